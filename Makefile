@@ -1,0 +1,75 @@
+# Everything happens inside this checkout: .venv (Python packages) and .jars (Java libraries).
+# Needs Python >= 3.10, Java >= 17 and make. Another interpreter: make setup PYTHON=python3.12
+# More arguments for what is run: make test ARGS="-k broker"
+
+PYTHON ?= python3
+ARGS ?=
+
+VENV_PYTHON := .venv/bin/python
+VENV_READY := .venv/.ready
+JARS_READY := .jars/.ready
+JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
+
+.PHONY: help setup check-python check-java test test-fast lint format demo bench clean
+
+help:
+	@echo "make setup      packages at locked versions into .venv, Java libraries into .jars"
+	@echo "make demo       one job, built-in Kafka source beside flip27_kafka, on a real broker"
+	@echo "make test       the whole suite;  make test-fast: what needs no Java"
+	@echo "make bench      rows per second beside Spark's own source"
+	@echo "make lint       ruff, mypy, import borders;  make format: let ruff rewrite"
+	@echo "make clean      remove .venv and .jars"
+
+setup: check-java $(VENV_READY) $(JARS_READY)
+
+check-python:
+	@command -v "$(PYTHON)" >/dev/null || { \
+	  echo "Python not found ('$(PYTHON)'). Install Python 3.10 or later, or name one: make setup PYTHON=/path/to/python3" >&2; exit 1; }
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { \
+	  echo "'$(PYTHON)' is too old: $$("$(PYTHON)" --version 2>&1). Install Python 3.10 or later, or name one: make setup PYTHON=/path/to/python3" >&2; exit 1; }
+	@"$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo "'$(PYTHON)' cannot create virtual environments. Install its venv package (Debian and Ubuntu: python3-venv)." >&2; exit 1; }
+
+check-java:
+	@command -v "$(JAVA)" >/dev/null || { \
+	  echo "Java not found ('$(JAVA)'). Install a Java 17 or 21 runtime (Debian and Ubuntu: openjdk-17-jre-headless), or set JAVA_HOME." >&2; exit 1; }
+	@found=$$("$(JAVA)" -XshowSettings:properties -version 2>&1 | sed -n 's/^ *java.specification.version = //p'); \
+	  [ "$${found%%.*}" -ge 17 ] 2>/dev/null || { \
+	  echo "'$(JAVA)' is Java $${found:-of an unknown version}. Install a Java 17 or 21 runtime (Debian and Ubuntu: openjdk-17-jre-headless), or set JAVA_HOME." >&2; exit 1; }
+
+$(VENV_READY): requirements.lock setup.cfg pyproject.toml | check-python
+	@echo "Packages at locked versions into .venv (some 500 MB to fetch the first time)"
+	@test -x $(VENV_PYTHON) || "$(PYTHON)" -m venv .venv
+	@$(VENV_PYTHON) -m pip install --disable-pip-version-check --progress-bar off -r requirements.lock
+	@$(VENV_PYTHON) -m pip install --disable-pip-version-check --quiet --no-build-isolation --no-deps --editable .
+	@touch $@
+
+$(JARS_READY): $(VENV_READY) flip27_stream/testing/jars.py
+	@echo "Java libraries into .jars (some 60 MB to fetch the first time)"
+	@FLIP27_JARS="$(CURDIR)/.jars" $(VENV_PYTHON) -m flip27_stream.testing
+	@touch $@
+
+test: setup
+	@$(VENV_PYTHON) -m pytest $(ARGS)
+
+test-fast: $(VENV_READY)
+	@$(VENV_PYTHON) -m pytest -m "not jvm" $(ARGS)
+
+lint: $(VENV_READY)
+	@$(VENV_PYTHON) -m ruff check .
+	@$(VENV_PYTHON) -m ruff format --check .
+	@$(VENV_PYTHON) -m mypy
+	@.venv/bin/lint-imports
+
+format: $(VENV_READY)
+	@$(VENV_PYTHON) -m ruff check --fix .
+	@$(VENV_PYTHON) -m ruff format .
+
+demo: setup
+	@$(VENV_PYTHON) -m flip27_stream.demo $(ARGS)
+
+bench: setup
+	@$(VENV_PYTHON) -m benchmarks $(ARGS)
+
+clean:
+	rm -rf .venv .jars

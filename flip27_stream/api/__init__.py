@@ -1,0 +1,71 @@
+"""The FLIP-27 source model, pure: no Spark, no client library, no I/O.
+
+A :class:`Source` makes one :class:`SplitEnumerator` in the planning process of a query and :class:`SourceReader` objects
+in Spark tasks. The enumerator finds :class:`SourceSplit` objects and assigns them; readers read them. Unlike a Flink
+reader, which polls for ever, a reader here is given ranges: Spark fixes what a micro-batch reads before it reads it. So the
+enumerator also answers how far each split can be read (:meth:`SplitEnumerator.split_ranges`) and, to be aligned, where
+an event time lies in it (:class:`SupportsEventTimePositions`).
+
+Names are Flink's in snake_case; all times are ``int`` milliseconds since the epoch.
+"""
+
+from flip27_stream.api.enumerator import (
+    EventTimePositions,
+    EventTimes,
+    PositioningRequest,
+    ReaderInfo,
+    SplitEnumerator,
+    SplitEnumeratorContext,
+    SplitRange,
+    SplitsAssignment,
+    SupportsEventTimePositions,
+)
+from flip27_stream.api.events import SourceEvent
+from flip27_stream.api.metrics import Counter, MetricGroup
+from flip27_stream.api.reader import InputStatus, ReaderOutput, SourceOutput, SourceReader, SourceReaderContext
+from flip27_stream.api.serializer import JsonValue, SimpleVersionedSerializer
+from flip27_stream.api.source import Boundedness, Source
+from flip27_stream.api.split import SourceSplit
+from flip27_stream.api.watermark import (
+    BoundedOutOfOrdernessWatermarks,
+    RecordTimestampAssigner,
+    TimestampAssigner,
+    Watermark,
+    WatermarkAlignment,
+    WatermarkGenerator,
+    WatermarkOutput,
+    WatermarkStrategy,
+)
+
+__all__ = [
+    "BoundedOutOfOrdernessWatermarks",
+    "Boundedness",
+    "Counter",
+    "EventTimePositions",
+    "EventTimes",
+    "InputStatus",
+    "JsonValue",
+    "MetricGroup",
+    "PositioningRequest",
+    "ReaderInfo",
+    "ReaderOutput",
+    "RecordTimestampAssigner",
+    "SimpleVersionedSerializer",
+    "Source",
+    "SourceEvent",
+    "SourceOutput",
+    "SourceReader",
+    "SourceReaderContext",
+    "SourceSplit",
+    "SplitEnumerator",
+    "SplitEnumeratorContext",
+    "SplitRange",
+    "SplitsAssignment",
+    "SupportsEventTimePositions",
+    "TimestampAssigner",
+    "Watermark",
+    "WatermarkAlignment",
+    "WatermarkGenerator",
+    "WatermarkOutput",
+    "WatermarkStrategy",
+]

@@ -1,0 +1,209 @@
+"""The enumerator: finds splits, hands them out, and knows how far each can be read."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from flip27_stream.api.events import SourceEvent
+from flip27_stream.api.metrics import MetricGroup
+from flip27_stream.api.split import SplitT
+
+CheckpointT = TypeVar("CheckpointT")
+
+
+@dataclass(frozen=True)
+class ReaderInfo:
+    """A registered reader (Flink ``ReaderInfo``)."""
+
+    subtask_id: int
+    location: str
+
+
+@dataclass(frozen=True)
+class SplitsAssignment(Generic[SplitT]):
+    """Splits to add to readers: subtask id to new splits, incremental (Flink ``SplitsAssignment``)."""
+
+    assignment: Mapping[int, Sequence[SplitT]]
+
+
+class SplitEnumeratorContext(ABC, Generic[SplitT]):
+    """What the coordinator offers an enumerator (Flink ``SplitEnumeratorContext``).
+
+    A *reader* here is a slot: slots ``0 .. current_parallelism() - 1`` are registered for as long as the query runs,
+    while the Spark tasks that do the reading live for one micro-batch.
+    """
+
+    @abstractmethod
+    def metric_group(self) -> MetricGroup:
+        """Counters and gauges of this enumerator."""
+
+    @abstractmethod
+    def current_parallelism(self) -> int:
+        """Number of reader slots; at least 1."""
+
+    @abstractmethod
+    def registered_readers(self) -> Mapping[int, ReaderInfo]:
+        """The readers that splits can be assigned to, by subtask id."""
+
+    @abstractmethod
+    def assign_splits(self, assignment: SplitsAssignment[SplitT]) -> None:
+        """Add new splits to readers; each is planned from the next micro-batch on.
+
+        Raises:
+            ValueError: a reader is not registered, or a split id is assigned already.
+        """
+
+    def assign_split(self, split: SplitT, subtask_id: int) -> None:
+        """Add one split to one reader; see :meth:`assign_splits`."""
+        self.assign_splits(SplitsAssignment({subtask_id: [split]}))
+
+    @abstractmethod
+    def signal_no_more_splits(self, subtask_id: int) -> None:
+        """Say that the reader will get no further splits."""
+
+    @abstractmethod
+    def send_event_to_source_reader(self, subtask_id: int, event: SourceEvent) -> None:
+        """Send ``event`` along with the next micro-batch's task of that reader."""
+
+    @abstractmethod
+    def call_async(
+        self,
+        callable: Callable[[], Any],
+        handler: Callable[[Any, BaseException | None], None],
+        initial_delay_ms: int | None = None,
+        period_ms: int | None = None,
+    ) -> None:
+        """Run ``callable`` in a worker thread and its ``handler`` in the planning thread, once or periodically.
+
+        The handler gets the value and ``None``, or ``None`` and the error. What a handler raises fails the query.
+        Without ``period_ms`` the call is made once; a one-time call made in :meth:`SplitEnumerator.start` without a
+        delay is waited for before the first micro-batch is planned.
+        """
+
+    @abstractmethod
+    def run_in_coordinator_thread(self, runnable: Callable[[], None]) -> None:
+        """Run ``runnable`` in the planning thread before the next micro-batch is planned."""
+
+
+@dataclass(frozen=True)
+class SplitRange:
+    """What can be read of a split at one moment, in positions: from ``position`` up to, not including, ``end``.
+
+    Attributes:
+        position: where to go on. It is the position that was asked about, unless the records there are gone and the
+            source is configured to go on without them.
+        end: first position that cannot be read.
+        drained: nothing at all lies at or after ``end``; false while an open transaction hides records there.
+    """
+
+    position: int
+    end: int
+    drained: bool = True
+
+
+class SplitEnumerator(ABC, Generic[SplitT, CheckpointT]):
+    """Discovers the splits of a source and assigns them to readers (FLIP-27 ``SplitEnumerator``).
+
+    Lives in the planning process of a query. All methods run in the planning thread.
+    """
+
+    @abstractmethod
+    def start(self) -> None:
+        """Called once, before anything else; the place for :meth:`SplitEnumeratorContext.call_async`."""
+
+    @abstractmethod
+    def split_ranges(self, positions: Mapping[SplitT, int | None]) -> Mapping[str, SplitRange]:
+        """What can be read now of each split, by split id, in one consistent look.
+
+        Spark decides what a micro-batch reads before it reads, so the enumerator is asked for the ends that a Flink
+        reader would find out by polling.
+
+        Args:
+            positions: the next position to read of every assigned split; ``None`` for a split that was never planned,
+                which begins where the source's options say.
+
+        Returns:
+            A range for each split the external system gave an answer about. A split that is left out is *unknown*: it
+            is neither read nor taken for empty.
+
+        Raises:
+            DataLossError: records at a position are gone.
+            ConnectorError: nobody answered.
+        """
+
+    def handle_split_request(self, subtask_id: int, requester_hostname: str | None) -> None:
+        """A reader asks for a split; a source that assigns eagerly ignores it."""
+
+    def add_splits_back(self, splits: Sequence[SplitT], subtask_id: int) -> None:
+        """Splits of a failed reader come back; ignored by default, since the offset keeps their positions."""
+
+    def add_reader(self, subtask_id: int) -> None:
+        """A reader was registered."""
+
+    @abstractmethod
+    def snapshot_state(self) -> CheckpointT:
+        """What the offset must hold for :meth:`Source.restore_enumerator`; equal while nothing has changed."""
+
+    def notify_checkpoint_complete(self, positions: Mapping[str, int]) -> None:
+        """Everything before ``positions`` (by split id) has been processed by the query."""
+
+    def handle_source_event(self, subtask_id: int, event: SourceEvent) -> None:
+        """A reader sent ``event``."""
+
+    def close(self) -> None:
+        """Free what the enumerator holds. Best effort: a killed process never calls it."""
+
+
+@dataclass(frozen=True)
+class EventTimes:
+    """What is known of the event times in a :class:`SplitRange`; ``None`` means that no record there has one.
+
+    Attributes:
+        next: event time of the first record that has one.
+        reach: an event time that a record in the range really has, the greatest one known.
+    """
+
+    next: int | None
+    reach: int | None
+
+
+@dataclass(frozen=True)
+class PositioningRequest:
+    """The ranges one plan is made of, and what bounds the search in them.
+
+    Attributes:
+        ranges: by split id; only ranges with ``position < end``.
+        latest_plausible: event times after this (ms) are treated as if the record had none; ``None`` for no bound.
+        budget: no more than so many records of a split can be read in this micro-batch; ``None`` for no limit.
+    """
+
+    ranges: Mapping[str, SplitRange] = field(default_factory=dict)
+    latest_plausible: int | None = None
+    budget: int | None = None
+
+
+class EventTimePositions(ABC):
+    """Positions by event time, within the ranges of one plan. A connector's answer to "where is the horizon?"."""
+
+    @abstractmethod
+    def event_times(self) -> Mapping[str, EventTimes]:
+        """First and greatest event time per split. A split that is left out is unknown for this plan."""
+
+    @abstractmethod
+    def first_at_or_after(self, event_time: int) -> Mapping[str, tuple[int, int]]:
+        """For each split of :meth:`event_times` the position up to which it may be read, and the rows until there.
+
+        No record before that position has an event time >= ``event_time``; the record at it has one, or it is the end
+        of the range, or as far away as the budget reaches. Both numbers never fall as ``event_time`` grows.
+        """
+
+
+class SupportsEventTimePositions(ABC):
+    """An enumerator whose splits can be cut by event time: the ability that split-level alignment needs."""
+
+    @abstractmethod
+    def event_time_positions(self, request: PositioningRequest) -> EventTimePositions:
+        """A view of the ranges in ``request`` by event time, valid for one plan."""

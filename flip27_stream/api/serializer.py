@@ -1,0 +1,37 @@
+"""Versioned serialization of what goes into an offset."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Generic, TypeVar, Union
+
+T = TypeVar("T")
+
+JsonValue = Union[None, bool, int, str, "list[JsonValue]", "dict[str, JsonValue]"]
+"""What an offset may hold. No floats: Spark compares offsets as text."""
+
+
+class SimpleVersionedSerializer(ABC, Generic[T]):
+    """Turns values into JSON and back, for ever (FLIP-27 ``SimpleVersionedSerializer``).
+
+    Spark stores offsets as JSON text, so a serializer yields JSON values instead of Flink's bytes. Equal values must
+    yield equal JSON. A serializer reads all its older versions.
+    """
+
+    @property
+    @abstractmethod
+    def version(self) -> int:
+        """The version :meth:`serialize` writes."""
+
+    @abstractmethod
+    def serialize(self, value: T) -> JsonValue:
+        """The JSON form of ``value``, in the current version."""
+
+    @abstractmethod
+    def deserialize(self, version: int, data: JsonValue) -> T:
+        """The value that ``version`` wrote as ``data``.
+
+        Raises:
+            CorruptCheckpointError: ``data`` is not of the form that ``version`` writes.
+            NewerCheckpointError: ``version`` is newer than :attr:`version`.
+        """

@@ -1,0 +1,64 @@
+"""The source: a factory of enumerators and readers."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from enum import Enum
+from typing import Generic
+
+import pyarrow as pa
+
+from flip27_stream.api.enumerator import CheckpointT, SplitEnumerator, SplitEnumeratorContext
+from flip27_stream.api.reader import SourceReader, SourceReaderContext
+from flip27_stream.api.serializer import SimpleVersionedSerializer
+from flip27_stream.api.split import SplitT
+
+
+class Boundedness(Enum):
+    """Whether a source ends (Flink ``Boundedness``)."""
+
+    BOUNDED = "BOUNDED"
+    CONTINUOUS_UNBOUNDED = "CONTINUOUS_UNBOUNDED"
+
+
+class Source(ABC, Generic[SplitT, CheckpointT]):
+    """A factory of enumerators and readers (FLIP-27 ``Source``). Picklable; holds configuration only."""
+
+    @property
+    @abstractmethod
+    def boundedness(self) -> Boundedness:
+        """Whether the source ends."""
+
+    @property
+    @abstractmethod
+    def schema(self) -> pa.Schema:
+        """Columns of the record batches its readers emit; Spark's types (timestamps in us, time zone UTC)."""
+
+    @property
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """Says in words what is read. A checkpoint of a source with another fingerprint is refused."""
+
+    @abstractmethod
+    def create_reader(self, context: SourceReaderContext) -> SourceReader[SplitT]:
+        """A new reader, in a Spark task."""
+
+    @abstractmethod
+    def create_enumerator(self, context: SplitEnumeratorContext[SplitT]) -> SplitEnumerator[SplitT, CheckpointT]:
+        """A new enumerator, for a query that starts."""
+
+    @abstractmethod
+    def restore_enumerator(
+        self, context: SplitEnumeratorContext[SplitT], checkpoint: CheckpointT
+    ) -> SplitEnumerator[SplitT, CheckpointT]:
+        """An enumerator that goes on from ``checkpoint``; the splits assigned before are known to the coordinator."""
+
+    @property
+    @abstractmethod
+    def split_serializer(self) -> SimpleVersionedSerializer[SplitT]:
+        """Writes splits into the offset."""
+
+    @property
+    @abstractmethod
+    def enumerator_checkpoint_serializer(self) -> SimpleVersionedSerializer[CheckpointT]:
+        """Writes the enumerator's state into the offset."""

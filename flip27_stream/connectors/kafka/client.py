@@ -1,0 +1,372 @@
+"""A Kafka client of raw requests: metadata, ListOffsets and Fetch, one request per leader, to all leaders at once."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from kafka import errors as kafka_errors
+from kafka.future import Future
+from kafka.net.compat import KafkaNetClient
+from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
+from kafka.protocol.metadata import MetadataRequest
+
+from flip27_stream.connectors.kafka.connection_log import CONNECTION_LOG
+from flip27_stream.connectors.kafka.split import TopicPartition
+from flip27_stream.errors import ConnectorError, UnreachableError
+
+MAX_TIMESTAMP = -3
+"""Asks ListOffsets for the record with the greatest timestamp (KIP-734)."""
+
+OFFSET_OUT_OF_RANGE = 1
+CORRUPT_MESSAGE = 2
+_UNKNOWN_TOPIC_OR_PARTITION = 3
+_INVALID_TOPIC = 17
+_LEADER_NOT_AVAILABLE = 5
+_RETRIABLE = frozenset({3, 5, 6, 7, 8, 9, 13, 56, 72, 74, 75, 78, 100, 103})
+_NO_TOPIC_ID = "00000000-0000-0000-0000-000000000000"
+
+_LEADER_PATIENCE_S = 5.0
+_SILENT_LEADER_PATIENCE_S = 0.25
+_RETRY_S = 0.05
+_METADATA_TRY_S = 3.0
+_LARGEST_FRAME = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class ConnectionOptions:
+    """How to reach a cluster; hashable, so that connections can be pooled. Times in ms.
+
+    Attributes:
+        first_contact_timeout_ms: how long to try before the first answer.
+        api_timeout_ms: how long to try after that (``default.api.timeout.ms``).
+    """
+
+    bootstrap_servers: str
+    client_id: str = "flip27-stream"
+    request_timeout_ms: int = 30_000
+    api_timeout_ms: int = 60_000
+    first_contact_timeout_ms: int = 15_000
+
+
+@dataclass(frozen=True)
+class TopicMetadata:
+    """A topic: its id (another one after it was deleted and made again), and the leader of each partition, -1 for none."""
+
+    topic_id: str
+    internal: bool
+    leaders: Mapping[int, int]
+
+
+@dataclass(frozen=True)
+class OffsetAndTimestamp:
+    """An answer of ListOffsets; both are -1 where no record is as asked for."""
+
+    offset: int
+    timestamp: int
+
+
+@dataclass(frozen=True)
+class FetchFrom:
+    """What to fetch of one partition."""
+
+    offset: int
+    max_bytes: int
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """What a leader answered about one partition; ``aborted`` are (producer id, first offset)."""
+
+    error: int
+    records: bytes
+    aborted: list[tuple[int, int]]
+    log_start_offset: int
+
+
+class KafkaClient:
+    """Connections to one cluster. Safe to use from several threads, one request round at a time.
+
+    The cluster is contacted with the first request. Records of kafka-python's own log at WARNING and above are kept for
+    error messages, see :mod:`~flip27_stream.connectors.kafka.connection_log`.
+    """
+
+    def __init__(self, options: ConnectionOptions) -> None:
+        self._options = options
+        self._lock = threading.RLock()
+        self._net: Any = None
+        self._leaders: dict[TopicPartition, int] = {}
+        self._silent: set[int] = set()
+
+    @property
+    def options(self) -> ConnectionOptions:
+        return self._options
+
+    def close(self) -> None:
+        with self._lock:
+            if self._net is not None:
+                self._net.close()
+                self._net = None
+
+    def topics(self, names: Collection[str] | None = None) -> dict[str, TopicMetadata]:
+        """The topics of that name that exist, or all topics.
+
+        Raises:
+            UnreachableError: no broker answered in time.
+            ConnectorError: the cluster refused.
+        """
+        with self._lock:
+            response = self._any_broker(names)
+            self._net.cluster.update_metadata(response)
+            found: dict[str, TopicMetadata] = {}
+            for topic in response.topics:
+                if topic.error_code in (_UNKNOWN_TOPIC_OR_PARTITION, _INVALID_TOPIC):
+                    continue
+                if topic.error_code not in (0, _LEADER_NOT_AVAILABLE):
+                    raise refused(f"metadata of topic '{topic.name}'", topic.error_code)
+                leaders = {p.partition_index: p.leader_id for p in topic.partitions}
+                topic_id = "" if str(topic.topic_id) == _NO_TOPIC_ID else str(topic.topic_id)
+                found[topic.name] = TopicMetadata(topic_id, bool(topic.is_internal), leaders)
+                self._leaders.update({TopicPartition(topic.name, n): leader for n, leader in leaders.items()})
+            return found
+
+    def list_offsets(
+        self, *rounds: Mapping[TopicPartition, int], read_committed: bool
+    ) -> list[dict[TopicPartition, OffsetAndTimestamp]]:
+        """Offsets by timestamp (ms), or by :data:`EARLIEST`, :data:`LATEST`, :data:`MAX_TIMESTAMP`; one answer per round.
+
+        All rounds go out together. What a leader did not answer in time is left out.
+
+        Raises:
+            UnreachableError: the first contact with the cluster failed.
+            ConnectorError: a broker refused.
+        """
+        answers: list[dict[TopicPartition, OffsetAndTimestamp]] = [{} for _ in rounds]
+        with self._lock:
+            pending = {(i, tp): at for i, wanted in enumerate(rounds) for tp, at in wanted.items()}
+            deadline = time.monotonic() + _LEADER_PATIENCE_S
+            while pending:
+                requests = []
+                for (leader, i), keys in self._by_leader(pending).items():
+                    wanted = {tp: pending[i, tp] for tp in keys}
+                    requests.append((leader, _list_offsets_request(wanted, read_committed), i))
+                for i, response in self._exchange(requests, deadline):
+                    for tp, error, answer in _partition_offsets(response):
+                        if not error:
+                            answers[i][tp] = answer
+                            del pending[i, tp]
+                        elif error not in _RETRIABLE:
+                            raise refused(f"ListOffsets of {tp}", error)
+                if not pending or time.monotonic() >= deadline:
+                    break
+                pending = self._still_existing(pending)
+        return answers
+
+    def fetch(
+        self, wanted: Mapping[TopicPartition, FetchFrom], *, read_committed: bool, max_bytes: int
+    ) -> dict[TopicPartition, Fetched]:
+        """Records, in one round. Partitions come first in the order given; what no leader answered in time is left out.
+
+        Raises:
+            UnreachableError: the first contact with the cluster failed.
+        """
+        with self._lock:
+            requests = []
+            for (leader, _), tps in self._by_leader({(0, tp): 0 for tp in wanted}).items():
+                request = fetch_request({tp: wanted[tp] for tp in tps}, read_committed, max_bytes)
+                requests.append((leader, request, 0))
+            answers: dict[TopicPartition, Fetched] = {}
+            for _, response in self._exchange(requests, time.monotonic() + _LEADER_PATIENCE_S):
+                answers.update(fetched_partitions(response))
+            self.forget_leaders(tp for tp in wanted if tp not in answers or answers[tp].error in _RETRIABLE)
+            return answers
+
+    # What follows is for callers that keep requests in flight themselves; one thread at a time.
+
+    def leaders(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The leader of each partition, as far as known after asking for those that were not."""
+        wanted = list(partitions)
+        unknown = {tp.topic for tp in wanted if self._leaders.get(tp, -1) < 0}
+        if unknown:
+            self.topics(unknown)
+        return {tp: leader for tp in wanted if (leader := self._leaders.get(tp, -1)) >= 0}
+
+    def forget_leaders(self, partitions: Iterable[TopicPartition]) -> None:
+        """Ask again before the next request about these partitions."""
+        for tp in partitions:
+            self._leaders.pop(tp, None)
+
+    def send(self, node: int, request: Any) -> Any:
+        """A future (of kafka-python) of the response."""
+        self._connect()
+        try:
+            return self._net.send(node, request)
+        except kafka_errors.KafkaError as error:
+            return Future().failure(error)
+
+    def wait(self, seconds: float, future: Any = None) -> None:
+        """Let requests and responses flow until ``future`` is done, but no longer than so many seconds."""
+        self._net.poll(timeout_ms=max(0, round(seconds * 1000)), future=future)
+
+    def address(self, node: int) -> str:
+        """A broker's address, for messages."""
+        broker = self._net.cluster.broker_metadata(node) if self._net is not None else None
+        return f"broker {node}" if broker is None else f"broker {node} at {broker.host}:{broker.port}"
+
+    def _connect(self) -> None:
+        if self._net is not None:
+            return
+        options = self._options
+        began = time.time()
+        net = KafkaNetClient(
+            bootstrap_servers=options.bootstrap_servers.split(","),
+            client_id=options.client_id,
+            request_timeout_ms=options.request_timeout_ms,
+            reconnect_backoff_max_ms=1000,
+            receive_message_max_bytes=_LARGEST_FRAME,
+            max_in_flight_requests_per_connection=100,
+            slow_task_threshold_secs=0,
+        )
+        try:
+            net.get_broker_version(timeout_ms=options.first_contact_timeout_ms)
+        except kafka_errors.KafkaError as error:
+            net.close()
+            raise self._unreachable(options.first_contact_timeout_ms, began) from error
+        self._net = net
+
+    def _unreachable(self, tried_ms: int, since: float) -> UnreachableError:
+        cause = CONNECTION_LOG.cause_since(since)
+        return UnreachableError(
+            f"No Kafka broker answered at {self._options.bootstrap_servers} within {tried_ms / 1000:g} s"
+            f"{f' ({cause})' if cause else ''}. Check option 'kafka.bootstrap.servers', that the brokers run, and that "
+            "they advertise addresses this machine can reach."
+        )
+
+    def _any_broker(self, names: Collection[str] | None) -> Any:
+        self._connect()
+        began, deadline = time.time(), time.monotonic() + self._options.api_timeout_ms / 1000
+        while time.monotonic() < deadline:
+            node = self._net.least_loaded_node()
+            if node is not None:
+                topics = None if names is None else [MetadataRequest.MetadataRequestTopic(name=n) for n in sorted(names)]
+                request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
+                future = self.send(node, request)
+                self.wait(min(_METADATA_TRY_S, deadline - time.monotonic()), future)
+                if future.succeeded():
+                    return future.value
+            self.wait(_RETRY_S)
+        self.close()  # the next call bootstraps again: all addresses known may be outdated
+        raise self._unreachable(self._options.api_timeout_ms, began)
+
+    def _by_leader(
+        self, pending: Mapping[tuple[int, TopicPartition], int]
+    ) -> dict[tuple[int, int], list[TopicPartition]]:
+        leaders = self.leaders({tp for _, tp in pending})
+        groups: dict[tuple[int, int], list[TopicPartition]] = defaultdict(list)
+        for i, tp in pending:
+            if tp in leaders:
+                groups[leaders[tp], i].append(tp)
+        return groups
+
+    def _still_existing(self, pending: dict[tuple[int, TopicPartition], int]) -> dict[tuple[int, TopicPartition], int]:
+        """What is worth asking again, after fresh metadata."""
+        self.wait(_RETRY_S)
+        topics = self.topics({tp.topic for _, tp in pending})
+        return {
+            (i, tp): at
+            for (i, tp), at in pending.items()
+            if tp.topic in topics and tp.partition in topics[tp.topic].leaders
+        }
+
+    def _exchange(self, requests: list[tuple[int, Any, int]], deadline: float) -> Iterable[tuple[int, Any]]:
+        """Send everything, then wait; yields the tag and response of what was answered.
+
+        A leader that was silent the last time is given less time, so that it does not slow every plan down.
+        """
+        in_flight = [(node, self.send(node, request), tag) for node, request, tag in requests]
+        began = time.monotonic()
+        for node, future, tag in in_flight:
+            until = min(deadline, began + _SILENT_LEADER_PATIENCE_S) if node in self._silent else deadline
+            self.wait(until - time.monotonic(), future)
+            if future.succeeded():
+                self._silent.discard(node)
+                yield tag, future.value
+            elif not future.is_done:
+                self._silent.add(node)
+
+
+def refused(what: str, error: int) -> ConnectorError:
+    """The error for an error code that trying again does not help."""
+    kind = kafka_errors.for_code(error)
+    return ConnectorError(f"Kafka refused {what}: {kind.__name__} (error {error}). {getattr(kind, 'description', '')}")
+
+
+def retriable(error: int) -> bool:
+    """Whether fresh metadata and another try may help."""
+    return error in _RETRIABLE
+
+
+def fetch_request(wanted: Mapping[TopicPartition, FetchFrom], read_committed: bool, max_bytes: int) -> Any:
+    """A FetchRequest for partitions of one leader; it waits half a second for the first byte.
+
+    Version 12 is the last that names topics by their names.
+    """
+    partition = FetchRequest.FetchTopic.FetchPartition
+    topics = [
+        FetchRequest.FetchTopic(
+            topic=topic,
+            partitions=[
+                partition(partition=tp.partition, fetch_offset=at.offset, partition_max_bytes=at.max_bytes)
+                for tp, at in group
+            ],
+        )
+        for topic, group in groupby(wanted.items(), lambda item: item[0].topic)
+    ]
+    return FetchRequest(
+        replica_id=-1,
+        max_wait_ms=500,
+        min_bytes=1,
+        max_bytes=max_bytes,
+        isolation_level=int(read_committed),
+        topics=topics,
+        max_version=12,
+    )
+
+
+def fetched_partitions(response: Any) -> dict[TopicPartition, Fetched]:
+    """The answers in a FetchResponse."""
+    return {
+        TopicPartition(topic.topic, p.partition_index): Fetched(
+            p.error_code,
+            p.records or b"",
+            [(a.producer_id, a.first_offset) for a in p.aborted_transactions or ()],
+            p.log_start_offset,
+        )
+        for topic in response.responses
+        for p in topic.partitions
+    }
+
+
+def _list_offsets_request(wanted: Mapping[TopicPartition, int], read_committed: bool) -> Any:
+    by_topic: dict[str, list[Any]] = defaultdict(list)
+    for tp, timestamp in wanted.items():
+        partition = ListOffsetsRequest.ListOffsetsTopic.ListOffsetsPartition(
+            partition_index=tp.partition, timestamp=timestamp
+        )
+        by_topic[tp.topic].append(partition)
+    topics = [ListOffsetsRequest.ListOffsetsTopic(name=name, partitions=ps) for name, ps in by_topic.items()]
+    least = 7 if MAX_TIMESTAMP in wanted.values() else 1
+    return ListOffsetsRequest(
+        replica_id=-1, isolation_level=int(read_committed), topics=topics, timeout_ms=5000, min_version=least
+    )
+
+
+def _partition_offsets(response: Any) -> Iterable[tuple[TopicPartition, int, OffsetAndTimestamp]]:
+    for topic in response.topics:
+        for p in topic.partitions:
+            yield TopicPartition(topic.name, p.partition_index), p.error_code, OffsetAndTimestamp(p.offset, p.timestamp)

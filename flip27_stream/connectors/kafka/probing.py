@@ -1,0 +1,102 @@
+"""Looking at event times in the log itself, with small fetches."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+import numpy as np
+
+from flip27_stream.api import RecordTimestampAssigner, TimestampAssigner
+from flip27_stream.connectors.kafka.client import (
+    CORRUPT_MESSAGE,
+    OFFSET_OUT_OF_RANGE,
+    Fetched,
+    FetchFrom,
+    KafkaClient,
+    refused,
+    retriable,
+)
+from flip27_stream.connectors.kafka.record_batches import decode
+from flip27_stream.connectors.kafka.rows import RowMaker, record_timestamps
+from flip27_stream.connectors.kafka.scanned import NO_EVENT_TIME, Chunk, Longs
+from flip27_stream.connectors.kafka.split import TopicPartition
+from flip27_stream.errors import CorruptRecordError
+
+_PATIENCE_S = 5.0
+_ROUND_BYTES = 32 << 20
+_GROWTH = 8
+_NO_STOP = 2**63 - 1
+
+
+class EventTimeProbe:
+    """Reads pieces of partitions and finds the event times of their records.
+
+    Attributes:
+        out_of_range: partitions whose log no longer had the offset asked for.
+    """
+
+    def __init__(self, client: KafkaClient, assigner: TimestampAssigner, *, read_committed: bool) -> None:
+        self._client = client
+        self._assigner = assigner
+        self._read_committed = read_committed
+        self.out_of_range: set[TopicPartition] = set()
+
+    def read(self, wanted: Mapping[TopicPartition, FetchFrom]) -> dict[TopicPartition, Chunk]:
+        """At least one record batch at each offset; a partition whose leader does not answer is left out.
+
+        Raises:
+            ConnectorError: a broker refused, or the log is damaged.
+        """
+        chunks: dict[TopicPartition, Chunk] = {}
+        pending = dict(wanted)
+        deadline = time.monotonic() + _PATIENCE_S
+        while pending:
+            hungry: dict[TopicPartition, FetchFrom] = {}
+            answers = self._client.fetch(pending, read_committed=self._read_committed, max_bytes=_ROUND_BYTES)
+            for tp, fetched in answers.items():
+                chunk = self._chunk(tp, pending[tp].offset, fetched)
+                if chunk is not None:
+                    chunks[tp] = chunk
+                elif not fetched.error:
+                    hungry[tp] = FetchFrom(pending[tp].offset, pending[tp].max_bytes * _GROWTH)
+            if time.monotonic() > deadline:
+                break
+            # A broker sends a batch larger than asked for only to the first in line, and nothing to the others.
+            left = {tp: at for tp, at in pending.items() if tp not in chunks and tp not in self.out_of_range}
+            pending = {**hungry, **{tp: at for tp, at in left.items() if tp not in hungry}}
+        return chunks
+
+    def _chunk(self, tp: TopicPartition, offset: int, fetched: Fetched) -> Chunk | None:
+        if fetched.error == OFFSET_OUT_OF_RANGE:
+            self.out_of_range.add(tp)
+            return None
+        if fetched.error == CORRUPT_MESSAGE:
+            raise CorruptRecordError(f"The broker found the log of {tp} damaged at or after offset {offset}.")
+        if retriable(fetched.error):
+            return None
+        if fetched.error:
+            raise refused(f"a fetch of {tp} at offset {offset}", fetched.error)
+        by_timestamp = type(self._assigner) is RecordTimestampAssigner
+        decoded = decode(
+            fetched.records,
+            offset,
+            _NO_STOP,
+            source=str(tp),
+            aborted=fetched.aborted if self._read_committed else None,
+            keys=not by_timestamp,
+            values=not by_timestamp,
+        )
+        if decoded.next_offset <= offset:
+            return None
+        records = decoded.records
+        if by_timestamp:
+            times = records.timestamps
+        else:
+            column = self._assigner.extract_timestamps(RowMaker(tp).rows(records), record_timestamps(records))
+            times = column.fill_null(NO_EVENT_TIME).to_numpy()
+        return Chunk(offset, decoded.next_offset, records.offsets, _valid(times))
+
+
+def _valid(times: Longs) -> Longs:
+    return np.maximum(times, NO_EVENT_TIME)

@@ -1,0 +1,124 @@
+"""Where the records of batches begin: the only part of decoding in which one record depends on the one before it.
+
+Each record begins with its length, so a loop can follow them, at about 150 ns a record. For records of ordinary size without
+headers numpy is several times faster: it looks for the bytes around every beginning, in all batches at once, and then proves
+that the places found are linked by their lengths from the first byte of a batch to its last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from flip27_stream.connectors.kafka.varints import Bytes, Longs, MalformedError, read_varint
+
+SMALLEST_RECORD = 7
+"""Bytes of a record with null key, null value and no headers."""
+
+_SEARCH_UP_TO = 1024
+_MOST_PLACES = 3
+_WORD = 8
+
+
+def find_records(buffer: Bytes, spans: Sequence[tuple[int, int]], counts: Longs) -> tuple[Longs, Longs]:
+    """Where each record begins (with its length), and where the next begins or its span ends.
+
+    MalformedError or IndexError if the ``counts`` of records can't be in the ``spans``. That a record has the length that
+    it says is proven for some of them only: the caller compares.
+    """
+    lows, highs = np.array(spans, np.int64).T
+    if (counts * SMALLEST_RECORD > highs - lows).any():
+        raise MalformedError(f"{counts.sum()} records can't be in {(highs - lows).sum()} bytes")
+    behind = np.cumsum(counts)
+    starts = np.empty(int(behind[-1]), np.int64)
+    missing = np.arange(len(spans))
+    if (highs - lows).sum() <= _SEARCH_UP_TO * len(starts):
+        missing = _search(buffer, lows, highs, counts, starts)
+    for batch in missing.tolist():
+        low, high = spans[batch]
+        starts[behind[batch] - counts[batch] : behind[batch]] = _follow(buffer[low:high].tobytes(), int(counts[batch]))
+        starts[behind[batch] - counts[batch] : behind[batch]] += low
+    ends = np.roll(starts, -1)
+    ends[behind - 1] = highs
+    return starts, ends
+
+
+def _follow(data: bytes, count: int) -> list[int]:
+    """The beginnings of ``count`` records, from one to the next."""
+    starts, at = [], 0
+    for _ in range(count):
+        starts.append(at)
+        low = data[at]
+        if low < 0x80:
+            at += (low >> 1) + 1
+        elif (high := data[at + 1]) < 0x80:
+            at += ((low & 0x7F) >> 1) + (high << 6) + 2
+        else:
+            length, at = read_varint(data, at)
+            at += max(length, 0)
+    return starts
+
+
+def _search(buffer: Bytes, lows: Longs, highs: Longs, counts: Longs, starts: Longs) -> Longs:
+    """Fill ``starts`` for the batches in which a search finds all records; the numbers of the other batches."""
+    places, ends = _lengths(buffer, _places(buffer, lows, highs, _MOST_PLACES * len(starts)))
+    if len(places) != len(starts):
+        places, ends = _linked(places, ends, lows, len(buffer))
+    first, behind = np.searchsorted(places, lows), np.searchsorted(places, highs)
+    found = behind - first == counts
+    following = np.append(places[1:], -1)
+    following[behind[found] - 1] = highs[found]
+    # The places that are not linked with the next one, counted up to each place: a batch must hold none.
+    broken = np.append(0, np.cumsum(ends != following))
+    found &= broken[behind] == broken[first]
+    found[found] = places[first[found]] == lows[found]
+    if found.all() and len(places) == len(starts):
+        starts[:] = places
+        return np.empty(0, np.int64)
+    rows = np.cumsum(counts)
+    for batch in np.flatnonzero(found).tolist():
+        starts[rows[batch] - counts[batch] : rows[batch]] = places[first[batch] : behind[batch]]
+    return np.flatnonzero(~found)
+
+
+def _linked(places: Longs, ends: Longs, lows: Longs, size: int) -> tuple[Longs, Longs]:
+    """The places at which a batch begins or another place ends; one within a key or a value rarely is among them."""
+    reached = np.zeros(size + 1, bool)
+    reached[ends[ends <= size]] = True
+    reached[lows] = True
+    linked = reached[places]
+    return places[linked], ends[linked]
+
+
+def _places(buffer: Bytes, lows: Longs, highs: Longs, most: int) -> Longs:
+    """Places, in order, where a record may begin: behind a zero (no headers), before a length and a zero (attributes).
+
+    The first record of each batch is among them. Nothing if there are more than ``most``, in data full of zeros.
+    """
+    begin, end = int(lows[0]), int(highs[-1])
+    zero = buffer[begin:end] == 0
+    place = np.zeros(-(-len(zero) // _WORD) * _WORD, bool)
+    inner = place[1 : len(zero) - 2]
+    np.logical_or(zero[2:-1], zero[3:], out=inner)
+    inner &= zero[:-3]
+    place[lows - begin] = True
+    if np.count_nonzero(place) > most:
+        return np.empty(0, np.int64)
+    words = np.flatnonzero(place.view(np.uint64) != 0)  # in two steps, as most words have none
+    row, column = place.reshape(-1, _WORD)[words].nonzero()
+    return words[row] * _WORD + column + begin
+
+
+def _lengths(buffer: Bytes, places: Longs) -> tuple[Longs, Longs]:
+    """The places that have a length of one or two bytes before a zero, and where a record of that length would end."""
+    low, high = buffer.take(places), buffer.take(places + 1)
+    two = low >> 7
+    bodies = places + 1 + two
+    lengths = ((low & 0x7F) >> 1) + (high * two).astype(np.int64) * 64
+    valid = (buffer.take(bodies) == 0) & (low & 1 == 0) & (two & high >> 7 == 0) & (lengths >= SMALLEST_RECORD - 1)
+    ends = bodies + lengths
+    if valid.all():
+        return places, ends
+    return places[valid], ends[valid]

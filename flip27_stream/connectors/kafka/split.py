@@ -1,0 +1,91 @@
+"""A Kafka partition as a split."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from flip27_stream.api import JsonValue, SimpleVersionedSerializer, SourceSplit
+from flip27_stream.errors import CorruptCheckpointError, NewerCheckpointError
+
+EARLIEST = -2
+"""Stands for the first offset of a partition, on the wire and in options (Flink ``EARLIEST_OFFSET``)."""
+
+LATEST = -1
+"""Stands for the end of a partition, on the wire and in options (Flink ``LATEST_OFFSET``)."""
+
+
+class TopicPartition(NamedTuple):
+    """A partition of a topic; sorts by topic, then number."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+@dataclass(frozen=True)
+class KafkaPartitionSplit(SourceSplit):
+    """One partition. Its positions are offsets.
+
+    Attributes:
+        starting_offset: where reading begins, for the enumerator when the split was never planned and for a reader;
+            :data:`EARLIEST` for wherever the log begins at that time.
+        stopping_offset: where reading ends, exclusively; ``None`` for a split that was not planned.
+    """
+
+    topic: str
+    partition: int
+    starting_offset: int = EARLIEST
+    stopping_offset: int | None = None
+
+    @property
+    def split_id(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+    def between(self, start: int, end: int) -> KafkaPartitionSplit:
+        return replace(self, starting_offset=start, stopping_offset=end)
+
+
+class KafkaPartitionSplitSerializer(SimpleVersionedSerializer[KafkaPartitionSplit]):
+    """``[topic, partition, starting offset, stopping offset]``, without the last where there is none."""
+
+    @property
+    def version(self) -> int:
+        return 1
+
+    def serialize(self, value: KafkaPartitionSplit) -> JsonValue:
+        data: list[JsonValue] = [value.topic, value.partition, value.starting_offset]
+        return data if value.stopping_offset is None else [*data, value.stopping_offset]
+
+    def deserialize(self, version: int, data: JsonValue) -> KafkaPartitionSplit:
+        check_version("Kafka split", version, self.version)
+        match data:
+            case [str(topic), int(partition), int(start)]:
+                return KafkaPartitionSplit(topic, partition, start)
+            case [str(topic), int(partition), int(start), int(stop)]:
+                return KafkaPartitionSplit(topic, partition, start, stop)
+        raise CorruptCheckpointError(
+            f"A Kafka split (version {version}) is stored as [topic, partition, offset], not as {data!r}."
+        )
+
+
+def check_version(what: str, version: int, known: int) -> None:
+    """Refuse a version that no release up to this one wrote.
+
+    Raises:
+        NewerCheckpointError: a newer release wrote it.
+        CorruptCheckpointError: nobody did.
+    """
+    if version > known:
+        raise NewerCheckpointError(
+            f"The {what} in the checkpoint has version {version}; this release reads up to {known}. "
+            "Run the release that wrote it, or a newer one."
+        )
+    if version < 1:
+        raise CorruptCheckpointError(f"The {what} in the checkpoint has version {version}; versions start at 1.")

@@ -1,0 +1,104 @@
+"""Which partitions a source reads (Flink ``KafkaSubscriber``, Spark ``ConsumerStrategy``)."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from flip27_stream.connectors.kafka.client import TopicMetadata
+from flip27_stream.connectors.kafka.split import TopicPartition
+from flip27_stream.errors import MissingTopicError
+
+
+class KafkaSubscriber(ABC):
+    """Picks partitions out of the cluster's topics."""
+
+    @property
+    @abstractmethod
+    def topic_names(self) -> Collection[str] | None:
+        """The topics to ask the cluster about; ``None`` for all."""
+
+    @abstractmethod
+    def partitions(self, topics: Mapping[str, TopicMetadata]) -> frozenset[TopicPartition]:
+        """The partitions to read, out of those there are."""
+
+    def missing(self, topics: Mapping[str, TopicMetadata]) -> frozenset[str]:
+        """What was asked for by name and is not there: topics, or partitions as ``topic-number``."""
+        return frozenset()
+
+    def require(self, topics: Mapping[str, TopicMetadata]) -> None:
+        """Check that everything asked for by name is there.
+
+        Raises:
+            MissingTopicError: it is not.
+        """
+        missing = ", ".join(sorted(self.missing(topics)))
+        if missing:
+            raise MissingTopicError(
+                f"The Kafka cluster has no such topic or partition: {missing}. "
+                f"Create it before the query starts, or correct {self}."
+            )
+
+
+@dataclass(frozen=True)
+class TopicListSubscriber(KafkaSubscriber):
+    """All partitions of the topics named (option ``subscribe``)."""
+
+    topics: tuple[str, ...]
+
+    @property
+    def topic_names(self) -> Collection[str]:
+        return self.topics
+
+    def partitions(self, topics: Mapping[str, TopicMetadata]) -> frozenset[TopicPartition]:
+        return _all_partitions(topics, [name for name in self.topics if name in topics])
+
+    def missing(self, topics: Mapping[str, TopicMetadata]) -> frozenset[str]:
+        return frozenset(self.topics) - topics.keys()
+
+    def __str__(self) -> str:
+        return f"option 'subscribe' ({','.join(self.topics)})"
+
+
+@dataclass(frozen=True)
+class TopicPatternSubscriber(KafkaSubscriber):
+    """All partitions of the topics whose whole name matches a regular expression (option ``subscribePattern``)."""
+
+    pattern: re.Pattern[str]
+
+    @property
+    def topic_names(self) -> None:
+        return None
+
+    def partitions(self, topics: Mapping[str, TopicMetadata]) -> frozenset[TopicPartition]:
+        matching = (name for name, topic in topics.items() if self.pattern.fullmatch(name) and not topic.internal)
+        return _all_partitions(topics, matching)
+
+    def __str__(self) -> str:
+        return f"option 'subscribePattern' ({self.pattern.pattern})"
+
+
+@dataclass(frozen=True)
+class PartitionSetSubscriber(KafkaSubscriber):
+    """Exactly the partitions named (option ``assign``)."""
+
+    assigned: frozenset[TopicPartition]
+
+    @property
+    def topic_names(self) -> Collection[str]:
+        return {tp.topic for tp in self.assigned}
+
+    def partitions(self, topics: Mapping[str, TopicMetadata]) -> frozenset[TopicPartition]:
+        return self.assigned & _all_partitions(topics, topics)
+
+    def missing(self, topics: Mapping[str, TopicMetadata]) -> frozenset[str]:
+        return frozenset(str(tp) for tp in self.assigned - self.partitions(topics))
+
+    def __str__(self) -> str:
+        return f"option 'assign' ({', '.join(str(tp) for tp in sorted(self.assigned))})"
+
+
+def _all_partitions(topics: Mapping[str, TopicMetadata], names: Iterable[str]) -> frozenset[TopicPartition]:
+    return frozenset(TopicPartition(name, number) for name in names for number in topics[name].leaders)

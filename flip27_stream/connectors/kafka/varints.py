@@ -1,0 +1,69 @@
+"""Zigzag varints (KIP-98; ``ByteUtils`` in Kafka), many at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Bytes = npt.NDArray[np.uint8]
+Longs = npt.NDArray[np.int64]
+
+INT_BYTES = 5
+"""The longest encoding of an int32; one of an int64 takes 10."""
+
+
+class MalformedError(ValueError):
+    """Bytes that are no records; the text says what is wrong with them, not where they are."""
+
+
+def read_varints(buffer: Bytes, at: Longs, longest: int = INT_BYTES) -> tuple[Longs, Longs]:
+    """The numbers encoded in ``buffer`` at the positions ``at``, and the positions behind them.
+
+    Nearly all numbers of a record take one or two bytes: those are decoded for all rows at once, longer ones row by row
+    in step. MalformedError on an encoding of more than ``longest`` bytes, IndexError where one leaves the buffer.
+    """
+    first = buffer.take(at)
+    long = first >> 7
+    if not long.any():
+        return unzigzag(first.astype(np.uint64)), at + 1
+    second = buffer.take(at + 1, mode="clip")
+    second *= long
+    raw = (first & 0x7F) | ((second & 0x7F).astype(np.uint64) << np.uint64(7))
+    behind = at + 1 + long
+    longer = np.flatnonzero(second > 0x7F)
+    if longer.size:
+        _finish(buffer, at, raw, behind, longer, longest)
+    return unzigzag(raw), behind
+
+
+def _finish(buffer: Bytes, at: Longs, raw: Any, behind: Longs, rows: Longs, longest: int) -> None:
+    """Add the third and later bytes of the numbers in ``rows`` to ``raw`` and ``behind``."""
+    for k in range(2, longest):
+        byte = buffer.take(at[rows] + k)
+        raw[rows] |= (byte & 0x7F).astype(np.uint64) << np.uint64(7 * k)
+        behind[rows] += 1
+        if k == 9 and (byte > 1).any():
+            raise MalformedError("a number does not fit 64 bits")
+        rows = rows[byte > 0x7F]
+        if not rows.size:
+            return
+    raise MalformedError(f"a number takes more than {longest} bytes")
+
+
+def unzigzag(raw: npt.NDArray[np.uint64]) -> Longs:
+    """0, 1, 2, 3, 4 stand for 0, -1, 1, -2, 2."""
+    signs = np.negative((raw & np.uint64(1)).view(np.int64))
+    return (raw >> np.uint64(1)).view(np.int64) ^ signs
+
+
+def read_varint(data: bytes, at: int) -> tuple[int, int]:
+    """The one int32 encoded at ``at``, and the position behind it."""
+    raw = 0
+    for k in range(INT_BYTES):
+        byte = data[at + k]
+        raw |= (byte & 0x7F) << (7 * k)
+        if byte < 0x80:
+            return (raw >> 1) ^ -(raw & 1), at + k + 1
+    raise MalformedError(f"a number takes more than {INT_BYTES} bytes")

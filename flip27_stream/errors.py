@@ -1,0 +1,84 @@
+"""Every error this project raises on purpose, in one tree.
+
+::
+
+    Flip27Error
+    ├── OptionError                 an option's name or value is wrong; raised when the query is defined
+    ├── CheckpointError             a stored offset cannot be used
+    │   ├── CorruptCheckpointError      it cannot be parsed, or contradicts itself
+    │   ├── NewerCheckpointError        a newer release wrote it
+    │   └── ForeignCheckpointError      another source wrote it
+    ├── ConnectorError              the external system refused or could not be reached
+    │   ├── UnreachableError            nobody answered at the given address in the given time
+    │   ├── MissingTopicError           a topic or partition that was asked for does not exist
+    │   └── CorruptRecordError          bytes of the log that do not decode or fail their checksum
+    ├── DataLossError               positions that the system no longer has (failOnDataLoss)
+    ├── EventTimeError              an event time that cannot be used
+    │   └── ImplausibleEventTimeError   further in the future than scan.watermark.max-future
+    └── AlignmentError              alignment cannot be kept as configured
+
+Spark shows a user no more than the class name and the text of an error raised in the planning process, so every text stands
+alone: it names the thing, the value and what to do. All are picklable: the text is the only argument.
+"""
+
+from __future__ import annotations
+
+
+class Flip27Error(Exception):
+    """Root of the tree."""
+
+
+class OptionError(Flip27Error, ValueError):
+    """A wrong option; build it with :meth:`of` so that name, value and what is allowed are always there."""
+
+    @classmethod
+    def of(cls, option: str, value: object, allowed: str) -> OptionError:
+        return cls(f"Invalid value for option '{option}': {value!r}. {allowed}")
+
+
+class CheckpointError(Flip27Error):
+    """A stored offset cannot be used."""
+
+
+class CorruptCheckpointError(CheckpointError):
+    """A stored offset cannot be parsed, or contradicts itself."""
+
+
+class NewerCheckpointError(CheckpointError):
+    """A stored offset was written by a newer release."""
+
+
+class ForeignCheckpointError(CheckpointError):
+    """A stored offset belongs to another source."""
+
+
+class ConnectorError(Flip27Error):
+    """The external system refused a request or could not be reached."""
+
+
+class UnreachableError(ConnectorError):
+    """Nobody answered at an address within the time tried."""
+
+
+class MissingTopicError(ConnectorError):
+    """A topic or partition that was asked for does not exist."""
+
+
+class CorruptRecordError(ConnectorError):
+    """Bytes of a log that do not decode or fail their checksum."""
+
+
+class DataLossError(Flip27Error):
+    """Positions that the external system no longer has; see ``failOnDataLoss``."""
+
+
+class EventTimeError(Flip27Error):
+    """An event time that cannot be used."""
+
+
+class ImplausibleEventTimeError(EventTimeError):
+    """An event time further in the future than ``scan.watermark.max-future`` allows."""
+
+
+class AlignmentError(Flip27Error):
+    """Alignment cannot be kept as configured."""

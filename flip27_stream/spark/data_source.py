@@ -1,0 +1,134 @@
+"""The Spark data source: options in, readers out. Knows no connector."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
+
+from flip27_stream.api import Source, WatermarkStrategy
+from flip27_stream.errors import OptionError
+from flip27_stream.spark.batch_reader import Flip27BatchReader
+from flip27_stream.spark.job import Driver, Job, SourceFactory
+from flip27_stream.spark.stream_reader import Flip27StreamReader
+from watermark_alignment.event_time import timestamp_assigner
+from watermark_alignment.options import OPTIONS, SOURCE_ID, STORAGE_OPTION_PREFIX, AlignmentOptions, check_known
+
+
+class Flip27DataSource(DataSource):
+    """A source as a Spark format; :func:`data_source` makes one subclass a format."""
+
+    factory: ClassVar[SourceFactory]
+    driver: ClassVar[Driver] = Driver()
+
+    def __init__(self, options: dict[str, str]) -> None:
+        super().__init__(options)
+        given = {key.lower(): value for key, value in options.items()}
+        factory = self.factory
+        known = {option.name.lower(): option.name for option in OPTIONS} | dict(factory.option_names)
+        check_known(given, known, (*factory.option_prefixes, STORAGE_OPTION_PREFIX))
+        self._given = given
+        self._alignment = AlignmentOptions.parse(given)
+        self._job(bounded=False)
+
+    @classmethod
+    def name(cls) -> str:
+        return cls.factory.name
+
+    def schema(self) -> StructType:
+        return from_arrow_schema(self.factory.schema)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        if (refusal := self._refusal(schema)) is not None:
+            raise refusal
+        return Flip27BatchReader(self._job(bounded=True))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        # An error raised here would be buried by Spark; the reader raises it when it is first asked for an offset.
+        return Flip27StreamReader(self._job(bounded=False), self._refusal(schema))
+
+    def _job(self, *, bounded: bool) -> Job:
+        alignment = None if bounded else self._alignment
+        strategy = _strategy(alignment, self.factory.schema)
+        own = {key: v for key, v in self._given.items() if not key.startswith("scan.watermark.") and key != SOURCE_ID.name}
+        source = self.factory.create(own, strategy, bounded=bounded)
+        return Job(source, strategy, alignment, self.factory.read_limit(own), self.driver)
+
+    def _refusal(self, schema: StructType) -> OptionError | None:
+        if schema == self.schema():
+            return None
+        return OptionError(
+            f"Format '{self.name()}' has a fixed schema; leave out .schema(...). "
+            f"It is {self.schema().simpleString()}, not {schema.simpleString()}."
+        )
+
+
+class FixedSource:
+    """A :class:`SourceFactory` of a source that was configured in code."""
+
+    option_names: Mapping[str, str] = {}
+    option_prefixes: tuple[str, ...] = ()
+
+    def __init__(self, source: Source[Any, Any], name: str) -> None:
+        self.name = name
+        self._source = source
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._source.schema
+
+    def create(self, options: Mapping[str, str], strategy: WatermarkStrategy, *, bounded: bool) -> Source[Any, Any]:
+        return self._source
+
+    def read_limit(self, options: Mapping[str, str]) -> int | None:
+        return None
+
+
+def data_source(
+    source: Source[Any, Any] | SourceFactory, name: str | None = None, spark: SparkSession | None = None
+) -> type[DataSource]:
+    """A class to give to ``spark.dataSource.register``.
+
+    Args:
+        source: a source configured in code, or a factory that makes one from options.
+        name: what to give to ``format``; a factory has a name of its own.
+        spark: the session it will be registered with; the active one by default.
+    """
+    if isinstance(source, Source):
+        if name is None:
+            raise ValueError("a source needs a name to be registered as a format")
+        source = FixedSource(source, name)
+    # A class made here is pickled by value, so what is set on it reaches the planning process.
+    attributes = {"factory": source, "driver": driver_of(spark or SparkSession.getActiveSession())}
+    return type(f"Flip27DataSource_{source.name}", (Flip27DataSource,), attributes)
+
+
+def _strategy(alignment: AlignmentOptions | None, schema: pa.Schema) -> WatermarkStrategy:
+    """The watermark strategy that the options describe."""
+    if alignment is None:
+        return WatermarkStrategy.for_monotonous_timestamps()
+    strategy = (
+        WatermarkStrategy.for_bounded_out_of_orderness(alignment.max_out_of_orderness_ms)
+        .with_timestamp_assigner(timestamp_assigner(alignment.event_time, schema))
+        .with_watermark_alignment(alignment.group, alignment.max_drift_ms, alignment.update_interval_ms)
+    )
+    return strategy.with_idleness(alignment.idle_timeout_ms) if alignment.idle_timeout_ms else strategy
+
+
+def driver_of(spark: SparkSession | None) -> Driver:
+    """Facts about the driver; the planning process has no session to ask."""
+    if spark is None:
+        return Driver()
+    host = spark.conf.get("spark.driver.host", None) or "127.0.0.1"
+    bind_address = spark.conf.get("spark.driver.bindAddress", None) or host
+    try:
+        parallelism = spark.sparkContext.defaultParallelism
+    except PySparkException:  # Spark Connect has no context
+        parallelism = 0
+    return Driver(host, bind_address, parallelism)

@@ -1,0 +1,105 @@
+"""What a task observes of the event times of one split."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from enum import Enum
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from flip27_stream.api import TimestampAssigner
+from flip27_stream.errors import ImplausibleEventTimeError
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+class ImplausibleEventTimes(Enum):
+    """What becomes of a record from too far in the future (``scan.watermark.implausible-event-time``)."""
+
+    FAIL = "fail"
+    SKIP = "skip"
+    PASS = "pass"
+
+
+class EventTimeObserver:
+    """Watches one split's rows go by: least and greatest event time, disorder, implausible times."""
+
+    def __init__(
+        self, split_id: str, assigner: TimestampAssigner, plausible_until: int | None, policy: ImplausibleEventTimes
+    ) -> None:
+        self._split_id = split_id
+        self._assigner = assigner
+        self._until = plausible_until
+        self._policy = policy
+        self._max: int | None = None
+        self._min: int | None = None
+        self._disorder = 0
+        self._implausible = 0
+
+    def observe(
+        self, records: pa.RecordBatch, timestamps: pa.Int64Array | None, positions: pa.Int64Array | None
+    ) -> pa.RecordBatch:
+        """The rows to go on with.
+
+        Raises:
+            ImplausibleEventTimeError: a row's event time is implausible, and the policy is to fail.
+        """
+        column = self._assigner.extract_timestamps(records, timestamps)
+        times = column.fill_null(-1).to_numpy() if column.null_count else column.to_numpy()
+        if self._until is not None and int(times.max()) > self._until:
+            implausible = times > self._until
+            records = self._apply_policy(records, times, implausible, positions)
+            times = times[~implausible]
+        if len(times) and int(times.min()) < 0:
+            times = times[times >= 0]
+        if len(times):
+            self._take_in(times)
+        return records
+
+    def statistics(self) -> dict[str, int | None]:
+        """The fields of a :class:`SplitReport` that come from event times."""
+        return {
+            "max_event_time": self._max,
+            "min_event_time": self._min,
+            "disorder": self._disorder,
+            "implausible": self._implausible,
+        }
+
+    def _take_in(self, times: npt.NDArray[np.int64]) -> None:
+        running = np.maximum.accumulate(times)
+        if self._max is not None:
+            np.maximum(running, self._max, out=running)
+        self._disorder = max(self._disorder, int((running - times).max()))
+        self._max = int(running[-1])
+        least = int(times.min())
+        self._min = least if self._min is None else min(self._min, least)
+
+    def _apply_policy(
+        self,
+        records: pa.RecordBatch,
+        times: npt.NDArray[np.int64],
+        implausible: npt.NDArray[np.bool_],
+        positions: pa.Int64Array | None,
+    ) -> pa.RecordBatch:
+        self._implausible += int(implausible.sum())
+        if self._policy is ImplausibleEventTimes.PASS:
+            return records
+        if self._policy is ImplausibleEventTimes.SKIP:
+            return records.filter(pa.array(~implausible))
+        row = int(implausible.argmax())
+        where = f"position {positions[row].as_py()}" if positions is not None else f"row {row} of a batch"
+        assert self._until is not None
+        raise ImplausibleEventTimeError(
+            f"Split {self._split_id} has at {where} the implausible event time {_text(int(times[row]))}: it is later than "
+            f"{_text(self._until)}, which is scan.watermark.max-future after the clock when the batch was planned. Raise "
+            "scan.watermark.max-future if such times are right, or set scan.watermark.implausible-event-time to skip or pass."
+        )
+
+
+def _text(event_time: int) -> str:
+    try:
+        return (_EPOCH + timedelta(milliseconds=event_time)).isoformat(timespec="milliseconds")
+    except OverflowError:
+        return f"{event_time} ms"

@@ -1,0 +1,89 @@
+"""What the coordinator knows of splits beyond the offset; lost with the process, and never needed for correctness."""
+
+from __future__ import annotations
+
+import logging
+
+from flip27_stream.api import EventTimes, SplitRange
+from flip27_stream.spark.report_channel import SplitReport
+from offsets import SplitState
+from watermark_alignment.planner import SplitView
+
+log = logging.getLogger(__name__)
+
+
+class SplitKnowledge:
+    """Memory of reports, of next event times, and of when a log end was first seen."""
+
+    def __init__(self, max_out_of_orderness_ms: int) -> None:
+        self._bound = max_out_of_orderness_ms
+        self._read_max: dict[str, int] = {}
+        self._next: dict[str, tuple[int, int | None]] = {}
+        self._quiet: dict[str, tuple[int, int]] = {}
+        self._warned: set[tuple[str, str]] = set()
+
+    def take_in(self, report: SplitReport) -> None:
+        """A task has read a range to its end."""
+        if report.max_event_time is not None:
+            self._read_max[report.split] = max(report.max_event_time, self._read_max.get(report.split, 0))
+        if report.disorder > self._bound:
+            self._warn_once(
+                report.split,
+                "event times of split %s fell back by %d ms, more than scan.watermark.max-out-of-orderness (%d ms) "
+                "allows for: rows can be dropped as late; raise it, and the delay of withWatermark with it",
+                (report.split, report.disorder, self._bound),
+            )
+        if report.implausible:
+            self._warn_once(
+                report.split,
+                "split %s has records with an event time beyond scan.watermark.max-future (%d in this batch)",
+                (report.split, report.implausible),
+            )
+
+    def read_max(self, split: str, state: SplitState | None) -> int | None:
+        """Greatest event time read, from the offset and from reports."""
+        known = [t for t in (state.read_max if state else None, self._read_max.get(split)) if t is not None]
+        return max(known, default=None)
+
+    def quiet_since(self, split: str, state: SplitState | None, log: SplitRange, now: int) -> int | None:
+        """When the log end was first seen at the position where it is now; ``None`` if it is not there."""
+        if log.position != log.end or not log.drained:
+            self._quiet.pop(split, None)
+            return None
+        seen = self._quiet.get(split)
+        if seen is None or seen[0] != log.position:
+            stored = state.quiet_since if state is not None and state.position == log.position else None
+            seen = log.position, now if stored is None else min(stored, now)
+            self._quiet[split] = seen
+        return seen[1]
+
+    def view(
+        self, split: str, state: SplitState | None, log: SplitRange, end: int, times: EventTimes | None, now: int, final: bool
+    ) -> SplitView:
+        """The planner's view of a split that the enumerator answered about; ``end`` is where this run stops."""
+        quiet_since = self.quiet_since(split, state, log, now)
+        if log.position < end and times is None:
+            return self.unknown(split, log.position, state)
+        if times is not None:
+            self._next[split] = log.position, times.next
+        return SplitView(
+            id=split,
+            position=log.position,
+            end=end,
+            read_max=self.read_max(split, state),
+            next=times.next if times is not None else None,
+            reach=times.reach if times is not None else None,
+            quiet_since=quiet_since,
+            final=final,
+        )
+
+    def unknown(self, split: str, position: int, state: SplitState | None) -> SplitView:
+        """The view of a split of which there is no answer now: it stays where it is, and so does its front."""
+        seen = self._next.get(split)
+        next_event_time = seen[1] if seen is not None and seen[0] == position else None
+        return SplitView(split, position, position, self.read_max(split, state), next_event_time)
+
+    def _warn_once(self, split: str, text: str, values: tuple[object, ...]) -> None:
+        if (split, text) not in self._warned:
+            self._warned.add((split, text))
+            log.warning(text, *values)

@@ -1,0 +1,82 @@
+"""Joins what was planned for a micro-batch with what its tasks reported, into rows of the split-watermark table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from flip27_stream.spark.report_channel import SplitReport
+from watermark_alignment.planner import Plan
+from watermark_alignment.states import SplitStatus
+from watermark_alignment.table import SplitRow
+
+
+@dataclass(frozen=True)
+class PlannedSplit:
+    """One split's part in a micro-batch."""
+
+    start: int
+    end: int
+    status: SplitStatus
+
+
+@dataclass
+class PlannedBatch:
+    """A micro-batch that was planned and whose rows are not yet in the table."""
+
+    batch: int
+    splits: Mapping[str, PlannedSplit]
+    reports: dict[tuple[str, int, int], SplitReport] = field(default_factory=dict)
+
+    def take_in(self, report: SplitReport) -> None:
+        """Count a range once, however often tasks were retried or the batch was read."""
+        self.reports[report.split, report.start, report.end] = report
+
+    def rows_read(self, split: str) -> int:
+        """Rows of a split: what its tasks reported, or else what was planned."""
+        planned = self.splits[split]
+        reported = [r.rows for (s, _, _), r in self.reports.items() if s == split]
+        return sum(reported) if reported else planned.end - planned.start
+
+    def implausible(self) -> int:
+        return sum(r.implausible for r in self.reports.values())
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """Names the source in the table's rows."""
+
+    group: str
+    source: str
+    out_of_orderness: int
+
+    def rows(
+        self, batch: PlannedBatch, after: Plan, read_max: Mapping[str, int | None], recorded_at: int
+    ) -> list[SplitRow]:
+        """The table's rows of ``batch``.
+
+        Args:
+            batch: what was planned.
+            after: the next plan; its fronts are those that the batch left behind.
+            read_max: greatest event time read, by split.
+            recorded_at: the clock (ms).
+        """
+        counted = [after.fronts.get(s) for s, p in after.states.items() if p in (SplitStatus.ACTIVE, SplitStatus.PAUSED)]
+        least = min((front for front in counted if front is not None), default=None)
+        return [
+            SplitRow(
+                group=self.group,
+                source=self.source,
+                split=split,
+                batch=batch.batch,
+                start_position=str(planned.start),
+                end_position=str(planned.end),
+                rows=batch.rows_read(split),
+                watermark=None if (front := after.fronts.get(split)) is None else front - self.out_of_orderness - 1,
+                max_event_time=read_max.get(split),
+                status=str(planned.status),
+                drift_ms=None if front is None or least is None else max(front - least, 0),
+                recorded_at=recorded_at,
+            )
+            for split, planned in sorted(batch.splits.items())
+        ]

@@ -1,0 +1,86 @@
+"""Records every aligned micro-batch in the split-watermark table, off the critical path."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Mapping, Sequence
+
+from flip27_stream.spark.ledger import Ledger, PlannedBatch, PlannedSplit
+from flip27_stream.spark.packing import Range
+from flip27_stream.spark.report_channel import TaskReport
+from offsets import Offset
+from watermark_alignment.options import AlignmentOptions
+from watermark_alignment.planner import Plan
+from watermark_alignment.states import SplitStatus
+from watermark_alignment.table import SplitWatermarkTable
+from watermark_alignment.table_writer import TableWriter
+
+log = logging.getLogger(__name__)
+
+_FLUSH_TIMEOUT_S = 30.0
+
+
+class BatchRecorder:
+    """Holds the batch that is being run; its rows go into the table once the next one is planned."""
+
+    def __init__(self, alignment: AlignmentOptions) -> None:
+        self._alignment = alignment
+        self._running: PlannedBatch | None = None
+        self._ledger: Ledger | None = None
+        self._writer: TableWriter | None = None
+
+    def open(self, fingerprint: str, lineage: str) -> None:
+        """Open the table, so that a wrong path fails the query at once.
+
+        Raises:
+            AlignmentError: the table cannot be opened or created.
+        """
+        table = SplitWatermarkTable(self._alignment.table, self._alignment.storage_options)
+        table.open()
+        source = self._alignment.source_id or f"{hashlib.sha256(fingerprint.encode()).hexdigest()[:8]}-{lineage}"
+        self._ledger = Ledger(self._alignment.group, source, self._alignment.max_out_of_orderness_ms)
+        self._writer = TableWriter(table, f"{source}:{lineage}")
+
+    def planned(self, end: Offset, ranges: Sequence[Range], states: Mapping[str, SplitStatus]) -> None:
+        """The batch that ends at ``end`` is about to run."""
+        moving = {split.split_id: (start, stop) for split, start, stop in ranges}
+        self._running = PlannedBatch(
+            end.batch,
+            {
+                name: PlannedSplit(*moving.get(name, (state.position, state.position)), states[name])
+                for name, state in end.splits.items()
+                if name in states
+            },
+        )
+
+    def replayed(self, end: Offset, ranges: Sequence[Range]) -> None:
+        """The batch that ends at ``end`` runs; after a restart it was planned by a process that is gone."""
+        if self._running is None or self._running.batch != end.batch:
+            self.planned(end, ranges, dict.fromkeys(end.splits, SplitStatus.ACTIVE))
+
+    def take_in(self, report: TaskReport) -> None:
+        if self._running is not None and report.batch == self._running.batch:
+            for split in report.splits:
+                self._running.take_in(split)
+
+    def settle(self, start: Offset, after: Plan, read_max: Mapping[str, int | None], now: int) -> None:
+        """All before ``start`` is processed: write the rows of the batch that led there."""
+        if self._running is None or self._running.batch != start.batch:
+            return
+        assert self._ledger is not None and self._writer is not None
+        rows = self._ledger.rows(self._running, after, read_max, now)
+        metadata = {"watermark": "" if after.floor is None else str(after.floor)}
+        if implausible := self._running.implausible():
+            metadata["implausible"] = str(implausible)
+        self._writer.submit(self._running.batch, rows, metadata)
+        self._running = None
+
+    def flush(self) -> None:
+        """Wait for the table; warns if it does not come."""
+        if self._writer is not None and not self._writer.flush(_FLUSH_TIMEOUT_S):
+            log.warning("the table %s was not written within %d s", self._alignment.table, _FLUSH_TIMEOUT_S)
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()

@@ -1,0 +1,140 @@
+"""The way back from tasks to the coordinator: one small JSON message a task, authenticated by a key drawn per query.
+
+Reports are an optimisation. Where the network forbids them, planning goes on with what it knows itself.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from multiprocessing import AuthenticationError
+from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
+from typing import Any
+
+from flip27_stream.api import SourceEvent
+
+log = logging.getLogger(__name__)
+
+_CONNECT_TIMEOUT_S = 2.0
+_IO_TIMEOUT_S = 5.0
+_MAX_MESSAGE = 16 * 1024 * 1024
+_RETRY_UNREACHABLE_S = 60.0
+
+
+@dataclass(frozen=True)
+class SplitReport:
+    """What a task saw of one split's range; times in ms, ``None`` where no record had an event time."""
+
+    split: str
+    start: int
+    end: int
+    rows: int
+    max_event_time: int | None = None
+    min_event_time: int | None = None
+    disorder: int = 0
+    implausible: int = 0
+
+
+@dataclass(frozen=True)
+class TaskReport:
+    """The report of one task of one micro-batch."""
+
+    batch: int
+    subtask: int
+    splits: Sequence[SplitReport]
+    events: Sequence[SourceEvent] = field(default_factory=tuple)
+
+    def to_bytes(self) -> bytes:
+        return json.dumps(asdict(self)).encode()
+
+    @staticmethod
+    def from_bytes(data: bytes) -> TaskReport:
+        """Raises ValueError, KeyError or TypeError if ``data`` is not a report."""
+        d = json.loads(data)
+        splits = tuple(SplitReport(**s) for s in d["splits"])
+        return TaskReport(int(d["batch"]), int(d["subtask"]), splits, tuple(SourceEvent(**e) for e in d["events"]))
+
+
+@dataclass(frozen=True)
+class ReportAddress:
+    """Where tasks send reports, and the key they prove themselves with."""
+
+    host: str
+    port: int
+    key: bytes = field(repr=False)
+
+
+class ReportListener:
+    """Receives reports, in the planning process."""
+
+    def __init__(self, bind_address: str, advertised_host: str) -> None:
+        self._server = socket.create_server((bind_address, 0))
+        self.address = ReportAddress(advertised_host, self._server.getsockname()[1], os.urandom(32))
+        self._lock = threading.Lock()
+        self._received: list[TaskReport] = []
+        threading.Thread(target=self._accept, name="flip27-reports", daemon=True).start()
+
+    def take(self) -> list[TaskReport]:
+        """The reports that came since the last call."""
+        with self._lock:
+            received, self._received = self._received, []
+        return received
+
+    def close(self) -> None:
+        self._server.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._server.accept()
+            except OSError:  # closed
+                return
+            threading.Thread(target=self._receive, args=(client,), name="flip27-report", daemon=True).start()
+
+    def _receive(self, client: socket.socket) -> None:
+        try:
+            with _connection(client) as connection:
+                deliver_challenge(connection, self.address.key)
+                answer_challenge(connection, self.address.key)
+                report = TaskReport.from_bytes(connection.recv_bytes(_MAX_MESSAGE))
+                with self._lock:
+                    self._received.append(report)
+                connection.send_bytes(b"ok")
+        except (OSError, EOFError, AuthenticationError, ValueError, KeyError, TypeError) as e:
+            log.info("a report was refused: %s", e)
+
+
+_unreachable: dict[tuple[str, int], float] = {}
+
+
+def send_report(address: ReportAddress, report: TaskReport) -> bool:
+    """Send ``report`` and wait until it is taken; false, and no error, if nobody takes it."""
+    where = (address.host, address.port)
+    if _unreachable.get(where, 0.0) > time.monotonic():
+        return False
+    try:
+        client = socket.create_connection(where, _CONNECT_TIMEOUT_S)
+        with _connection(client) as connection:
+            answer_challenge(connection, address.key)
+            deliver_challenge(connection, address.key)
+            connection.send_bytes(report.to_bytes())
+            return connection.recv_bytes(16) == b"ok"
+    except (OSError, EOFError, AuthenticationError) as e:
+        _unreachable[where] = time.monotonic() + _RETRY_UNREACHABLE_S
+        log.info("no report to %s:%d: %s", *where, e)
+        return False
+
+
+def _connection(client: socket.socket) -> Connection[Any, Any]:
+    """A blocking connection whose reads and writes give up after a while."""
+    seconds = int(_IO_TIMEOUT_S).to_bytes(8, "little") + bytes(8)
+    client.settimeout(None)
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, seconds)
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, seconds)
+    return Connection(client.detach())

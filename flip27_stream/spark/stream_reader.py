@@ -1,0 +1,84 @@
+"""The stream reader: Spark's calls, handed on to the coordinator."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+
+from flip27_stream.errors import Flip27Error
+from flip27_stream.spark.coordinator import SourceCoordinator
+from flip27_stream.spark.job import Job
+from flip27_stream.spark.task import SplitTask, read_task
+from offsets import INITIAL
+
+
+class TaskPartition(InputPartition):
+    """Carries a task to an executor."""
+
+    def __init__(self, task: SplitTask) -> None:
+        super().__init__(task)
+
+
+class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Runs twice: in the planning process, where a coordinator lives behind it, and, pickled, in tasks.
+
+    Nothing set here in one of the two reaches the other.
+    """
+
+    def __init__(self, job: Job, refusal: Flip27Error | None = None) -> None:
+        self._job = job
+        self._refusal = refusal
+        self._coordinator: SourceCoordinator | None = None
+
+    def initialOffset(self) -> dict[str, Any]:
+        """A constant: Spark does not log it, so it must not depend on anything."""
+        if self._refusal is not None:
+            raise self._refusal
+        return dict(INITIAL)
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        return ReadAllAvailable() if self._job.read_limit is None else ReadMaxRows(self._job.read_limit)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._planning().prepare_available_now()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        return self._planning().latest_offset(start, limit.max_rows if isinstance(limit, ReadMaxRows) else None)
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        return self._planning().report_latest_offset()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        return [TaskPartition(task) for task in self._planning().tasks(start, end)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return read_task(self._job, partition.value)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Nothing: the start of the next plan says the same, and says it sooner."""
+
+    def stop(self) -> None:
+        if self._coordinator is not None:
+            self._coordinator.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_coordinator": None}
+
+    def _planning(self) -> SourceCoordinator:
+        if self._coordinator is None:
+            if threading.current_thread() is threading.main_thread():
+                signal.signal(signal.SIGTERM, _stop_once)
+            self._coordinator = SourceCoordinator(self._job)
+        return self._coordinator
+
+
+def _stop_once(signum: int, frame: object) -> None:
+    """Spark ends this process with SIGTERM, twice, and never calls ``stop`` first."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise SystemExit(0)

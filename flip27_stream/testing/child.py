@@ -1,0 +1,87 @@
+"""Server processes that never outlive the process that started them, however it ends."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import socket
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+# Reads until end of file, which comes when the parent dies, by kill -9 too. (The kernel's own parent-death
+# signal would fire when the *thread* that started the child ends.)
+_WATCH = 'read -r _; kill -9 "$1" 2>/dev/null; rm -rf "$2"'
+
+
+def free_port() -> int:
+    """A loopback port nobody listens on, below the range from which the system draws its own."""
+    while True:
+        port = random.randint(15_000, 32_000)
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+
+
+class Child:
+    """A running command whose output goes to the file ``log``.
+
+    It is a session of its own, so that Ctrl-C in a terminal leaves its end to us. If this process dies first,
+    the command is killed and ``scratch`` is removed.
+    """
+
+    def __init__(self, command: Sequence[str], *, log: Path, scratch: Path) -> None:
+        self.log = log
+        with log.open("ab") as output:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+            )
+        self._watch = subprocess.Popen(
+            ["/bin/sh", "-c", _WATCH, "watch", str(self._process.pid), str(scratch)],
+            stdin=subprocess.PIPE,
+            start_new_session=True,
+        )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        return self._process.poll() is None
+
+    def pause(self) -> None:
+        """Freeze it; returns when all its threads stand still. :meth:`resume` lets it go on."""
+        self._process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+
+    def resume(self) -> None:
+        self._process.send_signal(signal.SIGCONT)
+
+    def stop(self, timeout: float) -> None:
+        """End it: SIGTERM, and SIGKILL if that takes longer than ``timeout`` seconds."""
+        self.resume()
+        self._process.terminate()
+        try:
+            self._process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            pass
+        finally:
+            self.kill()
+
+    def kill(self) -> None:
+        """End it at once (SIGKILL) and wait until it is gone; does nothing where it has ended."""
+        # The watch goes first: it must not kill a process id that by then is somebody else's.
+        self._watch.kill()
+        self._watch.communicate()
+        self._process.kill()
+        self._process.wait()
+
+    def tail(self, lines: int = 30) -> str:
+        """The last lines of its output."""
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])

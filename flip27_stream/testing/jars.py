@@ -1,0 +1,163 @@
+"""The Java libraries that tests, demo and benchmarks need, fetched by the Ivy that Spark ships.
+
+``python -m flip27_stream.testing`` fetches every set. They are kept in ``$FLIP27_JARS``, else in
+``.jars`` of the checkout, else in ``~/.cache/flip27-stream``: one directory a set, named after what is in it,
+which appears whole or not at all. So a set that is there is complete, and a change of versions (Spark's too)
+fetches anew.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from xml.sax.saxutils import quoteattr
+
+from flip27_stream.errors import ConnectorError
+from flip27_stream.testing.java import java
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class JarSet:
+    """Artifacts as ``organisation:module:revision``, resolved together with all that they need.
+
+    ``beside_spark`` leaves out what Spark has among its own jars, in whatever version. ``pinned`` artifacts
+    replace every other revision of the same module.
+    """
+
+    name: str
+    artifacts: tuple[str, ...]
+    beside_spark: bool = False
+    pinned: tuple[str, ...] = ()
+
+
+KAFKA_BROKER = JarSet(
+    "kafka-broker",
+    ("org.apache.kafka:kafka_2.13:4.1.0", "org.apache.logging.log4j:log4j-slf4j-impl:2.24.3"),
+)
+DELTA = JarSet("delta", ("io.delta:delta-spark_4.2_2.13:4.4.0",), beside_spark=True)
+KAFKA_SOURCE = JarSet(
+    "kafka-source",
+    ("org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",),
+    beside_spark=True,
+    # Its own 4.2.0 is not always to be had; 4.0.0 does the same for sources without delegation tokens.
+    pinned=("org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",),
+)
+ALL = (KAFKA_BROKER, DELTA, KAFKA_SOURCE)
+
+
+def fetch(jar_set: JarSet, progress: Progress | None = None, directory: Path | None = None) -> list[Path]:
+    """The jars of a set, resolved and downloaded if they are not there yet.
+
+    ``progress`` gets a line for every module found and every jar downloaded.
+
+    Raises:
+        ConnectorError: Java, Ivy or an artifact is not to be had; the message ends with Ivy's last lines.
+    """
+    root = directory or default_directory()
+    spark_jars = _spark_jars()
+    module = _ivy_module(jar_set, spark_jars)
+    target = root / f"{jar_set.name}-{hashlib.sha256(module.encode()).hexdigest()[:12]}"
+    if not target.is_dir():
+        root.mkdir(parents=True, exist_ok=True)
+        with _locked(root / ".lock"):
+            if not target.is_dir():
+                _resolve(jar_set, module, spark_jars, target, progress or (lambda line: None))
+    return sorted(target.glob("*.jar"))
+
+
+def default_directory() -> Path:
+    """Where the sets are kept unless said otherwise; see the module's docstring."""
+    configured = os.environ.get("FLIP27_JARS")
+    if configured:
+        return Path(configured)
+    checkout = Path(__file__).resolve().parents[2]
+    if (checkout / "setup.cfg").is_file():
+        return checkout / ".jars"
+    return Path.home() / ".cache" / "flip27-stream"
+
+
+def _spark_jars() -> Path:
+    # Found without importing it: a broker is started by processes that want no Spark.
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise ConnectorError(
+            "PySpark is not installed, and its Ivy fetches the jars. Install flip27-stream[spark]."
+        )
+    return Path(spec.origin).parent / "jars"
+
+
+def _ivy_module(jar_set: JarSet, spark_jars: Path) -> str:
+    wanted = [
+        _element("dependency", artifact, module="name", conf="default")
+        for artifact in (*jar_set.artifacts, *jar_set.pinned)
+    ]
+    shipped = _artifact_names(spark_jars) if jar_set.beside_spark else []
+    excluded = [f"<exclude module={quoteattr(name)}/>" for name in shipped]
+    overrides = [_element("override", artifact, module="module") for artifact in jar_set.pinned]
+    lines = "\n".join((*wanted, *excluded, *overrides))
+    return f"""<ivy-module version="2.0">
+<info organisation="flip27" module={quoteattr(jar_set.name)}/>
+<configurations><conf name="default"/></configurations>
+<dependencies>
+{lines}
+</dependencies>
+</ivy-module>
+"""
+
+
+def _element(tag: str, artifact: str, *, module: str, **more: str) -> str:
+    organisation, name, revision = artifact.split(":")
+    attributes = {"org": organisation, module: name, "rev": revision, **more}
+    return f"<{tag} {' '.join(f'{key}={quoteattr(value)}' for key, value in attributes.items())}/>"
+
+
+def _artifact_names(jars: Path) -> list[str]:
+    return sorted({re.sub(r"-\d.*", "", jar.stem) for jar in jars.glob("*.jar")})
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    with path.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _resolve(jar_set: JarSet, module: str, spark_jars: Path, target: Path, progress: Progress) -> None:
+    ivy = next(spark_jars.glob("ivy-*.jar"), None)
+    if ivy is None:
+        raise ConnectorError(f"No ivy-*.jar in {spark_jars}: is this a complete installation of PySpark?")
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".fetching-") as scratch:
+        ivy_file = Path(scratch, "ivy.xml")
+        ivy_file.write_text(module)
+        jars = Path(scratch, "jars")
+        pattern = f"{jars}/[artifact]-[revision].[ext]"
+        _run_ivy(jar_set, [java(), "-jar", str(ivy), "-ivy", str(ivy_file), "-retrieve", pattern], progress)
+        if not any(jars.glob("*.jar")):
+            raise ConnectorError(f"Ivy found no jar for {', '.join(jar_set.artifacts)}.")
+        shutil.move(jars, target)
+
+
+def _run_ivy(jar_set: JarSet, command: list[str], progress: Progress) -> None:
+    last: deque[str] = deque(maxlen=30)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as ivy:
+        assert ivy.stdout is not None
+        for line in ivy.stdout:
+            last.append(line.rstrip())
+            if done := re.match(r"\s*(?:\[SUCCESSFUL \]|found) ([^#]+)#([^;]+);([^! ]+)(.*\.jar)?", line):
+                progress(f"  {'fetched' if done[4] else 'found'} {done[2]} {done[3]}")
+    if ivy.returncode:
+        wanted = ", ".join((*jar_set.artifacts, *jar_set.pinned))
+        raise ConnectorError(f"The jars of {wanted} are not to be had. Ivy's last lines:\n" + "\n".join(last))

@@ -1,0 +1,248 @@
+"""The JSON form of an offset.
+
+A document of format version 1, as it stands in Spark's offset log and in ``StreamingQueryProgress``::
+
+    {"batch": 12, "enumerator": [1, ["clicks"]], "flip27": 1, "lineage": "9f86d081",
+     "plausible_until": 1700003600000, "source": "kafka subscribe=clicks", "split_version": 1,
+     "splits": {"clicks-0": [4711, 1699999999999], "clicks-1": [12, null, 1699999990000]}}
+
+``enumerator`` is the serializer's version and the state. A split is
+``[position, read_max, quiet_since, begin, state]``. Where the split serializer yields the split's id,
+``state`` is left out, and then trailing nulls too.
+
+Spark compares offsets as text, in insertion order of keys: :meth:`OffsetCodec.to_json` sorts all keys and
+admits no floats, so equal offsets are equal text.
+"""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Mapping
+from typing import Any, Final, Generic, TypeVar
+
+from flip27_stream.api.enumerator import CheckpointT
+from flip27_stream.api.serializer import JsonValue, SimpleVersionedSerializer
+from flip27_stream.api.split import SplitT
+from flip27_stream.errors import (
+    CorruptCheckpointError,
+    ForeignCheckpointError,
+    NewerCheckpointError,
+)
+from offsets.offset import Offset, SplitState
+
+T = TypeVar("T")
+
+FORMAT_VERSION: Final = 1
+MARKER: Final = "flip27"
+"""The key, with the format version as its value, by which our offsets are recognised."""
+
+INITIAL: Final[dict[str, JsonValue]] = {MARKER: FORMAT_VERSION, "offset": "initial"}
+"""The constant answer to ``initialOffset()``, which Spark does not log; batch 0 says where it began."""
+
+_KEYS: Final = frozenset(
+    [MARKER, "batch", "enumerator", "lineage", "plausible_until", "source", "split_version", "splits"]
+)
+_TIME_LIMIT: Final = 2**63
+
+_shortened = reprlib.Repr()
+_shortened.maxstring = _shortened.maxother = _shortened.maxlong = 80
+
+
+class OffsetCodec(Generic[SplitT, CheckpointT]):
+    """Turns the offsets of one source into JSON documents and back."""
+
+    def __init__(
+        self,
+        fingerprint: str,
+        split_serializer: SimpleVersionedSerializer[SplitT],
+        enumerator_checkpoint_serializer: SimpleVersionedSerializer[CheckpointT],
+    ) -> None:
+        self._fingerprint = fingerprint
+        self._splits = split_serializer
+        self._enumerator = enumerator_checkpoint_serializer
+
+    def to_json(self, offset: Offset[SplitT, CheckpointT]) -> dict[str, JsonValue]:
+        """The canonical document of ``offset``; all keys are sorted.
+
+        Raises:
+            TypeError: a serializer yields something other than JSON without floats.
+            ValueError: a split is stored under another split's id.
+        """
+        enumerator = self._enumerator.serialize(offset.enumerator)
+        return {
+            "batch": offset.batch,
+            "enumerator": [self._enumerator.version, _canonical(enumerator)],
+            MARKER: FORMAT_VERSION,
+            "lineage": offset.lineage,
+            "plausible_until": offset.plausible_until,
+            "source": offset.source,
+            "split_version": self._splits.version,
+            "splits": {
+                split_id: self._split_to_json(split_id, state, offset.begin.get(split_id))
+                for split_id, state in sorted(offset.splits.items())
+            },
+        }
+
+    def from_json(self, document: Mapping[str, Any]) -> Offset[SplitT, CheckpointT] | None:
+        """The offset that ``document`` holds, ``None`` for :data:`INITIAL`. The order of keys is irrelevant.
+
+        Raises:
+            NewerCheckpointError: a newer release wrote it.
+            ForeignCheckpointError: a source with another fingerprint wrote it.
+            CorruptCheckpointError: it is not a document that any release wrote.
+        """
+        _check_format(document)
+        if document == INITIAL:
+            return None
+        _check_keys(document)
+        self._check_source(document["source"])
+        split_version = _natural("split_version", document["split_version"])
+        stored = document["splits"]
+        if not isinstance(stored, Mapping):
+            raise _corrupt("splits", stored, "an object")
+        splits: dict[str, SplitState[SplitT]] = {}
+        begin: dict[str, int] = {}
+        for split_id, entry in stored.items():
+            splits[split_id], first = self._split_from_json(split_version, split_id, entry)
+            if first is not None:
+                begin[split_id] = first
+        return Offset(
+            source=document["source"],
+            lineage=_text("lineage", document["lineage"]),
+            batch=_natural("batch", document["batch"]),
+            enumerator=self._enumerator_from_json(document["enumerator"]),
+            splits=splits,
+            begin=begin,
+            plausible_until=_time("plausible_until", document["plausible_until"]),
+        )
+
+    def _split_to_json(self, split_id: str, state: SplitState[SplitT], begin: int | None) -> list[JsonValue]:
+        if state.split.split_id != split_id:
+            raise ValueError(f"split {state.split.split_id!r} is stored as {split_id!r}")
+        entry: list[JsonValue] = [state.position, state.read_max, state.quiet_since, begin]
+        data = self._splits.serialize(state.split)
+        if data != split_id:
+            return [*entry, _canonical(data)]
+        while entry[-1] is None:
+            entry.pop()
+        return entry
+
+    def _split_from_json(
+        self, version: int, split_id: Any, entry: Any
+    ) -> tuple[SplitState[SplitT], int | None]:
+        if not isinstance(split_id, str):
+            raise _corrupt("splits", split_id, "a string as the id of a split")
+        if not isinstance(entry, list) or not 1 <= len(entry) <= 5:
+            raise _corrupt("splits", entry, "an array of 1 to 5 elements", split_id)
+        position, read_max, quiet_since, begin = (*entry[:4], None, None, None)[:4]
+        data = entry[4] if len(entry) == 5 else split_id
+        split = _deserialize(self._splits, version, data, "state", split_id)
+        if split.split_id != split_id:
+            raise _corrupt("state", data, f"that of this split, not of {split.split_id!r}", split_id)
+        state = SplitState(
+            split,
+            _natural("position", position, split_id),
+            _time("read_max", read_max, split_id),
+            _time("quiet_since", quiet_since, split_id),
+        )
+        return state, None if begin is None else _natural("begin", begin, split_id)
+
+    def _enumerator_from_json(self, stored: Any) -> CheckpointT:
+        if not isinstance(stored, list) or len(stored) != 2:
+            raise _corrupt("enumerator", stored, "an array of a version and a state")
+        return _deserialize(self._enumerator, _natural("enumerator", stored[0]), stored[1], "enumerator")
+
+    def _check_source(self, source: Any) -> None:
+        if _text("source", source) != self._fingerprint:
+            raise ForeignCheckpointError(
+                f"The checkpoint was written by another source, {source!r}; this is {self._fingerprint!r}. "
+                "Use another checkpointLocation, or the source it was written by."
+            )
+
+
+def _check_format(document: Any) -> None:
+    if not isinstance(document, Mapping):
+        raise _corrupt("offset", document, "a JSON object")
+    if MARKER not in document:
+        raise _corrupt("offset", list(document), f"an object with the key {MARKER!r}")
+    version = _natural(MARKER, document[MARKER])
+    if version > FORMAT_VERSION:
+        raise _newer(f"{MARKER!r} (the format of the offset)", version, FORMAT_VERSION)
+    if version < 1:
+        raise _corrupt(MARKER, version, "a format version >= 1")
+
+
+def _check_keys(document: Mapping[str, Any]) -> None:
+    if missing := _KEYS - document.keys():
+        raise _corrupt("offset", sorted(map(str, document)), f"the missing fields {sorted(missing)}")
+    if unknown := document.keys() - _KEYS:
+        raise _corrupt("offset", sorted(map(str, unknown)), "no unknown fields")
+
+
+def _deserialize(
+    serializer: SimpleVersionedSerializer[T],
+    version: int,
+    data: JsonValue,
+    field: str,
+    split_id: str | None = None,
+) -> T:
+    if version > serializer.version:
+        raise _newer(_place(field, split_id), version, serializer.version)
+    try:
+        return serializer.deserialize(version, data)
+    except NewerCheckpointError:
+        raise
+    except Exception as error:
+        expected = f"one of version {version} ({type(error).__name__}: {error})"
+        raise _corrupt(field, data, expected, split_id) from error
+
+
+# `type(x) is int`, since isinstance takes booleans for integers.
+
+
+def _natural(field: str, value: Any, split_id: str | None = None) -> int:
+    if type(value) is not int or value < 0:
+        raise _corrupt(field, value, "an integer >= 0", split_id)
+    return value
+
+
+def _time(field: str, value: Any, split_id: str | None = None) -> int | None:
+    if value is not None and (type(value) is not int or not -_TIME_LIMIT <= value < _TIME_LIMIT):
+        raise _corrupt(field, value, "milliseconds as a 64-bit integer, or null", split_id)
+    return value
+
+
+def _text(field: str, value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise _corrupt(field, value, "a non-empty string")
+    return value
+
+
+def _canonical(value: JsonValue) -> JsonValue:
+    """``value`` with the keys of all its objects sorted."""
+    if value is None or isinstance(value, str | int):
+        return value
+    if isinstance(value, list):
+        return [_canonical(element) for element in value]
+    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        return {key: _canonical(value[key]) for key in sorted(value)}
+    raise TypeError(f"an offset holds only JSON without floats, not {_shortened.repr(value)}")
+
+
+def _newer(place: str, version: int, known: int) -> NewerCheckpointError:
+    return NewerCheckpointError(
+        f"Checkpoint field {place} has version {version}; this release reads versions up to {known}. "
+        "Install the flip27-stream that wrote it, or a newer one, or use another checkpointLocation."
+    )
+
+
+def _corrupt(field: str, value: Any, expected: str, split_id: str | None = None) -> CorruptCheckpointError:
+    return CorruptCheckpointError(
+        f"The stored offset is corrupt: checkpoint field {_place(field, split_id)} is "
+        f"{_shortened.repr(value)}, expected {expected}. "
+        "Restore the checkpoint from a copy, or use another checkpointLocation."
+    )
+
+
+def _place(field: str, split_id: str | None) -> str:
+    return f"{field!r}" if split_id is None else f"{field!r} of split {split_id!r}"

@@ -1,0 +1,61 @@
+"""What the coordinator remembers between two micro-batches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Generic
+
+from flip27_stream.api.enumerator import CheckpointT
+from flip27_stream.api.split import SplitT
+
+
+@dataclass(frozen=True, slots=True)
+class SplitState(Generic[SplitT]):
+    """How far one split has been read.
+
+    Attributes:
+        split: the split.
+        position: the next position to read; >= 0.
+        read_max: greatest event time read (ms), ``None`` when none was.
+        quiet_since: when (ms) the end of the split was first seen at ``position``; idleness is proven by it.
+    """
+
+    split: SplitT
+    position: int
+    read_max: int | None = None
+    quiet_since: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.position < 0:
+            raise ValueError(f"negative position of split {self.split.split_id!r}: {self.position}")
+
+
+@dataclass(frozen=True, slots=True)
+class Offset(Generic[SplitT, CheckpointT]):
+    """The state of a source between two micro-batches; what a restarted query goes on from.
+
+    Attributes:
+        source: fingerprint of the source that wrote it.
+        lineage: drawn at the first plan of a checkpoint and kept for ever.
+        batch: number of the plan that made this offset; grows with every new offset of a lineage.
+        enumerator: checkpoint of the enumerator.
+        splits: by split id.
+        begin: where this batch starts to read the splits that the offset before did not have, or whose
+            position was moved past lost data. Only in the offset that introduces it.
+        plausible_until: event times after this (ms) were not believed by this plan; ``None`` for no bound.
+    """
+
+    source: str
+    lineage: str
+    batch: int
+    enumerator: CheckpointT
+    splits: Mapping[str, SplitState[SplitT]]
+    begin: Mapping[str, int]
+    plausible_until: int | None
+
+    def __post_init__(self) -> None:
+        if self.batch < 0:
+            raise ValueError(f"batch must not be negative: {self.batch}")
+        if unknown := self.begin.keys() - self.splits.keys():
+            raise ValueError(f"begin names splits that the offset does not have: {sorted(unknown)}")

@@ -1,0 +1,64 @@
+"""What the micro-batch between two offsets reads."""
+
+from __future__ import annotations
+
+from flip27_stream.api.enumerator import CheckpointT
+from flip27_stream.api.split import SplitT
+from flip27_stream.errors import CorruptCheckpointError
+from offsets.offset import Offset
+
+
+def ranges(
+    start: Offset[SplitT, CheckpointT] | None, end: Offset[SplitT, CheckpointT] | None
+) -> list[tuple[SplitT, int, int]]:
+    """The batch between ``start`` and ``end``: a pure function of the two, so that a replay reads the same.
+
+    ``None`` stands for the initial offset. A split is read from its ``begin`` in ``end`` where there is one,
+    otherwise from its position in ``start``; a split that ``end`` no longer has is not read.
+
+    Returns:
+        ``(split, start position, end position)`` with start < end, sorted by split id.
+
+    Raises:
+        CorruptCheckpointError: the two offsets contradict each other.
+    """
+    if end is None:
+        if start is not None:
+            raise _corrupt(f"batch {start.batch} is followed by the initial offset")
+        return []
+    if start is not None:
+        _check_order(start, end)
+        if start.batch == end.batch:
+            return []
+    batch = []
+    for split_id, state in sorted(end.splits.items()):
+        first = _first_position(split_id, start, end)
+        if state.position < first:
+            raise _corrupt(f"split {split_id!r} would be read backwards, from {first} to {state.position}")
+        if first < state.position:
+            batch.append((state.split, first, state.position))
+    return batch
+
+
+def _first_position(
+    split_id: str, start: Offset[SplitT, CheckpointT] | None, end: Offset[SplitT, CheckpointT]
+) -> int:
+    if split_id in end.begin:
+        return end.begin[split_id]
+    if start is None or split_id not in start.splits:
+        raise _corrupt(f"split {split_id!r} is new in batch {end.batch} but has no begin position")
+    return start.splits[split_id].position
+
+
+def _check_order(start: Offset[SplitT, CheckpointT], end: Offset[SplitT, CheckpointT]) -> None:
+    if start.lineage != end.lineage:
+        raise _corrupt(f"the start is of lineage {start.lineage!r}, the end of lineage {end.lineage!r}")
+    if start.batch > end.batch or (start.batch == end.batch and start != end):
+        raise _corrupt(f"batch {start.batch} cannot be followed by another batch {end.batch}")
+
+
+def _corrupt(what: str) -> CorruptCheckpointError:
+    return CorruptCheckpointError(
+        f"The stored offsets contradict each other: {what}. "
+        "Restore the checkpoint from a copy, or use another checkpointLocation."
+    )

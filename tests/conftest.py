@@ -1,0 +1,57 @@
+"""What every test may ask for. Servers start at the first test that wants one and serve the whole run."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from flip27_stream.testing import KafkaBroker, local_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# A shared machine stalls now and then: no deadlines. In CI a run repeats itself.
+settings.register_profile(
+    "flip27",
+    deadline=None,
+    max_examples=100,
+    derandomize="CI" in os.environ,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("flip27")
+
+
+@pytest.fixture(scope="session")
+def broker() -> Iterator[KafkaBroker]:
+    """The broker all tests share: leave it running, and use topics of your own (:func:`topic`)."""
+    with KafkaBroker() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """The Spark session all tests share: local[2], with Delta and the built-in Kafka source."""
+    session = local_session("flip27-tests", kafka_source=True)
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> Callable[..., str]:
+    """Makes a topic of its own for this test and returns its name: ``topic(partitions=1, config=None)``."""
+    shared: KafkaBroker = request.getfixturevalue("broker")
+
+    def create(partitions: int = 1, config: dict[str, str] | None = None) -> str:
+        name = f"topic-{next(_numbers)}"
+        shared.create_topic(name, partitions, config)
+        return name
+
+    return create
+
+
+_numbers = itertools.count(1)

@@ -1,0 +1,99 @@
+"""What the batch between two offsets reads (PY-14: a pure function of the two)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flip27_stream.api import SourceSplit
+from flip27_stream.errors import CorruptCheckpointError
+from offsets import Offset, SplitState, ranges
+
+
+@dataclass(frozen=True)
+class Shard(SourceSplit):
+    name: str
+
+    @property
+    def split_id(self) -> str:
+        return self.name
+
+    def between(self, start: int, end: int) -> Shard:
+        return self
+
+
+def _offset(
+    batch: int, positions: Mapping[str, int], begin: Mapping[str, int] | None = None, lineage: str = "ab"
+) -> Offset[Shard, None]:
+    splits = {name: SplitState(Shard(name), position) for name, position in positions.items()}
+    return Offset("toy", lineage, batch, None, splits, begin or {}, None)
+
+
+def test_first_batch_reads_from_begin() -> None:
+    end = _offset(0, {"b": 5, "a": 7, "c": 2}, {"a": 0, "b": 3, "c": 2})
+    assert ranges(None, end) == [(Shard("a"), 0, 7), (Shard("b"), 3, 5)]
+
+
+def test_later_batch_reads_on_and_takes_in_discovered_and_moved_splits() -> None:
+    start = _offset(3, {"a": 7, "gone": 9, "lost": 4, "still": 1}, {"a": 0})
+    end = _offset(4, {"new": 6, "a": 9, "lost": 20, "still": 1}, {"new": 2, "lost": 15})
+    assert ranges(start, end) == [(Shard("a"), 7, 9), (Shard("lost"), 15, 20), (Shard("new"), 2, 6)]
+
+
+def test_a_recreated_split_may_begin_before_its_old_position() -> None:
+    assert ranges(_offset(1, {"a": 90}), _offset(2, {"a": 4}, {"a": 0})) == [(Shard("a"), 0, 4)]
+
+
+def test_py_14_nothing_is_read_between_an_offset_and_itself() -> None:
+    """Spark may ask for start == end; the begin of batch 0 must not be read again."""
+    offset = _offset(0, {"a": 7}, {"a": 0})
+    assert ranges(offset, offset) == []
+    assert ranges(None, None) == []
+
+
+@given(st.lists(st.dictionaries(st.sampled_from("abcde"), st.integers(0, 9)), min_size=1, max_size=8))
+def test_every_position_is_read_once_over_a_lineage(steps: list[dict[str, int]]) -> None:
+    """PY-14, I1: successive batches tile each split from begin to last position, whatever moves when."""
+    start: Offset[Shard, None] | None = None
+    positions: dict[str, int] = {}
+    read: dict[str, int] = {}
+    for batch, step in enumerate(steps):
+        begin = {name: 100 for name in step if name not in positions}
+        positions |= {name: positions.get(name, 100) + rows for name, rows in step.items()}
+        end = _offset(batch, positions, begin)
+        planned = ranges(start, end)
+        assert planned == ranges(start, end)
+        assert [split.name for split, _, _ in planned] == sorted(split.name for split, _, _ in planned)
+        for split, first, last in planned:
+            assert first == read.get(split.name, 100)
+            read[split.name] = last
+        start = end
+    assert read == {name: position for name, position in positions.items() if position > 100}
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "message"),
+    [
+        (_offset(1, {"a": 7}), _offset(2, {"a": 6}), "split 'a' would be read backwards, from 7 to 6"),
+        (
+            _offset(1, {"a": 7}),
+            _offset(2, {"a": 8}, {"a": 9}),
+            "split 'a' would be read backwards, from 9 to 8",
+        ),
+        (_offset(1, {"a": 7}), _offset(2, {"a": 7, "b": 1}), "split 'b' is new in batch 2 but has no begin"),
+        (None, _offset(0, {"a": 7}), "split 'a' is new in batch 0 but has no begin"),
+        (_offset(1, {}), _offset(2, {}, lineage="cd"), "lineage 'ab', the end of lineage 'cd'"),
+        (_offset(2, {"a": 7}), _offset(1, {"a": 8}), "batch 2 cannot be followed by another batch 1"),
+        (_offset(2, {"a": 7}), _offset(2, {"a": 8}), "batch 2 cannot be followed by another batch 2"),
+        (_offset(2, {"a": 7}), None, "batch 2 is followed by the initial offset"),
+    ],
+)
+def test_contradicting_offsets_are_refused(
+    start: Offset[Shard, None] | None, end: Offset[Shard, None] | None, message: str
+) -> None:
+    with pytest.raises(CorruptCheckpointError, match=message):
+        ranges(start, end)

@@ -1,0 +1,206 @@
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+
+from watermark_alignment.maintenance import Maintenance
+from watermark_alignment.table import SCHEMA, SplitWatermarkTable
+
+from .table_rows import START_MS, split_rows
+
+KEEP_NOTHING = {
+    "delta.logRetentionDuration": "interval 0 seconds",
+    "delta.deletedFileRetentionDuration": "interval 0 seconds",
+}
+HOUR_MS = 3_600_000
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "table"
+
+
+def files(path: Path) -> int:
+    return len(list(path.glob("*.parquet")))
+
+
+def log_files(path: Path) -> int:
+    return len(list((path / "_delta_log").iterdir()))
+
+
+def test_files_stay_few_over_many_batches(path: Path) -> None:
+    """400 batches in rounds of 20 at retention 0: never more files than one round makes, and no row lost."""
+    DeltaTable.create(str(path), SCHEMA, configuration=KEEP_NOTHING)
+    table = SplitWatermarkTable(str(path), {})
+    maintenance = Maintenance(table, every=20, clock=lambda: START_MS)
+    for batch in range(400):
+        table.append("clicks/1", batch, split_rows(batch, splits=4 + batch % 5), {})
+        maintenance.committed()
+        if batch % 20 == 19:
+            assert files(path) == len(table.delta.file_uris()) == 1
+            assert log_files(path) <= 5
+    found = SplitWatermarkTable(str(path), {}).rows()
+    assert found.num_rows == sum(4 + batch % 5 for batch in range(400))
+    assert found.group_by(["batch", "split"]).aggregate([]).num_rows == found.num_rows
+
+
+def test_replays_are_known_after_the_log_was_shortened(path: Path) -> None:
+    DeltaTable.create(str(path), SCHEMA, configuration=KEEP_NOTHING)
+    table = SplitWatermarkTable(str(path), {})
+    for batch in range(5):
+        table.append("clicks/1", batch, split_rows(batch), {})
+    assert Maintenance(table).run()
+    assert not list((path / "_delta_log").glob("*0000[0-5].json"))
+    assert not SplitWatermarkTable(str(path), {}).append("clicks/1", 4, split_rows(4), {})
+
+
+def test_a_reader_may_hold_on_to_a_version(path: Path) -> None:
+    """At the default retention of an hour, what a round replaced can still be read."""
+    table = SplitWatermarkTable(str(path), {})
+    for batch in range(5):
+        table.append("clicks/1", batch, split_rows(batch), {})
+    reader = DeltaTable(str(path))
+    assert Maintenance(table, clock=lambda: START_MS).run()
+    assert reader.count() == 20
+    assert len(reader.to_pyarrow_table()) == 20
+    assert DeltaTable(str(path), version=3).count() == 12
+
+
+def test_forgotten_files_are_removed_and_those_being_written_are_not(path: Path) -> None:
+    table = SplitWatermarkTable(str(path), {})
+    table.append("clicks/1", 0, split_rows(0), {})
+    forgotten, being_written = path / "part-forgotten.parquet", path / "part-being-written.parquet"
+    for file in forgotten, being_written:
+        file.write_bytes(b"PAR1")
+    long_ago = forgotten.stat().st_mtime - 2 * 3600
+    os.utime(forgotten, (long_ago, long_ago))
+    assert Maintenance(table, clock=lambda: START_MS).run()
+    assert not forgotten.exists()
+    assert being_written.exists()
+
+
+def test_rows_older_than_their_retention_are_deleted(path: Path) -> None:
+    table = SplitWatermarkTable(str(path), {})
+    for batch in (0, 60, 119, 120, 200):  # seconds after START_MS
+        table.append("clicks/1", batch, split_rows(batch), {})
+    now = START_MS
+    maintenance = Maintenance(table, row_retention_ms=80_000, clock=lambda: now)
+
+    def left() -> list[int]:
+        assert maintenance.run()
+        return sorted(set(table.rows()["batch"].to_pylist()))
+
+    now = START_MS + 90_000
+    assert left() == [0, 60, 119, 120, 200], "up to an eighth longer"
+    now = START_MS + 200_000
+    assert left() == [120, 200]
+    now = START_MS + HOUR_MS
+    assert left() == []
+    assert left() == []
+
+
+def test_members_survive_the_maintenance_of_each_other(path: Path) -> None:
+    """Three members write and maintain one table at once: no row is lost, none is doubled."""
+
+    def member(name: str) -> int:
+        table = SplitWatermarkTable(str(path), {})
+        maintenance = Maintenance(table, every=8, row_retention_ms=HOUR_MS, clock=lambda: START_MS)
+        written = 0
+        for batch in range(60):
+            written += table.append(f"{name}/1", batch, split_rows(batch, source=name), {})
+            maintenance.committed()
+        return written
+
+    with ThreadPoolExecutor(3) as pool:
+        assert list(pool.map(member, ["a", "b", "c"])) == [60, 60, 60]
+    table = SplitWatermarkTable(str(path), {})
+    found = table.rows()
+    assert found.num_rows == 3 * 60 * 4
+    assert found.group_by(["source", "batch", "split"]).aggregate([]).num_rows == found.num_rows
+    assert len(table.delta.file_uris()) <= 3 * 3 * 8, "even where two rounds in three are cut short"
+    assert Maintenance(table, clock=lambda: START_MS).run()
+    assert len(table.delta.file_uris()) == 1
+
+
+def ours(path: Path) -> None:
+    assert Maintenance(SplitWatermarkTable(str(path), {}), clock=lambda: START_MS).run()
+
+
+def optimize(path: Path) -> None:
+    DeltaTable(str(path)).optimize.compact()
+
+
+@pytest.mark.parametrize("compact", [ours, optimize])
+def test_two_compactions_that_meet_do_not_double_rows(path: Path, compact: Callable[[Path], None]) -> None:
+    """Whoever compacted first, by our means or by Delta's, the second leaves the result alone."""
+    table = SplitWatermarkTable(str(path), {})
+    for batch in range(5):
+        table.append("clicks/1", batch, split_rows(batch), {})
+
+    class Late(Maintenance):
+        """Another compaction comes between the reading of the files and the commit."""
+
+        def _merge(self, files: Sequence[Any]) -> Any:
+            merged = super()._merge(files)
+            compact(path)
+            return merged
+
+    assert Late(table, clock=lambda: START_MS).run()
+    assert table.rows().num_rows == 5 * 4
+    assert len(table.delta.file_uris()) == 1
+
+
+def test_compaction_rides_over_appends(path: Path) -> None:
+    table, busy = SplitWatermarkTable(str(path), {}), SplitWatermarkTable(str(path), {})
+    for batch in range(5):
+        table.append("clicks/1", batch, split_rows(batch), {})
+
+    class Busy(Maintenance):
+        """Another member appends between the reading of the files and the commit."""
+
+        def _merge(self, files: Sequence[Any]) -> Any:
+            busy.append("views/1", 0, split_rows(0, source="views"), {})
+            return super()._merge(files)
+
+    assert Busy(table, clock=lambda: START_MS).run()
+    assert table.rows().num_rows == 6 * 4
+    assert len(table.delta.file_uris()) == 2
+
+
+def test_deleting_rows_while_others_write(path: Path) -> None:
+    """An expiry that meets other members' commits and rounds removes old rows only."""
+
+    def member(name: str) -> None:
+        now = START_MS
+        table = SplitWatermarkTable(str(path), {})
+        maintenance = Maintenance(table, every=5, row_retention_ms=20_000, clock=lambda: now)
+        for batch in range(40):
+            now = START_MS + batch * 1000
+            table.append(f"{name}/1", batch, split_rows(batch, source=name), {})
+            maintenance.committed()
+
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(member, ["a", "b", "c"]))
+    found = SplitWatermarkTable(str(path), {}).rows()
+    kept = set(zip(found["source"].to_pylist(), found["batch"].to_pylist(), strict=True))
+    assert {(source, batch) for source in "abc" for batch in range(20, 40)} <= kept
+    assert found.group_by(["source", "batch", "split"]).aggregate([]).num_rows == found.num_rows
+
+
+def test_failing_rounds_are_warned_of_when_they_go_on(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    table = SplitWatermarkTable(str(path), {})
+    table.append("clicks/1", 0, split_rows(0), {})
+    maintenance = Maintenance(table, clock=lambda: START_MS)
+    (path / "_delta_log").rename(path / "elsewhere")
+    outcomes = [maintenance.run() for _ in range(4)]
+    assert outcomes == [False] * 4
+    [warning] = caplog.records
+    assert warning.levelno == logging.WARNING
+    assert f"'{path}' cannot be maintained and grows" in warning.getMessage()

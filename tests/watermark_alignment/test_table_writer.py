@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from watermark_alignment.maintenance import Maintenance
+from watermark_alignment.table import SplitRow, SplitWatermarkTable
+from watermark_alignment.table_writer import TableWriter
+
+from .table_rows import START_MS, split_rows
+
+
+class StuckTable(SplitWatermarkTable):
+    """A table whose store does not answer until it is released."""
+
+    def __init__(self, uri: str) -> None:
+        super().__init__(uri, {})
+        self.asked = threading.Event()
+        self.released = threading.Event()
+
+    def append(self, app_id: str, batch: int, rows: Sequence[SplitRow], metadata: Mapping[str, str]) -> bool:
+        self.asked.set()
+        assert self.released.wait(60)
+        return super().append(app_id, batch, rows, metadata)
+
+
+@pytest.fixture
+def stuck(tmp_path: Path) -> Iterator[StuckTable]:
+    table = StuckTable(str(tmp_path / "table"))
+    yield table
+    table.released.set()
+
+
+def batches(table: SplitWatermarkTable) -> list[int]:
+    return sorted(set(table.rows()["batch"].to_pylist()))
+
+
+def test_what_is_flushed_is_in_the_table(tmp_path: Path) -> None:
+    """Rule 8 of DESIGN section 2: the plan that ends a run flushes the table first."""
+    table = SplitWatermarkTable(str(tmp_path / "table"), {})
+    writer = TableWriter(table, "clicks/1")
+    for batch in range(5):
+        writer.submit(batch, split_rows(batch), {"watermark": str(batch)})
+    assert writer.flush(30)
+    assert batches(table) == [0, 1, 2, 3, 4]
+    assert [commit.get("watermark") for commit in table.delta.history(2)] == ["4", "3"]
+    writer.close()
+
+
+def test_replayed_batches_are_written_once(tmp_path: Path) -> None:
+    table = SplitWatermarkTable(str(tmp_path / "table"), {})
+    for _ in range(2):
+        writer = TableWriter(table, "clicks/1")
+        for batch in range(3):
+            writer.submit(batch, split_rows(batch), {})
+        assert writer.flush(30)
+        writer.close()
+    assert table.rows().num_rows == 3 * 4
+
+
+def test_rows_are_taken_when_submitted(stuck: StuckTable) -> None:
+    writer = TableWriter(stuck, "clicks/1")
+    rows = split_rows(0)
+    writer.submit(0, rows, {})
+    rows.clear()
+    stuck.released.set()
+    assert writer.flush(30)
+    assert stuck.rows().num_rows == 4
+    writer.close()
+
+
+def test_a_stuck_table_holds_up_nobody(stuck: StuckTable) -> None:
+    writer = TableWriter(stuck, "clicks/1", capacity=3)
+    writer.submit(0, split_rows(0), {})
+    assert stuck.asked.wait(30)
+    for batch in range(1, 10):
+        writer.submit(batch, split_rows(batch), {})
+    assert not writer.flush(0.05)
+    stuck.released.set()
+    assert writer.flush(30)
+    assert batches(stuck) == [0, 7, 8, 9], "the one under way and the newest three"
+    writer.close()
+
+
+def test_close_is_bounded_and_silent(stuck: StuckTable) -> None:
+    writer = TableWriter(stuck, "clicks/1")
+    writer.submit(0, split_rows(0), {})
+    assert stuck.asked.wait(30)
+    writer.close(0.05)
+    writer.close(0.05)
+    writer.submit(1, split_rows(1), {})
+    stuck.released.set()
+    assert writer.flush(30)
+    assert batches(stuck) == [0], "nothing is taken after close"
+
+
+def test_close_writes_what_is_pending(tmp_path: Path) -> None:
+    table = SplitWatermarkTable(str(tmp_path / "table"), {})
+    writer = TableWriter(table, "clicks/1")
+    for batch in range(5):
+        writer.submit(batch, split_rows(batch), {})
+    writer.close(30)
+    assert batches(table) == [0, 1, 2, 3, 4]
+
+
+def test_close_without_a_commit(tmp_path: Path) -> None:
+    writer = TableWriter(SplitWatermarkTable(str(tmp_path / "table"), {}), "clicks/1")
+    assert writer.flush(0)
+    writer.close()
+    assert not (tmp_path / "table").exists()
+
+
+def test_an_unreachable_table_is_warned_of_once_and_written_later(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "table"
+    path.write_text("in the way")
+    table = SplitWatermarkTable(str(path), {})
+    writer = TableWriter(table, "clicks/1", capacity=3)
+    for batch in range(10):
+        writer.submit(batch, split_rows(batch), {})
+        assert not writer.flush(0.02)
+    [warning] = caplog.records
+    assert warning.levelno == logging.WARNING
+    assert str(path) in warning.getMessage()
+    assert "cannot be opened" in warning.getMessage()
+
+    path.unlink()
+    assert writer.flush(30)
+    assert batches(table)[-3:] == [7, 8, 9]
+    writer.close(30)
+    assert len(caplog.records) == 2
+    assert "batches were dropped" in caplog.records[1].getMessage()
+
+
+def test_an_outage_ends_with_close(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "table"
+    path.write_text("in the way")
+    before = threading.active_count()
+    writer = TableWriter(SplitWatermarkTable(str(path), {}), "clicks/1")
+    writer.submit(0, split_rows(0), {})
+    writer.close(30)
+    assert threading.active_count() == before
+    assert len(caplog.records) == 1
+
+
+def test_maintenance_runs_in_the_background(tmp_path: Path) -> None:
+    table = SplitWatermarkTable(str(tmp_path / "table"), {})
+    writer = TableWriter(table, "clicks/1", maintenance=Maintenance(table, every=10, clock=lambda: START_MS))
+    for batch in range(25):
+        writer.submit(batch, split_rows(batch), {})
+    writer.close(60)
+    assert len(table.delta.file_uris()) == 1 + 5
+    assert batches(table) == list(range(25))

@@ -1,0 +1,190 @@
+"""What keeps the split-watermark table small: expiry of rows, compaction, vacuum, checkpoint, clean-up.
+
+A commit costs time in proportion to the active files and to the commits since the last checkpoint, so both
+are bounded by the commits between two rounds. Every member of a group looks after the table by itself.
+Rounds of two members may meet: one of them is then cut short, nothing is lost. Appends never conflict with
+a round.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from datetime import datetime, timezone
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from deltalake import CommitProperties
+from deltalake.exceptions import CommitFailedError
+from deltalake.transaction import AddAction, RemoveAction
+
+from watermark_alignment.table import NO_HOOKS, SCHEMA, SplitWatermarkTable
+
+_LOG = logging.getLogger(__name__)
+
+_DAY_MS = 24 * 60 * 60 * 1000
+_TARGET_BYTES = 16 << 20
+_ATTEMPTS = 10
+_FAILURES_TO_WARN_OF = 3
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class _File(NamedTuple):
+    path: str
+    size: int
+    modified: int
+    oldest: datetime | None
+
+
+class Maintenance:
+    """Looks after one table, in the thread that writes it.
+
+    Replaced data files and old log entries are deleted once they are older than the table properties
+    ``delta.deletedFileRetentionDuration`` and ``delta.logRetentionDuration``, 1 hour each in a table made by
+    :class:`SplitWatermarkTable`: so long a reader may hold on to a version.
+
+    :param every: commits from one round to the next.
+    :param row_retention_ms: how long rows are kept after they were recorded; up to an eighth more, so that
+        not every round has to write old data anew.
+    :param clock: milliseconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        table: SplitWatermarkTable,
+        *,
+        every: int = 50,
+        row_retention_ms: int = 7 * _DAY_MS,
+        clock: Callable[[], int] = _now,
+    ) -> None:
+        self._table = table
+        self._every = every
+        self._row_retention_ms = row_retention_ms
+        self._clock = clock
+        self._commits = 0
+        self._failures = 0
+
+    def committed(self) -> None:
+        """To be called after each commit; runs a round when one is due. Never raises."""
+        self._commits += 1
+        if self._commits % self._every == 0:
+            self.run()
+
+    def run(self) -> bool:
+        """One round; False where it was cut short, which is warned of when it happens three times on end."""
+        try:
+            self._table.delta.update_incremental()
+            self._expire_rows()
+            self._compact()
+            self._vacuum()
+            self._shorten_log()
+        except Exception as error:  # noqa: BLE001 - delta-rs raises plain Exception, too
+            self._failures += 1
+            if self._failures == _FAILURES_TO_WARN_OF:
+                _LOG.warning("%s", self._table.failure("cannot be maintained and grows", error))
+            return False
+        self._failures = 0
+        return True
+
+    def _expire_rows(self) -> None:
+        keep_from = self._clock() - self._row_retention_ms
+        overdue = _utc(keep_from - self._row_retention_ms // 8)
+        if any(file.oldest is not None and file.oldest < overdue for file in self._files()):
+            limit = _utc(keep_from).isoformat()
+            self._table.delta.delete(f"recorded_at < '{limit}'", post_commithook_properties=NO_HOOKS)
+
+    def _compact(self) -> None:
+        """Merge the small files into one.
+
+        Not by ``DeltaTable.optimize``: when two of these meet, delta-rs (1.6) lets both replace the same
+        files, which doubles the rows.
+        """
+        if self._table.delta.protocol().min_reader_version > 1:
+            return  # deletion vectors and the like: a file is more than its rows
+        small = [file for file in self._files() if file.size < _TARGET_BYTES]
+        if len(small) < 2:
+            return
+        merged = self._merge(small)
+        for _ in range(_ATTEMPTS):
+            if self._replace(small, merged):
+                return
+            self._table.delta.update_incremental()
+            if not {file.path for file in small} <= {file.path for file in self._files()}:
+                return  # another member's round was faster; what we wrote goes with the next vacuum
+        raise CommitFailedError(f"no compaction in {_ATTEMPTS} attempts, so many others commit")
+
+    def _merge(self, files: Sequence[_File]) -> AddAction:
+        store = self._table.files()
+        rows = pa.concat_tables(
+            pq.read_table(file.path, filesystem=store, coerce_int96_timestamp_unit="us").cast(SCHEMA)
+            for file in files
+        )
+        path = f"part-{uuid.uuid4()}.zstd.parquet"
+        with store.open_output_stream(path) as out:
+            pq.write_table(rows, out, compression="zstd")
+        size = store.get_file_info(path).size
+        return AddAction(path, size, {}, _now(), data_change=False, stats=json.dumps(_statistics(rows)))
+
+    def _replace(self, files: Sequence[_File], merged: AddAction) -> bool:
+        """Commit as the very next version of the table, or not at all: so nobody else removed the files."""
+        now = _now()
+        removed = [RemoveAction(file.path, False, now, file.size, {}) for file in files]
+        try:
+            self._table.delta.create_write_transaction(
+                [merged, *removed],
+                "append",
+                SCHEMA,
+                commit_properties=CommitProperties(max_commit_retries=0),
+                post_commithook_properties=NO_HOOKS,
+            )
+        except CommitFailedError:
+            return False
+        self._table.delta.update_incremental()
+        return True
+
+    def _vacuum(self) -> None:
+        # Full, since only a listing finds files that the log has forgotten (a round was cut short, or a
+        # checkpoint came first). What others are writing just now is younger than the retention.
+        self._table.delta.vacuum(dry_run=False, full=True, post_commithook_properties=NO_HOOKS)
+
+    def _shorten_log(self) -> None:
+        self._table.delta.create_checkpoint()
+        self._table.delta.cleanup_metadata()
+
+    def _files(self) -> list[_File]:
+        """The active files, in the order they were written."""
+        actions = pa.table(self._table.delta.get_add_actions(flatten=True)).to_pylist()
+        files = [
+            _File(
+                action["path"],
+                action["size_bytes"],
+                action["modification_time"],
+                action.get("min.recorded_at"),
+            )
+            for action in actions
+        ]
+        return sorted(files, key=lambda file: file.modified)
+
+
+def _statistics(rows: pa.Table) -> dict[str, Any]:
+    """As the protocol's "Per-file Statistics", for the columns that expiry and readers look for."""
+    batch, recorded_at = (pc.min_max(rows[column]).as_py() for column in ("batch", "recorded_at"))
+    at = {bound: recorded_at[bound].strftime("%Y-%m-%dT%H:%M:%S.%fZ") for bound in ("min", "max")}
+    return {
+        "numRecords": rows.num_rows,
+        "minValues": {"batch": batch["min"], "recorded_at": at["min"]},
+        "maxValues": {"batch": batch["max"], "recorded_at": at["max"]},
+        "nullCount": {"batch": rows["batch"].null_count, "recorded_at": rows["recorded_at"].null_count},
+    }
+
+
+def _utc(ms: int) -> datetime:
+    return datetime.fromtimestamp(ms / 1000, tz=timezone.utc)

@@ -1,0 +1,269 @@
+"""The rule of alignment: every micro-batch is planned to a common event-time horizon.
+
+Spark moves its watermark only between micro-batches, so alignment has to hold at batch boundaries:
+
+1. For each batch choose an event time H, the *horizon*, and read every split up to its first record with
+   event time >= H.
+2. H is the greatest event time whose rows fit the read limit; so the limit, never the drift, sets the speed
+   of catching up.
+3. H is at most the *cap*: least reach of a split that counts + max drift + 1. So a split that has nothing
+   more to read, and is not idle, holds the others back.
+4. If not even one step fits the limit, the splits with records in that step share the limit and are cut
+   inside it.
+5. A split is PAUSED only on the evidence of a next record at or above H; IDLE only when its log end stood
+   still for longer than the idle timeout; idle and finished splits, and those of which nothing is known, do
+   not count.
+
+:func:`plan` is a pure function: no clock, no I/O, no Spark. FLIP-182 and FLIP-217 pause by the same group
+minimum, but after the fact; a planned batch can be cut exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from watermark_alignment.states import SplitStatus
+
+PositionsAt = Callable[[int], Mapping[str, tuple[int, int]]]
+"""For an event time H: by split id the first position with event time >= H, and the cost of reading up to it.
+
+Asked about splits with something to read; both numbers never fall as H grows. A cut moves one position per
+unit of cost. An answer that costs the whole limit may stop there, before it has come to H.
+"""
+
+GROUP = "group"
+"""Stands in :attr:`Plan.held_by` for the other members of the group."""
+
+END_OF_TIME = 2**63 - 1
+"""A horizon above every event time; only compared, never calculated with."""
+
+
+@dataclass(frozen=True)
+class SplitView:
+    """What is known of a split, from one snapshot; times in ms, ``None`` where unknown.
+
+    Attributes:
+        id: the split's id.
+        position: next position to read.
+        end: first position that cannot be read now; ``position`` where nothing can be, or nothing is known.
+        read_max: greatest event time read so far.
+        next: event time of the next record that has one.
+        reach: greatest event time known to lie before ``end``, read or not.
+        quiet_since: when the log end was first seen at ``position``; ``None`` if elsewhere or not proven.
+        final: the split ends at ``end`` (bounded, or frozen by a trigger).
+    """
+
+    id: str
+    position: int
+    end: int
+    read_max: int | None = None
+    next: int | None = None
+    reach: int | None = None
+    quiet_since: int | None = None
+    final: bool = False
+
+    @property
+    def front(self) -> int | None:
+        """Greatest event time read or next to read."""
+        return _greatest(self.read_max, self.next)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What one micro-batch reads.
+
+    Attributes:
+        horizon: H, or ``None`` if nothing bounds the batch in event time.
+        ends: by split id, the position up to which it is read.
+        states: by split id.
+        fronts: by split id, before the batch; ``None`` where unknown.
+        floor: least watermark of the splits that count, for the other members of the group; ``None`` if none.
+        held_by: the split, or :data:`GROUP`, whose lag is why splits are paused, whatever the limit.
+        cut: splits that were cut inside the smallest step because it did not fit the limit.
+    """
+
+    horizon: int | None
+    ends: Mapping[str, int]
+    states: Mapping[str, SplitStatus]
+    fronts: Mapping[str, int | None]
+    floor: int | None
+    held_by: str | None
+    cut: frozenset[str] = frozenset()
+
+
+def plan(
+    splits: Sequence[SplitView],
+    at: PositionsAt,
+    *,
+    limit: int | None,
+    max_drift: int,
+    out_of_orderness: int,
+    idle_timeout: int,
+    now: int,
+    floor: int | None,
+) -> Plan:
+    """Plan one micro-batch.
+
+    Args:
+        splits: a snapshot of all splits, in any order.
+        at: positions by event time, see :data:`PositionsAt`.
+        limit: the greatest cost of the batch; ``None`` for no limit.
+        max_drift: how far (ms) the greatest event time read may be ahead of the least front.
+        out_of_orderness: how far (ms) event times fall back within a split.
+        idle_timeout: ms; 0 for never idle.
+        now: the clock (ms).
+        floor: least watermark of the other members of the group; ``None`` if there is none.
+    """
+    views = sorted(splits, key=lambda v: v.id)
+    fronts = {v.id: v.front for v in views}
+    fixed = {v.id: state for v in views if (state := resting_state(v, idle_timeout, now)) is not None}
+    counting = [v for v in views if v.id not in fixed and fronts[v.id] is not None]
+    cap, holder = cap_of(counting, floor, max_drift, out_of_orderness)
+    readable = [v for v in views if v.position < v.end]
+    horizon, ends, cut = _horizon(readable, at, limit, cap, out_of_orderness)
+    states = {v.id: fixed.get(v.id) or moving_state(v, ends.get(v.id, v.position), horizon) for v in views}
+    held = horizon == cap and SplitStatus.PAUSED in states.values()
+    least = min((front for v in counting if (front := fronts[v.id]) is not None), default=None)
+    return Plan(
+        horizon=horizon,
+        ends={v.id: ends.get(v.id, v.position) for v in views},
+        states=states,
+        fronts=fronts,
+        floor=None if least is None else least - out_of_orderness - 1,
+        held_by=holder if held else None,
+        cut=cut,
+    )
+
+
+def resting_state(view: SplitView, idle_timeout: int, now: int) -> SplitStatus | None:
+    """FINISHED or IDLE, the states in which a split does not count; ``None`` if it is to be planned."""
+    if view.position < view.end:
+        return None
+    if view.final:
+        return SplitStatus.FINISHED
+    proven_quiet = view.quiet_since is not None and now - view.quiet_since > idle_timeout
+    return SplitStatus.IDLE if idle_timeout > 0 and proven_quiet else None
+
+
+def moving_state(view: SplitView, end: int, horizon: int | None) -> SplitStatus:
+    """PAUSED if the split stands still before a next record that is known to be at or above the horizon."""
+    stands = end == view.position < view.end
+    proven = horizon is not None and view.next is not None and view.next >= horizon
+    return SplitStatus.PAUSED if stands and proven else SplitStatus.ACTIVE
+
+
+def cap_of(
+    counting: Sequence[SplitView], floor: int | None, max_drift: int, out_of_orderness: int
+) -> tuple[int | None, str | None]:
+    """The highest horizon allowed and who sets it; ``(None, None)`` if nobody does.
+
+    A split that will be finished at its end holds nobody: it is read to its end, or paused above the horizon.
+    """
+    reaches = [(reach, v.id) for v in counting if not v.final and (reach := _reach(v)) is not None]
+    caps = [(reach + max_drift + 1, split) for reach, split in reaches]
+    if floor is not None:
+        caps.append((floor + out_of_orderness + max_drift + 2, GROUP))
+    cap, holder = min(caps, default=(None, None))
+    return (None, None) if cap is None or cap >= END_OF_TIME else (cap, holder)
+
+
+def _horizon(
+    readable: Sequence[SplitView], at: PositionsAt, limit: int | None, cap: int | None, out_of_orderness: int
+) -> tuple[int | None, dict[str, int], frozenset[str]]:
+    """The horizon, the ends of the readable splits under it, and the splits that were cut below it."""
+    if not readable:
+        return cap, {}, frozenset()
+    highest = END_OF_TIME if cap is None else cap
+    lowest = _Step.of(highest, at)
+    if limit is None or lowest.cost <= limit:
+        return cap, lowest.ends, frozenset()
+    earliest = min((v.next for v in readable if v.next is not None), default=highest)
+    if earliest + 1 < highest:
+        above_all = max(reach for v in readable if (reach := _reach(v)) is not None) + out_of_orderness + 1
+        best = _greatest_fitting(earliest, min(above_all, highest), lowest.cost, at, limit)
+        if best is not None:
+            return best.horizon, best.ends, frozenset()
+        lowest = _Step.of(earliest + 1, at)
+    ends = share(readable, lowest.positions, limit)
+    cut = frozenset(v.id for v in readable if ends[v.id] < lowest.positions[v.id][0])
+    return lowest.horizon, ends, cut
+
+
+@dataclass(frozen=True)
+class _Step:
+    """The answer of ``at`` to one horizon."""
+
+    horizon: int
+    positions: Mapping[str, tuple[int, int]]
+    cost: int
+
+    @staticmethod
+    def of(horizon: int, at: PositionsAt) -> _Step:
+        positions = at(horizon)
+        return _Step(horizon, positions, sum(cost for _, cost in positions.values()))
+
+    @property
+    def ends(self) -> dict[str, int]:
+        return {split: position for split, (position, _) in self.positions.items()}
+
+
+def _greatest_fitting(low: int, high: int, cost: int, at: PositionsAt, limit: int) -> _Step | None:
+    """The step of the greatest horizon between ``low`` and ``high`` that fits; ``None`` if there is none.
+
+    Next to nothing is below ``low``; what is below ``high`` costs ``cost``, more than ``limit``. Each call of
+    ``at`` is a round trip to the external system, so cost is taken as linear between two known horizons
+    (regula falsi, aimed half a unit above the limit); the weight of an end that stays twice is halved
+    (Illinois). Where that has not halved the bracket for every two guesses after the first four, the next
+    guess does.
+    """
+    best: _Step | None = None
+    width, spare, excess = high - low, 2 * limit + 1, 2 * (cost - limit) - 1
+    fitted: bool | None = None
+    guesses = 0
+    while high - low > 1 and (best is None or best.cost < limit):
+        slow = (high - low) << max(0, guesses - 4) // 2 > width
+        part, whole = (1, 2) if slow else (spare, spare + excess)
+        step = _Step.of(min(max(low + (high - low) * part // whole, low + 1), high - 1), at)
+        fits = step.cost <= limit
+        if fits:
+            best, low, spare = step, step.horizon, 2 * (limit - step.cost) + 1
+            excess = max(1, excess // 2) if fitted else excess
+        else:
+            high, excess = step.horizon, 2 * (step.cost - limit) - 1
+            spare = max(1, spare // 2) if fitted is False else spare
+        fitted, guesses = fits, guesses + 1
+    return best
+
+
+def share(
+    readable: Sequence[SplitView], positions: Mapping[str, tuple[int, int]], limit: int
+) -> dict[str, int]:
+    """Ends for a step that does not fit: the limit in equal parts; what a split does not need, others get.
+
+    A remainder goes around: the sum of all positions, which grows by what is read, says who is next. So a
+    limit below the number of splits starves none of them.
+    """
+    given = {v.id: 0 for v in readable}
+    hungry = [v for v in readable if positions[v.id][1] > 0]
+    turn = sum(v.position for v in hungry)
+    left = limit
+    while hungry and left >= len(hungry):
+        part = min(left // len(hungry), min(positions[v.id][1] - given[v.id] for v in hungry))
+        for v in hungry:
+            given[v.id] += part
+        left -= part * len(hungry)
+        hungry = [v for v in hungry if given[v.id] < positions[v.id][1]]
+    for i in range(left if hungry else 0):
+        given[hungry[(turn + i) % len(hungry)].id] += 1
+    return {v.id: min(v.position + given[v.id], positions[v.id][0]) for v in readable}
+
+
+def _reach(view: SplitView) -> int | None:
+    return _greatest(view.front, view.reach)
+
+
+def _greatest(one: int | None, other: int | None) -> int | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return max(one, other)
