@@ -1,7 +1,8 @@
 """Flink's source architecture for Spark Structured Streaming, with split-level watermark alignment.
 
-Spark takes the greatest event time over all partitions for its watermark, so a partition that lags is dropped as late,
-silently. The sources of this package plan every micro-batch to one event-time horizon for all their splits, so none is::
+Spark takes the greatest event time over all partitions for its watermark, so a partition that lags is dropped as
+late, silently. The sources of this package plan every micro-batch to one event-time horizon for all their splits, so
+none is::
 
     import flip27_stream
 

@@ -17,8 +17,8 @@
     │   └── ImplausibleEventTimeError   further in the future than scan.watermark.max-future
     └── AlignmentError              alignment cannot be kept as configured
 
-Spark shows a user no more than the class name and the text of an error raised in the planning process, so every text stands
-alone: it names the thing, the value and what to do. All are picklable: the text is the only argument.
+Spark shows a user no more than the class name and the text of an error raised in the planning process, so every text
+stands alone: it names the thing, the value and what to do. All are picklable: the text is the only argument.
 """
 
 from __future__ import annotations

@@ -35,8 +35,8 @@ def timestamp_assigner(
 
     Args:
         spec: a column of ``schema`` (a timestamp, or int64 in ms); a JSON pointer into its column ``value``,
-            to an integer (ms) or an ISO-8601 string (UTC where it has no zone); or ``module:function``, which gets
-            a record batch and returns as many event times (ms, or timestamps).
+            to an integer (ms) or an ISO-8601 string (UTC where it has no zone); or ``module:function``, which
+            gets a record batch and returns as many event times (ms, or timestamps).
         schema: of the record batches.
         option: named in errors.
         record_timestamp_column: the column of the times the external system gave the records; naming it

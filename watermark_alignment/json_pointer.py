@@ -31,8 +31,8 @@ _DISPUTED_WORDS: Final = (b"\x00", b"NaN", b"Inf")
 class JsonPointer:
     """Finds event times in JSON documents.
 
-    An event time is an integer >= 0 (ms, 64 bits) or an ISO-8601 date and time, extended or basic, in UTC where
-    it has no zone, rounded down to ms. Anything else, such as a document that does not parse, has none.
+    An event time is an integer >= 0 (ms, 64 bits) or an ISO-8601 date and time, extended or basic, in UTC
+    where it has no zone, rounded down to ms. Anything else, such as a document that does not parse, has none.
     """
 
     text: str
@@ -95,8 +95,8 @@ class JsonPointer:
     def _times_at_once(self, documents: pa.Array) -> pa.Int64Array | None:
         """Times of plain ``documents``, or ``None`` where Arrow cannot tell.
 
-        Each starts with ``{`` and ends with ``}``. No JSON goes on over ``}{``, so each is at least one object,
-        and as many objects as documents are one each.
+        Each starts with ``{`` and ends with ``}``. No JSON goes on over ``}{``, so each is at least one
+        object, and as many objects as documents are one each.
         """
         if len(documents) == 0:
             return pa.array([], pa.int64())

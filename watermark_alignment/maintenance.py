@@ -49,7 +49,8 @@ class Maintenance:
 
     Replaced data files and old log entries are deleted once they are older than the table properties
     ``delta.deletedFileRetentionDuration`` and ``delta.logRetentionDuration``, 1 hour each in a table made by
-    :class:`SplitWatermarkTable`: so long a reader may hold on to a version.
+    :class:`SplitWatermarkTable`: so long a reader may hold on to a version. With several writers neither may
+    be shorter than a commit takes, else a file is deleted before its commit.
 
     :param every: commits from one round to the next.
     :param row_retention_ms: how long rows are kept after they were recorded; up to an eighth more, so that

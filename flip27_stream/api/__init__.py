@@ -1,10 +1,10 @@
 """The FLIP-27 source model, pure: no Spark, no client library, no I/O.
 
-A :class:`Source` makes one :class:`SplitEnumerator` in the planning process of a query and :class:`SourceReader` objects
-in Spark tasks. The enumerator finds :class:`SourceSplit` objects and assigns them; readers read them. Unlike a Flink
-reader, which polls for ever, a reader here is given ranges: Spark fixes what a micro-batch reads before it reads it. So the
-enumerator also answers how far each split can be read (:meth:`SplitEnumerator.split_ranges`) and, to be aligned, where
-an event time lies in it (:class:`SupportsEventTimePositions`).
+A :class:`Source` makes one :class:`SplitEnumerator` in the planning process of a query and :class:`SourceReader`
+objects in Spark tasks. The enumerator finds :class:`SourceSplit` objects and assigns them; readers read them. Unlike
+a Flink reader, which polls for ever, a reader here is given ranges: Spark fixes what a micro-batch reads before it
+reads it. So the enumerator also answers how far each split can be read (:meth:`SplitEnumerator.split_ranges`) and, to
+be aligned, where an event time lies in it (:class:`SupportsEventTimePositions`).
 
 Names are Flink's in snake_case; all times are ``int`` milliseconds since the epoch.
 """
@@ -22,7 +22,13 @@ from flip27_stream.api.enumerator import (
 )
 from flip27_stream.api.events import SourceEvent
 from flip27_stream.api.metrics import Counter, MetricGroup
-from flip27_stream.api.reader import InputStatus, ReaderOutput, SourceOutput, SourceReader, SourceReaderContext
+from flip27_stream.api.reader import (
+    InputStatus,
+    ReaderOutput,
+    SourceOutput,
+    SourceReader,
+    SourceReaderContext,
+)
 from flip27_stream.api.serializer import JsonValue, SimpleVersionedSerializer
 from flip27_stream.api.source import Boundedness, Source
 from flip27_stream.api.split import SourceSplit

@@ -31,4 +31,6 @@ class MetricGroup:
 
     def snapshot(self) -> dict[str, int]:
         """All values now, by name."""
-        return {name: c.value for name, c in self._counters.items()} | {name: read() for name, read in self._gauges.items()}
+        return {name: c.value for name, c in self._counters.items()} | {
+            name: read() for name, read in self._gauges.items()
+        }

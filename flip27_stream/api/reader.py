@@ -29,7 +29,10 @@ class SourceOutput(WatermarkOutput):
 
     @abstractmethod
     def collect(
-        self, records: pa.RecordBatch, timestamps: pa.Int64Array | None = None, positions: pa.Int64Array | None = None
+        self,
+        records: pa.RecordBatch,
+        timestamps: pa.Int64Array | None = None,
+        positions: pa.Int64Array | None = None,
     ) -> None:
         """Emit ``records`` (of the source's schema), in the order of the split.
 

@@ -44,7 +44,9 @@ class Source(ABC, Generic[SplitT, CheckpointT]):
         """A new reader, in a Spark task."""
 
     @abstractmethod
-    def create_enumerator(self, context: SplitEnumeratorContext[SplitT]) -> SplitEnumerator[SplitT, CheckpointT]:
+    def create_enumerator(
+        self, context: SplitEnumeratorContext[SplitT]
+    ) -> SplitEnumerator[SplitT, CheckpointT]:
         """A new enumerator, for a query that starts."""
 
     @abstractmethod

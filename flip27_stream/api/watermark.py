@@ -7,7 +7,7 @@ that no record with an event time <= t is to come. "None yet" is ``None``, never
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -106,7 +106,7 @@ class WatermarkStrategy:
     """How event time is found and how watermarks follow from it (Flink ``WatermarkStrategy``); times in ms."""
 
     max_out_of_orderness_ms: int = 0
-    timestamp_assigner: TimestampAssigner = RecordTimestampAssigner()
+    timestamp_assigner: TimestampAssigner = field(default_factory=RecordTimestampAssigner)
     idle_timeout_ms: int | None = None
     alignment: WatermarkAlignment | None = None
 

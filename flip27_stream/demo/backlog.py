@@ -49,9 +49,14 @@ class Backlog:
         return Backlog(topic, times, end)
 
     @property
+    def laggard(self) -> int:
+        """The partition that begins first."""
+        return min(range(len(self.event_times)), key=lambda partition: int(self.event_times[partition][0]))
+
+    @property
     def begin(self) -> int:
         """The least event time."""
-        return min(int(times[0]) for times in self.event_times)
+        return int(self.event_times[self.laggard][0])
 
     @property
     def rows(self) -> int:

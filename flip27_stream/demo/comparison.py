@@ -57,22 +57,21 @@ def compare(
     table = SplitWatermarkTable(job.watermarks, {})
     picture.record_built_in(table, backlog, runs[0])
     picture.draw(table, backlog, runs, output / PICTURE)
+    console.print()
     console.print(display.result(backlog, runs))
-    console.print(
-        f"Picture: {output / PICTURE}   Split watermarks (Delta table): {output / 'split_watermarks'}"
-    )
+    console.print(f"Picture: {output / PICTURE}, from the Delta table {Path(job.watermarks).name} beside it")
     return _verdict(console, backlog, runs[1])
 
 
 def _describe(console: Console, backlog: Backlog, rows_per_batch: int) -> None:
-    begins = [display.clock(int(times[0])) for times in backlog.event_times]
-    spans = ", ".join(f"{backlog.topic}-{p} from {begin}" for p, begin in enumerate(begins))
+    others = (backlog.laggard + 1) % len(backlog.event_times)
     console.print(
-        f"Event times up to {display.clock(backlog.end)} UTC: {spans}.\n"
-        f"The job: rows by window of {WINDOW // MINUTE} minutes and partition; watermark delay "
-        f"{DELAY // MINUTE} minutes; {rows_per_batch:,} rows a batch; flip27_kafka with a max-drift of "
-        f"{MAX_DRIFT // MINUTE} minutes.\n"
-        "One more record per partition, later than all others, closes the last windows; it is not counted.\n"
+        f"  {backlog.topic}-{backlog.laggard} begins at {display.clock(backlog.begin)} UTC, the others at "
+        f"{display.clock(int(backlog.event_times[others][0]))}; all end at {display.clock(backlog.end)}.\n"
+        "  A later record closes the last windows of each, and is not counted.\n"
+        f"Counting rows by partition and window of {WINDOW // MINUTE} minutes ...\n"
+        f"  {rows_per_batch:,} rows a batch, watermark delay {DELAY // MINUTE} minutes, "
+        f"max-drift {MAX_DRIFT // MINUTE} minutes\n"
     )
 
 

@@ -24,7 +24,7 @@ def live(backlog: Backlog, runs: Sequence[Run]) -> RenderableType:
 
 def result(backlog: Backlog, runs: Sequence[Run]) -> Table:
     """Both runs beside each other."""
-    table = Table(title="Rows written, and rows counted by the query", title_justify="left")
+    table = Table(caption="The first run also warms Spark up; make bench compares speed.")
     table.add_column()
     for run in runs:
         table.add_column(NAMES[run.format], justify="right")
@@ -52,7 +52,8 @@ def _run(backlog: Backlog, run: Run) -> RenderableType:
     head = Text.assemble(mark, (NAMES[run.format], "bold"), "   ", so_far if run.started else "waits")
     splits = Table.grid(padding=(0, 2))
     for partition in range(len(backlog.event_times)):
-        front = backlog.next_event_time(partition, run.positions.get(partition, 0))
-        bar = ProgressBar(total=backlog.end - backlog.begin, completed=front - backlog.begin, width=48)
-        splits.add_row(f"{backlog.topic}-{partition}", bar, f"at {clock(front)}")
+        read_until = backlog.last_event_time(partition, run.positions.get(partition, 0)) or backlog.begin
+        done, total = min(read_until, backlog.end) - backlog.begin, backlog.end - backlog.begin
+        text = f"at {clock(read_until)}" if done else ""
+        splits.add_row(f"{backlog.topic}-{partition}", ProgressBar(total, done, width=48), text)
     return Padding(Group(head, Padding(splits, (0, 0, 0, 4))), (0, 0, 1, 0))

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from flip27_stream.demo.backlog import DELAY, Backlog
 from flip27_stream.demo.display import NAMES
-from flip27_stream.demo.job import BUILT_IN, GROUP, Positions, Run
+from flip27_stream.demo.job import ALIGNED, BUILT_IN, GROUP, Positions, Run
 from watermark_alignment.plot import plot
 from watermark_alignment.states import SplitStatus
 from watermark_alignment.table import SplitRow, SplitWatermarkTable
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _DROPPED = "#B22222"
+_STORY = {
+    BUILT_IN: "is hours behind:\nits rows are late",
+    ALIGNED: "is read first,\nthe others wait for it",
+}
 
 
 def record_built_in(table: SplitWatermarkTable, backlog: Backlog, run: Run) -> None:
@@ -53,15 +58,16 @@ def record_built_in(table: SplitWatermarkTable, backlog: Backlog, run: Run) -> N
 
 
 def draw(table: SplitWatermarkTable, backlog: Backlog, runs: Sequence[Run], path: Path) -> None:
-    """Write the picture: :func:`watermark_alignment.plot.plot`, and what Spark drops."""
+    """Write the picture: :func:`watermark_alignment.plot.plot`, what Spark drops, and what to look at."""
     figure = plot(table, group=GROUP, sources=[run.format for run in runs])
     for panel, run in zip(figure.axes, runs, strict=True):
         lost = backlog.rows - run.counts.total()
-        panel.set_title(
-            f"{NAMES[run.format]}\n{lost:,} of {backlog.rows:,} rows lost", fontweight="bold",
-            color=_DROPPED if lost else "black",
-        )  # fmt: skip
-        _shade_dropped(panel, table.rows(group=GROUP, source=run.format))
+        colour = _DROPPED if lost else "black"
+        title = f"{NAMES[run.format]}\n{lost:,} of {backlog.rows:,} rows lost"
+        panel.set_title(title, fontweight="bold", color=colour)
+        rows = table.rows(group=GROUP, source=run.format)
+        _shade_dropped(panel, rows)
+        _point_at_laggard(panel, rows, f"{backlog.topic}-{backlog.laggard}", _STORY[run.format])
     figure.savefig(path, dpi=130)
 
 
@@ -75,8 +81,17 @@ def _shade_dropped(panel: Axes, rows: pa.Table) -> None:
     panel.fill_between(batches, bottom, spark_watermark, color=_DROPPED, alpha=0.12, linewidth=0, zorder=0)
     panel.plot(batches, spark_watermark, color=_DROPPED, linewidth=1, zorder=1)
     panel.set_ylim(bottom, top)
-    middle = len(batches) // 2
+    text = "below Spark's watermark:\nwhat is read here is dropped"
+    panel.text(0.94, 0.05, text, transform=panel.transAxes, ha="right", color=_DROPPED)
+
+
+def _point_at_laggard(panel: Axes, rows: pa.Table, split: str, story: str) -> None:
+    line = rows.filter(pc.equal(rows["split"], split))
+    watermarks = line["watermark"].cast(pa.timestamp("us")).to_numpy()
+    batches = line["batch"].to_numpy()
+    half_way = int((watermarks < watermarks[0] + (watermarks[-1] - watermarks[0]) // 2).sum())
+    at = (batches[half_way], watermarks[half_way])
     panel.annotate(
-        "below Spark's watermark:\nrows are dropped", (batches[middle], bottom), xytext=(0, 8),
-        textcoords="offset points", ha="center", color=_DROPPED,
+        f"{split} {story}", at, xytext=(22, -34), textcoords="offset points",
+        arrowprops={"arrowstyle": "->", "color": "black"},
     )  # fmt: skip

@@ -32,7 +32,9 @@ class Flip27BatchReader(DataSourceReader):
             context.close()
             enumerator.close()
         to_read = [(context.splits[name], r.position, r.end) for name, r in ranges.items()]
-        return [TaskPartition(SplitTask(i, 0, tuple(task))) for i, task in enumerate(pack(to_read, parallelism))]
+        return [
+            TaskPartition(SplitTask(i, 0, tuple(task))) for i, task in enumerate(pack(to_read, parallelism))
+        ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_task(self._job, partition.value)

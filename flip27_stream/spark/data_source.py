@@ -18,7 +18,13 @@ from flip27_stream.spark.batch_reader import Flip27BatchReader
 from flip27_stream.spark.job import Driver, Job, SourceFactory
 from flip27_stream.spark.stream_reader import Flip27StreamReader
 from watermark_alignment.event_time import timestamp_assigner
-from watermark_alignment.options import OPTIONS, SOURCE_ID, STORAGE_OPTION_PREFIX, AlignmentOptions, check_known
+from watermark_alignment.options import (
+    OPTIONS,
+    SOURCE_ID,
+    STORAGE_OPTION_PREFIX,
+    AlignmentOptions,
+    check_known,
+)
 
 
 class Flip27DataSource(DataSource):
@@ -56,7 +62,11 @@ class Flip27DataSource(DataSource):
     def _job(self, *, bounded: bool) -> Job:
         alignment = None if bounded else self._alignment
         strategy = _strategy(alignment, self.factory.schema)
-        own = {key: v for key, v in self._given.items() if not key.startswith("scan.watermark.") and key != SOURCE_ID.name}
+        own = {
+            key: v
+            for key, v in self._given.items()
+            if not key.startswith("scan.watermark.") and key != SOURCE_ID.name
+        }
         source = self.factory.create(own, strategy, bounded=bounded)
         return Job(source, strategy, alignment, self.factory.read_limit(own), self.driver)
 
@@ -83,7 +93,9 @@ class FixedSource:
     def schema(self) -> pa.Schema:
         return self._source.schema
 
-    def create(self, options: Mapping[str, str], strategy: WatermarkStrategy, *, bounded: bool) -> Source[Any, Any]:
+    def create(
+        self, options: Mapping[str, str], strategy: WatermarkStrategy, *, bounded: bool
+    ) -> Source[Any, Any]:
         return self._source
 
     def read_limit(self, options: Mapping[str, str]) -> int | None:

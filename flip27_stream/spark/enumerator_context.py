@@ -7,14 +7,21 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from flip27_stream.api import MetricGroup, ReaderInfo, SourceEvent, SourceSplit, SplitEnumeratorContext, SplitsAssignment
+from flip27_stream.api import (
+    MetricGroup,
+    ReaderInfo,
+    SourceEvent,
+    SourceSplit,
+    SplitEnumeratorContext,
+    SplitsAssignment,
+)
 
 
 class CoordinatorContext(SplitEnumeratorContext[Any]):
     """Keeps what the enumerator assigned and runs its asynchronous calls (Flink ``SourceCoordinatorContext``).
 
-    Callables run in daemon threads, so a stuck one delays neither planning nor the end of the process; their handlers run
-    in the planning thread, in :meth:`run_due`.
+    Callables run in daemon threads, so a stuck one delays neither planning nor the end of the process; their
+    handlers run in the planning thread, in :meth:`run_due`.
     """
 
     def __init__(self, parallelism: int, location: str) -> None:
@@ -45,7 +52,9 @@ class CoordinatorContext(SplitEnumeratorContext[Any]):
     def assign_splits(self, assignment: SplitsAssignment[Any]) -> None:
         unknown = sorted(set(assignment.assignment) - set(self._readers))
         if unknown:
-            raise ValueError(f"Cannot assign splits to readers {unknown}: registered are 0 to {len(self._readers) - 1}")
+            raise ValueError(
+                f"Cannot assign splits to readers {unknown}: registered are 0 to {len(self._readers) - 1}"
+            )
         new = [split for splits in assignment.assignment.values() for split in splits]
         twice = sorted({s.split_id for s in new} & set(self.splits))
         if twice:
@@ -74,7 +83,7 @@ class CoordinatorContext(SplitEnumeratorContext[Any]):
         def call() -> None:
             try:
                 value, error = callable(), None
-            except BaseException as e:  # the handler decides what an error means
+            except BaseException as e:  # noqa: BLE001 - the handler decides what an error means
                 value, error = None, e
             self._due.put(lambda: self._handle(handler, value, error, once_now))
 
@@ -87,7 +96,9 @@ class CoordinatorContext(SplitEnumeratorContext[Any]):
 
         threading.Thread(target=run, name="flip27-call-async", daemon=True).start()
 
-    def _handle(self, handler: Callable[[Any, BaseException | None], None], value: Any, error: Any, once: bool) -> None:
+    def _handle(
+        self, handler: Callable[[Any, BaseException | None], None], value: Any, error: Any, once: bool
+    ) -> None:
         self._awaited -= once
         handler(value, error)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
 from enum import Enum
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +28,11 @@ class EventTimeObserver:
     """Watches one split's rows go by: least and greatest event time, disorder, implausible times."""
 
     def __init__(
-        self, split_id: str, assigner: TimestampAssigner, plausible_until: int | None, policy: ImplausibleEventTimes
+        self,
+        split_id: str,
+        assigner: TimestampAssigner,
+        plausible_until: int | None,
+        policy: ImplausibleEventTimes,
     ) -> None:
         self._split_id = split_id
         self._assigner = assigner
@@ -58,7 +63,7 @@ class EventTimeObserver:
             self._take_in(times)
         return records
 
-    def statistics(self) -> dict[str, int | None]:
+    def statistics(self) -> dict[str, Any]:
         """The fields of a :class:`SplitReport` that come from event times."""
         return {
             "max_event_time": self._max,
@@ -92,9 +97,10 @@ class EventTimeObserver:
         where = f"position {positions[row].as_py()}" if positions is not None else f"row {row} of a batch"
         assert self._until is not None
         raise ImplausibleEventTimeError(
-            f"Split {self._split_id} has at {where} the implausible event time {_text(int(times[row]))}: it is later than "
-            f"{_text(self._until)}, which is scan.watermark.max-future after the clock when the batch was planned. Raise "
-            "scan.watermark.max-future if such times are right, or set scan.watermark.implausible-event-time to skip or pass."
+            f"Split {self._split_id} has at {where} the implausible event time {_text(int(times[row]))}: it is "
+            f"later than {_text(self._until)}, which is scan.watermark.max-future after the clock when the batch "
+            "was planned. Raise scan.watermark.max-future if such times are right, or set "
+            "scan.watermark.implausible-event-time to skip or pass."
         )
 
 

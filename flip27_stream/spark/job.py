@@ -8,8 +8,14 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from flip27_stream.api import Source, WatermarkStrategy
+from flip27_stream.api import Source, SplitEnumerator, WatermarkStrategy
+from offsets import Offset, SplitState
 from watermark_alignment.options import AlignmentOptions
+
+# The adapter treats splits and checkpoints as opaque.
+AnyEnumerator = SplitEnumerator[Any, Any]
+AnyOffset = Offset[Any, Any]
+AnyState = SplitState[Any]
 
 
 @dataclass(frozen=True)
@@ -37,7 +43,9 @@ class SourceFactory(Protocol):
     @property
     def schema(self) -> pa.Schema: ...
 
-    def create(self, options: Mapping[str, str], strategy: WatermarkStrategy, *, bounded: bool) -> Source[Any, Any]:
+    def create(
+        self, options: Mapping[str, str], strategy: WatermarkStrategy, *, bounded: bool
+    ) -> Source[Any, Any]:
         """The source these options describe; ``bounded`` for a batch read.
 
         Raises:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 
 from flip27_stream.api import EventTimes, SplitRange
+from flip27_stream.spark.job import AnyState
 from flip27_stream.spark.report_channel import SplitReport
-from offsets import SplitState
 from watermark_alignment.planner import SplitView
 
 log = logging.getLogger(__name__)
@@ -40,12 +40,12 @@ class SplitKnowledge:
                 (report.split, report.implausible),
             )
 
-    def read_max(self, split: str, state: SplitState | None) -> int | None:
+    def read_max(self, split: str, state: AnyState | None) -> int | None:
         """Greatest event time read, from the offset and from reports."""
         known = [t for t in (state.read_max if state else None, self._read_max.get(split)) if t is not None]
         return max(known, default=None)
 
-    def quiet_since(self, split: str, state: SplitState | None, log: SplitRange, now: int) -> int | None:
+    def quiet_since(self, split: str, state: AnyState | None, log: SplitRange, now: int) -> int | None:
         """When the log end was first seen at the position where it is now; ``None`` if it is not there."""
         if log.position != log.end or not log.drained:
             self._quiet.pop(split, None)
@@ -58,7 +58,14 @@ class SplitKnowledge:
         return seen[1]
 
     def view(
-        self, split: str, state: SplitState | None, log: SplitRange, end: int, times: EventTimes | None, now: int, final: bool
+        self,
+        split: str,
+        state: AnyState | None,
+        log: SplitRange,
+        end: int,
+        times: EventTimes | None,
+        now: int,
+        final: bool,
     ) -> SplitView:
         """The planner's view of a split that the enumerator answered about; ``end`` is where this run stops."""
         quiet_since = self.quiet_since(split, state, log, now)
@@ -77,7 +84,7 @@ class SplitKnowledge:
             final=final,
         )
 
-    def unknown(self, split: str, position: int, state: SplitState | None) -> SplitView:
+    def unknown(self, split: str, position: int, state: AnyState | None) -> SplitView:
         """The view of a split of which there is no answer now: it stays where it is, and so does its front."""
         seen = self._next.get(split)
         next_event_time = seen[1] if seen is not None and seen[0] == position else None

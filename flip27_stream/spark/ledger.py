@@ -61,8 +61,9 @@ class Ledger:
             read_max: greatest event time read, by split.
             recorded_at: the clock (ms).
         """
-        counted = [after.fronts.get(s) for s, p in after.states.items() if p in (SplitStatus.ACTIVE, SplitStatus.PAUSED)]
-        least = min((front for front in counted if front is not None), default=None)
+        counted = (SplitStatus.ACTIVE, SplitStatus.PAUSED)
+        fronts = [after.fronts.get(split) for split, p in batch.splits.items() if p.status in counted]
+        least = min((front for front in fronts if front is not None), default=None)
         return [
             SplitRow(
                 group=self.group,
@@ -72,7 +73,9 @@ class Ledger:
                 start_position=str(planned.start),
                 end_position=str(planned.end),
                 rows=batch.rows_read(split),
-                watermark=None if (front := after.fronts.get(split)) is None else front - self.out_of_orderness - 1,
+                watermark=None
+                if (front := after.fronts.get(split)) is None
+                else front - self.out_of_orderness - 1,
                 max_event_time=read_max.get(split),
                 status=str(planned.status),
                 drift_ms=None if front is None or least is None else max(front - least, 0),

@@ -6,10 +6,10 @@ import hashlib
 import logging
 from collections.abc import Mapping, Sequence
 
+from flip27_stream.spark.job import AnyOffset
 from flip27_stream.spark.ledger import Ledger, PlannedBatch, PlannedSplit
 from flip27_stream.spark.packing import Range
 from flip27_stream.spark.report_channel import TaskReport
-from offsets import Offset
 from watermark_alignment.options import AlignmentOptions
 from watermark_alignment.planner import Plan
 from watermark_alignment.states import SplitStatus
@@ -38,11 +38,13 @@ class BatchRecorder:
         """
         table = SplitWatermarkTable(self._alignment.table, self._alignment.storage_options)
         table.open()
-        source = self._alignment.source_id or f"{hashlib.sha256(fingerprint.encode()).hexdigest()[:8]}-{lineage}"
+        source = (
+            self._alignment.source_id or f"{hashlib.sha256(fingerprint.encode()).hexdigest()[:8]}-{lineage}"
+        )
         self._ledger = Ledger(self._alignment.group, source, self._alignment.max_out_of_orderness_ms)
         self._writer = TableWriter(table, f"{source}:{lineage}")
 
-    def planned(self, end: Offset, ranges: Sequence[Range], states: Mapping[str, SplitStatus]) -> None:
+    def planned(self, end: AnyOffset, ranges: Sequence[Range], states: Mapping[str, SplitStatus]) -> None:
         """The batch that ends at ``end`` is about to run."""
         moving = {split.split_id: (start, stop) for split, start, stop in ranges}
         self._running = PlannedBatch(
@@ -54,7 +56,7 @@ class BatchRecorder:
             },
         )
 
-    def replayed(self, end: Offset, ranges: Sequence[Range]) -> None:
+    def replayed(self, end: AnyOffset, ranges: Sequence[Range]) -> None:
         """The batch that ends at ``end`` runs; after a restart it was planned by a process that is gone."""
         if self._running is None or self._running.batch != end.batch:
             self.planned(end, ranges, dict.fromkeys(end.splits, SplitStatus.ACTIVE))
@@ -64,11 +66,12 @@ class BatchRecorder:
             for split in report.splits:
                 self._running.take_in(split)
 
-    def settle(self, start: Offset, after: Plan, read_max: Mapping[str, int | None], now: int) -> None:
+    def settle(self, start: AnyOffset, after: Plan, read_max: Mapping[str, int | None], now: int) -> None:
         """All before ``start`` is processed: write the rows of the batch that led there."""
         if self._running is None or self._running.batch != start.batch:
             return
-        assert self._ledger is not None and self._writer is not None
+        assert self._ledger is not None
+        assert self._writer is not None
         rows = self._ledger.rows(self._running, after, read_max, now)
         metadata = {"watermark": "" if after.floor is None else str(after.floor)}
         if implausible := self._running.implausible():

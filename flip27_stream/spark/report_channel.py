@@ -58,7 +58,9 @@ class TaskReport:
         """Raises ValueError, KeyError or TypeError if ``data`` is not a report."""
         d = json.loads(data)
         splits = tuple(SplitReport(**s) for s in d["splits"])
-        return TaskReport(int(d["batch"]), int(d["subtask"]), splits, tuple(SourceEvent(**e) for e in d["events"]))
+        return TaskReport(
+            int(d["batch"]), int(d["subtask"]), splits, tuple(SourceEvent(**e) for e in d["events"])
+        )
 
 
 @dataclass(frozen=True)

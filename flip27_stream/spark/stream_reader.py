@@ -9,7 +9,12 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
 
 from flip27_stream.errors import Flip27Error
 from flip27_stream.spark.coordinator import SourceCoordinator
@@ -49,7 +54,9 @@ class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._planning().prepare_available_now()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        return self._planning().latest_offset(start, limit.max_rows if isinstance(limit, ReadMaxRows) else None)
+        return self._planning().latest_offset(
+            start, limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        )
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         return self._planning().report_latest_offset()

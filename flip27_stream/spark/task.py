@@ -68,7 +68,9 @@ def read_task(job: Job, task: SplitTask) -> Iterator[pa.RecordBatch]:
     finally:
         reader.close()
     if task.report_to is not None:
-        send_report(task.report_to, TaskReport(task.batch, task.subtask, output.reports(), tuple(context.events)))
+        send_report(
+            task.report_to, TaskReport(task.batch, task.subtask, output.reports(), tuple(context.events))
+        )
 
 
 class TaskContext(SourceReaderContext):
@@ -98,7 +100,9 @@ class TaskOutput(ReaderOutput):
     def __init__(self, job: Job, task: SplitTask) -> None:
         self._batches: list[pa.RecordBatch] = []
         self._outputs = {
-            split.split_id: SplitOutput(split.split_id, start, end, self._batches, _observer(job, task, split.split_id))
+            split.split_id: SplitOutput(
+                split.split_id, start, end, self._batches, _observer(job, task, split.split_id)
+            )
             for split, start, end in task.ranges
         }
 
@@ -109,7 +113,10 @@ class TaskOutput(ReaderOutput):
         """Its observations stay until they are reported."""
 
     def collect(
-        self, records: pa.RecordBatch, timestamps: pa.Int64Array | None = None, positions: pa.Int64Array | None = None
+        self,
+        records: pa.RecordBatch,
+        timestamps: pa.Int64Array | None = None,
+        positions: pa.Int64Array | None = None,
     ) -> None:
         if len(self._outputs) != 1:
             raise ValueError("a reader of several splits must emit through create_output_for_split")
@@ -138,7 +145,12 @@ class SplitOutput(SourceOutput):
     """The output of one split."""
 
     def __init__(
-        self, split_id: str, start: int, end: int, batches: list[pa.RecordBatch], observer: EventTimeObserver | None
+        self,
+        split_id: str,
+        start: int,
+        end: int,
+        batches: list[pa.RecordBatch],
+        observer: EventTimeObserver | None,
     ) -> None:
         self._range = split_id, start, end
         self._batches = batches
@@ -146,7 +158,10 @@ class SplitOutput(SourceOutput):
         self._rows = 0
 
     def collect(
-        self, records: pa.RecordBatch, timestamps: pa.Int64Array | None = None, positions: pa.Int64Array | None = None
+        self,
+        records: pa.RecordBatch,
+        timestamps: pa.Int64Array | None = None,
+        positions: pa.Int64Array | None = None,
     ) -> None:
         if self._observer is not None and records.num_rows:
             records = self._observer.observe(records, timestamps, positions)

@@ -65,7 +65,7 @@ class KafkaBroker:
     def __init__(self, properties: Mapping[str, str] | None = None) -> None:
         self._extra = dict(properties or {})
         self._port = 0
-        self._home = Path()
+        self._home: Path | None = None
         self._child: Child | None = None
 
     @property
@@ -96,11 +96,13 @@ class KafkaBroker:
         self.stop()
 
     def stop(self) -> None:
-        """Stop the broker and remove its data; does nothing the second time."""
+        """Stop the broker and remove its data; does nothing where it was not started or is stopped."""
         if self._child is not None:
             self._child.stop(_STOP_SECONDS)
             self._child = None
-        shutil.rmtree(self._home, ignore_errors=True)
+        if self._home is not None:
+            shutil.rmtree(self._home, ignore_errors=True)
+            self._home = None
 
     def pause(self) -> None:
         """Freeze the broker (SIGSTOP): connections stay open and nobody answers."""
@@ -179,7 +181,7 @@ class KafkaBroker:
             "controller.listener.names": "CONTROLLER",
             "listeners": f"PLAINTEXT://{self.bootstrap_servers},CONTROLLER://127.0.0.1:{controller_port}",
             "advertised.listeners": f"PLAINTEXT://{self.bootstrap_servers}",
-            "log.dirs": str(self._home / "data"),
+            "log.dirs": str(self._file("data")),
             "auto.create.topics.enable": "false",
             # Records with the event times of last year stay.
             "log.retention.ms": "-1",
@@ -205,6 +207,8 @@ class KafkaBroker:
         self._file("log4j2.properties").write_text(_LOG4J)
 
     def _file(self, name: str) -> Path:
+        if self._home is None:
+            raise ConnectorError("The broker was not started, or has been stopped: enter the context.")
         return self._home / name
 
     def _java(self, main: str, *arguments: str) -> list[str]:
@@ -225,7 +229,8 @@ class KafkaBroker:
 
     def _start(self) -> None:
         command = self._java("kafka.Kafka", str(self._file("server.properties")))
-        child = self._child = Child(command, log=self._file("broker.log"), scratch=self._home)
+        log = self._file("broker.log")
+        child = self._child = Child(command, log=log, scratch=log.parent)
 
         def ready() -> bool:
             answers = answers_api_versions("127.0.0.1", self._port)

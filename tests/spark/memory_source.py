@@ -148,7 +148,9 @@ class MemoryReader(SourceReader[MemorySplit]):
             return InputStatus.END_OF_INPUT
         split = self._splits.pop(0)
         times = self._world.logs[split.name][split.start : split.end]
-        rows = pa.RecordBatch.from_pydict({"split": [split.name] * len(times), "event_time": times}, schema=SCHEMA)
+        rows = pa.RecordBatch.from_pydict(
+            {"split": [split.name] * len(times), "event_time": times}, schema=SCHEMA
+        )
         positions = pa.array(range(split.start, split.end), pa.int64())
         output.create_output_for_split(split.name).collect(rows, pa.array(times, pa.int64()), positions)
         return InputStatus.MORE_AVAILABLE
@@ -179,7 +181,9 @@ class MemorySource(Source[MemorySplit, int]):
     def create_enumerator(self, context: SplitEnumeratorContext[MemorySplit]) -> MemoryEnumerator:
         return MemoryEnumerator(self.world, context)
 
-    def restore_enumerator(self, context: SplitEnumeratorContext[MemorySplit], checkpoint: int) -> MemoryEnumerator:
+    def restore_enumerator(
+        self, context: SplitEnumeratorContext[MemorySplit], checkpoint: int
+    ) -> MemoryEnumerator:
         return MemoryEnumerator(self.world, context, checkpoint)
 
     @property

@@ -45,7 +45,9 @@ class Query:
                 "scan.watermark.idle-timeout": "1 s",
                 "scan.watermark.event-time": "timestamp",
             }
-            alignment = AlignmentOptions.parse(given | {k.replace("_", "-"): v for k, v in self.options.items()})
+            alignment = AlignmentOptions.parse(
+                given | {k.replace("_", "-"): v for k, v in self.options.items()}
+            )
         strategy = WatermarkStrategy(timestamp_assigner=RecordTimestampAssigner())
         self.job = Job(MemorySource(self.world), strategy, alignment, None, Driver(parallelism=2))
         return SourceCoordinator(self.job, self.clock)
@@ -74,7 +76,12 @@ class Query:
 
     def rows(self) -> list[dict[str, Any]]:
         assert self.table is not None
-        return SplitWatermarkTable(str(self.table), {}).rows().sort_by([("batch", "ascending"), ("split", "ascending")]).to_pylist()
+        return (
+            SplitWatermarkTable(str(self.table), {})
+            .rows()
+            .sort_by([("batch", "ascending"), ("split", "ascending")])
+            .to_pylist()
+        )
 
 
 @pytest.fixture
@@ -101,14 +108,17 @@ def test_rows_of_a_batch_are_recorded_when_the_next_is_planned(make: Callable[..
     query.step()
     query.coordinator.close()
     rows = query.rows()
-    assert [(r["batch"], r["split"], r["start_position"], r["end_position"], r["rows"], r["status"]) for r in rows] == [
+    assert [
+        (r["batch"], r["split"], r["start_position"], r["end_position"], r["rows"], r["status"]) for r in rows
+    ] == [
         (0, "a", "0", "2", 2, "ACTIVE"),
         (0, "b", "0", "1", 1, "ACTIVE"),
         (1, "a", "2", "3", 1, "ACTIVE"),
         (1, "b", "1", "1", 0, "PAUSED"),
     ]
     assert [r["watermark"].timestamp() * 1000 for r in rows] == pytest.approx([129, 499, 129, 499])
-    assert {r["group"] for r in rows} == {"g"} and len({r["source"] for r in rows}) == 1
+    assert {r["group"] for r in rows} == {"g"}
+    assert len({r["source"] for r in rows}) == 1
 
 
 def test_nothing_new_returns_the_very_start(make: Callable[..., Query]) -> None:
@@ -212,7 +222,13 @@ def test_available_now_reads_all_that_was_there_and_no_more(make: Callable[..., 
     query.world.logs["c"] = [7]
     while query.step(limit=2) is not None:
         pass
-    assert sorted(row for batch in query.batches for row in batch) == [("a", 1), ("a", 2), ("a", 3), ("b", 1), ("b", 900)]
+    assert sorted(row for batch in query.batches for row in batch) == [
+        ("a", 1),
+        ("a", 2),
+        ("a", 3),
+        ("b", 1),
+        ("b", 900),
+    ]
     assert len(query.rows()) == 2 * len(query.batches), "the table is flushed before the run ends"
 
 

@@ -102,6 +102,18 @@ def test_it_stops_when_the_body_raises() -> None:
     assert not home.exists()
 
 
+def test_a_broker_that_was_never_started_touches_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine").touch()
+    broker = KafkaBroker()
+    broker.stop()
+    assert (tmp_path / "mine").exists()
+    with pytest.raises(ConnectorError, match="was not started"):
+        broker.restart()
+
+
 def test_a_broker_that_cannot_start_shows_its_log() -> None:
     with pytest.raises(ConnectorError, match=r"num\.io\.threads"), KafkaBroker({"num.io.threads": "none"}):
         pass

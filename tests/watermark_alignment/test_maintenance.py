@@ -157,6 +157,17 @@ def test_two_compactions_that_meet_do_not_double_rows(path: Path, compact: Calla
     assert len(table.delta.file_uris()) == 1
 
 
+def test_files_that_are_more_than_their_rows_are_not_merged(path: Path) -> None:
+    """Deletion vectors, say, which the table's owner may have turned on."""
+    DeltaTable.create(str(path), SCHEMA, configuration={"delta.enableDeletionVectors": "true"})
+    table = SplitWatermarkTable(str(path), {})
+    for batch in range(2):
+        table.append("clicks/1", batch, split_rows(batch), {})
+    assert table.delta.protocol().min_reader_version > 1
+    assert Maintenance(table, clock=lambda: START_MS).run()
+    assert len(table.delta.file_uris()) == 2
+
+
 def test_compaction_rides_over_appends(path: Path) -> None:
     table, busy = SplitWatermarkTable(str(path), {}), SplitWatermarkTable(str(path), {})
     for batch in range(5):

@@ -205,7 +205,14 @@ def additional_column(path: Path) -> str:
     return "a column 'note' that does not belong there"
 
 
-@pytest.mark.parametrize("occupy", [other_files, a_file, missing_column, wrong_type, additional_column])
+def partitioned(path: Path) -> str:
+    DeltaTable.create(str(path), SCHEMA, partition_by=["group"])
+    return "is partitioned by 'group'"
+
+
+@pytest.mark.parametrize(
+    "occupy", [other_files, a_file, missing_column, wrong_type, additional_column, partitioned]
+)
 def test_a_path_in_other_use_is_refused_and_left_alone(uri: str, occupy: Callable[[Path], str]) -> None:
     why = occupy(Path(uri))
     before = sorted(Path(uri).rglob("*"))

@@ -21,11 +21,11 @@ _V1 = Struct(">qiIbbq")
 
 
 class BatchHeader(NamedTuple):
-    """Header of one record batch, or of one message of the formats before it (``DefaultRecordBatch``, ``LegacyRecord``).
+    """Header of a record batch, or of a message of the formats before it (``DefaultRecordBatch``, ``LegacyRecord``).
 
-    Times are ms since the epoch, -1 for none. ``position`` and ``size`` are bytes in the data scanned; ``complete`` says
-    whether all of them are there. Of a compressed message with magic 0 or 1 only the last offset is in the header:
-    ``base_offset`` equals it, and ``record_count`` is 1.
+    Times are ms since the epoch, -1 for none. ``position`` and ``size`` are bytes in the data scanned; ``complete``
+    says whether all of them are there. Of a compressed message with magic 0 or 1 only the last offset is in the
+    header: ``base_offset`` equals it, and ``record_count`` is 1.
     """
 
     base_offset: int
@@ -95,7 +95,8 @@ def _legacy(data: bytes | memoryview, at: int, total: int, layout: Struct) -> Ba
     size = _LOG_OVERHEAD + length
     time = times[0] if times else -1
     attributes &= 0x0F if times else 0x07
-    return BatchHeader(offset, offset, magic, attributes, crc, time, time, -1, 1, at, size, size <= total - at)
+    whole = size <= total - at
+    return BatchHeader(offset, offset, magic, attributes, crc, time, time, -1, 1, at, size, whole)
 
 
 def _check(header: BatchHeader, source: str) -> None:

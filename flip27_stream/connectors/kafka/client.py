@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -17,7 +17,7 @@ from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 from kafka.protocol.metadata import MetadataRequest
 
 from flip27_stream.connectors.kafka.connection_log import CONNECTION_LOG
-from flip27_stream.connectors.kafka.split import TopicPartition
+from flip27_stream.connectors.kafka.split import LATEST, TopicPartition
 from flip27_stream.errors import ConnectorError, UnreachableError
 
 MAX_TIMESTAMP = -3
@@ -56,7 +56,7 @@ class ConnectionOptions:
 
 @dataclass(frozen=True)
 class TopicMetadata:
-    """A topic: its id (another one after it was deleted and made again), and the leader of each partition, -1 for none."""
+    """A topic: its id (a new one once it was deleted and made again), and each partition's leader, -1 for none."""
 
     topic_id: str
     internal: bool
@@ -138,7 +138,7 @@ class KafkaClient:
     def list_offsets(
         self, *rounds: Mapping[TopicPartition, int], read_committed: bool
     ) -> list[dict[TopicPartition, OffsetAndTimestamp]]:
-        """Offsets by timestamp (ms), or by :data:`EARLIEST`, :data:`LATEST`, :data:`MAX_TIMESTAMP`; one answer per round.
+        """Offsets by timestamp (ms), :data:`EARLIEST`, :data:`LATEST` or :data:`MAX_TIMESTAMP`; one answer per round.
 
         All rounds go out together. What a leader did not answer in time is left out.
 
@@ -166,6 +166,25 @@ class KafkaClient:
                     break
                 pending = self._still_existing(pending)
         return answers
+
+    def end_offsets(
+        self, partitions: Collection[TopicPartition], *, read_committed: bool
+    ) -> dict[TopicPartition, int]:
+        """Where all these partitions end now.
+
+        Raises:
+            UnreachableError: not all leaders answered within ``api_timeout_ms``.
+        """
+        ends: dict[TopicPartition, int] = {}
+        deadline = time.monotonic() + self._options.api_timeout_ms / 1000
+        while missing := [tp for tp in partitions if tp not in ends]:
+            (found,) = self.list_offsets(dict.fromkeys(missing, LATEST), read_committed=read_committed)
+            ends.update({tp: at.offset for tp, at in found.items()})
+            if not found and time.monotonic() > deadline:
+                raise UnreachableError(
+                    f"The leader of {min(missing)} did not answer within {self._options.api_timeout_ms / 1000:g} s."
+                )
+        return ends
 
     def fetch(
         self, wanted: Mapping[TopicPartition, FetchFrom], *, read_committed: bool, max_bytes: int
@@ -213,6 +232,11 @@ class KafkaClient:
         """Let requests and responses flow until ``future`` is done, but no longer than so many seconds."""
         self._net.poll(timeout_ms=max(0, round(seconds * 1000)), future=future)
 
+    def flush(self) -> None:
+        """Let requests go out now: one turn finds the socket writable, the next writes."""
+        self.wait(0)
+        self.wait(0)
+
     def address(self, node: int) -> str:
         """A broker's address, for messages."""
         broker = self._net.cluster.broker_metadata(node) if self._net is not None else None
@@ -253,7 +277,11 @@ class KafkaClient:
         while time.monotonic() < deadline:
             node = self._net.least_loaded_node()
             if node is not None:
-                topics = None if names is None else [MetadataRequest.MetadataRequestTopic(name=n) for n in sorted(names)]
+                topics = (
+                    None
+                    if names is None
+                    else [MetadataRequest.MetadataRequestTopic(name=n) for n in sorted(names)]
+                )
                 request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
                 future = self.send(node, request)
                 self.wait(min(_METADATA_TRY_S, deadline - time.monotonic()), future)
@@ -273,7 +301,9 @@ class KafkaClient:
                 groups[leaders[tp], i].append(tp)
         return groups
 
-    def _still_existing(self, pending: dict[tuple[int, TopicPartition], int]) -> dict[tuple[int, TopicPartition], int]:
+    def _still_existing(
+        self, pending: dict[tuple[int, TopicPartition], int]
+    ) -> dict[tuple[int, TopicPartition], int]:
         """What is worth asking again, after fresh metadata."""
         self.wait(_RETRY_S)
         topics = self.topics({tp.topic for _, tp in pending})
@@ -303,7 +333,9 @@ class KafkaClient:
 def refused(what: str, error: int) -> ConnectorError:
     """The error for an error code that trying again does not help."""
     kind = kafka_errors.for_code(error)
-    return ConnectorError(f"Kafka refused {what}: {kind.__name__} (error {error}). {getattr(kind, 'description', '')}")
+    return ConnectorError(
+        f"Kafka refused {what}: {kind.__name__} (error {error}). {getattr(kind, 'description', '')}"
+    )
 
 
 def retriable(error: int) -> bool:
@@ -369,4 +401,8 @@ def _list_offsets_request(wanted: Mapping[TopicPartition, int], read_committed: 
 def _partition_offsets(response: Any) -> Iterable[tuple[TopicPartition, int, OffsetAndTimestamp]]:
     for topic in response.topics:
         for p in topic.partitions:
-            yield TopicPartition(topic.name, p.partition_index), p.error_code, OffsetAndTimestamp(p.offset, p.timestamp)
+            yield (
+                TopicPartition(topic.name, p.partition_index),
+                p.error_code,
+                OffsetAndTimestamp(p.offset, p.timestamp),
+            )

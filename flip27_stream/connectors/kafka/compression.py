@@ -61,7 +61,7 @@ class Inflated:
         self._buffer = larger
 
 
-def _decompress(codec: int, payload: Bytes, room: Bytes) -> int:
+def _decompress(codec: int, payload: Any, room: Any) -> int:
     """Decompress ``payload`` into ``room``; the number of bytes written."""
     if codec == 0:
         if len(payload) > len(room):
@@ -74,7 +74,7 @@ def _decompress(codec: int, payload: Bytes, room: Bytes) -> int:
     return int(into.decompress_into(payload, room))
 
 
-def _snappy(payload: Bytes, room: Bytes) -> int:
+def _snappy(payload: Any, room: Any) -> int:
     """Raw snappy (librdkafka), or the blocks with lengths that the xerial library writes (Java)."""
     if payload[: len(_XERIAL)].tobytes() != _XERIAL:
         return int(cramjam.snappy.decompress_raw_into(payload, room))

@@ -11,7 +11,7 @@ _SYMPTOMS = ("Bootstrap failed", "not ready", "Unable to bootstrap")
 class ConnectionLog(logging.Handler):
     """Keeps the last warnings and errors of kafka-python.
 
-    While it is attached they do not go to stderr by default (they still reach handlers that the application has set up).
+    While it is attached they do not go to stderr by default; handlers that the application has set up still get them.
     It never lowers the level of a logger: at DEBUG kafka-python logs passwords.
     """
 

@@ -1,7 +1,7 @@
 """Message sets of the formats before record batches (magic 0 and 1, KIP-31 and KIP-32), message by message.
 
-Brokers hand these out for topics that were written before Kafka 0.11. kafka-python can read them, but needs one more library
-per codec for it and doesn't bound what a damaged length makes it do, so the two dozen bytes are taken apart here.
+Brokers hand these out for topics that were written before Kafka 0.11. kafka-python reads them too, but where a length
+is damaged it cuts fields short or goes on for ever, and it expands without a bound; so they are taken apart here.
 """
 
 from __future__ import annotations
@@ -35,16 +35,14 @@ class Message(NamedTuple):
 
 
 def read_messages(data: bytes | memoryview, header: BatchHeader, check_crcs: bool) -> list[Message]:
-    """The records of the message at ``header``: itself, or those within it if it is compressed. MalformedError if damaged."""
+    """The record at ``header``, or the records within it if it is compressed; MalformedError if they are damaged."""
     message = _message(data, header, check_crcs)
     if not header.codec:
         return [message]
     if message.value is None:
         raise MalformedError("a compressed message without a value")
     inner = _inflate(header, message.value)
-    messages = []
-    for each in _inner_headers(inner, header):
-        messages.append(_message(inner, each, check_crcs))
+    messages = [_message(inner, each, check_crcs) for each in _inner_headers(inner, header)]
     return _absolute(messages, message, header)
 
 
@@ -109,15 +107,19 @@ def _inner_headers(inner: bytes, outer: BatchHeader) -> list[BatchHeader]:
 def _absolute(messages: list[Message], outer: Message, header: BatchHeader) -> list[Message]:
     """Offsets within magic 1 are relative, the outer one is that of the last; a broker's time is the outer one."""
     shift = outer.offset - messages[-1].offset if header.magic else 0
-    time = {"timestamp": outer.timestamp} if header.log_append_time else {}
+    time = outer.timestamp if header.log_append_time else None
     return [
-        each._replace(offset=each.offset + shift, timestamp_type=outer.timestamp_type, **time)
+        each._replace(
+            offset=each.offset + shift,
+            timestamp=each.timestamp if time is None else time,
+            timestamp_type=outer.timestamp_type,
+        )
         for each in messages
     ]
 
 
 def _with_frame_checksum(payload: bytes) -> bytes:
-    """Clients before Kafka 0.10 computed the checksum of an LZ4 frame's header wrongly (KIP-57); put the right one in."""
+    """The frame with the right checksum in its header: clients before Kafka 0.10 computed another (KIP-57)."""
     if len(payload) < 15:
         raise MalformedError("LZ4 frame cut off")
     at = 14 if payload[4] & 0x08 else 6  # the header is longer when it has the size of the content

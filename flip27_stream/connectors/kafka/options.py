@@ -52,6 +52,7 @@ FORBIDDEN = {
 _STREAM_ONLY_BATCH = {"endingoffsets": "Ending offset", "endingoffsetsbytimestamp": "Ending timestamp"}
 
 T = TypeVar("T")
+N = TypeVar("N", int, None)
 
 
 @dataclass(frozen=True)
@@ -88,52 +89,63 @@ def parse_kafka_options(options: Mapping[str, str], *, bounded: bool = False) ->
     """
     given = {name.lower(): value for name, value in options.items()}
     _refuse_unknown(given, bounded)
+    subscriber = _subscriber(given)
     read = _Reader(given)
-    request_timeout = read.positive("kafka.request.timeout.ms") or 30_000
-    api_timeout = read.positive("kafka.default.api.timeout.ms")
+    api_timeout = read.positive("kafka.default.api.timeout.ms", None)
     return KafkaOptions(
         connection=ConnectionOptions(
-            bootstrap_servers=read.parsed("kafka.bootstrap.servers", _bootstrap_servers, None) or _no_bootstrap_servers(),
+            bootstrap_servers=_bootstrap_servers(given.get("kafka.bootstrap.servers")),
             client_id=given.get("kafka.client.id", ConnectionOptions.client_id),
-            request_timeout_ms=request_timeout,
+            request_timeout_ms=read.positive(
+                "kafka.request.timeout.ms", ConnectionOptions.request_timeout_ms
+            ),
             api_timeout_ms=api_timeout or ConnectionOptions.api_timeout_ms,
             first_contact_timeout_ms=api_timeout or ConnectionOptions.first_contact_timeout_ms,
         ),
-        subscriber=_subscriber(given),
+        subscriber=subscriber,
         starting_offsets=_starting_offsets(given.get("startingoffsets"), bounded),
         fail_on_data_loss=read.parsed("failOnDataLoss", _boolean, True),
         read_committed=read.parsed("kafka.isolation.level", _isolation_level, False),
-        discovery_interval_ms=read.parsed("scan.topic-partition-discovery.interval", _interval, 1000),
-        max_offsets_per_trigger=read.positive("maxOffsetsPerTrigger"),
-        fetch_max_bytes=read.positive("kafka.fetch.max.bytes", 2**31 - 1) or KafkaOptions.fetch_max_bytes,
-        max_partition_fetch_bytes=read.positive("kafka.max.partition.fetch.bytes", 2**31 - 1)
-        or KafkaOptions.max_partition_fetch_bytes,
+        discovery_interval_ms=read.parsed(
+            "scan.topic-partition-discovery.interval", _interval, KafkaOptions.discovery_interval_ms
+        ),
+        max_offsets_per_trigger=read.positive("maxOffsetsPerTrigger", None),
+        fetch_max_bytes=read.positive("kafka.fetch.max.bytes", KafkaOptions.fetch_max_bytes, _MOST_BYTES),
+        max_partition_fetch_bytes=read.positive(
+            "kafka.max.partition.fetch.bytes", KafkaOptions.max_partition_fetch_bytes, _MOST_BYTES
+        ),
     )
 
 
+_MOST_BYTES = 2**31 - 1
+
+
 class _Reader:
+    """Reads single options; a name that was not given has its default."""
+
     def __init__(self, given: Mapping[str, str]) -> None:
         self._given = given
 
     def parsed(self, name: str, parse: Callable[[str, str], T], default: T) -> T:
-        """The value of an option, by ``parse(name, text)``."""
         text = self._given.get(name.lower())
         return default if text is None else parse(name, text.strip())
 
-    def positive(self, name: str, most: int = 2**63 - 1) -> int | None:
-        def parse(name: str, text: str) -> int | None:
-            if not re.fullmatch(r"\+?\d{1,19}", text) or not 0 < int(text) <= most:
-                raise OptionError.of(name, text, f"Allowed: a whole number from 1 to {most}.")
-            return int(text)
-
-        return self.parsed(name, parse, None)
+    def positive(self, name: str, default: N, most: int = 2**63 - 1) -> int | N:
+        text = self._given.get(name.lower())
+        if text is None:
+            return default
+        if not re.fullmatch(r"\+?\d{1,19}", text.strip()) or not 0 < int(text) <= most:
+            raise OptionError.of(name, text, f"Allowed: a whole number from 1 to {most}.")
+        return int(text)
 
 
 def _refuse_unknown(given: Mapping[str, str], bounded: bool) -> None:
     known = {name.lower() for name in OPTION_NAMES}
     for name in given.keys() - known:
         if name in FORBIDDEN:
-            raise OptionError(f"Kafka option '{name.removeprefix('kafka.')}' is not supported. {FORBIDDEN[name]}")
+            raise OptionError(
+                f"Kafka option '{name.removeprefix('kafka.')}' is not supported. {FORBIDDEN[name]}"
+            )
         if name in _STREAM_ONLY_BATCH and not bounded:
             raise OptionError(f"{_STREAM_ONLY_BATCH[name]} not valid in streaming queries (option '{name}').")
         raise OptionError(f"Unknown option '{name}' of the Kafka source. Known: {', '.join(OPTION_NAMES)}.")
@@ -159,11 +171,15 @@ def _topic_list(text: str) -> TopicListSubscriber:
 
 def _pattern(text: str) -> TopicPatternSubscriber:
     if not text.strip():
-        raise OptionError(f"Pattern to subscribe is empty as specified value for option 'subscribePattern' is '{text}'")
+        raise OptionError(
+            f"Pattern to subscribe is empty as specified value for option 'subscribePattern' is '{text}'"
+        )
     try:
         return TopicPatternSubscriber(re.compile(text.strip()))
     except re.error as error:
-        raise OptionError.of("subscribePattern", text, f"Allowed: a regular expression; this is none: {error}.") from error
+        raise OptionError.of(
+            "subscribePattern", text, f"Allowed: a regular expression; this is none: {error}."
+        ) from error
 
 
 def _partition_set(text: str) -> PartitionSetSubscriber:
@@ -189,7 +205,9 @@ def _starting_offsets(text: str | None, bounded: bool) -> OffsetsInitializer:
         return Earliest()
     if word == "latest":
         if bounded:
-            raise OptionError("starting offset can't be latest for batch queries on Kafka (option 'startingOffsets').")
+            raise OptionError(
+                "starting offset can't be latest for batch queries on Kafka (option 'startingOffsets')."
+            )
         return Latest()
     offsets = _partition_offsets(text or "")
     for tp, offset in offsets.items():
@@ -220,16 +238,15 @@ def _json_object(option: str, text: str, example: str) -> dict[str, object]:
     return value
 
 
-def _bootstrap_servers(name: str, text: str) -> str | None:
-    servers = [server.strip() for server in text.split(",") if server.strip()]
+def _bootstrap_servers(text: str | None) -> str:
+    servers = [server.strip() for server in (text or "").split(",") if server.strip()]
+    if not servers:
+        raise OptionError("Option 'kafka.bootstrap.servers' must be specified for configuring Kafka consumer")
     for server in servers:
         if not re.fullmatch(r"(\w+://)?(\[[0-9a-fA-F:.]+\]|[^\s:\[\]]+):\d{1,5}", server):
-            raise OptionError.of(name, text, "Allowed: host:port, or several with commas between.")
-    return ",".join(servers) or None
-
-
-def _no_bootstrap_servers() -> str:
-    raise OptionError("Option 'kafka.bootstrap.servers' must be specified for configuring Kafka consumer")
+            allowed = "Allowed: host:port, or several with commas between."
+            raise OptionError.of("kafka.bootstrap.servers", text, allowed)
+    return ",".join(servers)
 
 
 def _boolean(name: str, text: str) -> bool:

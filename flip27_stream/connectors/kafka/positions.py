@@ -8,9 +8,9 @@ A search of one split is a generator. It yields what it wants to know, a :class:
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
-from typing import TypeVar, Union
+from typing import TypeVar
 
 from flip27_stream.api import EventTimePositions, EventTimes, PositioningRequest
 from flip27_stream.connectors.kafka.client import MAX_TIMESTAMP, FetchFrom, KafkaClient, OffsetAndTimestamp
@@ -43,8 +43,8 @@ class Read:
     max_bytes: int = _PROBE_BYTES
 
 
-Ask = Union[Lookup, Read]
-Answer = Union[OffsetAndTimestamp, Chunk, None]
+Ask = Lookup | Read
+Answer = OffsetAndTimestamp | Chunk | None
 Search = Generator[Ask, Answer, T]
 
 
@@ -75,7 +75,7 @@ class KnownPositions:
 class SplitSearch:
     """One split in one plan.
 
-    ``latest_plausible`` (ms, or ``None``) bounds the event times that are believed, ``limit`` the positions that matter.
+    ``latest_plausible`` (ms, or ``None``) bounds the event times believed, ``limit`` the positions that matter.
     """
 
     def __init__(
@@ -91,7 +91,6 @@ class SplitSearch:
         self.limit = end if request.budget is None else min(end, position + request.budget)
         self.latest_plausible = request.latest_plausible
         self.scanned = scanned
-        self.unanswered = False
         self._locator = locator
         self._known = KnownPositions(position, self.limit)
 
@@ -101,7 +100,7 @@ class SplitSearch:
         if first.time is None:
             return EventTimes(None, None) if first.offset >= self.end else None
         self._learn(0, first)
-        if self.scanned.first(first.offset, self.end, 2**63 - 1, None).offset < self.end:
+        if self.scanned.known_until(first.offset) < self.end:
             yield from self._locator.look_for_greatest(self, first.offset)
         return EventTimes(first.time, self.scanned.greatest(self.position, self.end, self.latest_plausible))
 
@@ -110,7 +109,7 @@ class SplitSearch:
         event_time = max(event_time, 0)
         low, high = self._known.bounds(event_time)
         if low >= high:
-            return low
+            return min(low, self.limit)
         if self.latest_plausible is not None and event_time > self.latest_plausible:
             return high
         hit = self.known(low, high, event_time)
@@ -118,7 +117,7 @@ class SplitSearch:
             low = yield from self._locator.skip(self, hit.offset, high, event_time)
             hit = yield from self.scan(low, high, event_time)
         self._learn(event_time, hit)
-        return min(hit.offset, self.limit)
+        return hit.offset
 
     def known(self, low: int, high: int, event_time: int) -> Hit:
         """The first record from ``low`` at or above ``event_time`` in what was read already, or the first gap there."""
@@ -179,9 +178,9 @@ class Locator:
 class TimestampIndex(Locator):
     """Event time is the record's timestamp: the broker's index (ListOffsets) knows where it lies.
 
-    Its answer is the first record of the whole log, and may be a transaction marker, an aborted record, one from the far
-    future, or one below the position. So it only says where to begin reading, or that there is nothing; the record itself is
-    read before it counts.
+    Its answer is the first record of the whole log, and may be a transaction marker, an aborted record, one from the
+    far future, or one below the position. So it only says where to begin reading, or that there is nothing; the record
+    itself is read before it counts.
     """
 
     def skip(self, search: SplitSearch, low: int, high: int, event_time: int) -> Search[int]:
@@ -193,11 +192,9 @@ class TimestampIndex(Locator):
     def look_for_greatest(self, search: SplitSearch, first: int) -> Search[None]:
         answer = yield Lookup(MAX_TIMESTAMP)
         if isinstance(answer, OffsetAndTimestamp) and first <= answer.offset < search.end:
-            gap = search.known(answer.offset, answer.offset + 1, answer.timestamp).offset
-            if gap > answer.offset or (yield from search.read(answer.offset)):
-                hit = search.known(answer.offset, answer.offset + 1, answer.timestamp)
-                if hit.time is not None:
-                    return
+            hit = yield from search.scan(answer.offset, answer.offset + 1, answer.timestamp)
+            if hit.time is not None:
+                return
         yield from search.look_at_tail(first)
 
 
@@ -218,12 +215,12 @@ class Bisection(Locator):
             below = chunk.last_below(floor)
             low = low if below is None else below + 1
         for chunk in search.scanned.within(low, high):
-            if chunk.first(floor, None) is not None:
+            if chunk.first(floor, search.latest_plausible) is not None:
                 band = max(low, chunk.start)
                 break
         while band - low > _NEAR:
             middle = (low + band) // 2
-            if not (yield from search.read(middle)):
+            if search.scanned.known_until(middle) == middle and not (yield from search.read(middle)):
                 break
             chunk = next(search.scanned.within(middle, band))
             below = chunk.last_below(floor)
@@ -231,19 +228,15 @@ class Bisection(Locator):
                 band = middle
             else:
                 low = below + 1
-                if chunk.first(floor, None) is not None:
-                    break
         return max(start, low)
 
 
 class KafkaEventTimePositions(EventTimePositions):
     """Positions within the ranges of one plan."""
 
-    def __init__(
-        self, searches: Mapping[TopicPartition, SplitSearch], run: Callable[[Mapping[TopicPartition, Search[T]]], dict[TopicPartition, T]]
-    ) -> None:
+    def __init__(self, searches: Mapping[TopicPartition, SplitSearch], finder: PositionFinder) -> None:
         self._searches = searches
-        self._run = run
+        self._run = finder.run
         self._event_times: dict[str, EventTimes] | None = None
 
     def event_times(self) -> Mapping[str, EventTimes]:
@@ -286,9 +279,9 @@ class PositionFinder:
             scanned = self._scanned.setdefault(tp, ScannedLog())
             scanned.trim(span.position, share)
             searches[tp] = SplitSearch(span.position, span.end, request, scanned, self._locator)
-        return KafkaEventTimePositions(searches, self._in_step)
+        return KafkaEventTimePositions(searches, self)
 
-    def _in_step(self, searches: Mapping[TopicPartition, Search[T]]) -> dict[TopicPartition, T]:
+    def run(self, searches: Mapping[TopicPartition, Search[T]]) -> dict[TopicPartition, T]:
         """Run searches to their ends, answering what all of them ask in one round."""
         results: dict[TopicPartition, T] = {}
         running = dict(searches)
@@ -298,7 +291,7 @@ class PositionFinder:
             for tp, search in list(running.items()):
                 try:
                     asked[tp] = search.send(answers.get(tp))
-                except StopIteration as done:
+                except StopIteration as done:  # noqa: PERF203 - how a generator returns
                     results[tp] = done.value
                     del running[tp]
             answers = self._answer(asked)
@@ -306,7 +299,9 @@ class PositionFinder:
 
     def _answer(self, asked: Mapping[TopicPartition, Ask]) -> dict[TopicPartition, Answer]:
         lookups = {tp: ask.timestamp for tp, ask in asked.items() if isinstance(ask, Lookup)}
-        reads = {tp: FetchFrom(ask.offset, ask.max_bytes) for tp, ask in asked.items() if isinstance(ask, Read)}
+        reads = {
+            tp: FetchFrom(ask.offset, ask.max_bytes) for tp, ask in asked.items() if isinstance(ask, Read)
+        }
         answers: dict[TopicPartition, Answer] = {}
         if lookups:
             answers.update(self._client.list_offsets(lookups, read_committed=self._read_committed)[0])

@@ -30,17 +30,13 @@ _NO_STOP = 2**63 - 1
 
 
 class EventTimeProbe:
-    """Reads pieces of partitions and finds the event times of their records.
-
-    Attributes:
-        out_of_range: partitions whose log no longer had the offset asked for.
-    """
+    """Reads pieces of partitions and finds the event times of their records."""
 
     def __init__(self, client: KafkaClient, assigner: TimestampAssigner, *, read_committed: bool) -> None:
         self._client = client
         self._assigner = assigner
         self._read_committed = read_committed
-        self.out_of_range: set[TopicPartition] = set()
+        self._out_of_range: set[TopicPartition] = set()
 
     def read(self, wanted: Mapping[TopicPartition, FetchFrom]) -> dict[TopicPartition, Chunk]:
         """At least one record batch at each offset; a partition whose leader does not answer is left out.
@@ -59,17 +55,24 @@ class EventTimeProbe:
                 if chunk is not None:
                     chunks[tp] = chunk
                 elif not fetched.error:
-                    hungry[tp] = FetchFrom(pending[tp].offset, pending[tp].max_bytes * _GROWTH)
+                    hungry[tp] = FetchFrom(
+                        pending[tp].offset, min(pending[tp].max_bytes * _GROWTH, _ROUND_BYTES)
+                    )
             if time.monotonic() > deadline:
                 break
             # A broker sends a batch larger than asked for only to the first in line, and nothing to the others.
-            left = {tp: at for tp, at in pending.items() if tp not in chunks and tp not in self.out_of_range}
+            left = {tp: at for tp, at in pending.items() if tp not in chunks and tp not in self._out_of_range}
             pending = {**hungry, **{tp: at for tp, at in left.items() if tp not in hungry}}
         return chunks
 
+    def take_out_of_range(self) -> set[TopicPartition]:
+        """The partitions whose log no longer had an offset asked for since the last call."""
+        found, self._out_of_range = self._out_of_range, set()
+        return found
+
     def _chunk(self, tp: TopicPartition, offset: int, fetched: Fetched) -> Chunk | None:
         if fetched.error == OFFSET_OUT_OF_RANGE:
-            self.out_of_range.add(tp)
+            self._out_of_range.add(tp)
             return None
         if fetched.error == CORRUPT_MESSAGE:
             raise CorruptRecordError(f"The broker found the log of {tp} damaged at or after offset {offset}.")

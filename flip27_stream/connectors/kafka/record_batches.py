@@ -1,8 +1,8 @@
 """The records of a FetchResponse as columns: what a broker keeps, without an object per record.
 
 A broker answers a fetch at an offset with whole record batches as they are in its log: the first may begin before that
-offset, the last may be cut off, transaction markers and the records of aborted transactions are among them. :func:`decode`
-does with them what Kafka's own consumer does (``CompletedFetch``).
+offset, the last may be cut off, transaction markers and the records of aborted transactions are among them.
+:func:`decode` does with them what Kafka's own consumer does (``CompletedFetch``).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from flip27_stream.connectors.kafka.batch_headers import HEADER_SIZE, BatchHeade
 from flip27_stream.connectors.kafka.compression import LARGEST_BATCH, Inflated
 from flip27_stream.connectors.kafka.record_columns import Records, Wanted, read_records
 from flip27_stream.connectors.kafka.varints import Bytes, MalformedError
+from flip27_stream.errors import CorruptRecordError
 
 __all__ = ["BatchHeader", "Decoded", "Records", "batch_headers", "decode"]
 
@@ -33,8 +34,7 @@ class Decoded:
     """Records, and where to fetch next.
 
     ``next_offset`` is behind the last batch seen, also where that held no data (markers, aborted or compacted records),
-    but not above ``stop``. It is ``start`` if the data held no complete batch: then nothing was cut off that a larger
-    fetch would not bring.
+    but not above ``stop``. It is ``start`` if the data held no complete batch: a larger fetch may bring one.
     """
 
     records: Records
@@ -56,8 +56,8 @@ def decode(
     """The records with ``start`` <= offset < ``stop`` in ``data``, the records of one partition in a FetchResponse.
 
     ``aborted`` are the response's aborted transactions, (producer id, first offset), whose records are left out; None
-    keeps them (read_uncommitted). ``source`` names the partition in errors. ``headers``, ``keys`` and ``values`` say which
-    columns are wanted; headers that aren't wanted aren't checked either.
+    keeps them (read_uncommitted). ``source`` names the partition in errors. ``headers``, ``keys`` and ``values`` say
+    which columns are wanted; headers that aren't wanted aren't checked either.
 
     Batches that decompress to far more than was fetched may be left for the next fetch, at ``next_offset``.
     CorruptRecordError, naming the offset, on bytes that aren't what the format demands, before any row is returned and
@@ -82,7 +82,12 @@ def decode(
 
 
 def _data_batches(
-    view: memoryview, start: int, stop: int, source: str, aborted: Sequence[tuple[int, int]] | None, check_crcs: bool
+    view: memoryview,
+    start: int,
+    stop: int,
+    source: str,
+    aborted: Sequence[tuple[int, int]] | None,
+    check_crcs: bool,
 ) -> tuple[list[BatchHeader], int]:
     """The complete batches that may hold records asked for, and the offset behind the last batch seen."""
     batches: list[BatchHeader] = []
@@ -129,13 +134,8 @@ def _is_abort_marker(view: memoryview, batch: BatchHeader, source: str) -> bool:
     """The key of a marker's only record is its version and type (``ControlRecordType``); compaction may empty it."""
     if batch.record_count == 0:
         return False
-    try:
-        buffer, spans = _payloads(view, [batch], source)
-        (low, high), *_ = spans
-        marker = read_records(buffer, [(low, high)], [batch], Wanted(0, _ARROW_LIMIT << 32, values=False))
-        (key, *_) = marker.keys.to_pylist()
-    except MalformedError as error:
-        raise corrupt(source, batch.base_offset, error) from error
+    marker, _, _ = _read_v2(view, [batch], Wanted(0, batch.last_offset + 1, values=False), source)
+    key = marker.keys[0].as_py() if marker.keys else None
     if key is None or len(key) < 4:
         raise corrupt(source, batch.base_offset, f"a transaction marker with key {key!r}")
     return bytes(key[2:4]) == _ABORT
@@ -160,30 +160,40 @@ def _read_v2(
     inflated = len(buffer) if any(batch.codec for batch in taken) else 0
     try:
         return read_records(buffer, spans, taken, wanted), len(taken), inflated
-    except MalformedError:
-        for span, batch in zip(spans, taken):  # once more, to find out which it is
-            try:
-                read_records(buffer, [span], [batch], wanted)
-            except MalformedError as error:
-                raise corrupt(source, batch.base_offset, error) from error
-        raise
+    except MalformedError as error:
+        raise _damage(buffer, spans, taken, wanted, source) or corrupt(
+            source, taken[0].base_offset, error
+        ) from error
 
 
-def _payloads(view: memoryview, batches: list[BatchHeader], source: str) -> tuple[Bytes, list[tuple[int, int]]]:
-    """One buffer with the records of the batches, and where each batch's are; of fewer batches if they grow too large."""
+def _damage(
+    buffer: Bytes, spans: list[tuple[int, int]], batches: list[BatchHeader], wanted: Wanted, source: str
+) -> CorruptRecordError | None:
+    """Which of the batches it is that can't be read."""
+    for i, batch in enumerate(batches):
+        try:
+            read_records(buffer, spans[i : i + 1], [batch], wanted)
+        except MalformedError as error:  # noqa: PERF203
+            return corrupt(source, batch.base_offset, error)
+    return None
+
+
+def _payloads(
+    view: memoryview, batches: list[BatchHeader], source: str
+) -> tuple[Bytes, list[tuple[int, int]]]:
+    """One buffer with the records of the batches, and where each one's are; of fewer batches if they grow too large."""
     data = np.frombuffer(view, np.uint8)
     spans = [(batch.position + HEADER_SIZE, batch.position + batch.size) for batch in batches]
     if not any(batch.codec for batch in batches):
         return data, spans
     inflated = Inflated(sum(high - low for low, high in spans))
-    found = []
-    for batch, (low, high) in zip(batches, spans):
-        try:
-            found.append(inflated.add(batch.codec, data[low:high]))
-        except MalformedError as error:
-            raise corrupt(source, batch.base_offset, error) from error
-        if inflated.used >= LARGEST_BATCH:
-            break
+    found: list[tuple[int, int]] = []
+    try:
+        while len(found) < len(batches) and inflated.used < LARGEST_BATCH:
+            low, high = spans[len(found)]
+            found.append(inflated.add(batches[len(found)].codec, data[low:high]))
+    except MalformedError as error:
+        raise corrupt(source, batches[len(found)].base_offset, error) from error
     return inflated.bytes, found
 
 
@@ -193,16 +203,14 @@ def _read_legacy(
     """As :func:`_read_v2`."""
     messages: list[legacy.Message] = []
     inflated = taken = 0
-    for batch in batches:
-        try:
-            found = legacy.read_messages(view, batch, check_crcs)
-        except MalformedError as error:
-            raise corrupt(source, batch.base_offset, error) from error
-        messages += found
-        taken += 1
-        inflated += sum(len(message.value or b"") for message in found) if batch.codec else 0
-        if inflated >= LARGEST_BATCH:
-            break
+    try:
+        while taken < len(batches) and inflated < LARGEST_BATCH:
+            found = legacy.read_messages(view, batches[taken], check_crcs)
+            messages += found
+            inflated += sum(len(message.value or b"") for message in found)
+            taken += 1
+    except MalformedError as error:
+        raise corrupt(source, batches[taken].base_offset, error) from error
     return legacy.records(messages, wanted), taken, inflated
 
 

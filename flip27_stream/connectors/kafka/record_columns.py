@@ -1,7 +1,7 @@
 """The records of many batches (magic 2) as columns, with numpy over their bytes instead of a loop over the records.
 
-Three steps: find where each record starts (the only part that has to go from one record to the next), read the fields of
-all records together, and let Arrow gather keys and values.
+Three steps: find where each record starts (the only part that has to go from one record to the next), read the fields
+of all records together, and let Arrow gather keys and values.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class Wanted:
 class Records:
     """Data records of one contiguous piece of one partition's log, as columns of one length.
 
-    ``offsets`` increase strictly. ``timestamps`` are ms since the epoch, -1 for none. ``timestamp_types`` are Kafka's: 0
-    CreateTime, 1 LogAppendTime, -1 none (magic 0). Keys and values may be null. ``headers`` are
-    ``list<struct<key: string, value: binary>>``, null for a record without any, as Spark has it. A column that was not
-    asked for is None.
+    ``offsets`` increase strictly. ``timestamps`` are ms since the epoch, -1 for none. ``timestamp_types`` are Kafka's:
+    0 CreateTime, 1 LogAppendTime, -1 none (magic 0). Keys and values may be null. ``headers`` are
+    ``list<struct<key: string, value: binary>>``, null for a record without any, as Spark has it. A column that was
+    not asked for is None.
     """
 
     offsets: Longs
@@ -105,7 +105,7 @@ def _check_ends(header_counts: Longs, headers_at: Longs, ends: Longs) -> None:
 
 
 def _offsets(deltas: Longs, counts: Longs, batches: Sequence[BatchHeader]) -> Longs:
-    offsets = deltas + np.repeat([batch.base_offset for batch in batches], counts)
+    offsets: Longs = deltas + np.repeat([batch.base_offset for batch in batches], counts)
     behind = np.cumsum(counts)
     below = offsets[behind - counts] < [batch.base_offset for batch in batches]
     above = offsets[behind - 1] > [batch.last_offset for batch in batches]
@@ -117,9 +117,10 @@ def _offsets(deltas: Longs, counts: Longs, batches: Sequence[BatchHeader]) -> Lo
 def _times(
     deltas: Longs, counts: Longs, batches: Sequence[BatchHeader]
 ) -> tuple[Longs, npt.NDArray[np.int32]]:
-    """Timestamps and their types. With a delete horizon (KIP-534) the base is that horizon and deltas are made for it."""
+    """Timestamps and their types. With a delete horizon (KIP-534) that is the base, and the deltas are made for it."""
     timestamps = deltas + np.repeat([batch.base_timestamp for batch in batches], counts)
     types = np.repeat(np.array([batch.log_append_time for batch in batches], np.int32), counts)
     if types.any():
-        timestamps = np.where(types, np.repeat([batch.max_timestamp for batch in batches], counts), timestamps)
+        appended = np.repeat([batch.max_timestamp for batch in batches], counts)
+        timestamps = np.where(types, appended, timestamps)
     return timestamps, types

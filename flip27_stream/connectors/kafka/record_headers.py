@@ -36,7 +36,7 @@ def read_headers(buffer: Bytes, at: Longs, counts: Longs, ends: Longs) -> pa.Lis
         _check_ends(at[left == 1], ends[left == 1])
         more = left > 1
         rows, entries, left, at, ends = rows[more], entries[more] + 1, left[more] - 1, at[more], ends[more]
-    for entry, count, begin, end in zip(entries.tolist(), left.tolist(), at.tolist(), ends.tolist()):
+    for entry, count, begin, end in np.stack([entries, left, at, ends], axis=1).tolist():
         _read_one(buffer[begin:end].tobytes(), begin, pieces[:, entry : entry + count])
     entries_column = pa.StructArray.from_arrays(
         [_strings(gather(buffer, *pieces[:2])), gather(buffer, *pieces[2:])], fields=list(HEADERS.value_type)

@@ -1,8 +1,8 @@
 """Where the records of batches begin: the only part of decoding in which one record depends on the one before it.
 
-Each record begins with its length, so a loop can follow them, at about 150 ns a record. For records of ordinary size without
-headers numpy is several times faster: it looks for the bytes around every beginning, in all batches at once, and then proves
-that the places found are linked by their lengths from the first byte of a batch to its last.
+Each record begins with its length, so a loop can follow them, one after the other. For records of ordinary size without
+headers numpy is three times as fast: it looks for the bytes around every beginning, in all batches at once, and then
+proves that the places found are linked by their lengths from the first byte of a batch to its last.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from flip27_stream.connectors.kafka.varints import Bytes, Longs, MalformedError, read_varint
 
@@ -19,14 +18,14 @@ SMALLEST_RECORD = 7
 
 _SEARCH_UP_TO = 1024
 _MOST_PLACES = 3
-_WORD = 8
+_CHUNK = 1 << 18  # stays in cache
 
 
 def find_records(buffer: Bytes, spans: Sequence[tuple[int, int]], counts: Longs) -> tuple[Longs, Longs]:
     """Where each record begins (with its length), and where the next begins or its span ends.
 
-    MalformedError or IndexError if the ``counts`` of records can't be in the ``spans``. That a record has the length that
-    it says is proven for some of them only: the caller compares.
+    MalformedError or IndexError if the ``counts`` of records can't be in the ``spans``. That a record is as long as it
+    says is proven for some of them only: the caller compares.
     """
     lows, highs = np.array(spans, np.int64).T
     if (counts * SMALLEST_RECORD > highs - lows).any():
@@ -38,8 +37,9 @@ def find_records(buffer: Bytes, spans: Sequence[tuple[int, int]], counts: Longs)
         missing = _search(buffer, lows, highs, counts, starts)
     for batch in missing.tolist():
         low, high = spans[batch]
-        starts[behind[batch] - counts[batch] : behind[batch]] = _follow(buffer[low:high].tobytes(), int(counts[batch]))
-        starts[behind[batch] - counts[batch] : behind[batch]] += low
+        rows = starts[behind[batch] - counts[batch] : behind[batch]]
+        rows[:] = _follow(buffer[low:high].tobytes(), len(rows))
+        rows += low
     ends = np.roll(starts, -1)
     ends[behind - 1] = highs
     return starts, ends
@@ -97,18 +97,18 @@ def _places(buffer: Bytes, lows: Longs, highs: Longs, most: int) -> Longs:
 
     The first record of each batch is among them. Nothing if there are more than ``most``, in data full of zeros.
     """
-    begin, end = int(lows[0]), int(highs[-1])
-    zero = buffer[begin:end] == 0
-    place = np.zeros(-(-len(zero) // _WORD) * _WORD, bool)
-    inner = place[1 : len(zero) - 2]
-    np.logical_or(zero[2:-1], zero[3:], out=inner)
-    inner &= zero[:-3]
-    place[lows - begin] = True
-    if np.count_nonzero(place) > most:
-        return np.empty(0, np.int64)
-    words = np.flatnonzero(place.view(np.uint64) != 0)  # in two steps, as most words have none
-    row, column = place.reshape(-1, _WORD)[words].nonzero()
-    return words[row] * _WORD + column + begin
+    begin, end, found, total = int(lows[0]) + 1, int(highs[-1]), [lows[:1]], 1
+    for at in range(begin, end, _CHUNK):
+        zero = buffer[at - 1 : min(at + _CHUNK + 2, end)] == 0
+        place = zero[2:-1] | zero[3:]
+        place &= zero[:-3]
+        first, behind = np.searchsorted(lows, (at, at + _CHUNK))
+        place[lows[first:behind] - at] = True
+        found.append(np.flatnonzero(place) + at)
+        total += len(found[-1])
+        if total > most:
+            return np.empty(0, np.int64)
+    return np.concatenate(found)
 
 
 def _lengths(buffer: Bytes, places: Longs) -> tuple[Longs, Longs]:
@@ -117,8 +117,9 @@ def _lengths(buffer: Bytes, places: Longs) -> tuple[Longs, Longs]:
     two = low >> 7
     bodies = places + 1 + two
     lengths = ((low & 0x7F) >> 1) + (high * two).astype(np.int64) * 64
-    valid = (buffer.take(bodies) == 0) & (low & 1 == 0) & (two & high >> 7 == 0) & (lengths >= SMALLEST_RECORD - 1)
     ends = bodies + lengths
+    valid = (low & 1 == 0) & (two & high >> 7 == 0) & (lengths >= SMALLEST_RECORD - 1)
+    valid &= buffer.take(bodies) == 0
     if valid.all():
         return places, ends
     return places[valid], ends[valid]

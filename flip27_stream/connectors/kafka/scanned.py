@@ -17,7 +17,7 @@ Longs = npt.NDArray[np.int64]
 
 
 class Hit(NamedTuple):
-    """Where a search ended: at a record with an event time, or with ``None`` at the first offset it knows nothing of."""
+    """Where a search ended: at a record with an event time, or with ``None`` at the first offset not known."""
 
     offset: int
     time: int | None
@@ -78,7 +78,7 @@ class ScannedLog:
             self._chunks.insert(at, chunk.between(start, stop))
 
     def first(self, low: int, high: int, at_least: int, at_most: int | None) -> Hit:
-        """Search ``low`` to ``high`` for the first event time in these bounds, as far as known without a gap from ``low``.
+        """The first event time in these bounds from ``low`` to ``high``, as far as known without a gap.
 
         Without one: the first gap, or ``high``.
         """
@@ -90,6 +90,14 @@ class ScannedLog:
                 return hit
             low = chunk.stop
         return Hit(min(low, high), None)
+
+    def known_until(self, low: int) -> int:
+        """The first offset from ``low`` on that nothing is known of."""
+        for chunk in self._from(low):
+            if chunk.start > low:
+                break
+            low = chunk.stop
+        return low
 
     def within(self, low: int, high: int) -> Iterator[Chunk]:
         """What is known of a range, in order, with gaps."""

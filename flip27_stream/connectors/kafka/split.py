@@ -88,4 +88,6 @@ def check_version(what: str, version: int, known: int) -> None:
             "Run the release that wrote it, or a newer one."
         )
     if version < 1:
-        raise CorruptCheckpointError(f"The {what} in the checkpoint has version {version}; versions start at 1.")
+        raise CorruptCheckpointError(
+            f"The {what} in the checkpoint has version {version}; versions start at 1."
+        )

@@ -73,7 +73,9 @@ class TopicPatternSubscriber(KafkaSubscriber):
         return None
 
     def partitions(self, topics: Mapping[str, TopicMetadata]) -> frozenset[TopicPartition]:
-        matching = (name for name, topic in topics.items() if self.pattern.fullmatch(name) and not topic.internal)
+        matching = (
+            name for name, topic in topics.items() if self.pattern.fullmatch(name) and not topic.internal
+        )
         return _all_partitions(topics, matching)
 
     def __str__(self) -> str:

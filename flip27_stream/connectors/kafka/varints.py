@@ -54,8 +54,9 @@ def _finish(buffer: Bytes, at: Longs, raw: Any, behind: Longs, rows: Longs, long
 
 def unzigzag(raw: npt.NDArray[np.uint64]) -> Longs:
     """0, 1, 2, 3, 4 stand for 0, -1, 1, -2, 2."""
-    signs = np.negative((raw & np.uint64(1)).view(np.int64))
-    return (raw >> np.uint64(1)).view(np.int64) ^ signs
+    halves: Longs = (raw >> np.uint64(1)).view(np.int64)
+    halves ^= -(raw & np.uint64(1)).view(np.int64)
+    return halves
 
 
 def read_varint(data: bytes, at: int) -> tuple[int, int]:

@@ -1,0 +1,117 @@
+"""How fast record batches become columns: ``python -m benchmarks.decode``; one core, no broker, about 5 seconds.
+
+Values are 100 bytes on average. Records per batch: 150 is what fills a Java producer's default batch of 16 KB.
+"""
+
+from __future__ import annotations
+
+import random
+import struct
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import cramjam
+from crc32c import crc32c
+from kafka.record import MemoryRecords
+from kafka.record.default_records import DefaultRecordBatchBuilder
+
+from flip27_stream.connectors.kafka.compression import CODECS
+from flip27_stream.connectors.kafka.record_batches import decode
+
+RECORDS = 60_000
+_HEADER = 61
+_ALPHABET = b"abcdefghijklmnopqrstuvwxyz0123456789"
+_COMPRESS: list[Callable[[bytes], Any]] = [
+    bytes,
+    cramjam.gzip.compress,
+    cramjam.snappy.compress_raw,
+    cramjam.lz4.compress,
+    cramjam.zstd.compress,
+]
+
+
+class Shape(NamedTuple):
+    """What the records of one row of the table look like."""
+
+    name: str
+    batch: int = 150
+    sizes: tuple[int, int] = (100, 100)
+    disorder: int = 0
+    keys: bool = False
+    headers: tuple[tuple[str, bytes], ...] = ()
+    codecs: tuple[int, ...] = (0,)
+
+
+SHAPES = (
+    Shape("equal sizes", codecs=(0, 1, 2, 3, 4)),
+    Shape("equal sizes, batches of 10,000", batch=10_000, codecs=(0, 3)),
+    Shape("varied sizes", sizes=(40, 160), codecs=(0, 3)),
+    Shape("varied sizes, batches of 10,000", batch=10_000, sizes=(40, 160), codecs=(0, 3)),
+    Shape("varied sizes, keys, times in disorder", sizes=(40, 160), disorder=600_000, keys=True),
+    Shape("varied sizes, one header", sizes=(40, 160), headers=(("trace", b"0123456789abcdef"),)),
+    Shape("varied sizes, batches of 10", batch=10, sizes=(40, 160)),
+)
+
+
+def _batches(shape: Shape) -> Iterator[bytes]:
+    chance = random.Random(27)
+    text = bytes(chance.choices(_ALPHABET, k=1 << 16))
+    for base in range(0, RECORDS, shape.batch):
+        builder = DefaultRecordBatchBuilder(2, 0, False, -1, -1, -1, 1 << 30)
+        for i in range(min(shape.batch, RECORDS - base)):
+            at, size = chance.randrange(1 << 15), chance.randint(*shape.sizes)
+            at_ms = 1_700_000_000_000 + (base + i) // 10 + chance.randint(0, shape.disorder)
+            key = b"user-%05d" % chance.randrange(10_000) if shape.keys else None
+            builder.append(
+                i, at_ms, key, text[at : at + size // 2] * 2 + text[: size % 2], list(shape.headers)
+            )
+        batch = builder.build()
+        struct.pack_into(">q", batch, 0, base)
+        yield bytes(batch)
+
+
+def _compressed(batch: bytes, codec: int) -> bytes:
+    records = bytes(_COMPRESS[codec](batch[_HEADER:]))
+    header = bytearray(batch[:_HEADER])
+    struct.pack_into(">i", header, 8, _HEADER - 12 + len(records))
+    struct.pack_into(">h", header, 21, codec)
+    struct.pack_into(">I", header, 17, crc32c(bytes(header[21:]) + records))
+    return bytes(header) + records
+
+
+def _seconds(run: Callable[[], int], repetitions: int) -> float:
+    best = float("inf")
+    for _ in range(repetitions):
+        began = time.perf_counter()
+        assert run() == RECORDS
+        best = min(best, time.perf_counter() - began)
+    return best
+
+
+def main() -> None:
+    """Print records/s and MB/s (decompressed) of each shape, best of seven, then kafka-python's for comparison."""
+    print(f"{'records':<40}{'codec':>8}{'ns/record':>11}{'M records/s':>13}{'MB/s':>8}")
+    first: bytes | None = None
+    for shape in SHAPES:
+        batches = list(_batches(shape))
+        for codec in shape.codecs:
+            log = b"".join(_compressed(batch, codec) for batch in batches)
+            first = first or log
+
+            def columns(log: bytes = log, headers: bool = bool(shape.headers)) -> int:
+                return len(decode(log, 0, RECORDS, source="benchmark", headers=headers).records)
+
+            _print(shape.name, CODECS[codec], _seconds(columns, 7), sum(map(len, batches)))
+    assert first is not None
+    one_by_one = _seconds(lambda: sum(1 for batch in MemoryRecords(first) for _ in batch), 1)
+    _print("kafka-python, equal sizes", CODECS[0], one_by_one, len(first))
+
+
+def _print(name: str, codec: str, seconds: float, size: int) -> None:
+    rate = RECORDS / seconds / 1e6
+    print(f"{name:<40}{codec:>8}{1e3 / rate:>11.0f}{rate:>13.2f}{size / seconds / 1e6:>8.0f}")
+
+
+if __name__ == "__main__":
+    main()

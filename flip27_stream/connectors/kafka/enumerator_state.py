@@ -1,0 +1,85 @@
+"""What the enumerator keeps in a checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from flip27_stream.api import JsonValue, SimpleVersionedSerializer
+from flip27_stream.connectors.kafka.split import TopicPartition, check_version
+from flip27_stream.errors import CorruptCheckpointError
+
+
+@dataclass(frozen=True)
+class AssignedTopic:
+    """A topic that splits were made of: its id, which tells a topic from its successor of the same name."""
+
+    topic_id: str
+    partitions: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class KafkaEnumeratorState:
+    """The partitions that were assigned (Flink ``KafkaSourceEnumState``). Positions are the coordinator's business.
+
+    Attributes:
+        topics: by name.
+        initial_discovery_finished: partitions found from now on are read from their beginning.
+    """
+
+    topics: Mapping[str, AssignedTopic] = field(default_factory=dict)
+    initial_discovery_finished: bool = False
+
+    @property
+    def partitions(self) -> frozenset[TopicPartition]:
+        return frozenset(
+            TopicPartition(name, n) for name, topic in self.topics.items() for n in topic.partitions
+        )
+
+    def with_partitions(self, new: Mapping[TopicPartition, str]) -> KafkaEnumeratorState:
+        """With partitions that were assigned now, and the ids of their topics."""
+        topics = dict(self.topics)
+        for tp, topic_id in sorted(new.items()):
+            known = topics.get(tp.topic, AssignedTopic(topic_id, ()))
+            topics[tp.topic] = replace(known, partitions=tuple(sorted({*known.partitions, tp.partition})))
+        return KafkaEnumeratorState(topics, initial_discovery_finished=True)
+
+    def with_topic_id(self, name: str, topic_id: str) -> KafkaEnumeratorState:
+        """With a topic that was deleted and made again."""
+        return replace(self, topics={**self.topics, name: replace(self.topics[name], topic_id=topic_id)})
+
+
+class KafkaEnumeratorStateSerializer(SimpleVersionedSerializer[KafkaEnumeratorState]):
+    """``{"discovered": true, "topics": {name: [topic id, [partition, ...]]}}``."""
+
+    @property
+    def version(self) -> int:
+        return 1
+
+    def serialize(self, value: KafkaEnumeratorState) -> JsonValue:
+        topics: dict[str, JsonValue] = {
+            name: [topic.topic_id, list(topic.partitions)] for name, topic in sorted(value.topics.items())
+        }
+        return {"discovered": value.initial_discovery_finished, "topics": topics}
+
+    def deserialize(self, version: int, data: JsonValue) -> KafkaEnumeratorState:
+        check_version("state of the Kafka enumerator", version, self.version)
+        match data:
+            case {"discovered": bool(discovered), "topics": dict(topics)}:
+                return KafkaEnumeratorState(
+                    {name: _topic(name, topic) for name, topic in topics.items()}, discovered
+                )
+        raise CorruptCheckpointError(
+            f"The state of the Kafka enumerator (version {version}) is not of its form: {data!r}."
+        )
+
+
+def _topic(name: str, data: JsonValue) -> AssignedTopic:
+    match data:
+        case [str(topic_id), list(partitions)]:
+            numbers = tuple(n for n in partitions if type(n) is int)
+            if len(numbers) == len(partitions):
+                return AssignedTopic(topic_id, numbers)
+    raise CorruptCheckpointError(
+        f"The state of the Kafka enumerator has a topic '{name}' that is not of its form: {data!r}."
+    )

@@ -1,0 +1,181 @@
+"""What can be read of each partition now, and whether records were lost."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from flip27_stream.api import SplitRange
+from flip27_stream.connectors.kafka.client import KafkaClient, TopicMetadata
+from flip27_stream.connectors.kafka.enumerator_state import KafkaEnumeratorState
+from flip27_stream.connectors.kafka.options import KafkaOptions
+from flip27_stream.connectors.kafka.split import EARLIEST, LATEST, KafkaPartitionSplit, TopicPartition
+from flip27_stream.errors import DataLossError, UnreachableError
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Looked:
+    """The outcome of one look.
+
+    Attributes:
+        ranges: by split id; a split is left out if its leader did not answer.
+        recreated: topics that were deleted and made again, with their new ids.
+        reset: partitions that go on elsewhere, because their records are gone.
+    """
+
+    ranges: dict[str, SplitRange] = field(default_factory=dict)
+    recreated: dict[str, str] = field(default_factory=dict)
+    reset: set[TopicPartition] = field(default_factory=set)
+
+
+@dataclass(frozen=True)
+class _Bounds:
+    """Where logs end and, of those asked about that, begin."""
+
+    end: Mapping[TopicPartition, int]
+    start: Mapping[TopicPartition, int]
+
+
+class LogRanges:
+    """Asks the leaders where logs begin and end: in a steady query one round of requests per micro-batch.
+
+    Where a log begins is only asked when a split is planned for the first time, or when a fetch found an offset gone.
+
+    Attributes:
+        topics: the cluster's topics as last seen.
+    """
+
+    def __init__(self, client: KafkaClient, options: KafkaOptions) -> None:
+        self.topics: Mapping[str, TopicMetadata] = {}
+        self._client = client
+        self._options = options
+        self._verified: set[TopicPartition] = set()
+        self._gone: set[TopicPartition] = set()
+        self._silent_since: float | None = None
+
+    def verify(self, partitions: Iterable[TopicPartition]) -> None:
+        """Ask again where these logs begin."""
+        self._verified.difference_update(partitions)
+
+    def look(
+        self, positions: Mapping[KafkaPartitionSplit, int | None], state: KafkaEnumeratorState
+    ) -> Looked:
+        """Ranges of splits, by their next positions.
+
+        Raises:
+            DataLossError: records at a position are gone, and ``failOnDataLoss`` is set.
+            UnreachableError: no leader has answered for ``default.api.timeout.ms``.
+        """
+        wanted = {s.topic_partition: s.starting_offset if p is None else p for s, p in positions.items()}
+        successors, bounds = self._ask(wanted, state)
+        beyond = {tp for tp, end in bounds.end.items() if wanted[tp] > end}
+        if beyond or successors.keys() - self._gone:
+            self.verify(beyond)
+            self.topics = self._client.topics(self._options.subscriber.topic_names)
+            successors, bounds = self._ask(wanted, state)
+        looked = Looked()
+        self._settle_gone({tp: wanted[tp] for tp, topic_id in successors.items() if not topic_id}, looked)
+        self._settle_recreated({tp: wanted[tp] for tp in successors if successors[tp]}, bounds, looked)
+        for tp, offset in wanted.items():
+            if tp not in successors and tp in bounds.end and (tp in self._verified or tp in bounds.start):
+                self._settle(tp, offset, bounds, looked)
+        return self._with_drained(looked)
+
+    def _ask(
+        self, wanted: Mapping[TopicPartition, int], state: KafkaEnumeratorState
+    ) -> tuple[dict[TopicPartition, str], _Bounds]:
+        """The partitions whose topic was replaced, with its successor's id (empty if there is none); and bounds."""
+        successors = {tp: new for tp in wanted if (new := self._successor(tp, state)) is not None}
+        there = [tp for tp in wanted if successors.get(tp) != ""]
+        unsure = [
+            tp for tp in there if tp in successors or tp not in self._verified or wanted[tp] == EARLIEST
+        ]
+        end, start = self._client.list_offsets(
+            dict.fromkeys(there, LATEST),
+            dict.fromkeys(unsure, EARLIEST),
+            read_committed=self._options.read_committed,
+        )
+        self._note_silence(bool(there) and not end)
+        return successors, _Bounds(
+            {tp: at.offset for tp, at in end.items()}, {tp: at.offset for tp, at in start.items()}
+        )
+
+    def _successor(self, tp: TopicPartition, state: KafkaEnumeratorState) -> str | None:
+        topic = self.topics.get(tp.topic)
+        if topic is None or tp.partition not in topic.leaders:
+            return ""
+        known = state.topics[tp.topic].topic_id
+        return topic.topic_id if known and topic.topic_id and topic.topic_id != known else None
+
+    def _settle_gone(self, wanted: Mapping[TopicPartition, int], looked: Looked) -> None:
+        for tp, offset in wanted.items():
+            if tp not in self._gone:
+                self._lost(tp, offset, "nothing, the partition was deleted", None)
+            position = max(offset, 0)
+            looked.ranges[str(tp)] = SplitRange(position, position)
+        self._gone = set(wanted)
+
+    def _settle_recreated(
+        self, wanted: Mapping[TopicPartition, int], bounds: _Bounds, looked: Looked
+    ) -> None:
+        """Topics all of whose leaders answered; the others stay unknown, since a topic changes its id at once."""
+        unknown = {tp.topic for tp in wanted if tp not in bounds.start or tp not in bounds.end}
+        for tp, offset in wanted.items():
+            if tp.topic in unknown:
+                continue
+            start, end = bounds.start[tp], bounds.end[tp]
+            self._lost(tp, offset, f"{start} to {end} of a topic that was deleted and made again", start)
+            looked.recreated[tp.topic] = self.topics[tp.topic].topic_id
+            looked.reset.add(tp)
+            looked.ranges[str(tp)] = SplitRange(start, end)
+            self._verified.add(tp)
+
+    def _settle(self, tp: TopicPartition, offset: int, bounds: _Bounds, looked: Looked) -> None:
+        end, start = bounds.end[tp], bounds.start.get(tp, 0)
+        position = offset if offset != EARLIEST else start
+        if not start <= position <= end:
+            position = start if position < start else end
+            self._lost(tp, offset, f"{start} to {end}", position)
+            looked.reset.add(tp)
+        looked.ranges[str(tp)] = SplitRange(position, end)
+        self._verified.add(tp)
+
+    def _lost(self, tp: TopicPartition, offset: int, available: str, instead: int | None) -> None:
+        where = "" if instead is None else f" The offset was changed from {offset} to {instead}."
+        what = (
+            f"Records of {tp} may have been lost: wanted from offset {'earliest' if offset == EARLIEST else offset}, "
+            f"available {available}.{where} They were aged out, or the topic was deleted before they were read."
+        )
+        if self._options.fail_on_data_loss:
+            raise DataLossError(f"{what} To go on with what is there, set option 'failOnDataLoss' to false.")
+        log.warning("%s The query goes on, since option 'failOnDataLoss' is false.", what)
+
+    def _with_drained(self, looked: Looked) -> Looked:
+        """An open transaction hides records behind the end (the last stable offset) of a split that was read to it."""
+        if not self._options.read_committed:
+            return looked
+        by_id = {str(tp): tp for tp in self._verified}
+        quiet = {
+            by_id[i]: LATEST for i, span in looked.ranges.items() if span.position == span.end and i in by_id
+        }
+        if quiet:
+            (high_watermarks,) = self._client.list_offsets(quiet, read_committed=False)
+            for tp in quiet:
+                span = looked.ranges[str(tp)]
+                drained = tp in high_watermarks and high_watermarks[tp].offset <= span.end
+                looked.ranges[str(tp)] = SplitRange(span.position, span.end, drained)
+        return looked
+
+    def _note_silence(self, silent: bool) -> None:
+        now = time.monotonic()
+        self._silent_since = (self._silent_since or now) if silent else None
+        tried = self._options.connection.api_timeout_ms / 1000
+        if self._silent_since is not None and now - self._silent_since > tried:
+            raise UnreachableError(
+                f"No leader of a partition answered for {tried:g} s; the brokers were first reached at "
+                f"{self._options.connection.bootstrap_servers}."
+            )

@@ -1,0 +1,1 @@
+"""Runs sources inside Spark: the only package that knows it."""

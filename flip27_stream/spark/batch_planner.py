@@ -1,0 +1,159 @@
+"""Plans one micro-batch: what is known of each split goes into the planner, the next state of each comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from flip27_stream.api import (
+    Boundedness,
+    EventTimes,
+    PositioningRequest,
+    SplitRange,
+    SupportsEventTimePositions,
+)
+from flip27_stream.errors import AlignmentError
+from flip27_stream.spark.job import AnyEnumerator, AnyOffset, AnyState, Job
+from flip27_stream.spark.knowledge import SplitKnowledge
+from flip27_stream.spark.rate_limit import proportional_ends
+from watermark_alignment.options import AlignmentOptions
+from watermark_alignment.planner import Plan, SplitView, plan
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What one plan is made from.
+
+    Attributes:
+        start: the offset to go on from, ``None`` for a query that starts.
+        log: what can be read of each split that answered, by split id.
+        run: the part of ``log`` that this run reads.
+        final: whether splits are finished at the ends in ``run``.
+        limit: rows of the batch, ``None`` for no limit.
+        now: the clock (ms).
+    """
+
+    start: AnyOffset | None
+    log: Mapping[str, SplitRange]
+    run: Mapping[str, SplitRange]
+    final: bool
+    limit: int | None
+    now: int
+
+    @property
+    def known(self) -> Mapping[str, AnyState]:
+        return self.start.splits if self.start is not None else {}
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A planned batch.
+
+    Attributes:
+        ends: by split id.
+        read_max: greatest event time (ms) that will have been read at ``ends``, as far as it is known.
+        read_max_before: the same, before the batch.
+        plausible_until: event times after this (ms) are not believed; ``None`` for no bound.
+        plan: what the aligning planner said; ``None`` for an unaligned batch.
+    """
+
+    ends: Mapping[str, int]
+    read_max: Mapping[str, int | None] = field(default_factory=dict)
+    read_max_before: Mapping[str, int | None] = field(default_factory=dict)
+    plausible_until: int | None = None
+    plan: Plan | None = None
+
+
+class BatchPlanner:
+    """Plans the batches of one source, aligned or not."""
+
+    def __init__(self, job: Job, knowledge: SplitKnowledge) -> None:
+        self._job = job
+        self._knowledge = knowledge
+
+    def draft(self, enumerator: AnyEnumerator, snapshot: Snapshot) -> Draft:
+        """The next batch.
+
+        Raises:
+            AlignmentError: it is to be aligned, and the source's splits cannot be cut by event time.
+        """
+        alignment = self._job.alignment
+        if alignment is None or not self._can_align(enumerator, alignment):
+            return Draft(proportional_ends(snapshot.run, snapshot.limit))
+        assert isinstance(enumerator, SupportsEventTimePositions)
+        return self._align(enumerator, alignment, snapshot)
+
+    def _align(
+        self, enumerator: SupportsEventTimePositions, alignment: AlignmentOptions, snapshot: Snapshot
+    ) -> Draft:
+        to_read = {name: r for name, r in snapshot.run.items() if r.position < r.end}
+        plausible_until = snapshot.now + alignment.max_future_ms if alignment.max_future_ms else None
+        request = PositioningRequest(to_read, plausible_until, snapshot.limit)
+        positions = enumerator.event_time_positions(request) if to_read else None
+        views = self._views(snapshot, positions.event_times() if positions is not None else {})
+        planned = plan(
+            views,
+            positions.first_at_or_after if positions is not None else lambda _: {},
+            limit=snapshot.limit,
+            max_drift=alignment.max_drift_ms,
+            out_of_orderness=alignment.max_out_of_orderness_ms,
+            idle_timeout=alignment.idle_timeout_ms,
+            now=snapshot.now,
+            floor=None,
+        )
+        return Draft(
+            ends=planned.ends,
+            read_max={view.id: _read_max_after(view, planned) for view in views},
+            read_max_before={view.id: view.read_max for view in views},
+            plausible_until=plausible_until,
+            plan=planned,
+        )
+
+    def _views(self, snapshot: Snapshot, times: Mapping[str, EventTimes]) -> list[SplitView]:
+        known = snapshot.known
+        answered = [
+            self._knowledge.view(
+                name,
+                known.get(name),
+                snapshot.log[name],
+                end=r.end,
+                times=times.get(name),
+                now=snapshot.now,
+                final=snapshot.final,
+            )
+            for name, r in snapshot.run.items()
+        ]
+        silent = [
+            self._knowledge.unknown(name, state.position, state)
+            for name, state in known.items()
+            if name not in snapshot.run
+        ]
+        return answered + silent
+
+    def _can_align(self, enumerator: AnyEnumerator, alignment: AlignmentOptions) -> bool:
+        if isinstance(enumerator, SupportsEventTimePositions):
+            return True
+        if alignment.allow_unaligned_source_splits:
+            return False
+        raise AlignmentError(
+            f"The splits of '{self._job.source.fingerprint}' cannot be cut by event time, so they cannot be "
+            "aligned. Read them without scan.watermark.alignment.group, or set "
+            "scan.watermark.alignment.allow-unaligned-source-splits to true."
+        )
+
+    def is_final(self, available_now: bool) -> bool:
+        """Whether splits are finished at the ends they are planned for: they end there, or the run does."""
+        alignment = self._job.alignment
+        completes = alignment is None or alignment.available_now == "complete"
+        return (available_now and completes) or self._job.source.boundedness is Boundedness.BOUNDED
+
+
+def _read_max_after(view: SplitView, planned: Plan) -> int | None:
+    """Greatest event time read once the batch has run: never more than is sure."""
+    end = planned.ends[view.id]
+    if end == view.position:
+        return view.read_max
+    read = view.reach if end == view.end else view.next
+    if read is None or (planned.horizon is not None and read >= planned.horizon):
+        return view.read_max
+    return read if view.read_max is None else max(view.read_max, read)

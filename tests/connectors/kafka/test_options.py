@@ -1,0 +1,211 @@
+"""Options: what is accepted, and what a user reads when one is wrong."""
+
+from __future__ import annotations
+
+import pickle
+import re
+from typing import Any
+
+import pytest
+
+from flip27_stream.api import Boundedness, WatermarkStrategy
+from flip27_stream.connectors.kafka import KafkaSource, KafkaSourceFactory
+from flip27_stream.connectors.kafka.client import TopicMetadata
+from flip27_stream.connectors.kafka.offsets_initializer import Earliest, Latest, Specific
+from flip27_stream.connectors.kafka.options import FORBIDDEN, OPTION_NAMES, KafkaOptions, parse_kafka_options
+from flip27_stream.connectors.kafka.split import TopicPartition
+from flip27_stream.connectors.kafka.subscriber import PartitionSetSubscriber, TopicListSubscriber
+from flip27_stream.errors import MissingTopicError, OptionError
+
+SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
+LEAST = {**SERVERS, "subscribe": "t"}
+
+
+def parse(**options: str) -> KafkaOptions:
+    """With the least that is needed; ``__`` stands for a dot."""
+    return parse_kafka_options(
+        {**LEAST, **{name.replace("__", "."): value for name, value in options.items()}}
+    )
+
+
+def test_defaults() -> None:
+    options = parse()
+    assert options.subscriber == TopicListSubscriber(("t",))
+    assert options.starting_offsets == Latest()
+    assert options.fail_on_data_loss
+    assert not options.read_committed
+    assert options.discovery_interval_ms == 1000
+    assert options.max_offsets_per_trigger is None
+    assert options.connection.first_contact_timeout_ms == 15_000
+    assert options.connection.api_timeout_ms == 60_000
+
+
+def test_sk19_names_and_values_in_any_case() -> None:
+    """SK-19: Spark hands over lower-cased names, users write any."""
+    options = parse_kafka_options(
+        {
+            "KAFKA.bootstrap.SERVERS": " a:1 ,b:2,",
+            "SUBSCRIBE": "x, y,,x",
+            "startingoffsets": "earLiEst",
+            "MAXOFFSETSPERTRIGGER": str(2**63 - 1),
+            "failondataloss": "False",
+            "kafka.isolation.level": "read_committed",
+            "kafka.request.timeout.ms": "99999",
+            "kafka.default.api.timeout.ms": "5000",
+            "kafka.client.id": "me",
+            "scan.topic-partition-discovery.interval": "5 min",
+        }
+    )
+    assert options.connection.bootstrap_servers == "a:1,b:2"
+    assert options.subscriber == TopicListSubscriber(("x", "y"))
+    assert options.starting_offsets == Earliest()
+    assert options.max_offsets_per_trigger == 2**63 - 1  # SK-09
+    assert not options.fail_on_data_loss
+    assert options.read_committed
+    assert options.discovery_interval_ms == 300_000
+    connection = options.connection  # KE-11
+    assert (connection.client_id, connection.request_timeout_ms) == ("me", 99_999)
+    assert (connection.api_timeout_ms, connection.first_contact_timeout_ms) == (5000, 5000)
+
+
+def test_discovery_can_be_switched_off() -> None:
+    """KE-01."""
+    assert parse(**{"scan.topic-partition-discovery.interval": "0"}).discovery_interval_ms is None
+
+
+def test_sk40_starting_offsets_as_json() -> None:
+    """SK-40: -1 is latest, -2 earliest."""
+    options = parse(startingOffsets='{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}')
+    expected = {
+        TopicPartition("topicA", 0): 23,
+        TopicPartition("topicA", 1): -1,
+        TopicPartition("topicB", 0): -2,
+    }
+    assert options.starting_offsets == Specific(expected)
+
+
+def test_assign() -> None:
+    options = parse_kafka_options({**SERVERS, "assign": '{"a":[0,1],"b":[2]}'})
+    expected = {TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 2)}
+    assert options.subscriber == PartitionSetSubscriber(frozenset(expected))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (SERVERS, "One of the following options must be specified for Kafka source: subscribe, subscribePattern, assign"),
+        ({**LEAST, "assign": "{}"}, "Only one of the following options can be specified for Kafka source"),
+        ({**LEAST, "subscribePattern": "a"}, "Only one of the following options can be specified"),
+        ({**SERVERS, "subscribe": " , "}, "No topics to subscribe to as specified value for option 'subscribe' is ' , '"),
+        ({**SERVERS, "subscribePattern": " "}, "Pattern to subscribe is empty"),
+        ({**SERVERS, "subscribePattern": "a("}, "Invalid value for option 'subscribePattern': 'a('"),
+        ({**SERVERS, "assign": ""}, "No topicpartitions to assign"),
+        ({**SERVERS, "assign": "{}"}, "No topicpartitions to assign"),
+        ({**SERVERS, "assign": '{"a":0}'}, 'Expected e.g. {"topicA":[0,1],"topicB":[0,1]}'),
+        ({**SERVERS, "assign": '{"a":["0"]}'}, 'Expected e.g. {"topicA":[0,1],"topicB":[0,1]}'),
+        ({**SERVERS, "assign": "{nonsense"}, "Expected e.g."),
+        ({"subscribe": "t"}, "Option 'kafka.bootstrap.servers' must be specified"),
+        ({**LEAST, "kafka.bootstrap.servers": "localhost"}, "Invalid value for option 'kafka.bootstrap.servers'"),
+        ({**LEAST, "kafka.bootstrap.servers": "host:port"}, "Invalid value for option 'kafka.bootstrap.servers'"),
+        ({**LEAST, "endingOffsets": "latest"}, "Ending offset not valid in streaming queries"),
+        ({**LEAST, "endingOffsetsByTimestamp": "{}"}, "Ending timestamp not valid in streaming queries"),
+        ({**LEAST, "startingOffsets": "newest"}, "Expected earliest, latest, or e.g."),
+        ({**LEAST, "startingOffsets": '{"t":{"0":"5"}}'}, "Invalid value for option 'startingOffsets'"),
+        ({**LEAST, "startingOffsets": '{"t":{"x":5}}'}, "Invalid value for option 'startingOffsets'"),
+        ({**LEAST, "startingOffsets": '{"t":{"0":-3}}'}, "Invalid value for option 'startingOffsets'"),
+        ({**LEAST, "startingOffsets": '{"t":5}'}, "Invalid value for option 'startingOffsets'"),
+        ({**LEAST, "maxOffsetsPerTrigger": "0"}, "Invalid value for option 'maxOffsetsPerTrigger': '0'"),
+        ({**LEAST, "maxOffsetsPerTrigger": "ten"}, "Invalid value for option 'maxOffsetsPerTrigger': 'ten'"),
+        ({**LEAST, "maxOffsetsPerTrigger": str(2**63)}, "a whole number from 1 to 9223372036854775807"),
+        ({**LEAST, "failOnDataLoss": "yes"}, "Invalid value for option 'failOnDataLoss': 'yes'. Allowed: true, false"),
+        ({**LEAST, "kafka.isolation.level": "committed"}, "Allowed: read_committed, read_uncommitted"),
+        ({**LEAST, "kafka.request.timeout.ms": "-1"}, "Invalid value for option 'kafka.request.timeout.ms'"),
+        ({**LEAST, "kafka.fetch.max.bytes": str(2**31)}, "Invalid value for option 'kafka.fetch.max.bytes'"),
+        ({**LEAST, "scan.topic-partition-discovery.interval": "soon"}, "scan.topic-partition-discovery.interval"),
+        ({**LEAST, "subscrbe": "t"}, "Unknown option 'subscrbe'"),
+        ({**LEAST, "kafka.group.id": "g"}, "Unknown option 'kafka.group.id'"),
+    ],
+)  # fmt: skip
+def test_wrong_options(options: dict[str, str], message: str) -> None:
+    """SK-17, SK-39, SK-40, KB-03: the errors of Spark's own source, and what is allowed."""
+    with pytest.raises(OptionError, match=re.escape(message)):
+        parse_kafka_options(options)
+
+
+@pytest.mark.parametrize("name", FORBIDDEN)
+def test_sk18_kafka_settings_that_spark_refuses(name: str) -> None:
+    """SK-18: with the reason."""
+    with pytest.raises(
+        OptionError, match=f"Kafka option '{name.removeprefix('kafka.')}' is not supported. [A-Z]"
+    ):
+        parse_kafka_options({**LEAST, name: "anything"})
+
+
+def test_sk20_batch_reads() -> None:
+    """SK-20, SK-21: a batch read begins at earliest and cannot begin at the end."""
+    assert parse_kafka_options(LEAST, bounded=True).starting_offsets == Earliest()
+    with pytest.raises(OptionError, match="can't be latest for batch queries"):
+        parse_kafka_options({**LEAST, "startingOffsets": "latest"}, bounded=True)
+    with pytest.raises(OptionError, match="startingOffsets for t-1 can't be latest for batch queries"):
+        parse_kafka_options({**LEAST, "startingOffsets": '{"t":{"0":5,"1":-1}}'}, bounded=True)
+
+
+def test_every_option_is_known_to_the_factory() -> None:
+    factory = KafkaSourceFactory()
+    assert set(factory.option_names.values()) == set(OPTION_NAMES)
+    assert all(name == canonical.lower() for name, canonical in factory.option_names.items())
+    assert factory.read_limit({**LEAST, "maxOffsetsPerTrigger": "7"}) == 7
+    assert factory.read_limit(LEAST) is None
+
+
+def test_source_is_a_picklable_value() -> None:
+    made: Any = pickle.loads(
+        pickle.dumps(KafkaSourceFactory().create(LEAST, WatermarkStrategy(), bounded=True))
+    )
+    assert isinstance(made, KafkaSource)
+    assert made.boundedness is Boundedness.BOUNDED
+    assert made.fingerprint == "Kafka option 'subscribe' (t)"
+
+
+TOPICS = {
+    "pattern-topic": TopicMetadata("1", False, {0: 1, 1: 1}),
+    "topic2": TopicMetadata("2", False, {0: 1}),
+    "pattern-internal": TopicMetadata("3", True, {0: 1}),
+}
+
+
+@pytest.mark.parametrize(
+    ("options", "partitions"),
+    [
+        ({"subscribe": "topic2,pattern-topic"}, {("topic2", 0), ("pattern-topic", 0), ("pattern-topic", 1)}),
+        ({"subscribePattern": "pattern.*"}, {("pattern-topic", 0), ("pattern-topic", 1)}),
+        ({"subscribePattern": "pattern"}, set()),
+        ({"assign": '{"pattern-topic":[1]}'}, {("pattern-topic", 1)}),
+    ],
+)
+def test_ks03_subscribers(options: dict[str, str], partitions: set[tuple[str, int]]) -> None:
+    """KS-03: exactly these partitions; a pattern matches whole names and no internal topic."""
+    subscriber = parse_kafka_options({**SERVERS, **options}).subscriber
+    subscriber.require(TOPICS)
+    assert subscriber.partitions(TOPICS) == partitions
+
+
+@pytest.mark.parametrize(
+    ("options", "missing"),
+    [
+        ({"subscribe": "topic2,nowhere,never"}, "never, nowhere"),
+        ({"assign": '{"topic2":[0,2147483647]}'}, "topic2-2147483647"),
+    ],
+)
+def test_ks04_missing_topics(options: dict[str, str], missing: str) -> None:
+    """KS-04."""
+    subscriber = parse_kafka_options({**SERVERS, **options}).subscriber
+    with pytest.raises(MissingTopicError, match=f"no such topic or partition: {missing}"):
+        subscriber.require(TOPICS)
+
+
+def test_sk33_offsets_must_name_the_partitions_read() -> None:
+    """SK-33."""
+    named = Specific({TopicPartition("t", 0): 1, TopicPartition("t", 2): 1})
+    with pytest.raises(OptionError, match=r"exactly the partitions .* Missing: t-1. Named but not read: t-2"):
+        named.starting_offsets([TopicPartition("t", 0), TopicPartition("t", 1)], dict)  # type: ignore[arg-type]

@@ -1,0 +1,97 @@
+"""Splits, the enumerator's state, and their serializers."""
+
+from __future__ import annotations
+
+import json
+import pickle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flip27_stream.api import JsonValue
+from flip27_stream.connectors.kafka.enumerator import reader_of
+from flip27_stream.connectors.kafka.enumerator_state import (
+    AssignedTopic,
+    KafkaEnumeratorState,
+    KafkaEnumeratorStateSerializer,
+)
+from flip27_stream.connectors.kafka.split import (
+    KafkaPartitionSplit,
+    KafkaPartitionSplitSerializer,
+    TopicPartition,
+)
+from flip27_stream.errors import CorruptCheckpointError, NewerCheckpointError
+
+SPLITS = KafkaPartitionSplitSerializer()
+STATES = KafkaEnumeratorStateSerializer()
+
+
+@pytest.mark.parametrize("stop", [None, -3, 0, 1, 2**62])
+def test_ks02_split_survives(stop: int | None) -> None:
+    """KS-02: a stopping offset of 0 is not "unset"."""
+    split = KafkaPartitionSplit("a.topic_with-all", 7, 12, stop)
+    stored = json.loads(json.dumps(SPLITS.serialize(split)))
+    assert SPLITS.deserialize(SPLITS.version, stored) == split
+    assert pickle.loads(pickle.dumps(split)) == split
+
+
+def test_split_between() -> None:
+    assert KafkaPartitionSplit("t", 1).between(0, 5) == KafkaPartitionSplit("t", 1, 0, 5)
+    assert KafkaPartitionSplit("t", 1).split_id == str(TopicPartition("t", 1)) == "t-1"
+
+
+@given(
+    st.dictionaries(st.text(min_size=1), st.tuples(st.uuids(), st.sets(st.integers(0, 999)))), st.booleans()
+)
+def test_ks01_enumerator_state_survives(topics: dict[str, tuple[object, set[int]]], discovered: bool) -> None:
+    """KS-01."""
+    state = KafkaEnumeratorState(
+        {name: AssignedTopic(str(uuid), tuple(sorted(ps))) for name, (uuid, ps) in topics.items()}, discovered
+    )
+    stored = json.loads(json.dumps(STATES.serialize(state)))
+    assert STATES.deserialize(STATES.version, stored) == state
+
+
+@pytest.mark.parametrize("data", [None, 5, [], ["t"], ["t", "0", 1], ["t", 0, 1, None], {"topic": "t"}])
+def test_corrupt_split(data: JsonValue) -> None:
+    with pytest.raises(CorruptCheckpointError, match="Kafka split"):
+        SPLITS.deserialize(1, data)
+
+
+@pytest.mark.parametrize(
+    "data", [None, {}, {"discovered": 1, "topics": {}}, {"discovered": True, "topics": {"t": ["id", ["0"]]}}]
+)
+def test_corrupt_state(data: JsonValue) -> None:
+    with pytest.raises(CorruptCheckpointError, match="Kafka enumerator"):
+        STATES.deserialize(1, data)
+
+
+def test_versions_nobody_knows() -> None:
+    """SK-35: a newer version fails and names both; version 0 was never written."""
+    with pytest.raises(NewerCheckpointError, match=r"Kafka split .* version 9; this release reads up to 1"):
+        SPLITS.deserialize(9, ["t", 0, 0])
+    with pytest.raises(
+        NewerCheckpointError, match=r"Kafka enumerator .* version 9; this release reads up to 1"
+    ):
+        STATES.deserialize(9, {})
+    with pytest.raises(CorruptCheckpointError, match="version 0"):
+        SPLITS.deserialize(0, ["t", 0, 0])
+
+
+@pytest.mark.parametrize(
+    ("topic", "owners"),
+    [("topic", [1, 2, 0, 1]), ("pattern-topic", [2, 0, 1, 2]), ("dynamic_topic", [0, 1, 2, 0])],
+)
+def test_ke12_owner_of_a_partition(topic: str, owners: list[int]) -> None:
+    """KE-12: Java's hash with its 32 bits."""
+    assert [reader_of(TopicPartition(topic, n), 3) for n in range(4)] == owners
+
+
+def test_state_grows_by_what_was_assigned() -> None:
+    """KE-08: nothing is stored before starting offsets are known; equal while nothing changes."""
+    state = KafkaEnumeratorState()
+    assert (state.partitions, state.initial_discovery_finished) == (frozenset(), False)
+    state = state.with_partitions({TopicPartition("t", 1): "x", TopicPartition("t", 0): "x"})
+    assert state == KafkaEnumeratorState({"t": AssignedTopic("x", (0, 1))}, True)
+    assert state.with_topic_id("t", "y").topics["t"] == AssignedTopic("y", (0, 1))

@@ -1,0 +1,40 @@
+"""Other processes: whether they live, and who started whom. Reads ``/proc``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs; one that has ended and that nobody waited for does not."""
+    return _state(pid) not in (None, "Z")
+
+
+def descendants(pid: int) -> list[int]:
+    """The processes that a process started, and those that they started."""
+    parents = {int(p.name): parent for p in Path("/proc").glob("[0-9]*") if (parent := _parent(int(p.name)))}
+    found = [child for child, parent in parents.items() if parent == pid]
+    return found + [further for child in found for further in descendants(child)]
+
+
+def command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
+    except OSError:
+        return ""
+
+
+def _state(pid: int) -> str | None:
+    return fields[0] if (fields := _stat(pid)) else None
+
+
+def _parent(pid: int) -> int | None:
+    return int(fields[1]) if (fields := _stat(pid)) else None
+
+
+def _stat(pid: int) -> list[str]:
+    """What follows the name, which may hold anything: state, parent, ..."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return []
