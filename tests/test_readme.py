@@ -19,13 +19,23 @@ ROOT = Path(__file__).parents[1]
 MINUTE = 60_000
 
 
-def quick_start() -> str:
+def block(word: str) -> str:
+    """The README's Python block with this word in it."""
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    return next(block for block in blocks if "readStream" in block)
+    (found,) = [block for block in blocks if word in block]
+    return str(found)
+
+
+def run(code: str, printed_and_ours: dict[str, str], names: dict[str, Any]) -> None:
+    """Run printed code with the example strings replaced."""
+    for printed, ours in printed_and_ours.items():
+        assert printed in code
+        code = code.replace(printed, ours)
+    exec(compile(code, "README.md", "exec"), names)
 
 
 def test_the_quick_start_has_ten_lines() -> None:
-    assert len([line for line in quick_start().splitlines() if line]) == 10
+    assert len([line for line in block("readStream").splitlines() if line]) == 10
 
 
 @pytest.mark.jvm
@@ -34,26 +44,30 @@ def test_the_quick_start_runs(
 ) -> None:
     clicks = topic(partitions=2)
     begin = time.time_ns() // 1_000_000 // (5 * MINUTE) * (5 * MINUTE) - 60 * MINUTE
-    times = [begin + i * MINUTE for i in range(30)]
-    broker.write(clicks, [(partition, at, None, b"click") for partition in (0, 1) for at in times])
-    code = quick_start()
-    for printed, ours in {
-        '"localhost:9092"': f'"{broker.bootstrap_servers}"',
-        '"subscribe", "clicks"': f'"subscribe", "{clicks}"',
-        '"/delta/': f'"{tmp_path}/',
-    }.items():
-        assert printed in code
-        code = code.replace(printed, ours)
+    minutes = {0: range(30), 1: range(25)}
+    broker.write(
+        clicks, [(p, begin + minute * MINUTE, None, b"click") for p in minutes for minute in minutes[p]]
+    )
     names: dict[str, Any] = {"spark": spark}
 
-    exec(compile(code, "README.md", "exec"), names)
+    run(
+        block("readStream"),
+        {
+            '"localhost:9092"': f'"{broker.bootstrap_servers}"',
+            '"subscribe", "clicks"': f'"subscribe", "{clicks}"',
+            '"/delta/': f'"{tmp_path}/',
+        },
+        names,
+    )
 
     names["query"].processAllAvailable()
     names["query"].stop()
-    counts = {
-        row["window"].start: row["count"]
-        for row in spark.read.format("delta").load(f"{tmp_path}/counts").collect()
-    }
     # The watermark is at minute 19, so three windows of five minutes are closed.
-    assert list(counts.values()) == [10, 10, 10]
-    assert spark.read.format("delta").load(f"{tmp_path}/split_watermarks").count() > 0
+    counts = spark.read.format("delta").load(f"{tmp_path}/counts")
+    assert [row["count"] for row in counts.collect()] == [10, 10, 10]
+    run(
+        block("plot"),
+        {'"/delta/': f'"{tmp_path}/', '"watermarks.png"': f'"{tmp_path}/watermarks.png"'},
+        {},
+    )
+    assert (tmp_path / "watermarks.png").stat().st_size > 10_000

@@ -187,7 +187,7 @@ def _horizon(
         lowest = _Step.of(earliest + 1, at)
     ends = share(readable, lowest.positions, limit)
     cut = frozenset(v.id for v in readable if ends[v.id] < lowest.positions[v.id][0])
-    return lowest.horizon, ends, cut
+    return cap if lowest.horizon == highest else lowest.horizon, ends, cut
 
 
 @dataclass(frozen=True)

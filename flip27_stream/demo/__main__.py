@@ -47,7 +47,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--records", type=int, default=1_200_000, help="records written (%(default)s)")
     parser.add_argument(
-        "--rows-per-batch", type=int, default=80_000, help="maxOffsetsPerTrigger of both (%(default)s)"
+        "--rows-per-batch", type=int, default=100_000, help="maxOffsetsPerTrigger of both (%(default)s)"
     )
     parser.add_argument("--picture", type=Path, help="copy the picture to this path, too")
     return parser

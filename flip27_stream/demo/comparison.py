@@ -59,8 +59,8 @@ def compare(
     picture.draw(table, backlog, runs, output / PICTURE)
     console.print()
     console.print(display.result(backlog, runs))
-    console.print(f"Picture: {output / PICTURE}, from the Delta table {Path(job.watermarks).name} beside it")
-    return _verdict(console, backlog, runs[1])
+    console.print(f"Picture: {output / PICTURE} (drawn from the Delta table beside it)")
+    return verdict(console, backlog, runs[1])
 
 
 def _describe(console: Console, backlog: Backlog, rows_per_batch: int) -> None:
@@ -75,7 +75,8 @@ def _describe(console: Console, backlog: Backlog, rows_per_batch: int) -> None:
     )
 
 
-def _verdict(console: Console, backlog: Backlog, aligned: Run) -> bool:
+def verdict(console: Console, backlog: Backlog, aligned: Run) -> bool:
+    """Whether the run counted every row right; says so if it did not."""
     right = aligned.counts == backlog.counts()
     if not right:
         missing = backlog.rows - aligned.counts.total()

@@ -17,9 +17,11 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def registered(spark: SparkSession) -> SparkSession:
-    """The shared session, with our formats."""
-    flip27_stream.register(spark)
-    return spark
+    """A session of the shared Spark that knows our formats, and whose small data need one shuffle partition."""
+    session = spark.newSession()
+    session.conf.set("spark.sql.shuffle.partitions", "1")
+    flip27_stream.register(session)
+    return session
 
 
 @pytest.fixture

@@ -33,9 +33,7 @@ PATIENCE_S = 60.0
 
 def records(partition: int, times: Iterable[int], size: int = 0) -> list[Record]:
     """One record per event time; values say partition and number, so each is told from every other."""
-    return [
-        (partition, time, None, f"{partition}:{i}".encode().ljust(size)) for i, time in enumerate(times)
-    ]
+    return [(partition, time, None, f"{partition}:{i}".encode().ljust(size)) for i, time in enumerate(times)]
 
 
 @dataclass(frozen=True)
@@ -136,9 +134,7 @@ class KafkaQueries:
         writer = stream.writeStream.format("delta").option("checkpointLocation", str(output.checkpoint))
         return writer.trigger(**trigger).start(str(output.table))
 
-    def run(
-        self, stream: DataFrame, name: str = "out", trigger: Mapping[str, Any] = AVAILABLE_NOW
-    ) -> Output:
+    def run(self, stream: DataFrame, name: str = "out", trigger: Mapping[str, Any] = AVAILABLE_NOW) -> Output:
         """Run a stream to the end of what there is."""
         query = self.start(stream, name, trigger)
         finish(query)

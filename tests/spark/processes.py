@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 
@@ -38,3 +39,14 @@ def _stat(pid: int) -> list[str]:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return []
+
+
+def planners() -> list[int]:
+    """The planning processes of this Python process's Spark queries."""
+    return [pid for pid in descendants(os.getpid()) if "python_streaming_source_runner" in command(pid)]
+
+
+def cpu_seconds(pid: int) -> float:
+    """What a process has computed so far."""
+    fields = _stat(pid)
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

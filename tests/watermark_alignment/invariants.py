@@ -118,6 +118,9 @@ def checks(b: Batch, last: Batch | None) -> Iterator[str]:
             yield f"I10 front of {s} is {b.plan.fronts[s]}: {v}"
         elif fallen and last is not None and (b.plan.fronts[s] or 0) < (last.plan.fronts[s] or 0):
             yield f"I10 front of {s} fell from {last.plan.fronts[s]} to {b.plan.fronts[s]}"
+    least = min((f for v in b.counted() if (f := front(v)) is not None), default=None)
+    if b.plan.floor != (None if least is None else least - b.settings.out_of_orderness - 1):
+        yield f"I11 others are told the floor {b.plan.floor}, the least front that counts is {least}"
     readable = any(v.position < v.end for v in b.views.values())
     if readable and b.moved() == 0 and b.plan.held_by not in holders(b):
         yield f"I11 nothing moves, held by {b.plan.held_by}, not by one of {holders(b)}"

@@ -18,6 +18,7 @@ from crc32c import crc32c
 from flip27_stream.connectors.kafka import legacy
 from flip27_stream.connectors.kafka.batch_headers import HEADER_SIZE, BatchHeader, batch_headers, corrupt
 from flip27_stream.connectors.kafka.compression import LARGEST_BATCH, Inflated
+from flip27_stream.connectors.kafka.few_records import are_few, read_few
 from flip27_stream.connectors.kafka.record_columns import Records, Wanted, read_records
 from flip27_stream.connectors.kafka.varints import Bytes, MalformedError
 from flip27_stream.errors import CorruptRecordError
@@ -155,6 +156,11 @@ def _read_v2(
     view: memoryview, batches: list[BatchHeader], wanted: Wanted, source: str
 ) -> tuple[Records, int, int]:
     """Records, how many of the batches they are from, and the bytes that those were decompressed to."""
+    if are_few(batches, wanted):
+        try:
+            return read_few(view, batches, wanted), len(batches), 0
+        except MalformedError as error:
+            raise corrupt(source, batches[0].base_offset, error) from error
     buffer, spans = _payloads(view, batches, source)
     taken = batches[: len(spans)]
     inflated = len(buffer) if any(batch.codec for batch in taken) else 0

@@ -123,7 +123,7 @@ class Output(ReaderOutput):
 
     def __init__(self) -> None:
         self.batches: list[pa.RecordBatch] = []
-        self.timestamps: list[int | None] = []
+        self.timestamps: list[int] = []
         self.released: list[str] = []
 
     def collect(
@@ -138,7 +138,7 @@ class Output(ReaderOutput):
         assert len(timestamps) == records.num_rows
         records.validate(full=True)
         self.batches.append(records)
-        self.timestamps += timestamps.to_pylist()
+        self.timestamps += timestamps.to_pylist()  # none is null here: Kafka's producers set one
 
     @property
     def table(self) -> pa.Table:
@@ -175,7 +175,6 @@ class Query:
             if checkpoint is None
             else source.restore_enumerator(self.context, checkpoint)
         )
-        self.enumerator.start()
 
     def ranges(self) -> dict[str, SplitRange]:
         for split in self.context.splits.values():
@@ -211,25 +210,27 @@ def read(source: KafkaSource, *splits: KafkaPartitionSplit) -> Output:
 
 
 @contextmanager
-def running(
-    source: KafkaSource, checkpoint: KafkaEnumeratorState | None = None, query: type[Query] = Query
-) -> Iterator[Query]:
-    """An enumerator that is closed in the end."""
-    made = query(source, checkpoint)
+def running(source: KafkaSource, checkpoint: KafkaEnumeratorState | None = None) -> Iterator[Query]:
+    """An enumerator that was started, and is closed in the end."""
+    query = Query(source, checkpoint)
     try:
-        yield made
+        query.enumerator.start()
+        yield query
     finally:
-        made.enumerator.close()
+        query.enumerator.close()
 
 
 def source(
-    broker: KafkaBroker, strategy: WatermarkStrategy | None = None, *, bounded: bool = False, **options: str
+    broker: KafkaBroker,
+    options: Mapping[str, str] | None = None,
+    /,
+    *,
+    strategy: WatermarkStrategy | None = None,
+    **more: str,
 ) -> KafkaSource:
-    """A Kafka source; ``__`` in an option's name stands for a dot."""
-    named = {name.replace("__", "."): value for name, value in options.items()}
-    return KafkaSource(
-        {"kafka.bootstrap.servers": broker.bootstrap_servers, **named}, strategy, bounded=bounded
-    )
+    """A Kafka source on that broker."""
+    servers = {"kafka.bootstrap.servers": broker.bootstrap_servers}
+    return KafkaSource({**servers, **(options or {}), **more}, strategy)
 
 
 @contextmanager

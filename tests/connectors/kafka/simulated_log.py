@@ -27,7 +27,7 @@ Log = Sequence[LogRecord]
 
 @st.composite
 def logs(draw: st.DrawFn, most: int = 40, disorder: int = 5) -> list[LogRecord]:
-    """Times rise by and by, and fall back by no more than ``disorder``; markers carry a later clock; offsets have gaps."""
+    """Times rise, and fall back by no more than ``disorder``; markers carry a later clock; offsets have gaps."""
     records, offset, front = [], draw(st.integers(0, 3)), draw(st.integers(0, 50))
     for _ in range(draw(st.integers(0, most))):
         front += draw(st.sampled_from([0, 0, 1, 3, 10]))

@@ -1,0 +1,295 @@
+"""The enumerator on a real broker: discovery, starting offsets, ranges, and lost records."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+
+import pytest
+from kafka import KafkaAdminClient
+from kafka.admin import NewPartitions
+from kafka.structs import TopicPartition as KafkaPythonPartition
+
+from flip27_stream.api import SplitRange
+from flip27_stream.connectors.kafka import KafkaSource
+from flip27_stream.connectors.kafka.enumerator_state import KafkaEnumeratorState
+from flip27_stream.connectors.kafka.split import EARLIEST, KafkaPartitionSplit, TopicPartition
+from flip27_stream.errors import DataLossError, MissingTopicError, OptionError
+from flip27_stream.testing import KafkaBroker, wait_until
+from tests.connectors.kafka.kit import running, source, transactions, write_transaction
+
+pytestmark = pytest.mark.jvm
+
+MakeTopic = Callable[..., str]
+DISCOVERY = "scan.topic-partition-discovery.interval"
+READ_COMMITTED = {"kafka.isolation.level": "read_committed"}
+
+
+def _start(made: KafkaSource) -> None:
+    with running(made):
+        pass
+
+
+def write(broker: KafkaBroker, topic: str, count: int, partition: int = 0) -> None:
+    broker.write(topic, [(partition, 1000 * i, None, b"%d" % i) for i in range(count)])
+
+
+def delete_records(broker: KafkaBroker, topic: str, before: int) -> None:
+    admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)
+    try:
+        admin.delete_records({KafkaPythonPartition(topic, 0): before})
+    finally:
+        admin.close()
+
+
+def add_partitions(broker: KafkaBroker, topic: str, total: int) -> None:
+    admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)
+    try:
+        admin.create_partitions({topic: NewPartitions(total)})
+    finally:
+        admin.close()
+
+
+def test_ke01_one_discovery_or_periodic_ones(broker: KafkaBroker, topic: MakeTopic) -> None:
+    """KE-01."""
+    name = topic()
+    with running(source(broker, {DISCOVERY: "0"}, subscribe=name)) as query:
+        assert [call.period_ms for call in query.context.calls] == [None]
+    with running(source(broker, {DISCOVERY: "3 s"}, subscribe=name)) as query:
+        assert [(call.initial_delay_ms, call.period_ms) for call in query.context.calls] == [
+            (None, None),
+            (3000, 3000),
+        ]
+
+
+def test_ke13_splits_are_assigned_in_order(broker: KafkaBroker, topic: MakeTopic) -> None:
+    """KE-12, KE-13: by topic, then partition; evenly."""
+    names = sorted([topic(3), topic(2)])
+    with running(source(broker, subscribe=",".join(names))) as query:
+        (assignment,) = query.context.assignments
+        for splits in assignment.values():
+            assert splits == sorted(splits, key=lambda s: (s.topic, s.partition))
+        assert {len(splits) for splits in assignment.values()} <= {2, 3}
+        assert query.enumerator.snapshot_state().partitions == {
+            s.topic_partition for s in query.context.splits.values()
+        }
+
+
+def test_ko01_starting_offsets(broker: KafkaBroker, topic: MakeTopic) -> None:
+    """KO-01: earliest is a marker until the first plan, latest an offset at once."""
+    name = topic(2)
+    write(broker, name, 10)
+    with running(source(broker, subscribe=name, startingOffsets="earliest")) as query:
+        assert {s.starting_offset for s in query.context.splits.values()} == {EARLIEST}
+        assert query.ranges() == {f"{name}-0": SplitRange(0, 10), f"{name}-1": SplitRange(0, 0)}
+    with running(source(broker, subscribe=name)) as query:
+        assert [query.context.splits[f"{name}-{n}"].starting_offset for n in (0, 1)] == [10, 0]
+        write(broker, name, 3)
+        assert query.ranges()[f"{name}-0"] == SplitRange(10, 13)
+    offsets = json.dumps({name: {"0": 4, "1": -1}})
+    with running(source(broker, subscribe=name, startingOffsets=offsets)) as query:
+        assert query.ranges() == {f"{name}-0": SplitRange(4, 13), f"{name}-1": SplitRange(0, 0)}
+
+
+def test_sk33_offsets_that_do_not_fit(broker: KafkaBroker, topic: MakeTopic) -> None:
+    """SK-33."""
+    name = topic(2)
+    with pytest.raises(OptionError, match=f"Missing: {name}-1"):
+        _start(source(broker, subscribe=name, startingOffsets=json.dumps({name: {"0": 4}})))
+
+
+def test_ke05_later_partitions_start_at_the_beginning(broker: KafkaBroker, topic: MakeTopic) -> None:
+    """KE-05, SK-12: new topics and partitions are read from their beginning, although the option says latest."""
+    first = topic()
+    write(broker, first, 10)
+    with running(source(broker, subscribePattern=f"{first}(-later)?")) as query:
+        assert query.move_to_ends() == {f"{first}-0": SplitRange(10, 10)}
+        query.context.run_periodic()
+        assert len(query.context.assignments) == 1  # an unchanged listing assigns nothing
+        broker.create_topic(f"{first}-later", 2)
+        write(broker, f"{first}-later", 5, partition=1)
+        add_partitions(broker, first, 2)
+        write(broker, first, 2, partition=1)
+        query.context.run_periodic()
+        ranges = query.ranges()
+    assert ranges == {
+        f"{first}-0": SplitRange(10, 10),
+        f"{first}-1": SplitRange(0, 2),
+        f"{first}-later-0": SplitRange(0, 0),
+        f"{first}-later-1": SplitRange(0, 5),
+    }
+
+
+def test_restored_enumerator_assigns_only_what_is_new(broker: KafkaBroker, topic: MakeTopic) -> None:
+    """KE-07, SK-12: and what was made while the query was stopped begins at its beginning."""
+    name = topic()
+    with running(source(broker, subscribe=name)) as query:
+        state = query.enumerator.snapshot_state()
+        query.context.run_periodic()
+        assert query.enumerator.snapshot_state() == state
+    add_partitions(broker, name, 2)
+    write(broker, name, 3, partition=1)
+    with running(source(broker, subscribe=name), state) as query:
+        assert query.context.splits.keys() == {f"{name}-1"}
+        query.positions[KafkaPartitionSplit(name, 0)] = 0
+        assert query.ranges() == {f"{name}-0": SplitRange(0, 0), f"{name}-1": SplitRange(0, 3)}
+
+
+def test_missing_topic_and_partition(broker: KafkaBroker, topic: MakeTopic) -> None:
+    """KS-04; a pattern that matches nothing is fine."""
+    with pytest.raises(
+        MissingTopicError, match=r"no such topic or partition: nowhere.*'subscribe' \(nowhere\)"
+    ):
+        _start(source(broker, subscribe="nowhere"))
+    name = topic()
+    with pytest.raises(MissingTopicError, match=f"{name}-7"):
+        _start(source(broker, assign=json.dumps({name: [0, 7]})))
+    with running(source(broker, subscribePattern="nowhere.*")) as query:
+        assert query.ranges() == {}
+
+
+def test_steady_plan_costs_one_round(
+    broker: KafkaBroker, topic: MakeTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once begun, a plan asks each leader where its logs end, and nothing else."""
+    name = topic(3)
+    with running(source(broker, subscribe=name, startingOffsets="earliest")) as query:
+        query.move_to_ends()
+        client = query.enumerator._client
+        asked: list[int] = []
+        send = client.send
+        monkeypatch.setattr(
+            client, "send", lambda node, request: (asked.append(node), send(node, request))[1]
+        )
+        assert len(query.ranges()) == 3
+        assert len(asked) == 1
+
+
+def test_sk25_recreated_topic(broker: KafkaBroker, topic: MakeTopic) -> None:
+    """SK-25, SK-02: another topic of the same name is found by its id, however long it is."""
+    name = topic()
+    write(broker, name, 2)
+    for records in (1, 5):
+        with running(source(broker, subscribe=name, startingOffsets="earliest")) as query:
+            query.move_to_ends()
+            broker.delete_topic(name)
+            broker.create_topic(name)
+            write(broker, name, records)
+            query.context.run_periodic()
+            with pytest.raises(
+                DataLossError, match=rf"{name}-0 may have been lost: wanted from offset \d.* changed from"
+            ):
+                query.ranges()
+
+
+def test_recreated_topic_is_read_from_its_beginning(
+    broker: KafkaBroker, topic: MakeTopic, caplog: pytest.LogCaptureFixture
+) -> None:
+    """SK-24: with failOnDataLoss false there is a warning, and the new id is kept."""
+    name = topic()
+    write(broker, name, 3)
+    with running(source(broker, subscribe=name, startingOffsets="earliest", failOnDataLoss="false")) as query:
+        query.move_to_ends()
+        before = query.enumerator.snapshot_state()
+        broker.delete_topic(name)
+        broker.create_topic(name)
+        write(broker, name, 2)  # shorter than the position: found although no discovery ran
+        with caplog.at_level(logging.WARNING):
+            assert query.move_to_ends() == {f"{name}-0": SplitRange(0, 2)}
+        assert "changed from 3 to 0" in caplog.text
+        after = query.enumerator.snapshot_state()
+        assert after.partitions == before.partitions
+        assert after != before
+        assert query.ranges() == {f"{name}-0": SplitRange(2, 2)}
+
+
+def test_deleted_topic(broker: KafkaBroker, topic: MakeTopic, caplog: pytest.LogCaptureFixture) -> None:
+    """SK-27, KE-09: a partition that is gone is a data loss; without failure it has nothing to read, said once."""
+    name, other = topic(), topic()
+    write(broker, name, 3)
+    pattern = f"{name}|{other}"
+    with (
+        running(source(broker, subscribePattern=pattern, startingOffsets="earliest")) as strict,
+        running(
+            source(broker, subscribePattern=pattern, startingOffsets="earliest", failOnDataLoss="false")
+        ) as lenient,
+    ):
+        strict.move_to_ends()
+        lenient.move_to_ends()
+        broker.delete_topic(name)
+        for query in (strict, lenient):
+            query.context.run_periodic()
+        with pytest.raises(
+            DataLossError, match=f"{name}-0 .* offset 3, available nothing, the partition was deleted"
+        ):
+            strict.ranges()
+        with caplog.at_level(logging.WARNING):
+            for _ in range(2):
+                assert lenient.ranges() == {f"{name}-0": SplitRange(3, 3), f"{other}-0": SplitRange(0, 0)}
+        assert caplog.text.count("may have been lost") == 1
+
+
+def test_aged_out_records(broker: KafkaBroker, topic: MakeTopic) -> None:
+    """SK-26, SK-27: a checkpoint's position below the beginning of the log."""
+    name = topic()
+    write(broker, name, 10)
+    with running(source(broker, subscribe=name, startingOffsets="earliest")) as query:
+        query.ranges()
+        state = query.enumerator.snapshot_state()
+    delete_records(broker, name, before=6)
+    split = KafkaPartitionSplit(name, 0)
+    with running(source(broker, subscribe=name), state) as query:
+        query.positions[split] = 2
+        with pytest.raises(
+            DataLossError, match=rf"{name}-0 .*wanted from offset 2, available 6 to 10.*from 2 to 6"
+        ):
+            query.ranges()
+    with running(source(broker, subscribe=name, failOnDataLoss="false"), state) as query:
+        query.positions[split] = 2
+        assert query.ranges() == {split.split_id: SplitRange(6, 10)}
+    with running(
+        source(broker, subscribe=name, startingOffsets="earliest")
+    ) as query:  # no loss: nothing was promised
+        assert query.ranges() == {split.split_id: SplitRange(6, 10)}
+
+
+def test_starting_offset_beyond_the_end(broker: KafkaBroker, topic: MakeTopic) -> None:
+    """SK-27."""
+    name = topic()
+    write(broker, name, 3)
+    wrong = json.dumps({name: {"0": 50}})
+    with (
+        running(source(broker, subscribe=name, startingOffsets=wrong)) as query,
+        pytest.raises(DataLossError, match=rf"{name}-0 .*wanted from offset 50, available 0 to 3"),
+    ):
+        query.ranges()
+    with running(source(broker, subscribe=name, startingOffsets=wrong, failOnDataLoss="false")) as query:
+        assert query.ranges() == {f"{name}-0": SplitRange(3, 3)}
+
+
+def test_open_transaction_is_not_emptiness(broker: KafkaBroker, topic: MakeTopic) -> None:
+    """I9: behind the last stable offset there may be records; only then is the split not drained."""
+    name = topic()
+    with transactions(broker, name) as producer:
+        write_transaction(producer, name, [1, 2], commit=True)
+        write_transaction(producer, name, [3, 4], commit=None)
+        with running(source(broker, READ_COMMITTED, subscribe=name, startingOffsets="earliest")) as query:
+            wait_until(lambda: query.ranges()[f"{name}-0"].end == 3, "the marker of the first transaction")
+            assert query.move_to_ends() == {f"{name}-0": SplitRange(0, 3)}
+            assert query.ranges() == {f"{name}-0": SplitRange(3, 3, drained=False)}
+            producer.commit_transaction()
+            wait_until(lambda: query.ranges()[f"{name}-0"].end == 6, "the marker of the transaction")
+            assert query.move_to_ends() == {f"{name}-0": SplitRange(3, 6)}
+            assert query.ranges() == {f"{name}-0": SplitRange(6, 6, drained=True)}
+        with running(source(broker, subscribe=name, startingOffsets="earliest")) as query:
+            assert query.ranges() == {f"{name}-0": SplitRange(0, 6)}
+
+
+def test_state_of_a_query_that_never_planned(broker: KafkaBroker, topic: MakeTopic) -> None:
+    """KE-08: a checkpoint from before the discovery starts over."""
+    name = topic()
+    write(broker, name, 2)
+    with running(source(broker, subscribe=name), KafkaEnumeratorState()) as query:
+        assert query.context.splits[f"{name}-0"].starting_offset == 2
+        assert query.enumerator.snapshot_state().partitions == {TopicPartition(name, 0)}

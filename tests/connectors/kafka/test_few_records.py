@@ -1,0 +1,64 @@
+"""Records one by one, beside the columns that numpy reads: the same offsets and times, or the same error. No JVM."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flip27_stream.connectors.kafka import record_batches
+from flip27_stream.connectors.kafka.record_batches import decode
+from flip27_stream.errors import CorruptRecordError
+from tests.connectors.kafka.batch_bytes import Row, batches, patched, some_rows, v2
+
+END = 2**63 - 1
+
+
+def times(data: bytes, start: int = 0, stop: int = END) -> object:
+    decoded = decode(data, start, stop, source="t-0", keys=False, values=False, check_crcs=False)
+    r = decoded.records
+    return decoded.next_offset, r.offsets.tolist(), r.timestamps.tolist(), r.timestamp_types.tolist()
+
+
+def both(data: bytes, start: int = 0, stop: int = END) -> tuple[object, object]:
+    """The outcome with the path for a few records, and without it."""
+    found = []
+    for are_few in (record_batches.are_few, lambda *_: False):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(record_batches, "are_few", are_few)
+            try:
+                found.append(times(data, start, stop))
+            except CorruptRecordError:
+                found.append("corrupt")
+    return found[0], found[1]
+
+
+@given(batches(most_rows=5), st.data())
+def test_the_same_as_in_columns(groups: list[list[Row]], data: st.DataObject) -> None:
+    log = b"".join(v2(rows) for rows in groups)
+    first, last = groups[0][0].offset, groups[-1][-1].offset
+    low = data.draw(st.integers(max(first - 2, 0), last + 2))
+    few, columns = both(log, low, data.draw(st.integers(low, last + 2)))
+    assert few == columns
+
+
+@given(st.data())
+def test_damaged_bytes_are_no_wrong_times(data: st.DataObject) -> None:
+    """What the columns refuse is refused; lengths that lie are never followed out of the batch."""
+    damaged = bytearray(v2(some_rows(3, value=b"v" * 9)))
+    for _ in range(data.draw(st.integers(1, 3))):
+        damaged[data.draw(st.integers(61, len(damaged) - 1))] = data.draw(st.integers(0, 255))
+    few, columns = both(bytes(damaged))
+    assert few == columns or columns == "corrupt"
+
+
+def test_times_wrap_as_in_kafka() -> None:
+    batch = v2([Row(0, 2**62, None, b"")], base_timestamp=-(2**62))
+    delta = bytes([0xFF] * 9 + [0x01])
+    few, columns = both(patched(batch, base_timestamp=-5, records=bytes([30, 0]) + delta + batch[64:]))
+    assert few == columns == (1, [0], [2**63 - 5], [0])
+
+
+def test_broker_time() -> None:
+    few, columns = both(v2(some_rows(3), attributes=0x08))
+    assert few == columns
