@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -11,12 +13,19 @@ import pytest
 
 from flip27_stream.connectors.kafka.client import ConnectionOptions
 from flip27_stream.connectors.kafka.options import FORBIDDEN, OPTION_NAMES, parse_kafka_options
-from flip27_stream.connectors.kafka.source import KafkaSourceFactory
+from flip27_stream.connectors.kafka.source import KafkaSource, KafkaSourceFactory
+from offsets import OffsetCodec
+from watermark_alignment.maintenance import Maintenance
 from watermark_alignment.options import OPTIONS, STORAGE_OPTION_PREFIX, AlignmentOptions, Option
+from watermark_alignment.planner import SplitView, plan
+from watermark_alignment.states import SplitStatus
+from watermark_alignment.table import SCHEMA
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 OPTIONS_PAGE = (ROOT / "docs" / "options.md").read_text()
+BEHIND_THE_SCENE = (ROOT / "docs" / "behind-the-scene.md").read_text()
+GUARANTEE = (ROOT / "docs" / "guarantee.md").read_text()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,6 +108,62 @@ def test_the_short_table_of_the_readme_agrees_with_the_options_page() -> None:
     for name, default in short.items():
         if ALIGNMENT[name].value is not None:
             assert default == ALIGNMENT[name].value
+
+
+def test_the_offset_on_the_page_is_one_of_a_kafka_source() -> None:
+    printed = re.findall(r"```json\n(.*?)```", BEHIND_THE_SCENE, re.DOTALL)
+    document = json.loads(printed[0])
+    source = KafkaSource({"kafka.bootstrap.servers": "localhost:9092", "subscribe": "clicks"})
+    codec = OffsetCodec(source.fingerprint, source.split_serializer, source.enumerator_checkpoint_serializer)
+    offset = codec.from_json(document)
+    assert offset is not None
+    assert json.dumps(codec.to_json(offset)) == " ".join(printed[0].split())
+
+
+def test_the_columns_of_the_table_are_on_the_page() -> None:
+    section = BEHIND_THE_SCENE.split("## The split-watermark table")[1].split("\n## ")[0]
+    first_cells = re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)
+    assert re.findall(r"`(\w+)`", " ".join(first_cells)) == SCHEMA.names
+
+
+def test_the_upkeep_of_the_table_is_as_the_page_says() -> None:
+    defaults = inspect.signature(Maintenance).parameters
+    assert f"every {defaults['every'].default} commits" in BEHIND_THE_SCENE
+    assert f"kept for {defaults['row_retention_ms'].default // 86_400_000} days" in BEHIND_THE_SCENE
+
+
+def test_the_four_states_are_on_the_page() -> None:
+    assert re.findall(r"^\| `([A-Z]+)` \|", GUARANTEE, re.MULTILINE) == [str(s) for s in SplitStatus]
+
+
+def test_the_example_of_the_guarantee() -> None:
+    """I3, I4: the numbers on the page are those of the planner."""
+    minute, noon = 60_000, 12 * 60 * 60_000
+    a = SplitView("a", position=7, end=7, read_max=noon)
+    b = SplitView("b", position=0, end=10_000, next=noon, reach=noon + 120 * minute)
+    planned = plan(
+        [a, b],
+        lambda horizon: {"b": (5, 5)},
+        limit=None,
+        max_drift=5 * minute,
+        out_of_orderness=minute // 2,
+        idle_timeout=minute,
+        now=noon,
+        floor=None,
+    )
+    assert planned.horizon == noon + 5 * minute + 1
+    assert f"H is {clock(planned.horizon)}" in GUARANTEE
+    latest, oldest_to_come = planned.horizon - 1, noon - minute // 2
+    assert f"is at {clock(latest)} at most" in GUARANTEE
+    assert f"at {clock(oldest_to_come)}. Spark drops" in GUARANTEE
+    for delay, fate in ((10 * minute, "is kept"), (330_001, "is kept"), (330_000, "is dropped")):
+        assert (oldest_to_come > latest - delay) == (fate == "is kept")
+        assert f"| {clock(latest - delay)} | {fate} |" in GUARANTEE
+
+
+def clock(time: int) -> str:
+    seconds, ms = divmod(time, 1000)
+    return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{ms:03}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

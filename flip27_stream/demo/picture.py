@@ -89,7 +89,7 @@ def _point_at_laggard(panel: Axes, rows: pa.Table, split: str, story: str) -> No
     line = rows.filter(pc.equal(rows["split"], split))
     watermarks = line["watermark"].cast(pa.timestamp("us")).to_numpy()
     batches = line["batch"].to_numpy()
-    half_way = int((watermarks < watermarks[0] + (watermarks[-1] - watermarks[0]) // 2).sum())
+    half_way = int((watermarks < watermarks[0] + (watermarks[-1] - watermarks[0]) // 2).sum()) - 1
     at = (batches[half_way], watermarks[half_way])
     panel.annotate(
         f"{split} {story}", at, xytext=(22, -34), textcoords="offset points",

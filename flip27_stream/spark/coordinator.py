@@ -10,9 +10,10 @@ import contextlib
 import logging
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
+from flip27_stream.errors import ConnectorError
 from flip27_stream.spark.available_now import FrozenEnds
 from flip27_stream.spark.batch_planner import BatchPlanner, Draft, Snapshot
 from flip27_stream.spark.clock import QueryClock
@@ -29,6 +30,7 @@ log = logging.getLogger(__name__)
 
 _LEAST_PAUSE_S, _GREATEST_PAUSE_S = 0.05, 1.0
 _IDLE_CPU_SHARE = 0.1
+_ANSWER_S = 60.0
 
 Document = dict[str, Any]
 
@@ -146,19 +148,31 @@ class SourceCoordinator:
         """The next offset, or ``None`` when there is nothing to do.
 
         Spark ends an AvailableNow run at the first answer that changes nothing, so while frozen records are left the
-        answer is waited for.
+        answer is waited for. The first offset tells where every split begins, so it waits for all of them.
         """
+        deadline = time.monotonic() + _ANSWER_S
         while True:
             self._context.run_due()
-            end, complete = self._plan_once(start, limit)
-            if end is not None or complete or not self._available_now:
-                return end
-            time.sleep(_LEAST_PAUSE_S)
+            snapshot = self._look(start, limit)
+            silent = self._context.splits.keys() - snapshot.log.keys()
+            if start is not None or not silent:
+                end, complete = self._plan_once(snapshot)
+                if end is not None or complete or not self._available_now:
+                    return end
+            self._wait_for_answer(silent, deadline)
 
-    def _plan_once(self, start: AnyOffset | None, limit: int | None) -> tuple[AnyOffset | None, bool]:
+    def _wait_for_answer(self, silent: Collection[str], deadline: float) -> None:
+        if silent and time.monotonic() > deadline:
+            raise ConnectorError(
+                f"No answer about {len(silent)} of {len(self._context.splits)} splits, {min(silent)} among them, for "
+                f"{_ANSWER_S:g} s, and nothing can be planned without. Check that their leaders are up."
+            )
+        time.sleep(_LEAST_PAUSE_S)
+
+    def _plan_once(self, snapshot: Snapshot) -> tuple[AnyOffset | None, bool]:
         """The next offset, ``None`` if nothing changes; and whether the run has read all that it is to read."""
         assert self._enumerator is not None
-        snapshot = self._look(start, limit)
+        start = snapshot.start
         draft = self._planner.draft(self._enumerator, snapshot)
         if self._recorder is not None and draft.plan is not None and start is not None:
             self._recorder.settle(start, draft.plan, draft.read_max_before, snapshot.now)

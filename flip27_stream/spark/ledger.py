@@ -32,11 +32,12 @@ class PlannedBatch:
         """Count a range once, however often tasks were retried or the batch was read."""
         self.reports[report.split, report.start, report.end] = report
 
-    def rows_read(self, split: str) -> int:
-        """Rows of a split: what its tasks reported, or else what was planned."""
-        planned = self.splits[split]
-        reported = [r.rows for (s, _, _), r in self.reports.items() if s == split]
-        return sum(reported) if reported else planned.end - planned.start
+    def rows_read(self) -> dict[str, int]:
+        """Rows by split: what its tasks reported, or else what was planned."""
+        rows: dict[str, int] = {}
+        for report in self.reports.values():
+            rows[report.split] = rows.get(report.split, 0) + report.rows
+        return {name: rows.get(name, p.end - p.start) for name, p in self.splits.items()}
 
     def implausible(self) -> int:
         return sum(r.implausible for r in self.reports.values())
@@ -64,6 +65,7 @@ class Ledger:
         counted = (SplitStatus.ACTIVE, SplitStatus.PAUSED)
         fronts = [after.fronts.get(split) for split, p in batch.splits.items() if p.status in counted]
         least = min((front for front in fronts if front is not None), default=None)
+        rows = batch.rows_read()
         return [
             SplitRow(
                 group=self.group,
@@ -72,7 +74,7 @@ class Ledger:
                 batch=batch.batch,
                 start_position=str(planned.start),
                 end_position=str(planned.end),
-                rows=batch.rows_read(split),
+                rows=rows[split],
                 watermark=None
                 if (front := after.fronts.get(split)) is None
                 else front - self.out_of_orderness - 1,

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
-from pyspark.sql.functions import col, count, window
 
 from flip27_stream.testing import KafkaBroker, Record, wait_until
+from watermark_alignment.table import SplitWatermarkTable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -95,6 +95,10 @@ class KafkaQueries:
     def split_watermarks(self) -> Path:
         return self.folder / "split_watermarks"
 
+    def split_watermark_rows(self) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = SplitWatermarkTable(str(self.split_watermarks), {}).rows().to_pylist()
+        return rows
+
     def aligned(self, max_drift: str = "10 s", **options: str) -> dict[str, str]:
         """The options that align; others by their last word: ``idle_timeout="1 s"``."""
         return {
@@ -164,13 +168,3 @@ def finish(query: StreamingQuery) -> None:
             raise TimeoutError(f"The query did not end within {PATIENCE_S:g} s: {query.status}")
     finally:
         query.stop()
-
-
-def counted(stream: DataFrame, delay_ms: int, window_ms: int = MINUTE, by: Sequence[str] = ()) -> DataFrame:
-    """Rows per window of event time, as a watermark of that delay lets them through."""
-    return (
-        stream.withWatermark("timestamp", f"{delay_ms} milliseconds")
-        .groupBy(window("timestamp", f"{window_ms} milliseconds"), *by)
-        .agg(count("*").alias("rows"))
-        .select(col("window.start").alias("start"), *by, "rows")
-    )

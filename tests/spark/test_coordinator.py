@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from flip27_stream.api import RecordTimestampAssigner, WatermarkStrategy
-from flip27_stream.errors import ForeignCheckpointError
+from flip27_stream.errors import ConnectorError, ForeignCheckpointError
+from flip27_stream.spark import coordinator
 from flip27_stream.spark.coordinator import SourceCoordinator
 from flip27_stream.spark.job import Driver, Job
 from flip27_stream.spark.task import read_task
@@ -254,3 +255,16 @@ def test_everything_before_start_is_announced_as_processed(make: Callable[..., Q
     assert "complete {'a': 2}" not in query.world.calls
     query.step()
     assert "complete {'a': 2}" in query.world.calls
+
+
+def test_a_query_does_not_start_without_one_of_its_splits(
+    make: Callable[..., Query], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first offset tells where every split begins; a split that it lacked would be forgotten by a restart."""
+    query = make({"a": [1], "b": [1]})
+    query.world.silent.add("b")
+    monkeypatch.setattr(coordinator, "_ANSWER_S", 0.2)
+    with pytest.raises(ConnectorError, match=r"No answer about 1 of 2 splits, b among them"):
+        query.step()
+    query.world.silent.clear()
+    assert query.step() == [("a", 1), ("b", 1)]

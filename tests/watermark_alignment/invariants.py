@@ -82,7 +82,7 @@ class World:
         drift = batch.settings.max_drift
         now = {s for s, f in counted.items() if read_max is None or read_max - f <= drift}
         covered = now | (self._covered & set(counted))
-        finished = {s for s, v in batch.views.items() if v.final and batch.plan.ends[s] == v.end}
+        finished = {s for s, v in batch.views.items() if v.final and batch.front_after(v) is None}
         self._covered = (self._covered - set(batch.views)) | (covered - finished)
         return covered
 

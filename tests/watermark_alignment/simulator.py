@@ -131,7 +131,7 @@ class Batch:
         return min(caps, default=float("inf"))
 
     def front_after(self, view: SplitView) -> int | None:
-        """The front of a split once the batch has run; ``None`` if it has come to its end for good."""
+        """The front of a split once the batch has run; ``None`` if no event time is left before its final end."""
         end = self.plan.ends[view.id]
         rest = self.logs[view.id].times(end, view.end)
         if view.final and not rest:

@@ -78,6 +78,7 @@ class KafkaSourceEnumerator(
         self._probe = probe
         self._ranges = LogRanges(self._client, options)
         self._splits: dict[str, KafkaPartitionSplit] = {}
+        self._unplanned: set[TopicPartition] = set()
 
     def start(self) -> None:
         self._context.call_async(self._discover, self._on_initial_discovery)
@@ -91,6 +92,11 @@ class KafkaSourceEnumerator(
         self._splits = {split.split_id: split for split in positions}
         self._ranges.verify(self._probe.take_out_of_range())
         looked = self._ranges.look(positions, self._state)
+        self._unplanned = {
+            split.topic_partition
+            for split, position in positions.items()
+            if position is None and split.split_id not in looked.ranges
+        }
         for tp in looked.reset:
             self._finder.forget(tp)
         for name, topic_id in looked.recreated.items():
@@ -103,7 +109,8 @@ class KafkaSourceEnumerator(
         )
 
     def snapshot_state(self) -> KafkaEnumeratorState:
-        return self._state
+        """Without the partitions that were not planned yet: a restart has to find them again."""
+        return self._state.without(self._unplanned) if self._unplanned else self._state
 
     def close(self) -> None:
         self._client.close()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from flip27_stream.api import JsonValue, SimpleVersionedSerializer
@@ -43,6 +43,14 @@ class KafkaEnumeratorState:
             known = topics.get(tp.topic, AssignedTopic(topic_id, ()))
             topics[tp.topic] = replace(known, partitions=tuple(sorted({*known.partitions, tp.partition})))
         return KafkaEnumeratorState(topics, initial_discovery_finished=True)
+
+    def without(self, partitions: Collection[TopicPartition]) -> KafkaEnumeratorState:
+        """As if these partitions had not been found."""
+        kept = {
+            name: replace(topic, partitions=tuple(n for n in topic.partitions if (name, n) not in partitions))
+            for name, topic in self.topics.items()
+        }
+        return replace(self, topics={name: topic for name, topic in kept.items() if topic.partitions})
 
     def with_topic_id(self, name: str, topic_id: str) -> KafkaEnumeratorState:
         """With a topic that was deleted and made again."""

@@ -34,6 +34,8 @@ class Chunk:
 
     def between(self, start: int, stop: int) -> Chunk:
         """The part of this chunk in a range of offsets."""
+        if start <= self.start and self.stop <= stop:
+            return self
         start, stop = max(start, self.start), min(stop, self.stop)
         first, end = np.searchsorted(self.offsets, (start, stop))
         return Chunk(start, stop, self.offsets[first:end], self.times[first:end])

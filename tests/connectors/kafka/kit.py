@@ -25,11 +25,12 @@ from flip27_stream.api import (
     WatermarkStrategy,
 )
 from flip27_stream.connectors.kafka import KafkaSource
+from flip27_stream.connectors.kafka.client import ConnectionOptions, KafkaClient
 from flip27_stream.connectors.kafka.enumerator import KafkaSourceEnumerator
 from flip27_stream.connectors.kafka.enumerator_state import KafkaEnumeratorState
 from flip27_stream.connectors.kafka.rows import SCHEMA
-from flip27_stream.connectors.kafka.split import KafkaPartitionSplit
-from flip27_stream.testing import KafkaBroker
+from flip27_stream.connectors.kafka.split import KafkaPartitionSplit, TopicPartition
+from flip27_stream.testing import KafkaBroker, wait_until
 
 
 @dataclass
@@ -257,3 +258,18 @@ def write_transaction(
         future.get(timeout=30)
     if commit is not None:
         (producer.commit_transaction if commit else producer.abort_transaction)()
+
+
+def settle(broker: KafkaBroker, topic: str, partition: int = 0) -> None:
+    """Wait until all transactions are over: markers are written after the producer has its answer."""
+    client = KafkaClient(ConnectionOptions(broker.bootstrap_servers))
+    tp = TopicPartition(topic, partition)
+
+    def settled() -> bool:
+        committed, all_records = (client.end_offsets([tp], read_committed=level) for level in (True, False))
+        return committed == all_records
+
+    try:
+        wait_until(settled, f"the transactions on {tp} to end")
+    finally:
+        client.close()

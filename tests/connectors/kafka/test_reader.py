@@ -21,6 +21,7 @@ from tests.connectors.kafka.kit import (
     ReaderContext,
     read,
     running,
+    settle,
     source,
     transactions,
     write_transaction,
@@ -85,6 +86,8 @@ def test_kr07_same_rows_as_a_consumer(broker: KafkaBroker, topic: MakeTopic, iso
         write_transaction(producer, name, [20, 21], commit=False)
         broker.write(name, [(0, 30, None, b"plain")])
         write_transaction(producer, name, [40] * 20, commit=False, partition=1)
+        settle(broker, name)
+        settle(broker, name, partition=1)
         made = source(
             broker, {"kafka.isolation.level": isolation}, subscribe=name, startingOffsets="earliest"
         )
@@ -122,6 +125,7 @@ def test_compacted_topic_has_gaps(broker: KafkaBroker, topic: MakeTopic) -> None
     broker.write(name, [(0, i, b"k", b"%d" % i) for i in range(10)])
     with transactions(broker, f"{name}-gap") as producer:
         write_transaction(producer, name, [11], commit=False)
+        settle(broker, name)
     made = source(broker, {"kafka.isolation.level": "read_committed"}, subscribe=name)
     assert read(made, KafkaPartitionSplit(name, 0, 10, 12)).table.num_rows == 0
     assert read(made, KafkaPartitionSplit(name, 0, 9, 12)).column("offset") == [9]

@@ -96,3 +96,11 @@ def test_state_grows_by_what_was_assigned() -> None:
     state = state.with_partitions({TopicPartition("t", 1): "x", TopicPartition("t", 0): "x"})
     assert state == KafkaEnumeratorState({"t": AssignedTopic("x", (0, 1))}, True)
     assert state.with_topic_id("t", "y").topics["t"] == AssignedTopic("y", (0, 1))
+
+
+def test_state_without_partitions() -> None:
+    """A partition that was found but never planned is not in the checkpoint, nor is a topic without any."""
+    state = KafkaEnumeratorState({"t": AssignedTopic("id", (0, 1)), "u": AssignedTopic("id", (0,))}, True)
+    assert state.without({TopicPartition("t", 1), TopicPartition("u", 0)}) == KafkaEnumeratorState(
+        {"t": AssignedTopic("id", (0,))}, True
+    )

@@ -1,0 +1,112 @@
+"""The client when brokers are away: what the user is told, and that it goes on when they are back."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from flip27_stream.connectors.kafka.client import ConnectionOptions, FetchFrom, KafkaClient
+from flip27_stream.connectors.kafka.connection_log import CONNECTION_LOG, ConnectionLog
+from flip27_stream.connectors.kafka.split import LATEST, KafkaPartitionSplit, TopicPartition
+from flip27_stream.errors import UnreachableError
+from flip27_stream.testing import KafkaBroker
+from tests.connectors.kafka.kit import read, running, source
+
+TP = TopicPartition("t", 0)
+
+# kafka-python forgets the socket of a connection that was refused, and leaves it to the garbage collector.
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+
+
+@pytest.fixture(autouse=True)
+def _collect_refused_connections() -> Iterator[None]:
+    yield
+    gc.collect()
+
+
+def test_nobody_listens(capfd: pytest.CaptureFixture[str]) -> None:
+    """The error names the address, the time tried and the cause; kafka-python's own log stays off stderr."""
+    client = KafkaClient(ConnectionOptions("127.0.0.1:1", first_contact_timeout_ms=300))
+    with pytest.raises(
+        UnreachableError, match=r"answered at 127.0.0.1:1 within 0.3 s \(.*ECONNREFUSED\)\. Check"
+    ):
+        client.topics(["t"])
+    client.close()
+    assert capfd.readouterr().err == ""
+
+
+def test_log_keeps_the_cause_and_no_level_changes() -> None:
+    """Secrets: the handler takes nothing below WARNING and leaves the loggers' levels alone."""
+    kept = ConnectionLog()
+    logger = logging.Logger("kafka.test")
+    logger.addHandler(kept)
+    logger.debug("password=secret")
+    logger.error("certificate has expired (backoff 0.1 secs)")
+    logger.warning("Bootstrap bootstrap-0 not ready; waiting")
+    assert kept.cause_since(0) == "certificate has expired"
+    assert kept.cause_since(2**40) is None
+    assert logging.getLogger("kafka").level == logging.NOTSET
+    assert CONNECTION_LOG in logging.getLogger("kafka").handlers
+
+
+@pytest.fixture
+def own_broker() -> Iterator[KafkaBroker]:
+    """A broker to freeze and kill."""
+    with KafkaBroker() as running_broker:
+        running_broker.create_topic("t")
+        running_broker.write("t", [(0, i, None, b"v") for i in range(10)])
+        yield running_broker
+
+
+@pytest.mark.jvm
+def test_frozen_and_killed_broker(own_broker: KafkaBroker) -> None:
+    """A frozen broker is unreachable after the time given; when it is back, so are the ranges and the rows."""
+    quick = {"kafka.default.api.timeout.ms": "2000", "kafka.request.timeout.ms": "1000"}
+    made = source(own_broker, quick, subscribe="t", startingOffsets="earliest")
+    with running(made) as query:
+        assert query.move_to_ends()["t-0"].end == 10
+        own_broker.pause()
+        with pytest.raises(UnreachableError, match=rf"{own_broker.bootstrap_servers} within 2 s"):
+            query.ranges()
+        own_broker.resume()
+        assert query.ranges()["t-0"].end == 10
+        own_broker.kill()
+        with pytest.raises(UnreachableError, match="ECONNREFUSED"):
+            query.ranges()
+        own_broker.restart()
+        assert query.ranges()["t-0"].end == 10
+
+
+@pytest.mark.jvm
+def test_reader_goes_on_after_a_restart(own_broker: KafkaBroker) -> None:
+    """A task that finds the broker down waits for it, and a pooled connection to the broker of before is no harm."""
+    made = source(own_broker, subscribe="t")
+    split = KafkaPartitionSplit("t", 0, 0, 10)
+    assert read(made, split).column("offset") == list(range(10))
+    own_broker.kill()
+    back = threading.Timer(0.5, own_broker.restart)
+    back.start()
+    try:
+        assert read(made, split).column("offset") == list(range(10))
+    finally:
+        back.join()
+
+
+@pytest.mark.jvm
+def test_silent_leader_is_left_out(own_broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a leader does not answer in time is missing, not an error; the next round waits less for it."""
+    monkeypatch.setattr("flip27_stream.connectors.kafka.client._LEADER_PATIENCE_S", 0.5)
+    client = KafkaClient(ConnectionOptions(own_broker.bootstrap_servers))
+    try:
+        assert client.list_offsets({TP: LATEST}, read_committed=False)[0][TP].offset == 10
+        own_broker.pause()
+        assert client.list_offsets({TP: LATEST}, read_committed=False) == [{}]
+        assert client.fetch({TP: FetchFrom(0, 1000)}, read_committed=False, max_bytes=1000) == {}
+        own_broker.resume()
+        assert client.list_offsets({TP: LATEST}, read_committed=False)[0][TP].offset == 10
+    finally:
+        client.close()

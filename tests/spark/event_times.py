@@ -1,0 +1,11 @@
+"""An event-time function, as ``scan.watermark.event-time`` names one."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+def from_value(records: pa.RecordBatch) -> pa.Int64Array:
+    """Values are the event time in ms, as decimal text."""
+    return pc.cast(pc.cast(records.column("value"), pa.string()), pa.int64())

@@ -1,0 +1,28 @@
+"""Transactions, with a producer of its own each."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from contextlib import closing
+
+from kafka import KafkaProducer
+
+from flip27_stream.testing import KafkaBroker, Record
+
+
+def write_transaction(
+    broker: KafkaBroker, topic: str, written: Iterable[Record], *, commit: bool = True
+) -> None:
+    """Append records in one transaction and commit it, or abort it; a marker follows either way."""
+    settings = {"bootstrap_servers": broker.bootstrap_servers, "transactional_id": uuid.uuid4().hex}
+    with closing(KafkaProducer(**settings)) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        for partition, time, key, value, *_ in written:
+            producer.send(topic, partition=partition, timestamp_ms=time, key=key, value=value)
+        producer.flush()
+        if commit:
+            producer.commit_transaction()
+        else:
+            producer.abort_transaction()
