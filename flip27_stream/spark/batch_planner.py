@@ -30,7 +30,8 @@ class Snapshot:
         run: the part of ``log`` that this run reads.
         final: whether splits are finished at the ends in ``run``.
         limit: rows of the batch, ``None`` for no limit.
-        now: the clock (ms).
+        now: the clock (ms) before the look at ``log``.
+        seen_at: the clock (ms) after it.
     """
 
     start: AnyOffset | None
@@ -39,6 +40,7 @@ class Snapshot:
     final: bool
     limit: int | None
     now: int
+    seen_at: int
 
     @property
     def known(self) -> Mapping[str, AnyState]:
@@ -118,7 +120,7 @@ class BatchPlanner:
                 snapshot.log[name],
                 end=r.end,
                 times=times.get(name),
-                now=snapshot.now,
+                seen_at=snapshot.seen_at,
                 final=snapshot.final,
             )
             for name, r in snapshot.run.items()
@@ -136,7 +138,7 @@ class BatchPlanner:
         if alignment.allow_unaligned_source_splits:
             return False
         raise AlignmentError(
-            f"The splits of '{self._job.source.fingerprint}' cannot be cut by event time, so they cannot be "
+            f"The splits of '{self._job.fingerprint}' cannot be cut by event time, so they cannot be "
             "aligned. Read them without scan.watermark.alignment.group, or set "
             "scan.watermark.alignment.allow-unaligned-source-splits to true."
         )

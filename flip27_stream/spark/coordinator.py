@@ -43,7 +43,7 @@ class SourceCoordinator:
         self._clock = clock or QueryClock()
         source = job.source
         self._codec: OffsetCodec[Any, Any] = OffsetCodec(
-            source.fingerprint, source.split_serializer, source.enumerator_checkpoint_serializer
+            job.fingerprint, source.split_serializer, source.enumerator_checkpoint_serializer
         )
         self._context = CoordinatorContext(max(job.driver.parallelism, 1), job.driver.host)
         self._enumerator: AnyEnumerator | None = None
@@ -133,7 +133,7 @@ class SourceCoordinator:
         if self._enumerator is None:
             self._lineage = start.lineage if start is not None else secrets.token_hex(8)
             if self._recorder is not None:
-                self._recorder.open(self._job.source.fingerprint, self._lineage)
+                self._recorder.open(self._job.fingerprint, self._lineage)
             if start is None:
                 self._enumerator = self._job.source.create_enumerator(self._context)
             else:
@@ -182,7 +182,7 @@ class SourceCoordinator:
         if start is not None and splits == start.splits and not begin and checkpoint == start.enumerator:
             return None, complete
         end: AnyOffset = Offset(
-            source=self._job.source.fingerprint,
+            source=self._job.fingerprint,
             lineage=self._lineage,
             batch=start.batch + 1 if start is not None else 0,
             enumerator=checkpoint,
@@ -209,7 +209,8 @@ class SourceCoordinator:
         if self._available_now and self._frozen is None:
             self._frozen = FrozenEnds(self._context.splits)
         run = log if self._frozen is None else self._frozen.cut(log)
-        return Snapshot(start, log, run, self._planner.is_final(self._available_now), limit, now)
+        final = self._planner.is_final(self._available_now)
+        return Snapshot(start, log, run, final, limit, now, seen_at=self._clock())
 
     def _run_is_over(self, splits: Mapping[str, AnyState]) -> bool:
         return self._frozen is None or self._frozen.reached({name: s.position for name, s in splits.items()})
@@ -229,7 +230,7 @@ class SourceCoordinator:
                 split=self._context.splits[name],
                 position=end,
                 read_max=draft.read_max.get(name),
-                quiet_since=snapshot.now if proven_end else None,
+                quiet_since=snapshot.seen_at if proven_end else None,
             )
         return states, begin
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from flip27_stream.api import Source, SplitEnumerator, WatermarkStrategy
 from offsets import Offset, SplitState
-from watermark_alignment.options import AlignmentOptions
+from watermark_alignment.options import EVENT_TIME, AlignmentOptions
 
 # The adapter treats splits and checkpoints as opaque.
 AnyEnumerator = SplitEnumerator[Any, Any]
@@ -75,3 +75,13 @@ class Job:
     alignment: AlignmentOptions | None
     read_limit: int | None
     driver: Driver
+
+    @property
+    def fingerprint(self) -> str:
+        """What is read, and by which event time: stored times mean nothing under another definition."""
+        spec = self.alignment.event_time if self.alignment is not None else EVENT_TIME.default
+        return (
+            self.source.fingerprint
+            if spec == EVENT_TIME.default
+            else f"{self.source.fingerprint}, event time {spec}"
+        )

@@ -45,15 +45,15 @@ class SplitKnowledge:
         known = [t for t in (state.read_max if state else None, self._read_max.get(split)) if t is not None]
         return max(known, default=None)
 
-    def quiet_since(self, split: str, state: AnyState | None, log: SplitRange, now: int) -> int | None:
-        """When the log end was first seen at the position where it is now; ``None`` if it is not there."""
+    def quiet_since(self, split: str, state: AnyState | None, log: SplitRange, seen_at: int) -> int | None:
+        """When the log end was first seen at the position where it is; ``None`` if it is elsewhere."""
         if log.position != log.end or not log.drained:
             self._quiet.pop(split, None)
             return None
         seen = self._quiet.get(split)
         if seen is None or seen[0] != log.position:
             stored = state.quiet_since if state is not None and state.position == log.position else None
-            seen = log.position, now if stored is None else min(stored, now)
+            seen = log.position, seen_at if stored is None else min(stored, seen_at)
             self._quiet[split] = seen
         return seen[1]
 
@@ -64,11 +64,11 @@ class SplitKnowledge:
         log: SplitRange,
         end: int,
         times: EventTimes | None,
-        now: int,
+        seen_at: int,
         final: bool,
     ) -> SplitView:
         """The planner's view of a split that the enumerator answered about; ``end`` is where this run stops."""
-        quiet_since = self.quiet_since(split, state, log, now)
+        quiet_since = self.quiet_since(split, state, log, seen_at)
         if log.position < end and times is None:
             return self.unknown(split, log.position, state)
         if times is not None:
