@@ -81,7 +81,8 @@ def main(arguments: Sequence[str] = ()) -> None:
                     times[fmt].append(taken)
     spark.stop()
     print(
-        f"{options.records:,} records of {options.value_bytes} bytes, {options.partitions} partitions, {options.runs} runs"
+        f"{options.records:,} records of {options.value_bytes} bytes, {options.partitions} partitions, "
+        f"{options.runs} runs"
     )
     for fmt in FORMATS:
         median = statistics.median(times[fmt])

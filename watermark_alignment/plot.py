@@ -103,7 +103,7 @@ def _draw(panel: Axes, run: pa.Table, styles: Mapping[str, _Style]) -> None:
                 batches[shown], watermarks[shown], s=26, marker=marker, facecolors="white",
                 edgecolors=styles[split].color, linewidths=1.2, zorder=3,
             )  # fmt: skip
-    locator = AutoDateLocator(tz="UTC", maxticks=9)  # type: ignore[no-untyped-call]
+    locator = AutoDateLocator(tz="UTC", maxticks=11)  # type: ignore[no-untyped-call]
     panel.yaxis.set_major_locator(locator)
     formatter = ConciseDateFormatter(locator, tz="UTC")  # type: ignore[no-untyped-call]
     panel.yaxis.set_major_formatter(formatter)

@@ -18,7 +18,7 @@ class SplitKnowledge:
     def __init__(self, max_out_of_orderness_ms: int) -> None:
         self._bound = max_out_of_orderness_ms
         self._read_max: dict[str, int] = {}
-        self._next: dict[str, tuple[int, int | None]] = {}
+        self._next: dict[str, int | None] = {}
         self._quiet: dict[str, tuple[int, int]] = {}
         self._warned: set[tuple[str, str]] = set()
 
@@ -72,7 +72,7 @@ class SplitKnowledge:
         if log.position < end and times is None:
             return self.unknown(split, log.position, state)
         if times is not None:
-            self._next[split] = log.position, times.next
+            self._next[split] = times.next
         return SplitView(
             id=split,
             position=log.position,
@@ -86,9 +86,7 @@ class SplitKnowledge:
 
     def unknown(self, split: str, position: int, state: AnyState | None) -> SplitView:
         """The view of a split of which there is no answer now: it stays where it is, and so does its front."""
-        seen = self._next.get(split)
-        next_event_time = seen[1] if seen is not None and seen[0] == position else None
-        return SplitView(split, position, position, self.read_max(split, state), next_event_time)
+        return SplitView(split, position, position, self.read_max(split, state), self._next.get(split))
 
     def _warn_once(self, split: str, text: str, values: tuple[object, ...]) -> None:
         if (split, text) not in self._warned:

@@ -168,8 +168,8 @@ class MemoryReader(SourceReader[MemorySplit]):
 @dataclass
 class MemorySource(Source[MemorySplit, int]):
     world: World
-    boundedness: Boundedness = Boundedness.CONTINUOUS_UNBOUNDED  # type: ignore[assignment]
-    fingerprint: str = "memory"  # type: ignore[assignment]
+    boundedness: Boundedness = Boundedness.CONTINUOUS_UNBOUNDED
+    fingerprint: str = "memory"
 
     @property
     def schema(self) -> pa.Schema:

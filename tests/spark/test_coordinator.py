@@ -77,12 +77,11 @@ class Query:
 
     def rows(self) -> list[dict[str, Any]]:
         assert self.table is not None
-        return (
-            SplitWatermarkTable(str(self.table), {})
-            .rows()
-            .sort_by([("batch", "ascending"), ("split", "ascending")])
-            .to_pylist()
-        )
+        rows = SplitWatermarkTable(str(self.table), {}).rows()
+        recorded: list[dict[str, Any]] = rows.sort_by(
+            [("batch", "ascending"), ("split", "ascending")]
+        ).to_pylist()
+        return recorded
 
 
 @pytest.fixture

@@ -28,11 +28,11 @@ def are_few(batches: Sequence[BatchHeader], wanted: Wanted) -> bool:
 def read_few(view: memoryview, batches: Sequence[BatchHeader], wanted: Wanted) -> Records:
     """As :func:`~flip27_stream.connectors.kafka.record_columns.read_records`, without keys, values and headers."""
     rows: list[tuple[int, int, int]] = []
-    for batch in batches:
-        try:
+    try:
+        for batch in batches:
             _read(view, batch, rows)
-        except IndexError as error:
-            raise MalformedError("a record leaves its batch") from error
+    except IndexError as error:
+        raise MalformedError("a record leaves its batch") from error
     if any(rows[i][0] <= rows[i - 1][0] for i in range(1, len(rows))):
         raise MalformedError("offsets of records don't rise from the first to the last of their batch")
     columns = [row for row in rows if wanted.start <= row[0] < wanted.stop]
@@ -62,11 +62,11 @@ def _read(view: memoryview, batch: BatchHeader, rows: list[tuple[int, int, int]]
 
 def _varint(view: memoryview, at: int) -> tuple[int, int]:
     raw = shift = 0
-    for at in range(at, at + _LONGEST):
-        byte = view[at]
+    for i in range(at, at + _LONGEST):
+        byte = view[i]
         raw |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return (raw >> 1) ^ -(raw & 1), at + 1
+            return (raw >> 1) ^ -(raw & 1), i + 1
         shift += 7
     raise MalformedError(f"a number takes more than {_LONGEST} bytes")
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flip27_stream.connectors.kafka import record_batches
+from flip27_stream.connectors.kafka import few_records, record_batches
 from flip27_stream.connectors.kafka.record_batches import decode
 from flip27_stream.errors import CorruptRecordError
 from tests.connectors.kafka.batch_bytes import Row, batches, patched, some_rows, v2
@@ -23,7 +23,7 @@ def times(data: bytes, start: int = 0, stop: int = END) -> object:
 def both(data: bytes, start: int = 0, stop: int = END) -> tuple[object, object]:
     """The outcome with the path for a few records, and without it."""
     found = []
-    for are_few in (record_batches.are_few, lambda *_: False):
+    for are_few in (few_records.are_few, lambda *_: False):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(record_batches, "are_few", are_few)
             try:
