@@ -63,7 +63,11 @@ class Ledger:
             recorded_at: the clock (ms).
         """
         counted = (SplitStatus.ACTIVE, SplitStatus.PAUSED)
-        fronts = [after.fronts.get(split) for split, p in batch.splits.items() if p.status in counted]
+        fronts = [
+            after.fronts.get(split)
+            for split, planned in batch.splits.items()
+            if planned.status in counted and after.states.get(split) is not SplitStatus.FINISHED
+        ]
         least = min((front for front in fronts if front is not None), default=None)
         rows = batch.rows_read()
         return [
@@ -78,9 +82,10 @@ class Ledger:
                 watermark=None
                 if (front := after.fronts.get(split)) is None
                 else front - self.out_of_orderness - 1,
-                max_event_time=read_max.get(split),
+                max_event_time=(seen := read_max.get(split)),
                 status=str(planned.status),
-                drift_ms=None if front is None or least is None else max(front - least, 0),
+                # What was read is ahead, not what a paused split has next.
+                drift_ms=None if seen is None or least is None else max(seen - least, 0),
                 recorded_at=recorded_at,
             )
             for split, planned in sorted(batch.splits.items())

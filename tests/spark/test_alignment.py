@@ -10,8 +10,18 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql.functions import col, get_json_object, timestamp_millis
 
-from flip27_stream.testing import Record
-from tests.spark.kafka_queries import HOUR, MINUTE, SECOND, T0, KafkaQueries, records
+from flip27_stream.testing import Record, wait_until
+from tests.spark.kafka_queries import (
+    HOUR,
+    MINUTE,
+    PATIENCE_S,
+    SECOND,
+    T0,
+    KafkaQueries,
+    arrived,
+    finish,
+    records,
+)
 from tests.spark.transactions import write_transaction
 from tests.spark.windowed_counts import Counted, count_windows
 
@@ -159,8 +169,9 @@ def test_a_record_of_the_year_2099(queries: KafkaQueries, topic: MakeTopic, poli
     options = queries.aligned("10 s", implausible_event_time=policy) | {"maxOffsetsPerTrigger": "40"}
     stream = queries.stream(name, options)
     if policy == "fail":
+        writer = stream.writeStream.format("noop").trigger(availableNow=True)
         with pytest.raises(StreamingQueryException) as error:
-            queries.run(stream)
+            finish(writer.option("checkpointLocation", str(queries.folder / "checkpoint")).start())
         for words in (f"{name}-0", "position 10", "2099-01-01", "max-future"):
             assert words in str(error.value)
     elif policy == "skip":
@@ -178,8 +189,46 @@ def test_catching_up_does_not_depend_on_max_drift(queries: KafkaQueries, topic: 
         queries.broker.write(name, records(p, spread(T0, T0 + 6 * HOUR, 160)))
     batches = {}
     for drift in ("1 s", "1 minute", "1 h"):
-        stream = queries.stream(name, queries.aligned(drift) | {"maxOffsetsPerTrigger": "160"})
+        stream = queries.stream(name, queries.aligned(drift) | {"maxOffsetsPerTrigger": "165"})
         output = queries.run(stream, drift.replace(" ", ""))
         assert output.count() == 480
         batches[drift] = len(output.logged("commits"))
     assert set(batches.values()) == {3}
+
+
+def test_a_silent_partition_stops_holding_and_comes_back(queries: KafkaQueries, topic: MakeTopic) -> None:
+    """WM-06, I9: only after the idle timeout; once it has data it counts with its own front. AL-19: the proof is in
+    the offset, so it outlasts a restart. The table is read with delta-spark while the query runs."""
+    name = topic(2)
+    stream = queries.stream(name, queries.aligned("10 s", idle_timeout="1 hour"))
+    output, table = queries.output(), str(queries.split_watermarks)
+
+    def wait_for(rows: int) -> None:
+        wait_until(lambda: arrived(query, output, rows), f"{rows} rows", PATIENCE_S)
+
+    def statuses() -> dict[str, str]:
+        """The newest status of each partition."""
+        rows = queries.spark.read.format("delta").load(table).orderBy("batch").collect()
+        return {row["split"].removeprefix(f"{name}-"): row["status"] for row in rows}
+
+    queries.broker.write(name, records(0, [T0, T0 + SECOND]) + records(1, [T0, T0 + MINUTE]))
+    query = queries.start(stream)
+    wait_for(3)
+    queries.broker.write(name, records(0, [T0 + 2 * SECOND]))
+    wait_for(4)
+    wait_until(lambda: statuses() == {"0": "ACTIVE", "1": "PAUSED"}, "the first status", PATIENCE_S)
+    query.stop()
+    assert (name, 1, 1) not in output.positions()
+
+    last = output.offsets()[-1]
+    position, read_max, quiet_since = last["splits"][f"{name}-0"][:3]
+    last["splits"][f"{name}-0"][:3] = [position, read_max, quiet_since - HOUR]
+    output.rewrite_last_offset(last)
+    query = queries.start(stream)
+    wait_for(5)
+    queries.broker.write(name, records(0, [T0 + MINUTE]) + records(1, [T0 + MINUTE, T0 + HOUR]))
+    wait_for(7)
+    wait_until(lambda: statuses()["0"] == "ACTIVE", "the status of the one that came back", PATIENCE_S)
+    query.stop()
+    assert output.count() == 7
+    assert (name, 1, 3) not in output.positions()

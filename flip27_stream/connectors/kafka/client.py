@@ -7,35 +7,38 @@ import time
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any
 
 from kafka import errors as kafka_errors
 from kafka.future import Future
 from kafka.net.compat import KafkaNetClient
-from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
+from kafka.protocol.consumer import ListOffsetsRequest
 from kafka.protocol.metadata import MetadataRequest
 
 from flip27_stream.connectors.kafka.connection_log import CONNECTION_LOG
+from flip27_stream.connectors.kafka.protocol import (
+    MAX_TIMESTAMP,
+    Fetched,
+    FetchFrom,
+    OffsetAndTimestamp,
+    TopicMetadata,
+    fetch_request,
+    fetched_partitions,
+    list_offsets_request,
+    partition_offsets,
+    refused,
+    retriable,
+    topics_in,
+)
 from flip27_stream.connectors.kafka.split import LATEST, TopicPartition
-from flip27_stream.errors import ConnectorError, UnreachableError
-
-MAX_TIMESTAMP = -3
-"""Asks ListOffsets for the record with the greatest timestamp (KIP-734)."""
-
-OFFSET_OUT_OF_RANGE = 1
-CORRUPT_MESSAGE = 2
-_UNKNOWN_TOPIC_OR_PARTITION = 3
-_INVALID_TOPIC = 17
-_LEADER_NOT_AVAILABLE = 5
-_RETRIABLE = frozenset({3, 5, 6, 7, 8, 9, 13, 56, 72, 74, 75, 78, 100, 103})
-_NO_TOPIC_ID = "00000000-0000-0000-0000-000000000000"
+from flip27_stream.errors import UnreachableError
 
 _LEADER_PATIENCE_S = 5.0
 _SILENT_LEADER_PATIENCE_S = 0.25
 _RETRY_S = 0.05
 _METADATA_TRY_S = 3.0
 _LARGEST_FRAME = 2**31 - 1
+_KIP_734 = 7
 
 
 @dataclass(frozen=True)
@@ -52,41 +55,6 @@ class ConnectionOptions:
     request_timeout_ms: int = 30_000
     api_timeout_ms: int = 60_000
     first_contact_timeout_ms: int = 15_000
-
-
-@dataclass(frozen=True)
-class TopicMetadata:
-    """A topic: its id (a new one once it was deleted and made again), and each partition's leader, -1 for none."""
-
-    topic_id: str
-    internal: bool
-    leaders: Mapping[int, int]
-
-
-@dataclass(frozen=True)
-class OffsetAndTimestamp:
-    """An answer of ListOffsets; both are -1 where no record is as asked for."""
-
-    offset: int
-    timestamp: int
-
-
-@dataclass(frozen=True)
-class FetchFrom:
-    """What to fetch of one partition."""
-
-    offset: int
-    max_bytes: int
-
-
-@dataclass(frozen=True)
-class Fetched:
-    """What a leader answered about one partition; ``aborted`` are (producer id, first offset)."""
-
-    error: int
-    records: bytes
-    aborted: list[tuple[int, int]]
-    log_start_offset: int
 
 
 class KafkaClient:
@@ -108,10 +76,14 @@ class KafkaClient:
         return self._options
 
     def close(self) -> None:
-        with self._lock:
-            if self._net is not None:
-                self._net.close()
-                self._net = None
+        """Close the connections, unless another thread is using them just now and does not stop within a second."""
+        if self._lock.acquire(timeout=1):
+            try:
+                if self._net is not None:
+                    self._net.close()
+                    self._net = None
+            finally:
+                self._lock.release()
 
     def topics(self, names: Collection[str] | None = None) -> dict[str, TopicMetadata]:
         """The topics of that name that exist, or all topics.
@@ -123,16 +95,9 @@ class KafkaClient:
         with self._lock:
             response = self._any_broker(names)
             self._net.cluster.update_metadata(response)
-            found: dict[str, TopicMetadata] = {}
-            for topic in response.topics:
-                if topic.error_code in (_UNKNOWN_TOPIC_OR_PARTITION, _INVALID_TOPIC):
-                    continue
-                if topic.error_code not in (0, _LEADER_NOT_AVAILABLE):
-                    raise refused(f"metadata of topic '{topic.name}'", topic.error_code)
-                leaders = {p.partition_index: p.leader_id for p in topic.partitions}
-                topic_id = "" if str(topic.topic_id) == _NO_TOPIC_ID else str(topic.topic_id)
-                found[topic.name] = TopicMetadata(topic_id, bool(topic.is_internal), leaders)
-                self._leaders.update({TopicPartition(topic.name, n): leader for n, leader in leaders.items()})
+            found = topics_in(response)
+            for name, topic in found.items():
+                self._leaders.update({TopicPartition(name, n): leader for n, leader in topic.leaders.items()})
             return found
 
     def list_offsets(
@@ -148,19 +113,25 @@ class KafkaClient:
         """
         answers: list[dict[TopicPartition, OffsetAndTimestamp]] = [{} for _ in rounds]
         with self._lock:
-            pending = {(i, tp): at for i, wanted in enumerate(rounds) for tp, at in wanted.items()}
+            self._connect()
+            # Brokers before 3.0 do not know how to find the greatest timestamp.
+            known = self._net.api_version(ListOffsetsRequest, max_version=_KIP_734) == _KIP_734
+            unknown = None if known else MAX_TIMESTAMP
+            pending = {
+                (i, tp): at for i, wanted in enumerate(rounds) for tp, at in wanted.items() if at != unknown
+            }
             deadline = time.monotonic() + _LEADER_PATIENCE_S
             while pending:
                 requests = []
                 for (leader, i), keys in self._by_leader(pending).items():
                     wanted = {tp: pending[i, tp] for tp in keys}
-                    requests.append((leader, _list_offsets_request(wanted, read_committed), i))
+                    requests.append((leader, list_offsets_request(wanted, read_committed), i))
                 for i, response in self._exchange(requests, deadline):
-                    for tp, error, answer in _partition_offsets(response):
+                    for tp, error, answer in partition_offsets(response):
                         if not error:
                             answers[i][tp] = answer
                             del pending[i, tp]
-                        elif error not in _RETRIABLE:
+                        elif not retriable(error):
                             raise refused(f"ListOffsets of {tp}", error)
                 if not pending or time.monotonic() >= deadline:
                     break
@@ -202,7 +173,7 @@ class KafkaClient:
             answers: dict[TopicPartition, Fetched] = {}
             for _, response in self._exchange(requests, time.monotonic() + _LEADER_PATIENCE_S):
                 answers.update(fetched_partitions(response))
-            self.forget_leaders(tp for tp in wanted if tp not in answers or answers[tp].error in _RETRIABLE)
+            self.forget_leaders(tp for tp in wanted if tp not in answers or retriable(answers[tp].error))
             return answers
 
     # What follows is for callers that keep requests in flight themselves; one thread at a time.
@@ -328,81 +299,3 @@ class KafkaClient:
                 yield tag, future.value
             elif not future.is_done:
                 self._silent.add(node)
-
-
-def refused(what: str, error: int) -> ConnectorError:
-    """The error for an error code that trying again does not help."""
-    kind = kafka_errors.for_code(error)
-    return ConnectorError(
-        f"Kafka refused {what}: {kind.__name__} (error {error}). {getattr(kind, 'description', '')}"
-    )
-
-
-def retriable(error: int) -> bool:
-    """Whether fresh metadata and another try may help."""
-    return error in _RETRIABLE
-
-
-def fetch_request(wanted: Mapping[TopicPartition, FetchFrom], read_committed: bool, max_bytes: int) -> Any:
-    """A FetchRequest for partitions of one leader; it waits half a second for the first byte.
-
-    Version 12 is the last that names topics by their names.
-    """
-    partition = FetchRequest.FetchTopic.FetchPartition
-    topics = [
-        FetchRequest.FetchTopic(
-            topic=topic,
-            partitions=[
-                partition(partition=tp.partition, fetch_offset=at.offset, partition_max_bytes=at.max_bytes)
-                for tp, at in group
-            ],
-        )
-        for topic, group in groupby(wanted.items(), lambda item: item[0].topic)
-    ]
-    return FetchRequest(
-        replica_id=-1,
-        max_wait_ms=500,
-        min_bytes=1,
-        max_bytes=max_bytes,
-        isolation_level=int(read_committed),
-        topics=topics,
-        max_version=12,
-    )
-
-
-def fetched_partitions(response: Any) -> dict[TopicPartition, Fetched]:
-    """The answers in a FetchResponse."""
-    return {
-        TopicPartition(topic.topic, p.partition_index): Fetched(
-            p.error_code,
-            p.records or b"",
-            [(a.producer_id, a.first_offset) for a in p.aborted_transactions or ()],
-            p.log_start_offset,
-        )
-        for topic in response.responses
-        for p in topic.partitions
-    }
-
-
-def _list_offsets_request(wanted: Mapping[TopicPartition, int], read_committed: bool) -> Any:
-    by_topic: dict[str, list[Any]] = defaultdict(list)
-    for tp, timestamp in wanted.items():
-        partition = ListOffsetsRequest.ListOffsetsTopic.ListOffsetsPartition(
-            partition_index=tp.partition, timestamp=timestamp
-        )
-        by_topic[tp.topic].append(partition)
-    topics = [ListOffsetsRequest.ListOffsetsTopic(name=name, partitions=ps) for name, ps in by_topic.items()]
-    least = 7 if MAX_TIMESTAMP in wanted.values() else 1
-    return ListOffsetsRequest(
-        replica_id=-1, isolation_level=int(read_committed), topics=topics, timeout_ms=5000, min_version=least
-    )
-
-
-def _partition_offsets(response: Any) -> Iterable[tuple[TopicPartition, int, OffsetAndTimestamp]]:
-    for topic in response.topics:
-        for p in topic.partitions:
-            yield (
-                TopicPartition(topic.name, p.partition_index),
-                p.error_code,
-                OffsetAndTimestamp(p.offset, p.timestamp),
-            )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 
-_SYMPTOMS = ("Bootstrap failed", "not ready", "Unable to bootstrap")
+_SYMPTOMS = ("Bootstrap failed", "not ready", "Unable to bootstrap", "No node available", "Metadata refresh")
 
 
 class ConnectionLog(logging.Handler):

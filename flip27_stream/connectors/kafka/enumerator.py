@@ -17,12 +17,13 @@ from flip27_stream.api import (
     SupportsEventTimePositions,
     WatermarkStrategy,
 )
-from flip27_stream.connectors.kafka.client import KafkaClient, TopicMetadata
+from flip27_stream.connectors.kafka.client import KafkaClient
 from flip27_stream.connectors.kafka.enumerator_state import KafkaEnumeratorState
 from flip27_stream.connectors.kafka.log_ranges import LogRanges
 from flip27_stream.connectors.kafka.options import KafkaOptions
 from flip27_stream.connectors.kafka.positions import Bisection, PositionFinder, TimestampIndex
 from flip27_stream.connectors.kafka.probing import EventTimeProbe
+from flip27_stream.connectors.kafka.protocol import TopicMetadata
 from flip27_stream.connectors.kafka.split import EARLIEST, KafkaPartitionSplit, TopicPartition
 from flip27_stream.errors import ConnectorError
 

@@ -8,9 +8,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from flip27_stream.api import SplitRange
-from flip27_stream.connectors.kafka.client import KafkaClient, TopicMetadata
+from flip27_stream.connectors.kafka.client import KafkaClient
 from flip27_stream.connectors.kafka.enumerator_state import KafkaEnumeratorState
 from flip27_stream.connectors.kafka.options import KafkaOptions
+from flip27_stream.connectors.kafka.protocol import TopicMetadata
 from flip27_stream.connectors.kafka.split import EARLIEST, LATEST, KafkaPartitionSplit, TopicPartition
 from flip27_stream.errors import DataLossError, UnreachableError
 

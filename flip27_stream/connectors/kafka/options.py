@@ -73,8 +73,8 @@ class KafkaOptions:
     read_committed: bool = False
     discovery_interval_ms: int | None = 1000
     max_offsets_per_trigger: int | None = None
-    fetch_max_bytes: int = 8 << 20
-    max_partition_fetch_bytes: int = 2 << 20
+    fetch_max_bytes: int = 4 << 20
+    max_partition_fetch_bytes: int = 1 << 20
 
 
 def parse_kafka_options(options: Mapping[str, str], *, bounded: bool = False) -> KafkaOptions:

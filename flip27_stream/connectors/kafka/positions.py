@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from flip27_stream.api import EventTimePositions, EventTimes, PositioningRequest
-from flip27_stream.connectors.kafka.client import MAX_TIMESTAMP, FetchFrom, KafkaClient, OffsetAndTimestamp
+from flip27_stream.connectors.kafka.client import KafkaClient
 from flip27_stream.connectors.kafka.probing import EventTimeProbe
+from flip27_stream.connectors.kafka.protocol import MAX_TIMESTAMP, FetchFrom, OffsetAndTimestamp
 from flip27_stream.connectors.kafka.scanned import Chunk, Hit, ScannedLog
 from flip27_stream.connectors.kafka.split import KafkaPartitionSplit, TopicPartition
 

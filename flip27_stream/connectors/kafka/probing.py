@@ -8,12 +8,12 @@ from collections.abc import Mapping
 import numpy as np
 
 from flip27_stream.api import RecordTimestampAssigner, TimestampAssigner
-from flip27_stream.connectors.kafka.client import (
+from flip27_stream.connectors.kafka.client import KafkaClient
+from flip27_stream.connectors.kafka.protocol import (
     CORRUPT_MESSAGE,
     OFFSET_OUT_OF_RANGE,
     Fetched,
     FetchFrom,
-    KafkaClient,
     refused,
     retriable,
 )

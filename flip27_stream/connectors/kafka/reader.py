@@ -11,19 +11,19 @@ from typing import Any
 import pyarrow as pa
 
 from flip27_stream.api import InputStatus, ReaderOutput, SourceReader, SourceReaderContext
-from flip27_stream.connectors.kafka.client import (
+from flip27_stream.connectors.kafka.client import KafkaClient
+from flip27_stream.connectors.kafka.client_pool import CLIENTS
+from flip27_stream.connectors.kafka.options import KafkaOptions
+from flip27_stream.connectors.kafka.protocol import (
     CORRUPT_MESSAGE,
     OFFSET_OUT_OF_RANGE,
     Fetched,
     FetchFrom,
-    KafkaClient,
     fetch_request,
     fetched_partitions,
     refused,
     retriable,
 )
-from flip27_stream.connectors.kafka.client_pool import CLIENTS
-from flip27_stream.connectors.kafka.options import KafkaOptions
 from flip27_stream.connectors.kafka.record_batches import batch_headers, decode
 from flip27_stream.connectors.kafka.rows import RowMaker, record_timestamps
 from flip27_stream.connectors.kafka.split import EARLIEST, LATEST, KafkaPartitionSplit, TopicPartition

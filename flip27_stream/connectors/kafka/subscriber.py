@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from flip27_stream.connectors.kafka.client import TopicMetadata
+from flip27_stream.connectors.kafka.protocol import TopicMetadata
 from flip27_stream.connectors.kafka.split import TopicPartition
 from flip27_stream.errors import MissingTopicError
 

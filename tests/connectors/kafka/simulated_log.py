@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from hypothesis import strategies as st
 
-from flip27_stream.connectors.kafka.client import MAX_TIMESTAMP, FetchFrom, OffsetAndTimestamp
+from flip27_stream.connectors.kafka.protocol import MAX_TIMESTAMP, FetchFrom, OffsetAndTimestamp
 from flip27_stream.connectors.kafka.scanned import NO_EVENT_TIME, Chunk
 from flip27_stream.connectors.kafka.split import TopicPartition
 

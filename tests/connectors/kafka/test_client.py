@@ -9,8 +9,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from flip27_stream.connectors.kafka.client import ConnectionOptions, FetchFrom, KafkaClient
+from flip27_stream.connectors.kafka.client import ConnectionOptions, KafkaClient
 from flip27_stream.connectors.kafka.connection_log import CONNECTION_LOG, ConnectionLog
+from flip27_stream.connectors.kafka.protocol import FetchFrom
 from flip27_stream.connectors.kafka.split import LATEST, KafkaPartitionSplit, TopicPartition
 from flip27_stream.errors import UnreachableError
 from flip27_stream.testing import KafkaBroker

@@ -10,9 +10,9 @@ import pytest
 
 from flip27_stream.api import Boundedness, WatermarkStrategy
 from flip27_stream.connectors.kafka import KafkaSource, KafkaSourceFactory
-from flip27_stream.connectors.kafka.client import TopicMetadata
 from flip27_stream.connectors.kafka.offsets_initializer import Earliest, Latest, Specific
 from flip27_stream.connectors.kafka.options import FORBIDDEN, OPTION_NAMES, KafkaOptions, parse_kafka_options
+from flip27_stream.connectors.kafka.protocol import TopicMetadata
 from flip27_stream.connectors.kafka.split import TopicPartition
 from flip27_stream.connectors.kafka.subscriber import PartitionSetSubscriber, TopicListSubscriber
 from flip27_stream.errors import MissingTopicError, OptionError

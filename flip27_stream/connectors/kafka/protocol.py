@@ -1,0 +1,157 @@
+"""The three requests the source makes, and their answers as small values; kafka-python does the encoding."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from kafka import errors as kafka_errors
+from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
+
+from flip27_stream.connectors.kafka.split import TopicPartition
+from flip27_stream.errors import ConnectorError
+
+MAX_TIMESTAMP = -3
+"""Asks ListOffsets for the record with the greatest timestamp (KIP-734)."""
+
+OFFSET_OUT_OF_RANGE = 1
+CORRUPT_MESSAGE = 2
+_UNKNOWN_TOPIC_OR_PARTITION = 3
+_INVALID_TOPIC = 17
+_LEADER_NOT_AVAILABLE = 5
+_RETRIABLE = frozenset({3, 5, 6, 7, 8, 9, 13, 56, 72, 74, 75, 78, 100, 103})
+_NO_TOPIC_ID = "00000000-0000-0000-0000-000000000000"
+
+
+@dataclass(frozen=True)
+class TopicMetadata:
+    """A topic: its id (a new one once it was deleted and made again), and each partition's leader, -1 for none."""
+
+    topic_id: str
+    internal: bool
+    leaders: Mapping[int, int]
+
+
+@dataclass(frozen=True)
+class OffsetAndTimestamp:
+    """An answer of ListOffsets; both are -1 where no record is as asked for."""
+
+    offset: int
+    timestamp: int
+
+
+@dataclass(frozen=True)
+class FetchFrom:
+    """What to fetch of one partition."""
+
+    offset: int
+    max_bytes: int
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """What a leader answered about one partition; ``aborted`` are (producer id, first offset)."""
+
+    error: int
+    records: bytes
+    aborted: list[tuple[int, int]]
+
+
+def refused(what: str, error: int) -> ConnectorError:
+    """The error for an error code that trying again does not help."""
+    kind = kafka_errors.for_code(error)
+    return ConnectorError(
+        f"Kafka refused {what}: {kind.__name__} (error {error}). {getattr(kind, 'description', '')}"
+    )
+
+
+def retriable(error: int) -> bool:
+    """Whether fresh metadata and another try may help."""
+    return error in _RETRIABLE
+
+
+def fetch_request(wanted: Mapping[TopicPartition, FetchFrom], read_committed: bool, max_bytes: int) -> Any:
+    """A FetchRequest for partitions of one leader; it waits half a second for the first byte.
+
+    Version 12 is the last that names topics by their names.
+    """
+    partition = FetchRequest.FetchTopic.FetchPartition
+    topics = [
+        FetchRequest.FetchTopic(
+            topic=topic,
+            partitions=[
+                partition(partition=tp.partition, fetch_offset=at.offset, partition_max_bytes=at.max_bytes)
+                for tp, at in group
+            ],
+        )
+        for topic, group in groupby(wanted.items(), lambda item: item[0].topic)
+    ]
+    return FetchRequest(
+        replica_id=-1,
+        max_wait_ms=500,
+        min_bytes=1,
+        max_bytes=max_bytes,
+        isolation_level=int(read_committed),
+        topics=topics,
+        max_version=12,
+    )
+
+
+def fetched_partitions(response: Any) -> dict[TopicPartition, Fetched]:
+    """The answers in a FetchResponse."""
+    return {
+        TopicPartition(topic.topic, p.partition_index): Fetched(
+            p.error_code,
+            p.records or b"",
+            [(a.producer_id, a.first_offset) for a in p.aborted_transactions or ()],
+        )
+        for topic in response.responses
+        for p in topic.partitions
+    }
+
+
+def topics_in(response: Any) -> dict[str, TopicMetadata]:
+    """The topics in a MetadataResponse that exist.
+
+    Raises:
+        ConnectorError: the cluster refuses to tell about one.
+    """
+    found: dict[str, TopicMetadata] = {}
+    for topic in response.topics:
+        if topic.error_code in (_UNKNOWN_TOPIC_OR_PARTITION, _INVALID_TOPIC):
+            continue
+        if topic.error_code not in (0, _LEADER_NOT_AVAILABLE):
+            raise refused(f"metadata of topic '{topic.name}'", topic.error_code)
+        leaders = {p.partition_index: p.leader_id for p in topic.partitions}
+        topic_id = "" if str(topic.topic_id) == _NO_TOPIC_ID else str(topic.topic_id)
+        found[topic.name] = TopicMetadata(topic_id, bool(topic.is_internal), leaders)
+    return found
+
+
+def list_offsets_request(wanted: Mapping[TopicPartition, int], read_committed: bool) -> Any:
+    """A ListOffsetsRequest for partitions of one leader, by timestamp (ms) or marker."""
+    by_topic: dict[str, list[Any]] = defaultdict(list)
+    for tp, timestamp in wanted.items():
+        partition = ListOffsetsRequest.ListOffsetsTopic.ListOffsetsPartition(
+            partition_index=tp.partition, timestamp=timestamp
+        )
+        by_topic[tp.topic].append(partition)
+    topics = [ListOffsetsRequest.ListOffsetsTopic(name=name, partitions=ps) for name, ps in by_topic.items()]
+    least = 7 if MAX_TIMESTAMP in wanted.values() else 1
+    return ListOffsetsRequest(
+        replica_id=-1, isolation_level=int(read_committed), topics=topics, timeout_ms=5000, min_version=least
+    )
+
+
+def partition_offsets(response: Any) -> Iterator[tuple[TopicPartition, int, OffsetAndTimestamp]]:
+    """Partition, error and answer of each partition in a ListOffsetsResponse."""
+    for topic in response.topics:
+        for p in topic.partitions:
+            yield (
+                TopicPartition(topic.name, p.partition_index),
+                p.error_code,
+                OffsetAndTimestamp(p.offset, p.timestamp),
+            )
