@@ -197,7 +197,8 @@ class EventTimePositions(ABC):
         """For each split of :meth:`event_times` the position up to which it may be read, and the rows until there.
 
         No record before that position has an event time >= ``event_time``; the record at it has one, or it is the end
-        of the range, or as far away as the budget reaches. Both numbers never fall as ``event_time`` grows.
+        of the range, or as far away as the budget reaches, or as far as it could be proven before a leader fell
+        silent. Both numbers never fall as ``event_time`` grows.
         """
 
 
