@@ -29,16 +29,13 @@ __all__ = ["data_source", "register"]
 def register(spark: SparkSession) -> None:
     """Make the formats of this package known to a session: ``flip27_kafka``."""
     from flip27_stream.connectors.kafka import KafkaSourceFactory
+    from flip27_stream.spark import data_source as adapter  # here, so that the model works without pyspark
 
-    spark.dataSource.register(_data_source(KafkaSourceFactory(), spark=spark))
+    adapter.register(spark, KafkaSourceFactory())
 
 
 def data_source(source: Source[Any, Any], name: str) -> type[DataSource]:
     """``source`` as a format named ``name``, to be given to ``spark.dataSource.register``."""
-    return _data_source(source, name)
+    from flip27_stream.spark import data_source as adapter
 
-
-def _data_source(*args: Any, **kwargs: Any) -> type[DataSource]:
-    from flip27_stream.spark.data_source import data_source  # here, so that the model works without pyspark
-
-    return data_source(*args, **kwargs)
+    return adapter.data_source(source, name)

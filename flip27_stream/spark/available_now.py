@@ -10,7 +10,7 @@ from flip27_stream.api import SplitRange
 class FrozenEnds:
     """The ends of a run's splits, each frozen when its leader first answers.
 
-    Splits that are discovered later wait for the next run.
+    A split that is discovered later is not read, but enters the offset, so that the next run goes on with it.
     """
 
     def __init__(self, splits: Collection[str]) -> None:
@@ -22,8 +22,12 @@ class FrozenEnds:
         for split, r in log.items():
             if split in self._ends:
                 frozen = self._ends[split]
-                self._ends[split] = end = r.end if frozen is None else frozen
-                cut[split] = SplitRange(r.position, max(min(r.end, end), r.position), r.drained)
+                # A log that lost its tail ends the run where it ends now.
+                self._ends[split] = r.end if frozen is None else min(frozen, r.end)
+            end = self._ends.get(split)
+            cut[split] = SplitRange(
+                r.position, r.position if end is None else max(min(r.end, end), r.position), r.drained
+            )
         return cut
 
     def reached(self, positions: Mapping[str, int]) -> bool:

@@ -32,6 +32,7 @@ class Snapshot:
         limit: rows of the batch, ``None`` for no limit.
         now: the clock (ms) before the look at ``log``.
         seen_at: the clock (ms) after it.
+        wall: the machine's own clock (ms), which may have stepped since the query began.
     """
 
     start: AnyOffset | None
@@ -41,6 +42,7 @@ class Snapshot:
     limit: int | None
     now: int
     seen_at: int
+    wall: int
 
     @property
     def known(self) -> Mapping[str, AnyState]:
@@ -56,7 +58,9 @@ class Draft:
         read_max: greatest event time (ms) that will have been read at ``ends``, as far as it is known.
         read_max_before: the same, before the batch.
         plausible_until: event times after this (ms) are not believed; ``None`` for no bound.
-        plan: what the aligning planner said; ``None`` for an unaligned batch.
+        plan: what the aligning planner said; ``None`` for an unaligned batch, and where nothing may move because
+            nothing at all is known of a split.
+        unknown: splits with something to read whose event times are not known now.
     """
 
     ends: Mapping[str, int]
@@ -64,6 +68,7 @@ class Draft:
     read_max_before: Mapping[str, int | None] = field(default_factory=dict)
     plausible_until: int | None = None
     plan: Plan | None = None
+    unknown: frozenset[str] = frozenset()
 
 
 class BatchPlanner:
@@ -89,10 +94,15 @@ class BatchPlanner:
         self, enumerator: SupportsEventTimePositions, alignment: AlignmentOptions, snapshot: Snapshot
     ) -> Draft:
         to_read = {name: r for name, r in snapshot.run.items() if r.position < r.end}
-        plausible_until = snapshot.now + alignment.max_future_ms if alignment.max_future_ms else None
+        latest_clock = max(snapshot.now, snapshot.wall)
+        plausible_until = latest_clock + alignment.max_future_ms if alignment.max_future_ms else None
         request = PositioningRequest(to_read, plausible_until, snapshot.limit)
         positions = enumerator.event_time_positions(request) if to_read else None
-        views = self._views(snapshot, positions.event_times() if positions is not None else {})
+        times = positions.event_times() if positions is not None else {}
+        unknown = frozenset(to_read.keys() - times.keys())
+        views = self._views(snapshot, times)
+        if any(self._knowledge.never_heard_of(view) for view in views):
+            return Draft({view.id: view.position for view in views}, unknown=unknown)
         planned = plan(
             views,
             positions.first_at_or_after if positions is not None else lambda _: {},
@@ -109,6 +119,7 @@ class BatchPlanner:
             read_max_before={view.id: view.read_max for view in views},
             plausible_until=plausible_until,
             plan=planned,
+            unknown=unknown,
         )
 
     def _views(self, snapshot: Snapshot, times: Mapping[str, EventTimes]) -> list[SplitView]:

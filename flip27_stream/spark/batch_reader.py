@@ -10,6 +10,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from flip27_stream.spark.enumerator_context import CoordinatorContext
 from flip27_stream.spark.job import Job
 from flip27_stream.spark.packing import pack
+from flip27_stream.spark.patience import Patience
 from flip27_stream.spark.stream_reader import TaskPartition
 from flip27_stream.spark.task import SplitTask, read_task
 
@@ -28,6 +29,10 @@ class Flip27BatchReader(DataSourceReader):
             enumerator.start()
             context.run_due()
             ranges = enumerator.split_ranges(dict.fromkeys(context.splits.values()))
+            patience = Patience()
+            while silent := context.splits.keys() - ranges.keys():
+                patience.wait_for(silent)
+                ranges = enumerator.split_ranges(dict.fromkeys(context.splits.values()))
         finally:
             context.close()
             enumerator.close()

@@ -16,3 +16,8 @@ class QueryClock:
 
     def __call__(self) -> int:
         return (self._start + time.monotonic_ns()) // 1_000_000
+
+
+def wall_clock() -> int:
+    """Milliseconds since the epoch by the machine's clock, which may step."""
+    return time.time_ns() // 1_000_000

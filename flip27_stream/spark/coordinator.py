@@ -13,16 +13,16 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from flip27_stream.errors import ConnectorError
 from flip27_stream.spark.available_now import FrozenEnds
 from flip27_stream.spark.batch_planner import BatchPlanner, Draft, Snapshot
-from flip27_stream.spark.clock import QueryClock
+from flip27_stream.spark.clock import QueryClock, wall_clock
 from flip27_stream.spark.enumerator_context import CoordinatorContext
 from flip27_stream.spark.job import AnyEnumerator, AnyOffset, AnyState, Job
 from flip27_stream.spark.knowledge import SplitKnowledge
 from flip27_stream.spark.packing import pack
+from flip27_stream.spark.patience import Patience
 from flip27_stream.spark.recorder import BatchRecorder
-from flip27_stream.spark.report_channel import ReportListener
+from flip27_stream.spark.report_channel import ReportAddress, ReportListener
 from flip27_stream.spark.task import SplitTask
 from offsets import Offset, OffsetCodec, SplitState, ranges
 
@@ -30,7 +30,6 @@ log = logging.getLogger(__name__)
 
 _LEAST_PAUSE_S, _GREATEST_PAUSE_S = 0.05, 1.0
 _IDLE_CPU_SHARE = 0.1
-_ANSWER_S = 60.0
 
 Document = dict[str, Any]
 
@@ -41,6 +40,7 @@ class SourceCoordinator:
     def __init__(self, job: Job, clock: Callable[[], int] | None = None) -> None:
         self._job = job
         self._clock = clock or QueryClock()
+        self._wall_clock = clock or wall_clock
         source = job.source
         self._codec: OffsetCodec[Any, Any] = OffsetCodec(
             job.fingerprint, source.split_serializer, source.enumerator_checkpoint_serializer
@@ -51,6 +51,7 @@ class SourceCoordinator:
         self._planner = BatchPlanner(job, self._knowledge)
         self._recorder = BatchRecorder(job.alignment) if job.alignment is not None else None
         self._reports: ReportListener | None = None
+        self._can_listen = True
         self._lineage = ""
         self._notified = -1
         self._available_now = False
@@ -101,13 +102,11 @@ class SourceCoordinator:
         to_read = ranges(start, end)
         if self._recorder is not None:
             self._recorder.replayed(end, to_read)
-        if self._reports is None:
-            self._reports = ReportListener(self._job.driver.bind_address, self._job.driver.host)
+        address = self._report_address()
         packed = pack(to_read, self._job.driver.parallelism or len(to_read))
+        events = self._events(len(packed))
         return [
-            SplitTask(
-                i, end.batch, tuple(task), end.plausible_until, tuple(self._events(i)), self._reports.address
-            )
+            SplitTask(i, end.batch, tuple(task), end.plausible_until, tuple(events.get(i, ())), address)
             for i, task in enumerate(packed)
         ]
 
@@ -150,37 +149,38 @@ class SourceCoordinator:
         Spark ends an AvailableNow run at the first answer that changes nothing, so while frozen records are left the
         answer is waited for. The first offset tells where every split begins, so it waits for all of them.
         """
-        deadline = time.monotonic() + _ANSWER_S
+        patience = Patience()
         while True:
             self._context.run_due()
             snapshot = self._look(start, limit)
             silent = self._context.splits.keys() - snapshot.log.keys()
+            self._knowledge.note_silent(silent, snapshot.now)
             if start is not None or not silent:
-                end, complete = self._plan_once(snapshot)
-                if end is not None or complete or not self._available_now:
+                draft = self._draft(snapshot)
+                silent |= draft.unknown
+                end, over = self._next_offset(snapshot, draft, silent)
+                if end is not None or over or not self._available_now:
                     return end
-            self._wait_for_answer(silent, deadline)
+            patience.wait_for(silent)
 
-    def _wait_for_answer(self, silent: Collection[str], deadline: float) -> None:
-        if silent and time.monotonic() > deadline:
-            raise ConnectorError(
-                f"No answer about {len(silent)} of {len(self._context.splits)} splits, {min(silent)} among them, for "
-                f"{_ANSWER_S:g} s, and nothing can be planned without. Check that their leaders are up."
-            )
-        time.sleep(_LEAST_PAUSE_S)
+    def _draft(self, snapshot: Snapshot) -> Draft:
+        assert self._enumerator is not None
+        draft = self._planner.draft(self._enumerator, snapshot)
+        if self._recorder is not None and draft.plan is not None and snapshot.start is not None:
+            self._recorder.settle(snapshot.start, draft.plan, draft.read_max_before, snapshot.now)
+        return draft
 
-    def _plan_once(self, snapshot: Snapshot) -> tuple[AnyOffset | None, bool]:
+    def _next_offset(
+        self, snapshot: Snapshot, draft: Draft, silent: Collection[str]
+    ) -> tuple[AnyOffset | None, bool]:
         """The next offset, ``None`` if nothing changes; and whether the run has read all that it is to read."""
         assert self._enumerator is not None
         start = snapshot.start
-        draft = self._planner.draft(self._enumerator, snapshot)
-        if self._recorder is not None and draft.plan is not None and start is not None:
-            self._recorder.settle(start, draft.plan, draft.read_max_before, snapshot.now)
         splits, begin = self._next_states(snapshot, draft)
-        complete = not snapshot.final or self._run_is_over(splits)
+        over = self._run_is_over(splits) if snapshot.final else not silent
         checkpoint = self._enumerator.snapshot_state()
         if start is not None and splits == start.splits and not begin and checkpoint == start.enumerator:
-            return None, complete
+            return None, over
         end: AnyOffset = Offset(
             source=self._job.fingerprint,
             lineage=self._lineage,
@@ -192,7 +192,7 @@ class SourceCoordinator:
         )
         if self._recorder is not None and draft.plan is not None:
             self._recorder.planned(end, ranges(start, end), draft.plan.states)
-        return end, complete
+        return end, over
 
     def _look(self, start: AnyOffset | None, limit: int | None) -> Snapshot:
         """One consistent look at all splits."""
@@ -210,7 +210,7 @@ class SourceCoordinator:
             self._frozen = FrozenEnds(self._context.splits)
         run = log if self._frozen is None else self._frozen.cut(log)
         final = self._planner.is_final(self._available_now)
-        return Snapshot(start, log, run, final, limit, now, seen_at=self._clock())
+        return Snapshot(start, log, run, final, limit, now, seen_at=self._clock(), wall=self._wall_clock())
 
     def _run_is_over(self, splits: Mapping[str, AnyState]) -> bool:
         return self._frozen is None or self._frozen.reached({name: s.position for name, s in splits.items()})
@@ -244,5 +244,26 @@ class SourceCoordinator:
             for event in report.events:
                 self._enumerator.handle_source_event(report.subtask, event)
 
-    def _events(self, subtask: int) -> list[Any]:
-        return self._context.events.pop(subtask, [])
+    def _report_address(self) -> ReportAddress | None:
+        """Where tasks report; nowhere if this host cannot listen at the driver's address."""
+        if self._reports is None and self._can_listen:
+            driver = self._job.driver
+            try:
+                self._reports = ReportListener(driver.bind_address, driver.host)
+            except OSError as e:
+                self._can_listen = False
+                log.warning(
+                    "Tasks cannot report to %s (%s): batches are planned from what planning sees itself. Set "
+                    "spark.driver.bindAddress to an address of this host.",
+                    driver.bind_address,
+                    e,
+                )
+        return self._reports.address if self._reports is not None else None
+
+    def _events(self, tasks: int) -> dict[int, list[Any]]:
+        """Events to send, by task; readers are slots, of which a small batch has fewer."""
+        by_task: dict[int, list[Any]] = {}
+        if tasks:
+            for subtask in sorted(self._context.events):
+                by_task.setdefault(subtask % tasks, []).extend(self._context.events.pop(subtask))
+        return by_task

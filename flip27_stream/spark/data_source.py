@@ -121,6 +121,14 @@ def data_source(
     return type(f"Flip27DataSource_{source.name}", (Flip27DataSource,), attributes)
 
 
+def register(spark: SparkSession, source: Source[Any, Any] | SourceFactory, name: str | None = None) -> None:
+    """Make ``source`` a format of a session; one of the same name is replaced."""
+    if SparkSession.getActiveSession() is not spark:
+        # Spark takes a name for taken if the active session has it, so this one has to be active; this makes it so.
+        spark.createDataFrame([], "nothing int")
+    spark.dataSource.register(data_source(source, name, spark))
+
+
 def _strategy(alignment: AlignmentOptions | None, schema: pa.Schema) -> WatermarkStrategy:
     """The watermark strategy that the options describe."""
     if alignment is None:

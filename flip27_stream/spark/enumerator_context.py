@@ -34,7 +34,7 @@ class CoordinatorContext(SplitEnumeratorContext[Any]):
         """All assigned splits, by id."""
         self.events: dict[int, list[SourceEvent]] = {}
         """Events to send with the next micro-batch, by subtask."""
-        self.no_more_splits: set[int] = set()
+        self._no_more_splits: set[int] = set()
 
     def restore(self, splits: Mapping[str, SourceSplit]) -> None:
         """Take over the splits that an offset says were assigned."""
@@ -62,7 +62,7 @@ class CoordinatorContext(SplitEnumeratorContext[Any]):
         self.splits.update({split.split_id: split for split in new})
 
     def signal_no_more_splits(self, subtask_id: int) -> None:
-        self.no_more_splits.add(subtask_id)
+        self._no_more_splits.add(subtask_id)
 
     def send_event_to_source_reader(self, subtask_id: int, event: SourceEvent) -> None:
         self.events.setdefault(subtask_id, []).append(event)
@@ -80,26 +80,36 @@ class CoordinatorContext(SplitEnumeratorContext[Any]):
         once_now = period_ms is None and not initial_delay_ms
         self._awaited += once_now
 
+        handled = threading.Event()
+
         def call() -> None:
             try:
                 value, error = callable(), None
             except BaseException as e:  # noqa: BLE001 - the handler decides what an error means
                 value, error = None, e
-            self._due.put(lambda: self._handle(handler, value, error, once_now))
+            handled.clear()
+            self._due.put(lambda: self._handle(handler, value, error, once_now, handled))
 
         def run() -> None:
             if self._closed.wait((initial_delay_ms or 0) / 1000):
                 return
             call()
             while period_ms is not None and not self._closed.wait(period_ms / 1000):
+                handled.wait()  # so results never pile up behind a long batch, or one that Spark never plans again
                 call()
 
         threading.Thread(target=run, name="flip27-call-async", daemon=True).start()
 
     def _handle(
-        self, handler: Callable[[Any, BaseException | None], None], value: Any, error: Any, once: bool
+        self,
+        handler: Callable[[Any, BaseException | None], None],
+        value: Any,
+        error: Any,
+        once: bool,
+        handled: threading.Event,
     ) -> None:
         self._awaited -= once
+        handled.set()
         handler(value, error)
 
     def run_due(self) -> None:

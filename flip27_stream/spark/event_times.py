@@ -25,7 +25,7 @@ class ImplausibleEventTimes(Enum):
 
 
 class EventTimeObserver:
-    """Watches one split's rows go by: least and greatest event time, disorder, implausible times."""
+    """Watches one split's rows go by: greatest event time, disorder, implausible times."""
 
     def __init__(
         self,
@@ -39,7 +39,6 @@ class EventTimeObserver:
         self._until = plausible_until
         self._policy = policy
         self._max: int | None = None
-        self._min: int | None = None
         self._disorder = 0
         self._implausible = 0
 
@@ -67,7 +66,6 @@ class EventTimeObserver:
         """The fields of a :class:`SplitReport` that come from event times."""
         return {
             "max_event_time": self._max,
-            "min_event_time": self._min,
             "disorder": self._disorder,
             "implausible": self._implausible,
         }
@@ -78,8 +76,6 @@ class EventTimeObserver:
             np.maximum(running, self._max, out=running)
         self._disorder = max(self._disorder, int((running - times).max()))
         self._max = int(running[-1])
-        least = int(times.min())
-        self._min = least if self._min is None else min(self._min, least)
 
     def _apply_policy(
         self,
@@ -99,8 +95,9 @@ class EventTimeObserver:
         raise ImplausibleEventTimeError(
             f"Split {self._split_id} has at {where} the implausible event time {_text(int(times[row]))}: it is "
             f"later than {_text(self._until)}, which is scan.watermark.max-future after the clock when the batch "
-            "was planned. Raise scan.watermark.max-future if such times are right, or set "
-            "scan.watermark.implausible-event-time to skip or pass."
+            "was planned. This batch is fixed in the checkpoint: restart with option "
+            "scan.watermark.implausible-event-time set to skip or pass. Where such times are right, start "
+            "queries with a greater scan.watermark.max-future."
         )
 
 

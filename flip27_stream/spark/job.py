@@ -36,12 +36,25 @@ class Driver:
 class SourceFactory(Protocol):
     """Makes a source from the options of ``readStream``; how a connector registers as a format."""
 
-    name: str
-    option_names: Mapping[str, str]
-    option_prefixes: tuple[str, ...]
+    @property
+    def name(self) -> str:
+        """What to give to ``format``."""
+        ...
 
     @property
-    def schema(self) -> pa.Schema: ...
+    def option_names(self) -> Mapping[str, str]:
+        """Canonical spelling of each option, by its lower-case name."""
+        ...
+
+    @property
+    def option_prefixes(self) -> tuple[str, ...]:
+        """Options that begin so belong to the source, too."""
+        ...
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Columns of the sources made."""
+        ...
 
     def create(
         self, options: Mapping[str, str], strategy: WatermarkStrategy, *, bounded: bool

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 
 from flip27_stream.api import EventTimes, SplitRange
 from flip27_stream.spark.job import AnyState
@@ -10,6 +11,8 @@ from flip27_stream.spark.report_channel import SplitReport
 from watermark_alignment.planner import SplitView
 
 log = logging.getLogger(__name__)
+
+_SILENCE_MS = 60_000
 
 
 class SplitKnowledge:
@@ -20,6 +23,8 @@ class SplitKnowledge:
         self._read_max: dict[str, int] = {}
         self._next: dict[str, int | None] = {}
         self._quiet: dict[str, tuple[int, int]] = {}
+        self._heard: set[str] = set()
+        self._silent_since: dict[str, int] = {}
         self._warned: set[tuple[str, str]] = set()
 
     def take_in(self, report: SplitReport) -> None:
@@ -71,6 +76,7 @@ class SplitKnowledge:
         quiet_since = self.quiet_since(split, state, log, seen_at)
         if log.position < end and times is None:
             return self.unknown(split, log.position, state)
+        self._heard.add(split)
         if times is not None:
             self._next[split] = times.next
         return SplitView(
@@ -87,6 +93,25 @@ class SplitKnowledge:
     def unknown(self, split: str, position: int, state: AnyState | None) -> SplitView:
         """The view of a split of which there is no answer now: it stays where it is, and so does its front."""
         return SplitView(split, position, position, self.read_max(split, state), self._next.get(split))
+
+    def never_heard_of(self, view: SplitView) -> bool:
+        """Whether the split may be anywhere: no answer in this process, and no event time in the offset.
+
+        Before a restart it may have been paused all the time, so the others must not pass it.
+        """
+        return view.front is None and view.id not in self._heard
+
+    def note_silent(self, silent: Collection[str], now: int) -> None:
+        """Warn of splits whose leader has been silent for long."""
+        self._silent_since = {split: self._silent_since.get(split, now) for split in silent}
+        for split, since in self._silent_since.items():
+            if now - since > _SILENCE_MS:
+                self._warn_once(
+                    split,
+                    "there was no answer about split %s for more than %d s: it is not read, and holds back the splits "
+                    "that are aligned with it",
+                    (split, _SILENCE_MS // 1000),
+                )
 
     def _warn_once(self, split: str, text: str, values: tuple[object, ...]) -> None:
         if (split, text) not in self._warned:

@@ -25,6 +25,8 @@ _CONNECT_TIMEOUT_S = 2.0
 _IO_TIMEOUT_S = 5.0
 _MAX_MESSAGE = 16 * 1024 * 1024
 _RETRY_UNREACHABLE_S = 60.0
+_ACCEPT_RETRY_S = 0.1
+_MOST_AT_ONCE = 256
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,6 @@ class SplitReport:
     end: int
     rows: int
     max_event_time: int | None = None
-    min_event_time: int | None = None
     disorder: int = 0
     implausible: int = 0
 
@@ -73,10 +74,16 @@ class ReportAddress:
 
 
 class ReportListener:
-    """Receives reports, in the planning process."""
+    """Receives reports, in the planning process.
+
+    Raises:
+        OSError: nobody can listen at that address.
+    """
 
     def __init__(self, bind_address: str, advertised_host: str) -> None:
-        self._server = socket.create_server((bind_address, 0))
+        family = socket.AF_INET6 if ":" in bind_address else socket.AF_INET
+        self._server = socket.create_server((bind_address.strip("[]"), 0), family=family)
+        self._places = threading.BoundedSemaphore(_MOST_AT_ONCE)
         self.address = ReportAddress(advertised_host, self._server.getsockname()[1], os.urandom(32))
         self._lock = threading.Lock()
         self._received: list[TaskReport] = []
@@ -95,8 +102,14 @@ class ReportListener:
         while True:
             try:
                 client, _ = self._server.accept()
-            except OSError:  # closed
-                return
+            except OSError:
+                if self._server.fileno() < 0:  # closed
+                    return
+                time.sleep(_ACCEPT_RETRY_S)
+                continue
+            if not self._places.acquire(blocking=False):
+                client.close()
+                continue
             threading.Thread(target=self._receive, args=(client,), name="flip27-report", daemon=True).start()
 
     def _receive(self, client: socket.socket) -> None:
@@ -108,8 +121,10 @@ class ReportListener:
                 with self._lock:
                     self._received.append(report)
                 connection.send_bytes(b"ok")
-        except (OSError, EOFError, AuthenticationError, ValueError, KeyError, TypeError) as e:
+        except (OSError, EOFError, AuthenticationError, AssertionError, ValueError, KeyError, TypeError) as e:
             log.info("a report was refused: %s", e)
+        finally:
+            self._places.release()
 
 
 _unreachable: dict[tuple[str, int], float] = {}
@@ -121,13 +136,13 @@ def send_report(address: ReportAddress, report: TaskReport) -> bool:
     if _unreachable.get(where, 0.0) > time.monotonic():
         return False
     try:
-        client = socket.create_connection(where, _CONNECT_TIMEOUT_S)
+        client = socket.create_connection((address.host.strip("[]"), address.port), _CONNECT_TIMEOUT_S)
         with _connection(client) as connection:
             answer_challenge(connection, address.key)
             deliver_challenge(connection, address.key)
             connection.send_bytes(report.to_bytes())
             return connection.recv_bytes(16) == b"ok"
-    except (OSError, EOFError, AuthenticationError) as e:
+    except (OSError, EOFError, AuthenticationError, AssertionError) as e:
         _unreachable[where] = time.monotonic() + _RETRY_UNREACHABLE_S
         log.info("no report to %s:%d: %s", *where, e)
         return False

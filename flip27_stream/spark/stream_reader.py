@@ -43,8 +43,7 @@ class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, Any]:
         """A constant: Spark does not log it, so it must not depend on anything."""
-        if self._refusal is not None:
-            raise self._refusal
+        self._refuse()
         return dict(INITIAL)
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -72,12 +71,21 @@ class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def stop(self) -> None:
         if self._coordinator is not None:
+            if threading.current_thread() is threading.main_thread():
+                signal.signal(
+                    signal.SIGTERM, signal.SIG_IGN
+                )  # the socket's end may be seen before the signal
             self._coordinator.close()
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_coordinator": None}
 
+    def _refuse(self) -> None:
+        if self._refusal is not None:
+            raise self._refusal
+
     def _planning(self) -> SourceCoordinator:
+        self._refuse()
         if self._coordinator is None:
             if threading.current_thread() is threading.main_thread():
                 signal.signal(signal.SIGTERM, _stop_once)

@@ -32,10 +32,14 @@ SCHEMA = pa.schema([("split", pa.string()), ("event_time", pa.int64())])
 
 @dataclass
 class World:
-    """Logs that a test can append to; names in ``silent`` have a leader that does not answer."""
+    """Logs that a test can append to.
+
+    Names in ``silent`` have a leader that does not answer, those in ``mute`` one that tells ends but no event times.
+    """
 
     logs: dict[str, list[int | None]]
     silent: set[str] = field(default_factory=set)
+    mute: set[str] = field(default_factory=set)
     undrained: set[str] = field(default_factory=set)
     calls: list[str] = field(default_factory=list)
 
@@ -115,11 +119,12 @@ class MemoryEnumerator(SplitEnumerator[MemorySplit, int], SupportsEventTimePosit
 class MemoryPositions(EventTimePositions):
     def __init__(self, world: World, request: PositioningRequest) -> None:
         until = request.latest_plausible
-        self._ranges = request.ranges
         self._times = {
             name: [t if t is not None and (until is None or t <= until) else None for t in world.logs[name]]
             for name in request.ranges
+            if name not in world.mute
         }
+        self._ranges = {name: r for name, r in request.ranges.items() if name in self._times}
 
     def event_times(self) -> Mapping[str, EventTimes]:
         result = {}

@@ -55,7 +55,7 @@ class Probe:
     next_offset: Callable[[Probe, Offset, ReadLimit], Offset] = up_to_limit
     rows: Rows = every_number
     fails_in: str | None = None
-    on_sigterm: str | None = None
+    exit_on_sigterm: bool = False
     name: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -157,7 +157,7 @@ class ProbeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._probe.log("prepareForTriggerAvailableNow")
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
-        if not self._planned and self._probe.on_sigterm is not None:
+        if not self._planned and self._probe.exit_on_sigterm:
             signal.signal(signal.SIGTERM, self._on_sigterm)
         self._planned = True
         self._probe.log("latestOffset", start=start, limit=type(limit).__name__)
@@ -175,11 +175,11 @@ class ProbeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._probe.log("commit", end=end)
 
     def stop(self) -> None:
+        if self._probe.exit_on_sigterm:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
         self._probe.log("stop")
 
     def _on_sigterm(self, signum: int, frame: object) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         self._probe.log("SIGTERM")
-        if self._probe.on_sigterm == "exit":
-            raise SystemExit(0)
-        os._exit(0)
+        raise SystemExit(0)

@@ -11,13 +11,14 @@ import pytest
 
 from flip27_stream.api import RecordTimestampAssigner, WatermarkStrategy
 from flip27_stream.errors import ConnectorError, ForeignCheckpointError
-from flip27_stream.spark import coordinator
+from flip27_stream.spark import patience
 from flip27_stream.spark.coordinator import SourceCoordinator
+from flip27_stream.spark.enumerator_context import CoordinatorContext
 from flip27_stream.spark.job import Driver, Job
 from flip27_stream.spark.task import read_task
-from flip27_stream.testing.clock import ManualClock
+from flip27_stream.testing import ManualClock, wait_until
 from offsets import INITIAL
-from tests.spark.memory_source import MemorySource, World
+from tests.spark.memory_source import MemoryEnumerator, MemorySource, World
 from watermark_alignment.options import AlignmentOptions
 from watermark_alignment.table import SplitWatermarkTable
 
@@ -56,6 +57,11 @@ class Query:
     def restart(self) -> None:
         self.coordinator.close()
         self.coordinator = self._coordinator()
+
+    def discover(self) -> None:
+        enumerator = self.coordinator._enumerator
+        assert isinstance(enumerator, MemoryEnumerator)
+        enumerator.discover()
 
     def step(self, limit: int | None = None) -> list[tuple[str, int | None]] | None:
         """One micro-batch; ``None`` if Spark would not run one."""
@@ -139,7 +145,7 @@ def test_new_splits_begin_at_their_beginning_and_say_so(make: Callable[..., Quer
     query = make({"a": [1, 2]})
     query.step()
     query.world.logs["b"] = [2, 3]
-    query.coordinator._enumerator.discover()  # type: ignore[union-attr]
+    query.discover()
     assert query.step() == [("b", 2), ("b", 3)]
 
 
@@ -232,6 +238,88 @@ def test_available_now_reads_all_that_was_there_and_no_more(make: Callable[..., 
     assert len(query.rows()) == 2 * len(query.batches), "the table is flushed before the run ends"
 
 
+@pytest.mark.parametrize("aligned", [True, False])
+def test_a_split_found_during_an_available_now_run_is_read_by_the_next(
+    make: Callable[..., Query], aligned: bool
+) -> None:
+    query = make({"a": [1, 2, 3]}, aligned)
+    query.coordinator.prepare_available_now()
+    query.step(limit=2)
+    query.world.logs["b"] = [1, 2]
+    query.discover()
+    while query.step(limit=2) is not None:
+        pass
+    assert {split for batch in query.batches for split, _ in batch} == {"a"}
+    query.restart()
+    query.coordinator.prepare_available_now()
+    while query.step() is not None:
+        pass
+    assert sorted(row for batch in query.batches for row in batch) == [
+        ("a", 1),
+        ("a", 2),
+        ("a", 3),
+        ("b", 1),
+        ("b", 2),
+    ]
+
+
+def test_available_now_ends_where_a_log_ends_that_lost_its_tail(make: Callable[..., Query]) -> None:
+    query = make({"a": [1, 2, 3, 4]})
+    query.coordinator.prepare_available_now()
+    query.step(limit=2)
+    del query.world.logs["a"][2:]
+    assert query.step(limit=2) is None
+
+
+def test_available_now_gives_up_on_a_leader_that_never_answers(
+    make: Callable[..., Query], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = make({"a": [1, 2], "b": [1, 2]})
+    query.coordinator.prepare_available_now()
+    query.step(limit=2)
+    query.world.mute.add("b")
+    monkeypatch.setattr(patience, "PATIENCE_S", 0.2)
+    query.step()
+    with pytest.raises(ConnectorError, match="No answer about 1 splits, b"):
+        query.step()
+
+
+def test_after_a_restart_nobody_passes_a_split_of_which_nothing_is_known(make: Callable[..., Query]) -> None:
+    """DESIGN rule 5, AL-19: it was paused all the time, so no event time of it is in the offset."""
+    query = make({"slow": [100, 101, 102, 103], "paused": [104, 105]})
+    query.step(limit=1)
+    query.world.logs["slow"] += [200, 300]
+    query.world.silent.add("paused")
+    query.restart()
+    assert query.step() is None
+    query.world.silent.clear()
+    while query.step() is not None:
+        pass
+    assert ("paused", 105) in {row for batch in query.batches for row in batch}
+    assert ("slow", 200) not in {row for batch in query.batches for row in batch}
+
+
+def test_periodic_calls_wait_for_their_handler() -> None:
+    """A result is handled before the next call is made, so a long batch piles up nothing."""
+    context = CoordinatorContext(1, "host")
+    calls: list[int] = []
+    context.call_async(lambda: calls.append(1), lambda value, error: None, initial_delay_ms=1, period_ms=1)
+    wait_until(lambda: len(calls) == 1, "the first call")
+    with pytest.raises(TimeoutError):
+        wait_until(lambda: len(calls) > 1, "a second call", timeout=0.2)
+    context.run_due()
+    wait_until(lambda: len(calls) == 2, "the second call")
+    context.close()
+
+
+def test_a_driver_that_cannot_listen_reads_on(make: Callable[..., Query]) -> None:
+    """Reports are an optimisation: without an address tasks send none."""
+    query = make({"a": [1, 2]})
+    query.job = replace(query.job, driver=Driver("host.invalid", "host.invalid", 2))
+    query.coordinator = SourceCoordinator(query.job, query.clock)
+    assert query.step() == [("a", 1), ("a", 2)]
+
+
 def test_available_now_hold_leaves_what_is_held(make: Callable[..., Query], tmp_path: Path) -> None:
     query = make({"a": [1, 2, 3], "b": [1, 900]}, **{"scan.watermark.alignment.available_now": "hold"})
     query.coordinator.prepare_available_now()
@@ -262,8 +350,8 @@ def test_a_query_does_not_start_without_one_of_its_splits(
     """The first offset tells where every split begins; a split that it lacked would be forgotten by a restart."""
     query = make({"a": [1], "b": [1]})
     query.world.silent.add("b")
-    monkeypatch.setattr(coordinator, "_ANSWER_S", 0.2)
-    with pytest.raises(ConnectorError, match=r"No answer about 1 of 2 splits, b among them"):
+    monkeypatch.setattr(patience, "PATIENCE_S", 0.2)
+    with pytest.raises(ConnectorError, match="No answer about 1 splits, b among them"):
         query.step()
     query.world.silent.clear()
     assert query.step() == [("a", 1), ("b", 1)]

@@ -58,8 +58,8 @@ def test_a_stopped_query_goes_on_where_it_was(queries: KafkaQueries, topic: Make
     """I3, AL-19, AS-12: exactly once; aligned from the first batch after the restart, whichever trigger it has."""
     name, times = topic(3), skewed()
     write(queries, name, times)
-    limited = queries.aligned("10 s") | {"maxOffsetsPerTrigger": "60"}
-    for rows in (60, 180):
+    limited = queries.aligned("10 s") | {"maxOffsetsPerTrigger": "120"}
+    for rows in (120, 360):
         output = queries.run_continuously(queries.stream(name, limited), rows)
     queries.run(queries.stream(name, limited))
     assert output.positions() == {(name, p, n): 1 for p in times for n in range(EACH)}

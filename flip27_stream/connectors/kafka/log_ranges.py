@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from flip27_stream.api import SplitRange
@@ -17,13 +17,16 @@ from flip27_stream.errors import DataLossError, UnreachableError
 
 log = logging.getLogger(__name__)
 
+_GONE_AFTER_S = 5.0
+
 
 @dataclass
 class Looked:
     """The outcome of one look.
 
     Attributes:
-        ranges: by split id; a split is left out if its leader did not answer.
+        ranges: by split id; a split is left out if its leader did not answer, or if it is missing for too short a time
+            to be gone.
         recreated: topics that were deleted and made again, with their new ids.
         reset: partitions that go on elsewhere, because their records are gone.
     """
@@ -35,10 +38,19 @@ class Looked:
 
 @dataclass(frozen=True)
 class _Bounds:
-    """Where logs end and, of those asked about that, begin."""
+    """Where logs end and, of those asked about that, begin.
+
+    ``high_watermark`` is told of positions behind ``end``, the last stable offset: records there may have been read
+    without isolation, before a transaction that is still open ended.
+    """
 
     end: Mapping[TopicPartition, int]
     start: Mapping[TopicPartition, int]
+    high_watermark: Mapping[TopicPartition, int]
+
+    def reach(self, tp: TopicPartition) -> int:
+        """The greatest position that a query can have come to without a loss."""
+        return self.high_watermark.get(tp, self.end[tp])
 
 
 class LogRanges:
@@ -55,6 +67,7 @@ class LogRanges:
         self._client = client
         self._options = options
         self._verified: set[TopicPartition] = set()
+        self._missing_since: dict[TopicPartition, float] = {}
         self._gone: set[TopicPartition] = set()
         self._silent_since: float | None = None
 
@@ -73,7 +86,7 @@ class LogRanges:
         """
         wanted = {s.topic_partition: s.starting_offset if p is None else p for s, p in positions.items()}
         successors, bounds = self._ask(wanted, state)
-        beyond = {tp for tp, end in bounds.end.items() if wanted[tp] > end}
+        beyond = {tp for tp in bounds.end if wanted[tp] > bounds.reach(tp)}
         if beyond or successors.keys() - self._gone:
             self.verify(beyond)
             self.topics = self._client.topics(self._options.subscriber.topic_names)
@@ -101,9 +114,19 @@ class LogRanges:
             read_committed=self._options.read_committed,
         )
         self._note_silence(bool(there) and not end)
-        return successors, _Bounds(
-            {tp: at.offset for tp, at in end.items()}, {tp: at.offset for tp, at in start.items()}
-        )
+        ends = {tp: at.offset for tp, at in end.items()}
+        behind = [tp for tp in ends if wanted[tp] > ends[tp]] if self._options.read_committed else []
+        high_watermarks = self._high_watermarks(behind)
+        for tp in behind:
+            if tp not in high_watermarks:
+                del ends[tp]  # the leader fell silent between the two questions
+        return successors, _Bounds(ends, {tp: at.offset for tp, at in start.items()}, high_watermarks)
+
+    def _high_watermarks(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        if not partitions:
+            return {}
+        (found,) = self._client.list_offsets(dict.fromkeys(partitions, LATEST), read_committed=False)
+        return {tp: at.offset for tp, at in found.items()}
 
     def _successor(self, tp: TopicPartition, state: KafkaEnumeratorState) -> str | None:
         topic = self.topics.get(tp.topic)
@@ -113,12 +136,16 @@ class LogRanges:
         return topic.topic_id if known and topic.topic_id and topic.topic_id != known else None
 
     def _settle_gone(self, wanted: Mapping[TopicPartition, int], looked: Looked) -> None:
-        for tp, offset in wanted.items():
+        """A broker that starts may not know of topics yet, so a partition has to be missing for a while."""
+        now = time.monotonic()
+        self._missing_since = {tp: self._missing_since.get(tp, now) for tp in wanted}
+        gone = {tp for tp, since in self._missing_since.items() if now - since >= _GONE_AFTER_S}
+        for tp in sorted(gone):
             if tp not in self._gone:
-                self._lost(tp, offset, "nothing, the partition was deleted", None)
-            position = max(offset, 0)
-            looked.ranges[str(tp)] = SplitRange(position, position)
-        self._gone = set(wanted)
+                self._lost(tp, wanted[tp], "nothing, the partition was deleted", None)
+            position = max(wanted[tp], 0)
+            looked.ranges[str(tp)] = SplitRange(position, position, drained=False)
+        self._gone = gone
 
     def _settle_recreated(
         self, wanted: Mapping[TopicPartition, int], bounds: _Bounds, looked: Looked
@@ -138,11 +165,14 @@ class LogRanges:
     def _settle(self, tp: TopicPartition, offset: int, bounds: _Bounds, looked: Looked) -> None:
         end, start = bounds.end[tp], bounds.start.get(tp, 0)
         position = offset if offset != EARLIEST else start
-        if not start <= position <= end:
+        behind = end < position <= bounds.reach(tp)
+        if behind:
+            end = position
+        elif not start <= position <= end:
             position = start if position < start else end
             self._lost(tp, offset, f"{start} to {end}", position)
             looked.reset.add(tp)
-        looked.ranges[str(tp)] = SplitRange(position, end)
+        looked.ranges[str(tp)] = SplitRange(position, end, drained=not behind)
         self._verified.add(tp)
 
     def _lost(self, tp: TopicPartition, offset: int, available: str, instead: int | None) -> None:
@@ -160,15 +190,16 @@ class LogRanges:
         if not self._options.read_committed:
             return looked
         by_id = {str(tp): tp for tp in self._verified}
-        quiet = {
-            by_id[i]: LATEST for i, span in looked.ranges.items() if span.position == span.end and i in by_id
-        }
-        if quiet:
-            (high_watermarks,) = self._client.list_offsets(quiet, read_committed=False)
-            for tp in quiet:
-                span = looked.ranges[str(tp)]
-                drained = tp in high_watermarks and high_watermarks[tp].offset <= span.end
-                looked.ranges[str(tp)] = SplitRange(span.position, span.end, drained)
+        quiet = [
+            by_id[i]
+            for i, span in looked.ranges.items()
+            if span.drained and span.position == span.end and i in by_id
+        ]
+        high_watermarks = self._high_watermarks(quiet)
+        for tp in quiet:
+            span = looked.ranges[str(tp)]
+            drained = tp in high_watermarks and high_watermarks[tp] <= span.end
+            looked.ranges[str(tp)] = SplitRange(span.position, span.end, drained)
         return looked
 
     def _note_silence(self, silent: bool) -> None:

@@ -18,6 +18,7 @@ from flip27_stream.connectors.kafka.subscriber import (
     TopicPatternSubscriber,
 )
 from flip27_stream.errors import OptionError
+from watermark_alignment.options import check_known, parse_duration
 
 OPTION_NAMES = (
     "subscribe",
@@ -49,7 +50,7 @@ FORBIDDEN = {
 }
 """Kafka settings that cannot be given, and why (the first five are Spark's)."""
 
-_STREAM_ONLY_BATCH = {"endingoffsets": "Ending offset", "endingoffsetsbytimestamp": "Ending timestamp"}
+_ENDINGS = {"endingoffsets": "Ending offset", "endingoffsetsbytimestamp": "Ending timestamp"}
 
 T = TypeVar("T")
 N = TypeVar("N", int, None)
@@ -88,7 +89,7 @@ def parse_kafka_options(options: Mapping[str, str], *, bounded: bool = False) ->
         OptionError: one is unknown, missing or wrong.
     """
     given = {name.lower(): value for name, value in options.items()}
-    _refuse_unknown(given, bounded)
+    _refuse_unknown(given)
     subscriber = _subscriber(given)
     read = _Reader(given)
     api_timeout = read.positive("kafka.default.api.timeout.ms", None)
@@ -139,16 +140,18 @@ class _Reader:
         return int(text)
 
 
-def _refuse_unknown(given: Mapping[str, str], bounded: bool) -> None:
-    known = {name.lower() for name in OPTION_NAMES}
-    for name in given.keys() - known:
+def _refuse_unknown(given: Mapping[str, str]) -> None:
+    for name in sorted(given):
         if name in FORBIDDEN:
             raise OptionError(
                 f"Kafka option '{name.removeprefix('kafka.')}' is not supported. {FORBIDDEN[name]}"
             )
-        if name in _STREAM_ONLY_BATCH and not bounded:
-            raise OptionError(f"{_STREAM_ONLY_BATCH[name]} not valid in streaming queries (option '{name}').")
-        raise OptionError(f"Unknown option '{name}' of the Kafka source. Known: {', '.join(OPTION_NAMES)}.")
+        if name in _ENDINGS:
+            raise OptionError(
+                f"{_ENDINGS[name]} not valid in streaming queries; batch reads of this format end at the latest "
+                f"offsets. Leave option '{name}' out."
+            )
+    check_known(given, {name.lower(): name for name in OPTION_NAMES})
 
 
 def _subscriber(given: Mapping[str, str]) -> KafkaSubscriber:
@@ -262,6 +265,4 @@ def _isolation_level(name: str, text: str) -> bool:
 
 
 def _interval(name: str, text: str) -> int | None:
-    from watermark_alignment.options import parse_duration
-
     return parse_duration(text, name) or None

@@ -41,7 +41,8 @@ _GUESSED_RECORD = 1 << 10
 class _Progress:
     """How far a split was read: up to ``position``, in rows that were emitted or are in a response to be decoded.
 
-    ``waited`` are the seconds for which the leader had the chance to send more, and did not.
+    ``waited`` are the seconds waited since its leader last sent records, of this split or of others asked for with it:
+    a response has room for some, and the rest stand in line.
     """
 
     split_id: str
@@ -147,12 +148,16 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
             return
         came: list[tuple[TopicPartition, _Progress, int, Fetched]] = []
         for tp, fetched in fetched_partitions(fetch.response.value).items():
-            progress = self._reading[tp]
+            progress = self._reading.get(tp)
+            if progress is None:
+                continue  # given up meanwhile
             start = progress.position
             if fetched.error:
                 self._act_on(tp, progress, fetched.error)
             elif self._advance(tp, progress, fetched):
                 came.append((tp, progress, start, fetched))
+        if came:
+            self._leader_is_busy(fetch)
         self._send_fetches()
         self._client.flush()
         for tp, progress, start, fetched in came:
@@ -177,6 +182,11 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
             if progress.waited > self._options.connection.api_timeout_ms / 1000:
                 self._give_up(tp, progress)
         return answered
+
+    def _leader_is_busy(self, fetch: _InFlight) -> None:
+        """It sent records, so those in line behind them have not waited in vain."""
+        for tp in fetch.offsets.keys() & self._reading.keys():
+            self._reading[tp].waited = 0.0
 
     def _advance(self, tp: TopicPartition, progress: _Progress, fetched: Fetched) -> bool:
         """Move a split behind the batches that came; whether there are any."""

@@ -107,7 +107,10 @@ def test_assign() -> None:
         ({"subscribe": "t"}, "Option 'kafka.bootstrap.servers' must be specified"),
         ({**LEAST, "kafka.bootstrap.servers": "localhost"}, "Invalid value for option 'kafka.bootstrap.servers'"),
         ({**LEAST, "kafka.bootstrap.servers": "host:port"}, "Invalid value for option 'kafka.bootstrap.servers'"),
-        ({**LEAST, "endingOffsets": "latest"}, "Ending offset not valid in streaming queries"),
+        (
+            {**LEAST, "endingOffsets": "latest"},
+            "Ending offset not valid in streaming queries; batch reads of this format end at the latest offsets",
+        ),
         ({**LEAST, "endingOffsetsByTimestamp": "{}"}, "Ending timestamp not valid in streaming queries"),
         ({**LEAST, "startingOffsets": "newest"}, "Expected earliest, latest, or e.g."),
         ({**LEAST, "startingOffsets": '{"t":{"0":"5"}}'}, "Invalid value for option 'startingOffsets'"),
@@ -122,7 +125,8 @@ def test_assign() -> None:
         ({**LEAST, "kafka.request.timeout.ms": "-1"}, "Invalid value for option 'kafka.request.timeout.ms'"),
         ({**LEAST, "kafka.fetch.max.bytes": str(2**31)}, "Invalid value for option 'kafka.fetch.max.bytes'"),
         ({**LEAST, "scan.topic-partition-discovery.interval": "soon"}, "scan.topic-partition-discovery.interval"),
-        ({**LEAST, "subscrbe": "t"}, "Unknown option 'subscrbe'"),
+        ({**LEAST, "subscrbe": "t"}, "Unknown option 'subscrbe'. Did you mean 'subscribe'?"),
+        ({**LEAST, "kafka.fetch.max.byte": "1"}, "Did you mean 'kafka.fetch.max.bytes'?"),
         ({**LEAST, "kafka.group.id": "g"}, "Unknown option 'kafka.group.id'"),
     ],
 )  # fmt: skip
@@ -148,6 +152,8 @@ def test_sk20_batch_reads() -> None:
         parse_kafka_options({**LEAST, "startingOffsets": "latest"}, bounded=True)
     with pytest.raises(OptionError, match="startingOffsets for t-1 can't be latest for batch queries"):
         parse_kafka_options({**LEAST, "startingOffsets": '{"t":{"0":5,"1":-1}}'}, bounded=True)
+    with pytest.raises(OptionError, match="batch reads of this format end at the latest offsets"):
+        parse_kafka_options({**LEAST, "endingOffsets": "latest"}, bounded=True)
 
 
 def test_every_option_is_known_to_the_factory() -> None:

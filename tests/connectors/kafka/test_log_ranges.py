@@ -1,0 +1,123 @@
+"""What can be read of logs whose brokers answer oddly, by a cluster that is simulated."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from flip27_stream.api import SplitRange
+from flip27_stream.connectors.kafka import log_ranges
+from flip27_stream.connectors.kafka.client import KafkaClient
+from flip27_stream.connectors.kafka.enumerator_state import AssignedTopic, KafkaEnumeratorState
+from flip27_stream.connectors.kafka.log_ranges import LogRanges
+from flip27_stream.connectors.kafka.options import parse_kafka_options
+from flip27_stream.connectors.kafka.protocol import OffsetAndTimestamp, TopicMetadata
+from flip27_stream.connectors.kafka.split import EARLIEST, KafkaPartitionSplit, TopicPartition
+from flip27_stream.errors import DataLossError
+
+STATE = KafkaEnumeratorState({"t": AssignedTopic("id", (0,))}, initial_discovery_finished=True)
+THERE = {"t": TopicMetadata("id", False, {0: 1})}
+
+
+class Log:
+    """Partition ``t-0``: records 0 to 9, of which those from 5 on are in an open transaction."""
+
+    def __init__(self) -> None:
+        self.metadata: Mapping[str, TopicMetadata] = THERE
+        self.start, self.stable, self.high_watermark = 0, 5, 10
+        self.silent_about_all = False
+
+    def topics(self, names: object) -> Mapping[str, TopicMetadata]:
+        return self.metadata
+
+    def list_offsets(
+        self, *rounds: Mapping[TopicPartition, int], read_committed: bool
+    ) -> list[dict[TopicPartition, OffsetAndTimestamp]]:
+        if self.silent_about_all and not read_committed:
+            return [{} for _ in rounds]
+        end = self.stable if read_committed else self.high_watermark
+        return [
+            {tp: OffsetAndTimestamp(self.start if at == EARLIEST else end, -1) for tp, at in wanted.items()}
+            for wanted in rounds
+        ]
+
+
+class Query:
+    def __init__(self, log: Log, *, isolation: str = "read_uncommitted", fail: bool = False) -> None:
+        given = {
+            "kafka.bootstrap.servers": "localhost:1",
+            "subscribe": "t",
+            "failOnDataLoss": str(fail),
+            "kafka.isolation.level": isolation,
+        }
+        self.log_ranges = LogRanges(cast(KafkaClient, log), parse_kafka_options(given))
+        self.log_ranges.topics = log.metadata
+
+    def ranges(self, position: int) -> dict[str, SplitRange]:
+        return self.log_ranges.look({KafkaPartitionSplit("t", 0): position}, STATE).ranges
+
+
+@pytest.fixture
+def now(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    clock = SimpleNamespace(now=100.0)
+    monkeypatch.setattr(log_ranges, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    return clock
+
+
+@pytest.mark.parametrize("fail", [True, False])
+def test_position_behind_the_last_stable_offset(fail: bool) -> None:
+    """I1: a query that read without isolation goes on with it; nothing is lost, and nothing is read twice."""
+    log = Log()
+    query = Query(log, isolation="read_committed", fail=fail)
+    for position in (10, 7):
+        assert query.ranges(position) == {"t-0": SplitRange(position, position, drained=False)}
+    log.stable = 10
+    assert query.ranges(7) == {"t-0": SplitRange(7, 10)}
+
+
+def test_leader_that_falls_silent_before_it_tells_the_high_watermark() -> None:
+    """Whether the position is lost is not known then."""
+    log = Log()
+    log.silent_about_all = True
+    assert Query(log, isolation="read_committed", fail=True).ranges(10) == {}
+
+
+def test_position_behind_the_high_watermark_is_lost() -> None:
+    with pytest.raises(DataLossError, match="wanted from offset 11, available 0 to 5"):
+        Query(Log(), isolation="read_committed", fail=True).ranges(11)
+
+
+@pytest.mark.parametrize("fail", [True, False])
+def test_topic_that_a_starting_broker_does_not_know_yet(fail: bool, now: SimpleNamespace) -> None:
+    """I9: it is unknown, not gone or drained; and the wait starts anew when it was seen."""
+    log = Log()
+    query = Query(log, fail=fail)
+    for _ in range(3):
+        log.metadata = query.log_ranges.topics = {}
+        assert query.ranges(3) == {}
+        now.now += 4.9
+        assert query.ranges(3) == {}
+        log.metadata = THERE
+        assert query.ranges(3) == {"t-0": SplitRange(3, 10)}
+        now.now += 4.9
+
+
+def test_topic_that_stays_away_is_gone(now: SimpleNamespace, caplog: pytest.LogCaptureFixture) -> None:
+    """SK-27: the error, or once a warning and a range that ends an AvailableNow run but proves nothing idle."""
+    log = Log()
+    log.metadata = {}
+    strict, lenient = Query(log, fail=True), Query(log)
+    assert strict.ranges(3) == lenient.ranges(3) == {}
+    now.now += 5
+    for _ in range(2):
+        with pytest.raises(
+            DataLossError, match=r"t-0 .* offset 3, available nothing, the partition was deleted"
+        ):
+            strict.ranges(3)
+        with caplog.at_level(logging.WARNING):
+            assert lenient.ranges(3) == {"t-0": SplitRange(3, 3, drained=False)}
+    assert caplog.text.count("may have been lost") == 1

@@ -1,0 +1,142 @@
+"""How long the reader waits for a leader that sends nothing, by a client and a clock that are simulated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from flip27_stream.connectors.kafka import reader as reader_module
+from flip27_stream.connectors.kafka.options import parse_kafka_options
+from flip27_stream.connectors.kafka.protocol import OFFSET_OUT_OF_RANGE, Fetched, TopicMetadata
+from flip27_stream.connectors.kafka.reader import KafkaSourceReader
+from flip27_stream.connectors.kafka.split import KafkaPartitionSplit, TopicPartition
+from flip27_stream.errors import ConnectorError
+from tests.connectors.kafka.kit import Output, ReaderContext
+
+PARTITIONS, TIMEOUT_S, ANSWER_S = 30, 2.0, 0.15
+OPTIONS = {"kafka.bootstrap.servers": "localhost:1", "subscribe": "t", "failOnDataLoss": "false"}
+
+Answer = Callable[[list[TopicPartition]], dict[TopicPartition, Fetched]]
+
+
+@dataclass
+class Response:
+    cluster: Cluster
+    due: float
+    value: list[TopicPartition]
+
+    @property
+    def is_done(self) -> bool:
+        return self.cluster.now >= self.due
+
+    def failed(self) -> bool:
+        return False
+
+
+class Cluster:
+    """One broker that leads all partitions; responses come ``ANSWER_S`` after their requests."""
+
+    def __init__(self, answer: Answer) -> None:
+        self.now, self.answer = 100.0, answer
+        self.exists = True
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def leaders(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return dict.fromkeys(partitions, 0)
+
+    def send(self, node: int, request: list[TopicPartition]) -> Response:
+        return Response(self, self.now + ANSWER_S, request)
+
+    def wait(self, seconds: float, future: Any = None) -> None:
+        self.now = min(self.now + seconds, max(self.now, future.due) if future else self.now + seconds)
+
+    def flush(self) -> None:
+        pass
+
+    def forget_leaders(self, partitions: Iterable[TopicPartition]) -> None:
+        pass
+
+    def topics(self, names: Iterable[str]) -> dict[str, TopicMetadata]:
+        return {"t": TopicMetadata("id", False, dict.fromkeys(range(PARTITIONS), 0))} if self.exists else {}
+
+    def address(self, node: int) -> str:
+        return f"broker {node}"
+
+    def close(self) -> None:
+        pass
+
+
+MakeReader = Callable[[Cluster], KafkaSourceReader]
+
+
+@pytest.fixture
+def make_reader(monkeypatch: pytest.MonkeyPatch) -> Iterator[MakeReader]:
+    """A reader of 30 partitions with 10 records each, of which a "batch" holds one record."""
+    made: list[KafkaSourceReader] = []
+
+    def make(cluster: Cluster) -> KafkaSourceReader:
+        patch = monkeypatch.setattr
+        patch(reader_module, "CLIENTS", SimpleNamespace(borrow=lambda _: cluster, give_back=lambda _: None))
+        patch(reader_module, "time", cluster)
+        patch(reader_module, "fetch_request", lambda wanted, *_: list(wanted))
+        patch(reader_module, "fetched_partitions", cluster.answer)
+        options = parse_kafka_options({**OPTIONS, "kafka.default.api.timeout.ms": str(int(TIMEOUT_S * 1000))})
+        reader = KafkaSourceReader(ReaderContext(), options)
+        reader.add_splits([KafkaPartitionSplit("t", n, 0, 10) for n in range(PARTITIONS)])
+        made.append(reader)
+        return reader
+
+    yield make
+    for reader in made:
+        reader.close()
+
+
+def test_partitions_in_line_do_not_time_out(make_reader: MakeReader, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each response holds one of 30 partitions, so the last waits for longer than the time-out."""
+    order: list[TopicPartition] = []
+
+    def first_only(wanted: list[TopicPartition]) -> dict[TopicPartition, Fetched]:
+        order.append(wanted[0])
+        return {tp: Fetched(0, b"full" if tp == wanted[0] else b"", []) for tp in wanted}
+
+    def headers(records: bytes, _: str) -> list[SimpleNamespace]:
+        return [SimpleNamespace(last_offset=4, complete=True)] if records else []
+
+    monkeypatch.setattr(reader_module, "batch_headers", headers)
+    monkeypatch.setattr(KafkaSourceReader, "_emit", lambda *_: None)
+    cluster = Cluster(first_only)
+    reader = make_reader(cluster)
+    while len(order) < PARTITIONS:
+        reader.poll_next(Output())
+    assert cluster.now - 100 > TIMEOUT_S
+    assert [tp.partition for tp in order] == list(range(PARTITIONS))
+
+
+def test_leader_that_sends_nothing_times_out(make_reader: MakeReader) -> None:
+    """Empty responses are none."""
+    cluster = Cluster(lambda wanted: {tp: Fetched(0, b"", []) for tp in wanted})
+    reader = make_reader(cluster)
+    while cluster.now + ANSWER_S < 100 + TIMEOUT_S:
+        reader.poll_next(Output())
+    with pytest.raises(
+        ConnectorError, match="The leader of t-0, broker 0, sent no records at offset 0 for 2 s"
+    ):
+        reader.poll_next(Output())
+
+
+def test_answer_about_splits_that_were_given_up(make_reader: MakeReader) -> None:
+    """SK-27: their topic was deleted while the fetch was under way, and the answer comes all the same."""
+    cluster = Cluster(lambda wanted: {tp: Fetched(OFFSET_OUT_OF_RANGE, b"", []) for tp in wanted})
+    cluster.exists = False
+    reader = make_reader(cluster)
+    reader._send_fetches()
+    for progress in reader._reading.values():
+        progress.waited = TIMEOUT_S
+    reader.poll_next(Output())
+    assert reader.snapshot_state() == []
