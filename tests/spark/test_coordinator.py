@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from flip27_stream.api import RecordTimestampAssigner, WatermarkStrategy
-from flip27_stream.errors import ConnectorError, ForeignCheckpointError
+from flip27_stream.api import RecordTimestampAssigner, SourceReader, WatermarkStrategy
+from flip27_stream.errors import AlignmentError, ConnectorError, ForeignCheckpointError
 from flip27_stream.spark import patience
 from flip27_stream.spark.coordinator import SourceCoordinator
 from flip27_stream.spark.enumerator_context import CoordinatorContext
@@ -326,6 +326,62 @@ def test_available_now_hold_leaves_what_is_held(make: Callable[..., Query], tmp_
     while query.step() is not None:
         pass
     assert ("b", 900) not in {row for batch in query.batches for row in batch}
+
+
+def test_al_09_a_coordinator_that_is_never_asked_writes_nothing(
+    make: Callable[..., Query], tmp_path: Path
+) -> None:
+    """AL-09, AL-10: Spark builds readers that it never plans with."""
+    query = make({"a": [1]})
+    query.coordinator.close()
+    assert not (tmp_path / "table").exists()
+
+
+def test_al_11_a_range_reported_twice_counts_once(make: Callable[..., Query]) -> None:
+    """AL-11: retried and speculative tasks report the same key."""
+    query = make({"a": [1, 2, 3]})
+    start = query.offset
+    query.step()
+    query.run(start, query.offset)
+    query.world.logs["a"].append(4)
+    query.step()
+    query.coordinator.close()
+    assert [row["rows"] for row in query.rows()] == [3]
+
+
+def test_al_14_two_lineages_of_one_source_are_two_members(make: Callable[..., Query]) -> None:
+    """AL-14: no two sources share an entry, unless the user names them alike."""
+    for query in (make({"a": [1]}), make({"a": [1]})):
+        query.step()
+        query.step()
+        query.coordinator.close()
+    assert len({row["source"] for row in query.rows()}) == 2
+
+
+def test_as_07_time_in_which_a_query_is_stopped_proves_nothing_about_data(make: Callable[..., Query]) -> None:
+    """AS-07, I9: a query that comes back after hours to a split with data does not take it for idle."""
+    query = make({"slow": [100], "fast": [100, 500]})
+    query.step()
+    query.world.logs["slow"].append(101)
+    query.clock.advance(24 * 3_600_000)
+    query.restart()
+    assert query.step() == [("slow", 101)]
+    assert query.step() is None
+
+
+@pytest.mark.parametrize("allowed", ["false", "true"])
+def test_as_18_splits_that_cannot_be_cut(
+    make: Callable[..., Query], allowed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """AS-18: an error, unless the user allows them to run unaligned."""
+    option = "scan.watermark.alignment.allow-unaligned-source-splits"
+    query = make({"a": [1], "b": [10_000]}, **{option: allowed})
+    monkeypatch.setattr("flip27_stream.spark.batch_planner.SupportsEventTimePositions", SourceReader)
+    if allowed == "true":
+        assert query.step() == [("a", 1), ("b", 10_000)]
+    else:
+        with pytest.raises(AlignmentError, match=option):
+            query.step()
 
 
 def test_a_checkpoint_of_another_source_is_refused(make: Callable[..., Query]) -> None:

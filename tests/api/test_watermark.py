@@ -1,0 +1,109 @@
+"""Watermark strategies and generators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+import pytest
+
+from flip27_stream.api import (
+    RecordTimestampAssigner,
+    TimestampAssigner,
+    Watermark,
+    WatermarkAlignment,
+    WatermarkOutput,
+    WatermarkStrategy,
+)
+
+
+class Emitted(WatermarkOutput):
+    def __init__(self) -> None:
+        self.watermarks: list[int] = []
+
+    def emit_watermark(self, watermark: Watermark) -> None:
+        self.watermarks.append(watermark.timestamp)
+
+    def mark_idle(self) -> None:
+        raise AssertionError("idleness is found when planning")
+
+    mark_active = mark_idle
+
+
+def emitted(strategy: WatermarkStrategy, *event_times: int) -> list[int]:
+    """The watermarks after each of these event times."""
+    output, generator = Emitted(), strategy.create_watermark_generator()
+    generator.on_periodic_emit(output)
+    for event_time in event_times:
+        generator.on_event(event_time, output)
+        generator.on_periodic_emit(output)
+    return output.watermarks
+
+
+def test_wm_01_no_watermark_before_the_first_record() -> None:
+    """WM-01, AO-03: none is none, not a smallest number."""
+    assert emitted(WatermarkStrategy.for_bounded_out_of_orderness(10)) == []
+
+
+def test_wm_02_bounded_out_of_orderness() -> None:
+    """WM-02: timestamp - bound - 1."""
+    assert emitted(WatermarkStrategy.for_bounded_out_of_orderness(10), 1337) == [1326]
+
+
+def test_wm_04_monotonous() -> None:
+    """WM-04: an older record does not take the watermark back."""
+    strategy = WatermarkStrategy.for_monotonous_timestamps()
+    assert emitted(strategy, 1337) == [1336]
+    assert emitted(strategy, 12345, 12340) == [12344, 12344]
+
+
+@pytest.mark.parametrize("timeout", [0, -1])
+def test_wm_05_idle_timeout_is_positive(timeout: int) -> None:
+    """WM-05."""
+    with pytest.raises(ValueError, match="idle_timeout_ms must be positive"):
+        WatermarkStrategy.for_monotonous_timestamps().with_idleness(timeout)
+
+
+def test_wm_30_alignment_and_idleness_survive_each_other() -> None:
+    """WM-30: whichever is set last; the update interval is 1 s."""
+    plain = WatermarkStrategy.for_monotonous_timestamps()
+    both = plain.with_watermark_alignment("group-1", 200).with_idleness(200)
+    assert (both.alignment, both.idle_timeout_ms) == (WatermarkAlignment("group-1", 200, 1000), 200)
+    assert both == plain.with_idleness(200).with_watermark_alignment("group-1", 200)
+
+
+@pytest.mark.parametrize(
+    ("make", "named"),
+    [
+        (lambda: WatermarkAlignment("g", -1), "max_drift_ms"),
+        (lambda: WatermarkAlignment("g", 0, 0), "update_interval_ms"),
+        (lambda: WatermarkAlignment("g", 0, -1), "update_interval_ms"),
+        (lambda: WatermarkAlignment("", 0), "group"),
+        (lambda: WatermarkStrategy.for_bounded_out_of_orderness(-1), "max_out_of_orderness_ms"),
+    ],
+)
+def test_op_04_wrong_parameters(make: Callable[[], object], named: str) -> None:
+    """OP-04: each error names the parameter."""
+    with pytest.raises(ValueError, match=named):
+        make()
+
+
+def test_op_04_a_drift_of_zero_is_allowed() -> None:
+    """OP-04."""
+    assert WatermarkAlignment("g", 0).max_drift_ms == 0
+
+
+def test_assigners() -> None:
+    class FromColumn(TimestampAssigner):
+        def extract_timestamps(
+            self, records: pa.RecordBatch, timestamps: pa.Int64Array | None
+        ) -> pa.Int64Array:
+            return records.column("t")
+
+    records = pa.RecordBatch.from_pydict({"t": [1, None]})
+    times = pa.array([7, 8])
+    assert RecordTimestampAssigner().extract_timestamps(records, times) is times
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(FromColumn())
+    assert strategy.timestamp_assigner.extract_timestamps(records, times).to_pylist() == [1, None]
+    with pytest.raises(ValueError, match="carry no timestamps"):
+        RecordTimestampAssigner().extract_timestamps(records, None)

@@ -1,0 +1,36 @@
+"""What the packages export, and the tree of errors: public names that users rely on."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+
+import pytest
+
+import flip27_stream
+from flip27_stream import api, errors, testing
+
+
+def test_exported_names_exist_and_are_documented() -> None:
+    for module in (flip27_stream, api, testing):
+        for name in module.__all__:
+            exported = getattr(module, name)
+            if inspect.isclass(exported) or inspect.isfunction(exported):
+                assert exported.__doc__, f"{module.__name__}.{name}"
+
+
+def test_the_model_has_the_names_of_flip_27() -> None:
+    source = {"boundedness", "create_reader", "create_enumerator", "restore_enumerator", "split_serializer"}
+    assert source | {"enumerator_checkpoint_serializer"} <= set(dir(api.Source))
+    context = {"assign_splits", "registered_readers", "current_parallelism", "call_async", "metric_group"}
+    assert context | {"send_event_to_source_reader"} <= set(dir(api.SplitEnumeratorContext))
+
+
+ERRORS = [e for _, e in inspect.getmembers(errors, inspect.isclass) if issubclass(e, errors.Flip27Error)]
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda e: str(e.__name__))
+def test_errors_are_in_the_tree_and_picklable(error: type[errors.Flip27Error]) -> None:
+    assert error.__name__ in (errors.__doc__ or "")
+    copy = pickle.loads(pickle.dumps(error("what, value, what to do")))
+    assert (type(copy), str(copy)) == (error, "what, value, what to do")
