@@ -29,7 +29,7 @@ from offsets import Offset, OffsetCodec, SplitState, ranges
 log = logging.getLogger(__name__)
 
 _LEAST_PAUSE_S, _GREATEST_PAUSE_S = 0.05, 1.0
-_IDLE_CPU_SHARE = 0.1
+_IDLE_CPU_SHARE = 0.04
 
 Document = dict[str, Any]
 
