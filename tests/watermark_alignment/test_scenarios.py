@@ -1,0 +1,128 @@
+"""Scenarios of Flink's suites that take several plans, or many splits. No JVM."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from watermark_alignment.planner import Plan, SplitView, plan
+
+Logs = Mapping[str, list[int]]
+
+
+def planned(logs: Logs, positions: Mapping[str, int], limit: int | None = None, max_drift: int = 10) -> Plan:
+    """One plan over logs of ascending event times, nothing of which is idle."""
+    views = [
+        SplitView(
+            name,
+            position=(at := positions[name]),
+            end=len(log),
+            read_max=max(log[:at], default=None),
+            next=log[at] if at < len(log) else None,
+            reach=max(log, default=None),
+        )
+        for name, log in logs.items()
+    ]
+
+    def first_at_or_after(event_time: int) -> dict[str, tuple[int, int]]:
+        found = {}
+        for name, at in positions.items():
+            end = next(
+                (i for i in range(at, len(logs[name])) if logs[name][i] >= event_time), len(logs[name])
+            )
+            found[name] = end, end - at
+        return found
+
+    return plan(
+        views,
+        first_at_or_after,
+        limit=limit,
+        max_drift=max_drift,
+        out_of_orderness=0,
+        idle_timeout=0,
+        now=0,
+        floor=None,
+    )
+
+
+@given(st.dictionaries(st.text("abcdef", min_size=1), st.lists(st.integers(0, 99), max_size=5), max_size=30))
+def test_al_08_the_floor_is_the_minimum_of_the_latest_fronts(logs: dict[str, list[int]]) -> None:
+    """AL-08: whatever was reported, and in whatever order; a split without a watermark is not in the minimum."""
+    ascending = {name: sorted(log) for name, log in logs.items()}
+    found = planned(ascending, dict.fromkeys(logs, 0))
+    assert found.floor == min((log[0] - 1 for log in ascending.values() if log), default=None)
+
+
+def test_ao_12_the_lead_over_the_slow_one_stays_within_the_drift() -> None:
+    """AO-12: one split grows by one record a round, the other has them all; the fast one is never further ahead."""
+    fast = list(range(0, 200, 2))
+    positions, leads = {"fast": 0, "slow": 0}, []
+    for grown in range(1, 60):
+        logs = {"fast": fast, "slow": list(range(grown))}
+        positions = dict(planned(logs, positions).ends)
+        leads.append(fast[positions["fast"] - 1] - (grown - 1))
+    assert max(leads) <= 10
+    assert positions["fast"] > 30
+
+
+def test_as_16_what_is_paused_and_resumed_is_complete() -> None:
+    """AS-16: split s holds s, s + 2, ... up to 9; nothing is lost or doubled by a pause, and order is kept."""
+    logs = {"0": list(range(0, 10, 2)), "1": list(range(1, 10, 2))}
+    positions = {"0": 0, "1": 0}
+    read: list[int] = []
+    paused = False
+    while positions != {"0": 5, "1": 5}:
+        found = planned(logs, positions, limit=1, max_drift=1)
+        for name, end in found.ends.items():
+            read += logs[name][positions[name] : end]
+        paused = paused or "PAUSED" in found.states.values()
+        positions = dict(found.ends)
+    assert read == list(range(10))
+    assert paused
+
+
+def test_as_26_a_split_that_was_paused_resumes_once_the_idle_one_no_longer_holds() -> None:
+    """AS-26, AS-10: states are made afresh by every plan, so no pause outlives its reason."""
+    slow = SplitView("slow", 1, 1, read_max=100, quiet_since=0)
+    fast = SplitView("fast", 0, 1, next=500, reach=500)
+    at = {"fast": (0, 0)}, {"fast": (1, 1)}
+    common = {"limit": None, "max_drift": 10, "out_of_orderness": 0, "idle_timeout": 1000, "floor": None}
+    held = plan([slow, fast], lambda h: at[h > 500], now=1000, **common)  # type: ignore[arg-type]
+    freed = plan([slow, fast], lambda h: at[h > 500], now=1001, **common)  # type: ignore[arg-type]
+    assert (held.states["slow"], held.states["fast"], held.held_by) == ("ACTIVE", "PAUSED", "slow")
+    assert (freed.states["slow"], freed.states["fast"], freed.ends["fast"]) == ("IDLE", "ACTIVE", 1)
+
+
+def test_wm_22_nothing_moves_past_a_split_that_is_silent_but_has_data() -> None:
+    """WM-22: splits 100, 200, 300 and 150, 400; the combined watermark follows the slower one."""
+    logs = {"1": [100, 200, 300], "2": [150, 400]}
+    positions, floors = {"1": 0, "2": 0}, []
+    for _ in range(5):
+        found = planned(logs, positions, limit=1)
+        positions = dict(found.ends)
+        floors.append(found.floor)
+    assert floors == [99, 149, 199, 299, 299]
+
+
+def test_wm_25_the_combined_watermark_is_that_of_the_splits_that_are_not_idle() -> None:
+    """WM-25: 150 and 200; the first turns idle, then the second: idle only when both are."""
+
+    def floor(**quiet: int) -> int | None:
+        views = [
+            SplitView(name, 1, 1, read_max=read, quiet_since=quiet.get(name))
+            for name, read in (("a", 150), ("b", 200))
+        ]
+        return plan(
+            views,
+            lambda _: {},
+            limit=None,
+            max_drift=1,
+            out_of_orderness=0,
+            idle_timeout=10,
+            now=100,
+            floor=None,
+        ).floor
+
+    assert [floor(), floor(a=0), floor(a=0, b=0)] == [149, 199, None]
