@@ -67,10 +67,11 @@ class KnownPositions:
         return low, self._positions[at] if at < len(self._times) else self._limit
 
     def learn(self, event_time: int, position: int) -> None:
+        """An answer; where an earlier one of a smaller event time lies behind it, that one stands for both."""
         at = bisect_left(self._times, event_time)
         if at == len(self._times) or self._times[at] != event_time:
             self._times.insert(at, event_time)
-            self._positions.insert(at, position)
+            self._positions.insert(at, max([position, *self._positions[max(at - 1, 0) : at]]))
 
 
 class SplitSearch:

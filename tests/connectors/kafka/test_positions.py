@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 
 from flip27_stream.api import EventTimes, PositioningRequest, SplitRange
 from flip27_stream.connectors.kafka import positions
-from flip27_stream.connectors.kafka.positions import Bisection, Locator, PositionFinder, TimestampIndex
+from flip27_stream.connectors.kafka.positions import (
+    Bisection,
+    KnownPositions,
+    Locator,
+    PositionFinder,
+    TimestampIndex,
+)
 from flip27_stream.connectors.kafka.split import KafkaPartitionSplit, TopicPartition
 from tests.connectors.kafka.simulated_log import (
     Log,
@@ -132,6 +138,18 @@ def test_broken_promise_of_disorder_keeps_answers_monotone(
     first = found.event_times()["t-0"].next
     if first is not None:
         assert found.first_at_or_after(first + 1)["t-0"][1] > 0
+
+
+def test_answers_learned_out_of_order_stay_monotone() -> None:
+    """A later, smaller event time is found at a record that is above a greater one asked for before."""
+    known = KnownPositions(0, 100)
+    known.learn(60, 51)
+    known.learn(170, 51)
+    known.learn(51, 43)
+    known.learn(150, 43)
+    assert [known.bounds(event_time) for event_time in (51, 55, 60, 150, 160)] == [
+        (43, 43), (43, 51), (51, 51), (51, 51), (51, 51),
+    ]  # fmt: skip
 
 
 @given(logs(most=60), LOCATORS, st.lists(st.integers(0, 300), min_size=1, max_size=5), st.integers(1, 5))
