@@ -1,0 +1,182 @@
+"""The shortest road to a reader: a function that iterates over one split."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from flip27_stream.api import SourceReaderContext
+from flip27_stream.api.split import SplitT
+from flip27_stream.errors import ConnectorError, Flip27Error
+from flip27_stream.reader.emitter import ArrowRecordEmitter
+from flip27_stream.reader.fetcher_manager import FetcherPerSplitManager, SingleThreadFetcherManager
+from flip27_stream.reader.records import PlainRow, Record, Records, RecordsWithSplitIds
+from flip27_stream.reader.source_reader_base import SourceReaderBase
+from flip27_stream.reader.split_reader import SplitReader, SplitsAddition, SplitsChange
+
+Read = Callable[[SplitT], Iterable[PlainRow | Record | Records | pa.RecordBatch]]
+"""Iterates over the records of a bounded split, from its start to its end.
+
+It yields plain rows, or :class:`Record` to say positions and timestamps too, or columns: record batches or
+:class:`Records`. With positions it may go beyond both ends of the range; without them it must keep to it.
+"""
+
+_FETCH_ROWS = 10_000
+_FETCH_S = 0.5
+
+
+class IteratorSplitReader(SplitReader[SplitT]):
+    """Reads one split after another with an iterator for each.
+
+    Args:
+        read: see :data:`Read`; a generator is closed when its split is.
+        fetch_rows: rows collected per fetch, where rows come one by one; fewer where they come slowly.
+    """
+
+    def __init__(self, read: Read[SplitT], fetch_rows: int = _FETCH_ROWS) -> None:
+        self._read = read
+        self._fetch_rows = fetch_rows
+        self._splits: dict[str, SplitT] = {}
+        self._reading: dict[str, _Reading] = {}
+        self._paused: set[str] = set()
+        self._woken = threading.Event()
+
+    def handle_splits_changes(self, change: SplitsChange[SplitT]) -> None:
+        for split in change.splits:
+            if isinstance(change, SplitsAddition):
+                self._splits[split.split_id] = split
+            else:
+                self._drop(split.split_id)
+
+    def pause_or_resume_splits(self, to_pause: Sequence[str], to_resume: Sequence[str]) -> None:
+        self._paused = (self._paused | set(to_pause)) - set(to_resume)
+
+    def wake_up(self) -> None:
+        """A function that waits for something itself is not woken, only stopped at its next row."""
+        self._woken.set()
+
+    def close(self) -> None:
+        for split_id in list(self._splits):
+            self._drop(split_id)
+
+    def fetch(self) -> RecordsWithSplitIds:
+        split_id = next(name for name in self._splits if name not in self._paused)
+        try:
+            records, ended = self._collect(split_id)
+        except Flip27Error:
+            raise
+        except Exception as e:
+            raise ConnectorError(f"Reading split {split_id} failed: {type(e).__name__}: {e}") from e
+        if ended:
+            self._drop(split_id)
+        return RecordsWithSplitIds(
+            {split_id: records} if records else {}, finished=[split_id] if ended else ()
+        )
+
+    def _collect(self, split_id: str) -> tuple[list[Records], bool]:
+        """Records for one fetch, and whether the split is at its end."""
+        reading = self._reading.get(split_id)
+        if reading is None:
+            iterator = iter(self._read(self._splits[split_id]))
+            reading = self._reading[split_id] = _Reading(split_id, iterator)
+        ended = not self._woken.is_set() and reading.advance(self._fetch_rows, self._woken)
+        self._woken.clear()
+        return reading.take(), ended
+
+    def _drop(self, split_id: str) -> None:
+        self._splits.pop(split_id, None)
+        self._paused.discard(split_id)
+        reading = self._reading.pop(split_id, None)
+        if reading is not None:
+            reading.close()
+
+
+class _Reading:
+    """The iterator of one split; bundles single rows between columns that come as they are."""
+
+    def __init__(self, split_id: str, iterator: Iterator[Any]) -> None:
+        self._split_id = split_id
+        self._iterator = iterator
+        self._collected: list[Records] = []
+        self._rows: list[Any] = []
+        self._positions: list[int] = []
+        self._timestamps: list[int | None] = []
+        self._last: int | None = None
+
+    def advance(self, most: int, woken: threading.Event) -> bool:
+        """Collect up to ``most`` rows, fewer if woken up or if they come slowly; whether there are no more."""
+        deadline = time.monotonic() + _FETCH_S
+        count = 0
+        for item in self._iterator:
+            if isinstance(item, (Records, pa.RecordBatch)):
+                self._bundle()
+                self._collected.append(item if isinstance(item, Records) else Records(item))
+                count += len(self._collected[-1])
+            else:
+                self._add(item)
+                count += 1
+            if count >= most or woken.is_set() or time.monotonic() > deadline:
+                return False
+        return True
+
+    def take(self) -> list[Records]:
+        """What was collected."""
+        self._bundle()
+        collected, self._collected = self._collected, []
+        return collected
+
+    def close(self) -> None:
+        """End a generator where it stands."""
+        if isinstance(self._iterator, Generator):
+            self._iterator.close()
+
+    def _add(self, item: Any) -> None:
+        record = item if isinstance(item, Record) else None
+        position = record.position if record is not None else None
+        if self._rows and bool(self._positions) != (position is not None):
+            self._bundle()
+        if position is not None:
+            if self._last is not None and position <= self._last:
+                raise ConnectorError(
+                    f"The records of split {self._split_id} are out of order: position {position} comes after "
+                    f"{self._last}. Positions of single records must rise; yield rows that share one as Records."
+                )
+            self._last = position
+            self._positions.append(position)
+        self._rows.append(item if record is None else record.row)
+        self._timestamps.append(None if record is None else record.timestamp)
+
+    def _bundle(self) -> None:
+        if self._rows:
+            timestamps = None if all(t is None for t in self._timestamps) else self._timestamps
+            self._collected.append(Records(self._rows, timestamps, self._positions or None))
+            self._rows, self._positions, self._timestamps = [], [], []
+
+
+class IteratorSourceReader(SourceReaderBase[SplitT]):
+    """A complete reader from one function.
+
+    Args:
+        context: of the task.
+        schema: of the source.
+        read: see :data:`Read`.
+        threads: splits read at the same time; helps where ``read`` waits for an external system.
+    """
+
+    def __init__(
+        self, context: SourceReaderContext, schema: pa.Schema, read: Read[SplitT], threads: int = 1
+    ) -> None:
+        def make() -> SplitReader[SplitT]:
+            return IteratorSplitReader(read)
+
+        super().__init__(
+            context,
+            SingleThreadFetcherManager(make)
+            if threads == 1
+            else FetcherPerSplitManager(make, max_fetchers=threads),
+            ArrowRecordEmitter(schema),
+        )

@@ -1,0 +1,86 @@
+"""How far a split was read: the planned range, and what of the fetched records lies in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Generic
+
+import numpy as np
+
+from flip27_stream.api.split import SourceSplit, SplitT
+from flip27_stream.errors import ConnectorError
+from flip27_stream.reader.records import Records
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+NOT_STORED = {"stored": False}
+"""Metadata of a field that :class:`DataclassSerializer` leaves out."""
+
+
+@dataclass(frozen=True)
+class RangeSplit(SourceSplit):
+    """Base of splits that are dataclasses: they carry the range that one micro-batch reads.
+
+    A split that is not planned yet has an empty range.
+
+    Attributes:
+        start: position to read from.
+        end: position to read up to, not including it.
+    """
+
+    start: int = field(default=0, kw_only=True, metadata=NOT_STORED)
+    end: int = field(default=0, kw_only=True, metadata=NOT_STORED)
+
+    def between(self, start: int, end: int) -> Self:
+        return replace(self, start=start, end=end)
+
+
+@dataclass
+class SplitProgress(Generic[SplitT]):
+    """The state of one split while it is read (Flink's split state); subclass it to keep more.
+
+    Attributes:
+        split: as it was added.
+        position: what is read next; ``None`` for a split whose range is not known, of which nothing is cut.
+        end: position where the planned range ends.
+        rows: rows emitted.
+    """
+
+    split: SplitT
+    position: int | None = None
+    end: int | None = None
+    rows: int = 0
+
+    @property
+    def at_end(self) -> bool:
+        """Whether the planned range was read."""
+        return self.position is not None and self.end is not None and self.position >= self.end
+
+    def rest(self) -> SplitT:
+        """The split as far as it is left to read."""
+        if self.position is None or self.end is None:
+            return self.split
+        return self.split.between(self.position, self.end)
+
+    def take(self, records: Records) -> Records:
+        """What of ``records`` is in the range and not emitted yet; moves the position behind it.
+
+        Raises:
+            ConnectorError: the positions fall.
+        """
+        if records.positions is None or self.position is None or not len(records):
+            return records if not self.at_end else records.between(0, 0)
+        positions = records.positions.to_numpy(zero_copy_only=False)
+        if (np.diff(positions) < 0).any():
+            at = int(np.argmax(np.diff(positions) < 0))
+            raise ConnectorError(
+                f"The records of split {self.split.split_id} are out of order: position {positions[at + 1]} comes "
+                f"after {positions[at]}. A split reader must return positions that never fall."
+            )
+        first = int(np.searchsorted(positions, self.position))
+        stop = len(records) if self.end is None else int(np.searchsorted(positions, self.end))
+        self.position = max(self.position, int(positions[-1]) + 1)
+        if self.end is not None:
+            self.position = min(self.position, self.end)
+        return records.between(first, max(first, stop))

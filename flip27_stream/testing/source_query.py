@@ -1,0 +1,248 @@
+"""Runs a source without Spark: plans with the real coordinator, reads in this process."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import time
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from flip27_stream.api import (
+    InputStatus,
+    ReaderOutput,
+    Source,
+    SourceOutput,
+    SplitEnumerator,
+    Watermark,
+    WatermarkStrategy,
+)
+from flip27_stream.spark.coordinator import SourceCoordinator
+from flip27_stream.spark.enumerator_context import CoordinatorContext
+from flip27_stream.spark.job import Driver, Job
+from flip27_stream.spark.task import TaskContext
+from flip27_stream.testing.waiting import wait_until
+from offsets import INITIAL
+
+T = TypeVar("T")
+
+Range = tuple[Any, int, int]
+"""A split, the position to read from, and the position to read up to."""
+
+Document = dict[str, Any]
+Row = dict[str, Any]
+
+_PATIENCE_S = 30.0
+_EMPTY_BATCHES = 20
+
+
+class SourceQuery:
+    """Plans and reads micro-batches as Spark does; another one goes on from its offset.
+
+    What Spark would send to another process is pickled, what it would log goes through JSON.
+
+    Args:
+        source: what is read.
+        offset: where to go on; by default at the beginning.
+        parallelism: readers, and tasks of a batch.
+    """
+
+    def __init__(
+        self, source: Source[Any, Any], offset: Document | None = None, parallelism: int = 2
+    ) -> None:
+        self.source: Source[Any, Any] = _copy(source)
+        self.offset: Document = dict(INITIAL) if offset is None else offset
+        self._coordinator = SourceCoordinator(
+            Job(
+                source=self.source,
+                strategy=WatermarkStrategy(),
+                alignment=None,
+                driver=Driver(parallelism=parallelism),
+            )
+        )
+
+    def run(self, expected: int) -> list[Row]:
+        """Micro-batches until so many rows came, or time is up, and then until there is nothing more."""
+        rows: list[Row] = []
+        deadline = time.monotonic() + _PATIENCE_S
+        empty = 0
+        while True:
+            batch = self.next_batch()
+            if batch is None:
+                if len(rows) >= expected or time.monotonic() > deadline:
+                    return rows
+                continue
+            new = [row for task in self.tasks(*batch) for row in self.read(task)]
+            self.offset = batch[1]
+            rows += new
+            empty = 0 if new else empty + 1
+            assert empty < _EMPTY_BATCHES, (
+                f"{empty} batches in a row were empty: positions or snapshot_state() change though nothing was "
+                f"written; the last went from {batch[0]} to {batch[1]}"
+            )
+
+    def next_batch(self) -> tuple[Document, Document] | None:
+        """Start and end offset of the next batch, ``None`` if there is none now. Planning it doesn't run it."""
+        start = self.offset
+        end = self._coordinator.latest_offset(start, None)
+        return None if end == start else (start, json.loads(json.dumps(end)))
+
+    def wait_for_batch(self) -> tuple[Document, Document]:
+        """The next batch that reads anything; not read yet."""
+        deadline = time.monotonic() + _PATIENCE_S
+        while time.monotonic() < deadline:
+            batch = self.next_batch()
+            if batch is not None and self.tasks(*batch):
+                return batch
+            self.offset = batch[1] if batch is not None else self.offset
+        raise AssertionError(f"nothing was found to read in {_PATIENCE_S:g} s, though there are records")
+
+    def tasks(self, start: Document, end: Document) -> list[list[Range]]:
+        """The ranges of each task of a batch."""
+        return [list(task.ranges) for task in _copy(self._coordinator.tasks(start, end))]
+
+    def read(self, task: Sequence[Range]) -> list[Row]:
+        """The rows of a task."""
+        output = TaskRows(self.source.schema, task)
+        self.read_into(output)
+        return output.rows
+
+    def read_into(self, output: TaskRows) -> None:
+        """Read a task to its end."""
+        for _ in self.poll(output.ranges, output):
+            pass
+
+    def poll(self, task: Sequence[Range], output: ReaderOutput) -> Generator[InputStatus, None, None]:
+        """Read a task poll by poll; closing the generator abandons it."""
+        reader = self.source.create_reader(TaskContext(0))
+        try:
+            reader.start()
+            reader.add_splits([split.between(start, end) for split, start, end in _copy(task)])
+            reader.notify_no_more_splits()
+            status = InputStatus.MORE_AVAILABLE
+            while status is not InputStatus.END_OF_INPUT:
+                status = reader.poll_next(output)
+                yield status
+                if status is InputStatus.NOTHING_AVAILABLE:
+                    reader.is_available().result(_PATIENCE_S)
+        finally:
+            reader.close()
+
+    @contextmanager
+    def enumerator(self) -> Iterator[tuple[SplitEnumerator[Any, Any], list[Any]]]:
+        """An enumerator of its own, and the splits that it has assigned; there must be some."""
+        context = CoordinatorContext(2, "localhost")
+        enumerator = self.source.create_enumerator(context)
+
+        def assigned() -> dict[str, Any]:
+            context.run_due()
+            return context.splits
+
+        try:
+            enumerator.start()
+            wait_until(assigned, "splits to be assigned", _PATIENCE_S)
+            yield enumerator, list(context.splits.values())
+        finally:
+            context.close()
+            enumerator.close()
+
+    def __enter__(self) -> SourceQuery:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._coordinator.close()
+
+
+class _IgnoresWatermarks(SourceOutput):
+    def emit_watermark(self, watermark: Watermark) -> None:
+        """Not looked at."""
+
+    def mark_idle(self) -> None:
+        """Not looked at."""
+
+    def mark_active(self) -> None:
+        """Not looked at."""
+
+
+class TaskRows(_IgnoresWatermarks, ReaderOutput):
+    """Collects what a reader emits, and looks whether it may.
+
+    Args:
+        schema: of the source.
+        ranges: of the task.
+
+    Raises:
+        AssertionError: columns are not of the schema; a split is not of the task; a position is not in its range, or
+            falls.
+    """
+
+    def __init__(self, schema: pa.Schema, ranges: Sequence[Range]) -> None:
+        self.ranges = ranges
+        self.rows: list[Row] = []
+        self.batches: list[tuple[pa.RecordBatch, pa.Int64Array | None]] = []
+        """Record batches with the times that the external system gave the records."""
+        self._schema = schema
+        self._at = {split.split_id: start for split, start, _ in ranges}
+        self._end = {split.split_id: end for split, _, end in ranges}
+
+    def create_output_for_split(self, split_id: str) -> SourceOutput:
+        return _SplitRows(self, split_id)
+
+    def release_output_for_split(self, split_id: str) -> None:
+        assert split_id in self._at, f"the reader ends split {split_id}, which it was not given"
+
+    def collect(
+        self,
+        records: pa.RecordBatch,
+        timestamps: pa.Int64Array | None = None,
+        positions: pa.Int64Array | None = None,
+    ) -> None:
+        assert len(self._at) == 1, "a reader of several splits must emit into create_output_for_split"
+        self.take(next(iter(self._at)), records, timestamps, positions)
+
+    def take(
+        self,
+        split_id: str,
+        records: pa.RecordBatch,
+        timestamps: pa.Int64Array | None,
+        positions: pa.Int64Array | None,
+    ) -> None:
+        """Rows of one split."""
+        assert split_id in self._at, f"the reader emits rows of split {split_id}, which it was not given"
+        assert records.schema.equals(self._schema), (
+            f"columns of split {split_id} are not of the source's schema but {records.schema}"
+        )
+        for position in positions.to_pylist() if positions is not None else ():
+            assert self._at[split_id] <= position < self._end[split_id], (
+                f"position {position} of split {split_id} is not from {self._at[split_id]} up to "
+                f"{self._end[split_id]}, which is left of the range"
+            )
+            self._at[split_id] = position
+        self.rows += records.to_pylist()
+        self.batches.append((records, timestamps))
+
+
+class _SplitRows(_IgnoresWatermarks):
+    def __init__(self, task: TaskRows, split_id: str) -> None:
+        self._task = task
+        self._split_id = split_id
+
+    def collect(
+        self,
+        records: pa.RecordBatch,
+        timestamps: pa.Int64Array | None = None,
+        positions: pa.Int64Array | None = None,
+    ) -> None:
+        self._task.take(self._split_id, records, timestamps, positions)
+
+
+def _copy(value: T) -> T:
+    """As it arrives in another process."""
+    copied: T = pickle.loads(pickle.dumps(value))
+    return copied

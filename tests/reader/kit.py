@@ -1,0 +1,228 @@
+"""Splits of numbers, split readers that a test can steer, and a task to run readers in."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from flip27_stream.api import (
+    InputStatus,
+    MetricGroup,
+    ReaderOutput,
+    SourceEvent,
+    SourceOutput,
+    SourceReader,
+    SourceReaderContext,
+    Watermark,
+)
+from flip27_stream.reader import (
+    ArrowRecordEmitter,
+    RangeSplit,
+    Records,
+    RecordsWithSplitIds,
+    SourceReaderBase,
+    SplitFetcherManager,
+    SplitProgress,
+    SplitReader,
+    SplitsAddition,
+    SplitsChange,
+)
+
+SCHEMA = pa.schema([("value", pa.int64())])
+PATIENCE_S = 30.0
+
+
+@dataclass(frozen=True)
+class Numbers(RangeSplit):
+    """The value at a position is ``number * 10 + position``."""
+
+    number: int
+
+    @property
+    def split_id(self) -> str:
+        return f"s{self.number}"
+
+
+def values_of(split: Numbers, positions: Sequence[int]) -> Records:
+    rows = pa.RecordBatch.from_pydict({"value": [split.number * 10 + p for p in positions]}, schema=SCHEMA)
+    return Records(rows, positions=positions)
+
+
+class Context(SourceReaderContext):
+    def __init__(self) -> None:
+        self._metrics = MetricGroup()
+
+    def metric_group(self) -> MetricGroup:
+        return self._metrics
+
+    def index_of_subtask(self) -> int:
+        return 0
+
+    def send_split_request(self) -> None:
+        raise AssertionError("splits are planned")
+
+    def send_source_event_to_coordinator(self, event: SourceEvent) -> None:
+        raise AssertionError("no events")
+
+
+class Output(ReaderOutput):
+    """Keeps the values that were emitted, by split, and what was released."""
+
+    def __init__(self, split_id: str = "", root: Output | None = None) -> None:
+        self._split_id = split_id
+        self._root = root or self
+        self.values: dict[str, list[int]] = defaultdict(list)
+        self.batches: list[pa.RecordBatch] = []
+        self.timestamps: list[int | None] = []
+        self.positions: list[int] = []
+        self.released: list[str] = []
+
+    def create_output_for_split(self, split_id: str) -> SourceOutput:
+        return Output(split_id, self)
+
+    def release_output_for_split(self, split_id: str) -> None:
+        self.released.append(split_id)
+
+    def collect(
+        self,
+        records: pa.RecordBatch,
+        timestamps: pa.Int64Array | None = None,
+        positions: pa.Int64Array | None = None,
+    ) -> None:
+        assert self._split_id, "records must go to the output of their split"
+        self._root.batches.append(records)
+        self._root.values[self._split_id] += records.column(0).to_pylist()
+        self._root.timestamps += timestamps.to_pylist() if timestamps is not None else []
+        self._root.positions += positions.to_pylist() if positions is not None else []
+
+    @property
+    def all_values(self) -> list[int]:
+        return sorted(v for values in self.values.values() for v in values)
+
+    def emit_watermark(self, watermark: Watermark) -> None:
+        raise AssertionError("no watermarks")
+
+    def mark_idle(self) -> None:
+        raise AssertionError("no idleness")
+
+    def mark_active(self) -> None:
+        raise AssertionError("no idleness")
+
+
+class NumbersReader(SplitReader[Numbers]):
+    """Several splits multiplexed: each fetch has ``per_fetch`` records of every split.
+
+    Args:
+        per_fetch: records of a split in one fetch.
+        endless: go on behind the end of the range, for ever.
+        end_apart: say that a split is finished in a fetch of its own.
+        on_fetch: called at the beginning of each fetch with its number.
+    """
+
+    def __init__(
+        self,
+        per_fetch: int = 2,
+        endless: bool = False,
+        end_apart: bool = False,
+        on_fetch: Callable[[int], object] = lambda number: None,
+    ) -> None:
+        self.splits: dict[str, Numbers] = {}
+        self.at: dict[str, int] = {}
+        self.paused: set[str] = set()
+        self.changes: list[SplitsChange[Numbers]] = []
+        self.fetches = 0
+        self.closed = threading.Event()
+        self.woken = threading.Event()
+        self._per_fetch = per_fetch
+        self._endless = endless
+        self._end_apart = end_apart
+        self._on_fetch = on_fetch
+
+    def handle_splits_changes(self, change: SplitsChange[Numbers]) -> None:
+        self.changes.append(change)
+        for split in change.splits:
+            if isinstance(change, SplitsAddition):
+                self.splits[split.split_id], self.at[split.split_id] = split, split.start
+            else:
+                del self.splits[split.split_id]
+
+    def pause_or_resume_splits(self, to_pause: Sequence[str], to_resume: Sequence[str]) -> None:
+        self.paused = (self.paused | set(to_pause)) - set(to_resume)
+
+    def fetch(self) -> RecordsWithSplitIds:
+        self.fetches += 1
+        self._on_fetch(self.fetches)
+        records: dict[str, list[Records]] = {}
+        finished = []
+        for name, split in self.splits.items():
+            if name in self.paused:
+                continue
+            first = self.at[name]
+            stop = first + self._per_fetch if self._endless else min(first + self._per_fetch, split.end)
+            self.at[name] = stop
+            if stop > first:
+                records[name] = [values_of(split, range(first, stop))]
+            if not self._endless and stop == split.end and (first == stop or not self._end_apart):
+                finished.append(name)
+        for name in finished:
+            del self.splits[name]
+        return RecordsWithSplitIds(records, finished)
+
+    def wake_up(self) -> None:
+        self.woken.set()
+
+    def close(self) -> None:
+        self.closed.set()
+
+
+class Waiting(NumbersReader):
+    """A client that waits for records which never come, until it is woken up."""
+
+    def fetch(self) -> RecordsWithSplitIds:
+        self.fetches += 1
+        assert self.woken.wait(PATIENCE_S)
+        self.woken.clear()
+        return RecordsWithSplitIds()
+
+
+class NumbersSourceReader(SourceReaderBase[Numbers]):
+    def __init__(self, fetchers: SplitFetcherManager[Numbers], close_timeout_s: float = PATIENCE_S) -> None:
+        self.context = Context()
+        self.finished: list[str] = []
+        super().__init__(self.context, fetchers, ArrowRecordEmitter(SCHEMA), close_timeout_s)
+
+    def on_split_finished(self, finished: Sequence[SplitProgress[Numbers]]) -> None:
+        assert all(progress.at_end for progress in finished)
+        self.finished += [progress.split.split_id for progress in finished]
+
+
+def splits(*ranges: tuple[int, int]) -> list[Numbers]:
+    """Split number i with the i-th range."""
+    return [Numbers(number=i, start=start, end=end) for i, (start, end) in enumerate(ranges)]
+
+
+def poll_until(
+    reader: SourceReader[Numbers], output: Output, wanted: Callable[[InputStatus], object]
+) -> None:
+    """Poll as a task does, until ``wanted`` is true of a status."""
+    while not wanted(status := reader.poll_next(output)):
+        assert status is not InputStatus.END_OF_INPUT
+        if status is InputStatus.NOTHING_AVAILABLE:
+            reader.is_available().result(PATIENCE_S)
+
+
+def read_all(reader: SourceReader[Numbers], to_read: Sequence[Numbers]) -> Output:
+    """Run a whole task."""
+    output = Output()
+    try:
+        reader.start()
+        reader.add_splits(to_read)
+        reader.notify_no_more_splits()
+        poll_until(reader, output, lambda status: status is InputStatus.END_OF_INPUT)
+    finally:
+        reader.close()
+    return output

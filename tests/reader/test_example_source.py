@@ -1,0 +1,61 @@
+"""The example of a source of one's own: short, and all that a source must be."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Hashable, Sequence
+from pathlib import Path
+from typing import Any
+
+from flip27_stream.api import WatermarkStrategy
+from flip27_stream.spark.job import Driver, Job
+from flip27_stream.spark.task import SplitTask, read_task
+from flip27_stream.testing.conformance import ExternalSystem, SourceConformanceSuite
+from tests.reader import log_folder
+from tests.reader.log_folder import LogFile, LogFolder
+
+
+class LogFolderSystem(ExternalSystem):
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp())
+        self._written: dict[int, int] = {}
+
+    @property
+    def source(self) -> LogFolder:
+        return LogFolder(str(self.folder))
+
+    def write(self, split: int, count: int) -> Sequence[Hashable]:
+        name = f"{split}.log"
+        first = self._written.get(split, 0)
+        self._written[split] = first + count
+        rows = [(name, n, f"line {n} of {name}") for n in range(first, first + count)]
+        with open(self.folder / name, "a") as file:
+            file.writelines(f"{line}\n" for _, _, line in rows)
+        return rows
+
+    def close(self) -> None:
+        shutil.rmtree(self.folder)
+
+
+class TestLogFolder(SourceConformanceSuite):
+    """SX-01 to SX-08, CO-11, CO-25."""
+
+    def create_system(self) -> ExternalSystem:
+        return LogFolderSystem()
+
+
+def test_it_is_short() -> None:
+    """Someone writes a source of their own in under 100 lines."""
+    text = Path(log_folder.__file__ or "").read_text()
+    assert len(text.splitlines()) < 100
+
+
+def test_a_task_of_a_micro_batch_reads_it(tmp_path: Path) -> None:
+    """What Spark runs in a Python worker: planned ranges of two files, one of them beyond what the other has."""
+    (tmp_path / "a.log").write_text("a0\na1\na2\na3\n")
+    (tmp_path / "b.log").write_text("b0\nb1\n")
+    job = Job(LogFolder(str(tmp_path)), WatermarkStrategy(), alignment=None, driver=Driver())
+    ranges: list[Any] = [(LogFile(str(tmp_path / "a.log")), 1, 3), (LogFile(str(tmp_path / "b.log")), 0, 2)]
+    rows = [row for batch in read_task(job, SplitTask(0, 0, ranges)) for row in batch.to_pylist()]
+    assert [row["line"] for row in rows] == ["a1", "a2", "b0", "b1"]

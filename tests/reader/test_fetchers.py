@@ -1,0 +1,310 @@
+"""Fetchers, their managers and the queue: threads, back-pressure, idleness, pausing, closing."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+import pytest
+
+from flip27_stream.api import InputStatus
+from flip27_stream.errors import AlignmentError
+from flip27_stream.reader import (
+    FetcherPerSplitManager,
+    RecordsWithSplitIds,
+    SingleThreadFetcherManager,
+    SplitsAddition,
+)
+from flip27_stream.reader.fetcher import SplitFetcher
+from flip27_stream.reader.hand_over import HandOverQueue
+from flip27_stream.testing import wait_until
+from tests.reader.kit import (
+    PATIENCE_S,
+    Numbers,
+    NumbersReader,
+    NumbersSourceReader,
+    Output,
+    Waiting,
+    poll_until,
+    read_all,
+    splits,
+)
+
+
+class Exits:
+    """What a fetcher tells its manager."""
+
+    def __init__(self) -> None:
+        self.errors: list[BaseException] = []
+        self.exited = threading.Event()
+
+    def failed(self, fetcher: SplitFetcher[Numbers], error: BaseException) -> None:
+        self.errors.append(error)
+
+    def ended(self, fetcher: SplitFetcher[Numbers]) -> None:
+        self.exited.set()
+
+
+# ---- the queue --------------------------------------------------------------------------------------------------
+
+
+def test_availability_follows_the_queue() -> None:
+    """A future is done once there is an element or a notice, and a new one waits after the last was polled."""
+    queue: HandOverQueue[int] = HandOverQueue(2)
+    waiting = queue.availability()
+    assert not waiting.done()
+    assert not waiting.cancel()
+    assert queue.put(1)
+    assert queue.put(2)
+    assert waiting.done()
+    assert queue.poll() == 1
+    assert queue.availability().done()
+    assert queue.poll() == 2
+    assert not queue.availability().done()
+    queue.notify_available()
+    assert queue.availability().done()
+    assert queue.poll() is None
+    assert not queue.availability().done()
+
+
+def test_a_full_queue_makes_its_producer_wait() -> None:
+    queue: HandOverQueue[int] = HandOverQueue(1)
+    queue.put(1)
+    put: list[bool] = []
+    producer = threading.Thread(target=lambda: put.append(queue.put(2)), daemon=True)
+    producer.start()
+    assert put == []
+    assert queue.poll() == 1
+    producer.join(PATIENCE_S)
+    assert (put, queue.poll()) == ([True], 2)
+
+
+def test_closing_the_queue_lets_its_producer_go() -> None:
+    queue: HandOverQueue[int] = HandOverQueue(1)
+    queue.put(1)
+    put: list[bool] = []
+    producer = threading.Thread(target=lambda: put.append(queue.put(2)), daemon=True)
+    producer.start()
+    queue.close()
+    producer.join(PATIENCE_S)
+    assert (put, queue.put(3), queue.is_empty()) == ([False], False, True)
+
+
+@pytest.mark.parametrize("capacity", [1, 3])
+def test_fetchers_run_ahead_by_no_more_than_the_queue_holds(capacity: int) -> None:
+    """Back-pressure: one fetch more than there is room for waits for room."""
+    made = NumbersReader(per_fetch=1)
+    manager = SingleThreadFetcherManager(lambda: made, queue_capacity=capacity)
+    reader, output = NumbersSourceReader(manager), Output()
+    reader.add_splits(splits((0, 30)))
+    wait_until(lambda: made.fetches == capacity + 1, "a fetcher that has run ahead as far as it can")
+    ahead = []
+
+    def look(status: InputStatus) -> bool:
+        ahead.append(made.fetches - len(output.values["s0"]))
+        return bool(output.released)
+
+    poll_until(reader, output, look)
+    assert max(ahead) <= capacity + 1
+    reader.close()
+    assert output.values["s0"] == list(range(30))
+
+
+# ---- idle, paused, closed ---------------------------------------------------------------------------------------
+
+
+def test_sr11_idle_is_to_have_no_splits() -> None:
+    """SR-11: idle at first, not with a split, idle again after its end, and then whoever waits is told."""
+    queue: HandOverQueue[RecordsWithSplitIds] = HandOverQueue(9)
+    exits = Exits()
+    fetcher = SplitFetcher(NumbersReader(per_fetch=5), queue, exits.failed, exits.ended)
+    assert fetcher.is_idle()
+    fetcher.add_splits(splits((0, 5)))
+    assert not fetcher.is_idle()
+    fetcher.start()
+    fetched = []
+    while not fetcher.is_idle():
+        queue.availability().result(PATIENCE_S)
+        fetched.append(queue.poll())
+    fetched.append(queue.poll())
+    assert [name for f in fetched if f for name in f.finished] == ["s0"]
+    fetcher.shut_down()
+    assert fetcher.join(PATIENCE_S)
+    assert exits.exited.is_set()
+    assert exits.errors == []
+
+
+def test_sr11_a_reader_that_is_quicker_than_the_fetcher_hears_that_it_is_idle() -> None:
+    """SR-11: it has taken the last records before the fetcher lets go of their split, and would wait for ever."""
+
+    class Quick(HandOverQueue[RecordsWithSplitIds]):
+        def put(self, element: RecordsWithSplitIds) -> bool:
+            return super().put(element) and self.poll() is element and not self.availability().done()
+
+    exits, queue = Exits(), Quick(9)
+    fetcher = SplitFetcher(NumbersReader(per_fetch=5), queue, exits.failed, exits.ended)
+    fetcher.add_splits(splits((0, 5)))
+    fetcher.start()
+    wait_until(
+        lambda: fetcher.is_idle() and queue.availability().done(), "the notice that the fetcher is idle"
+    )
+    fetcher.shut_down()
+    assert fetcher.join(PATIENCE_S)
+
+
+def test_a_split_that_ends_while_it_is_being_paused_is_forgotten() -> None:
+    """Its split reader is not told to pause what it has finished."""
+    made = NumbersReader(per_fetch=5, on_fetch=lambda number: fetcher.pause_or_resume_splits(["s0"], []))
+    queue: HandOverQueue[RecordsWithSplitIds] = HandOverQueue(9)
+    exits = Exits()
+    fetcher = SplitFetcher(made, queue, exits.failed, exits.ended)
+    fetcher.add_splits(splits((0, 5), (0, 20)))
+    fetcher.start()
+    wait_until(fetcher.is_idle, "the end of both splits")
+    assert made.fetches == 4
+    assert made.paused == set()
+    fetcher.shut_down()
+    assert fetcher.join(PATIENCE_S)
+    assert exits.errors == []
+
+
+@pytest.mark.parametrize("pause_first", [True, False])
+def test_sr13_a_paused_fetcher_can_be_closed(pause_first: bool) -> None:
+    """SR-13, AO-07: it neither fetches nor is idle, and closing is not stuck behind the pause."""
+    made = NumbersReader(endless=True)
+    reader = NumbersSourceReader(SingleThreadFetcherManager(lambda: made))
+    output = Output()
+    reader.add_splits(splits((0, 10**9)))
+    if not pause_first:
+        poll_until(reader, output, lambda status: output.values)
+    reader.pause_or_resume_splits(["s0"], [])
+    poll_until(
+        reader,
+        output,
+        lambda status: status is InputStatus.NOTHING_AVAILABLE and not reader.is_available().done(),
+    )
+    closer = threading.Thread(target=reader.close)
+    closer.start()
+    closer.join(PATIENCE_S)
+    assert made.closed.is_set()
+
+
+def test_pausing_whole_fetchers_needs_no_ability() -> None:
+    """FLIP-217: a fetcher whose splits are all paused just doesn't fetch."""
+
+    class CannotPause(NumbersReader):
+        def pause_or_resume_splits(self, to_pause: object, to_resume: object) -> None:
+            raise AssertionError("not to be called")
+
+    reader = NumbersSourceReader(FetcherPerSplitManager(CannotPause))
+    output = Output()
+    reader.add_splits(splits((0, 1000), (0, 4)))
+    reader.pause_or_resume_splits(["s0"], [])
+    poll_until(reader, output, lambda status: "s1" in output.released)
+    reader.pause_or_resume_splits([], ["s0"])
+    reader.notify_no_more_splits()
+    poll_until(reader, output, lambda status: status is InputStatus.END_OF_INPUT)
+    reader.close()
+    assert output.values["s0"] == list(range(1000))
+
+
+def test_a_split_reader_that_cannot_pause_says_so() -> None:
+    class CannotPause(NumbersReader):
+        def pause_or_resume_splits(self, to_pause: object, to_resume: object) -> None:
+            super(NumbersReader, self).pause_or_resume_splits(["s0"], [])
+
+    reader = NumbersSourceReader(SingleThreadFetcherManager(lambda: CannotPause(endless=True)))
+    reader.add_splits(splits((0, 10**9), (0, 10**9)))
+    reader.pause_or_resume_splits(["s0"], [])
+    with pytest.raises(AlignmentError, match="CannotPause cannot pause s0"):
+        poll_until(reader, Output(), lambda status: False)
+    reader.close()
+
+
+def test_sr15_a_split_reader_is_closed_only_after_its_last_records_were_emitted() -> None:
+    """SR-15: its buffers may lie under them."""
+    made = NumbersReader(per_fetch=5)
+    reader = NumbersSourceReader(SingleThreadFetcherManager(lambda: made))
+    output = Output()
+    reader.add_splits(splits((0, 5)))
+    reader.notify_no_more_splits()
+    while not output.released:
+        assert not made.closed.is_set()
+        reader.poll_next(output)
+    assert output.values["s0"] == list(range(5))
+    poll_until(reader, output, lambda status: status is InputStatus.END_OF_INPUT)
+    assert made.closed.is_set()
+
+
+def test_added_splits_wake_a_waiting_fetch() -> None:
+    """A split reader that waits for records of one split hears of the next one at once."""
+    made = Waiting()
+    reader = NumbersSourceReader(SingleThreadFetcherManager(lambda: made))
+    first, second = splits((0, 9), (0, 9))
+    reader.add_splits([first])
+    wait_until(lambda: made.fetches, "the first fetch")
+    reader.add_splits([second])
+    wait_until(lambda: len(made.changes) == 2, "the second split")
+    assert made.changes == [SplitsAddition([first]), SplitsAddition([second])]
+    reader.close()
+
+
+def test_closing_does_not_wait_for_a_fetch_that_is_stuck(caplog: pytest.LogCaptureFixture) -> None:
+    """It is left behind with a warning that names its splits; what it still brings goes nowhere."""
+    release = threading.Event()
+    made = NumbersReader(on_fetch=lambda number: release.wait())
+    manager = SingleThreadFetcherManager(lambda: made)
+    reader = NumbersSourceReader(manager, close_timeout_s=0.01)
+    reader.add_splits(splits((0, 9)))
+    wait_until(lambda: made.fetches, "a fetch that is stuck")
+    with caplog.at_level(logging.WARNING):
+        reader.close()
+    assert "1 fetcher(s) did not end within 0.01 s and are left behind: s0" in caplog.text
+    assert not made.closed.is_set()
+    release.set()
+    assert made.closed.wait(PATIENCE_S)
+    assert manager.queue.is_empty()
+
+
+def test_fetchers_are_daemons() -> None:
+    """A stuck one does not keep the worker alive."""
+    daemons: list[bool] = []
+    made = NumbersReader(on_fetch=lambda number: daemons.append(threading.current_thread().daemon))
+    read_all(NumbersSourceReader(SingleThreadFetcherManager(lambda: made)), splits((0, 2)))
+    assert daemons == [True]
+
+
+def test_idle_fetchers_end_and_new_ones_start() -> None:
+    """Between splits no thread is left; the next split gets a new split reader."""
+    made: list[NumbersReader] = []
+
+    def make() -> NumbersReader:
+        made.append(NumbersReader())
+        return made[-1]
+
+    reader = NumbersSourceReader(SingleThreadFetcherManager(make))
+    output = Output()
+    for number, split in enumerate(splits((0, 3), (0, 3))):
+        reader.add_splits([split])
+        poll_until(reader, output, lambda status, n=number: n < len(made) and made[n].closed.is_set())  # type: ignore[misc]
+    assert output.all_values == [0, 1, 2, 10, 11, 12]
+    reader.close()
+
+
+def test_splits_beyond_the_greatest_number_of_fetchers_share_them() -> None:
+    made: list[NumbersReader] = []
+
+    def make() -> NumbersReader:
+        made.append(NumbersReader(on_fetch=lambda number: both.wait(PATIENCE_S)))
+        return made[-1]
+
+    both = threading.Event()
+    reader = NumbersSourceReader(FetcherPerSplitManager(make, max_fetchers=2))
+    reader.add_splits(splits(*[(0, 4)] * 5))
+    both.set()
+    reader.notify_no_more_splits()
+    output = Output()
+    poll_until(reader, output, lambda status: status is InputStatus.END_OF_INPUT)
+    reader.close()
+    assert len(output.all_values) == 20
+    assert sorted(sum(len(c.splits) for c in m.changes) for m in made) == [2, 3]

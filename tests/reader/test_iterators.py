@@ -1,0 +1,214 @@
+"""Readers made of one function."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from flip27_stream.errors import ConnectorError, DataLossError, RecordFormatError
+from flip27_stream.reader import (
+    ArrowRecordEmitter,
+    IteratorSourceReader,
+    IteratorSplitReader,
+    Record,
+    Records,
+    SplitProgress,
+    SplitsAddition,
+    SplitsRemoval,
+)
+from flip27_stream.reader.iterators import Read
+from tests.reader.kit import PATIENCE_S, SCHEMA, Context, Numbers, Output, read_all, splits, values_of
+
+
+def read(function: Read[Numbers], *ranges: tuple[int, int], schema: pa.Schema = SCHEMA) -> Output:
+    return read_all(IteratorSourceReader(Context(), schema, function), splits(*ranges))
+
+
+def test_plain_rows_become_record_batches() -> None:
+    def rows(split: Numbers) -> Iterator[Any]:
+        yield {"value": 1}
+        yield (2,)
+        yield [3]
+        yield {}
+
+    output = read(rows, (0, 4))
+    assert output.values["s0"] == [1, 2, 3, None]
+    assert [batch.schema for batch in output.batches] == [SCHEMA]
+
+
+def test_columns_pass_as_they_are() -> None:
+    """Record batches, rows and columns with positions, in the order they came."""
+    columns = pa.RecordBatch.from_pydict({"value": [5, 6]}, schema=SCHEMA)
+
+    def mixed(split: Numbers) -> Iterator[Any]:
+        yield (4,)
+        yield columns
+        yield Records([(7,), (8,)], timestamps=[70, None])
+
+    output = read(mixed, (0, 9))
+    assert output.values["s0"] == [4, 5, 6, 7, 8]
+    assert output.timestamps == [70, None]
+    assert any(batch is columns for batch in output.batches)
+
+
+def test_with_positions_the_range_is_kept_for_the_author() -> None:
+    """A function may begin before the range and never end."""
+    closed = threading.Event()
+
+    def for_ever(split: Numbers) -> Iterator[Record]:
+        position = 0
+        try:
+            while True:
+                yield Record((position,), position, timestamp=1000 + position)
+                position += 1
+        finally:
+            closed.set()
+
+    output = read(for_ever, (3, 7))
+    assert output.values["s0"] == output.positions == [3, 4, 5, 6]
+    assert output.timestamps == [1003, 1004, 1005, 1006]
+    assert closed.is_set()
+
+
+def test_record_batches_of_plain_rows_are_bounded() -> None:
+    output = read(lambda split: ((i,) for i in range(25_000)), (0, 25_000))
+    assert output.values["s0"] == list(range(25_000))
+    assert max(batch.num_rows for batch in output.batches) == 10_000
+
+
+def test_a_long_list_of_rows_is_cut_into_batches() -> None:
+    output = Output()
+    emitter = ArrowRecordEmitter(SCHEMA, max_rows=4)
+    rows = Records([(i,) for i in range(10)], positions=range(10))
+    (split,) = splits((0, 10))
+    emitter.emit_records(rows, output.create_output_for_split("s0"), SplitProgress(split))
+    assert [batch.num_rows for batch in output.batches] == [4, 4, 2]
+    assert output.positions == list(range(10))
+
+
+@pytest.mark.parametrize(
+    ("row", "why"),
+    [
+        ({"value": "seven"}, "column value: .*seven"),
+        ({"valeu": 7}, "there is no column valeu"),
+        ((7, 8), "it has 2 values for 1 columns"),
+        ("7", "it is of type str, not a mapping, tuple or list"),
+        ({"value": 2**64}, "column value"),
+        ({"value": None}, "column value is null, but must not be"),
+    ],
+)
+def test_a_row_that_does_not_fit_is_named(row: Any, why: str) -> None:
+    """Split, number of the row and, where it has one, position."""
+    schema = pa.schema([pa.field("value", pa.int64(), nullable=False)])
+    rows = [(0,), (1,), row, (3,)]
+    with pytest.raises(
+        RecordFormatError, match=rf"Row 2 of split s0 does not fit the source's schema: {why}"
+    ):
+        read(lambda split: rows, (0, 4), schema=schema)
+    at = [Record(row, 10 + i) for i, row in enumerate(rows)]
+    with pytest.raises(RecordFormatError, match=rf"Row 2 \(position 12\) of split s0 does not fit .*{why}"):
+        read(lambda split: at, (10, 14), schema=schema)
+
+
+def test_rows_are_counted_across_batches() -> None:
+    rows = [(i,) for i in range(10_004)] + [("bad",)]
+    with pytest.raises(RecordFormatError, match="Row 10004 of split s0"):
+        read(lambda split: rows, (0, 20_000))
+
+
+def test_an_error_of_the_function_names_the_split() -> None:
+    def fails(split: Numbers) -> Iterator[tuple[int]]:
+        yield (1,)
+        raise OSError("no such file")
+
+    with pytest.raises(ConnectorError, match="Reading split s0 failed: OSError: no such file") as caught:
+        read(fails, (0, 9))
+    assert isinstance(caught.value.__cause__, OSError)
+
+
+def test_our_own_errors_come_out_as_they_are() -> None:
+    error = DataLossError("page 3 of s0 is gone")
+
+    def fails(split: Numbers) -> Iterator[tuple[int]]:
+        raise error
+        yield (1,)
+
+    with pytest.raises(DataLossError, match="page 3") as caught:
+        read(fails, (0, 9))
+    assert caught.value is error
+
+
+@pytest.mark.parametrize("positions", [[3, 2], [3, 3]])
+def test_positions_of_single_records_rise(positions: list[int]) -> None:
+    """Rows that share a position must not be torn apart by the end of a fetch, so they come as Records."""
+    with pytest.raises(ConnectorError, match=rf"position {positions[1]} comes after 3"):
+        read(lambda split: [Record((p,), p) for p in positions], (0, 9))
+    together = read(lambda split: [Records([(1,), (2,), (3,)], positions=[3, 3, 4])], (3, 4))
+    assert together.values["s0"] == [1, 2]
+
+
+def test_threads_read_splits_at_the_same_time() -> None:
+    """Each waits for the other, so one thread would never end."""
+    met = threading.Barrier(2, timeout=PATIENCE_S)
+
+    def meets(split: Numbers) -> Iterator[tuple[int]]:
+        met.wait()
+        yield (split.number,)
+
+    reader = IteratorSourceReader(Context(), SCHEMA, meets, threads=2)
+    assert read_all(reader, splits((0, 1), (0, 1))).all_values == [0, 1]
+
+
+def test_woken_up_it_returns_with_what_it_has() -> None:
+    """And goes on from there."""
+    made: IteratorSplitReader[Numbers]
+
+    def wakes(split: Numbers) -> Iterator[tuple[int]]:
+        yield (1,)
+        made.wake_up()
+        yield (2,)
+        yield (3,)
+
+    made = IteratorSplitReader(wakes)
+    made.handle_splits_changes(SplitsAddition(splits((0, 3))))
+    first, second = made.fetch(), made.fetch()
+    assert [r.rows for r in first.records["s0"]] == [[(1,), (2,)]]
+    assert [r.rows for r in second.records["s0"]] == [[(3,)]]
+    assert (list(first.finished), list(second.finished)) == ([], ["s0"])
+
+
+def test_paused_splits_are_passed_over_and_removed_ones_closed() -> None:
+    closed: list[str] = []
+
+    def endless(split: Numbers) -> Iterator[tuple[int]]:
+        try:
+            while True:
+                yield (split.number,)
+        finally:
+            closed.append(split.split_id)
+
+    made = IteratorSplitReader(endless, fetch_rows=2)
+    both = splits((0, 3), (0, 3))
+    made.handle_splits_changes(SplitsAddition(both))
+    assert list(made.fetch().records) == ["s0"]
+    made.pause_or_resume_splits(["s0"], [])
+    assert list(made.fetch().records) == ["s1"]
+    made.pause_or_resume_splits([], ["s0"])
+    assert list(made.fetch().records) == ["s0"]
+    made.handle_splits_changes(SplitsRemoval(both[:1]))
+    assert closed == ["s0"]
+    assert list(made.fetch().records) == ["s1"]
+    made.close()
+    assert closed == ["s0", "s1"]
+
+
+def test_positions_and_timestamps_are_one_for_each_row() -> None:
+    with pytest.raises(ValueError, match="2 rows have 1 positions"):
+        Records([(1,), (2,)], positions=[1])
+    with pytest.raises(ValueError, match="must not be null"):
+        Records([(1,)], positions=[None])
+    assert len(values_of(splits((0, 1))[0], [0])) == 1

@@ -1,0 +1,384 @@
+"""The reader base over fetchers in every threading model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from flip27_stream.api import InputStatus, SourceOutput, SourceReader
+from flip27_stream.errors import ConnectorError, DataLossError, RecordFormatError
+from flip27_stream.reader import (
+    FetcherPerSplitManager,
+    IteratorSourceReader,
+    RecordEmitter,
+    Records,
+    RecordsWithSplitIds,
+    SingleThreadFetcherManager,
+    SourceReaderBase,
+    SplitProgress,
+    SplitsRemoval,
+)
+from tests.reader.kit import (
+    SCHEMA,
+    Context,
+    Numbers,
+    NumbersReader,
+    NumbersSourceReader,
+    Output,
+    Waiting,
+    poll_until,
+    read_all,
+    splits,
+    values_of,
+)
+
+
+def iterate(split: Numbers) -> Iterator[tuple[int]]:
+    yield from ((split.number * 10 + position,) for position in range(split.start, split.end))
+
+
+MODELS: dict[str, Callable[[], SourceReader[Numbers]]] = {
+    "one split after another": lambda: IteratorSourceReader(Context(), SCHEMA, iterate),
+    "multiplexed": lambda: NumbersSourceReader(SingleThreadFetcherManager(NumbersReader)),
+    "a thread for each split": lambda: NumbersSourceReader(FetcherPerSplitManager(NumbersReader)),
+    "three threads": lambda: IteratorSourceReader(Context(), SCHEMA, iterate, threads=3),
+}
+
+
+@pytest.fixture(params=MODELS)
+def reader(request: pytest.FixtureRequest) -> SourceReader[Numbers]:
+    return MODELS[request.param]()
+
+
+def test_sr01_many_splits(reader: SourceReader[Numbers]) -> None:
+    """SR-01: 10 splits of 10 records, in every model: 100 distinct values, in order inside each split."""
+    output = read_all(reader, splits(*[(0, 10)] * 10))
+    assert output.all_values == list(range(100))
+    assert all(values == sorted(values) for values in output.values.values())
+    assert sorted(output.released) == sorted(f"s{i}" for i in range(10))
+
+
+def test_sr02_splits_added_while_one_is_read(reader: SourceReader[Numbers]) -> None:
+    """SR-02: adding splits does not disturb the running one."""
+    output = Output()
+    first, *others = splits(*[(0, 10)] * 10)
+    reader.add_splits([first])
+    poll_until(reader, output, lambda status: output.values)
+    reader.add_splits(others)
+    reader.notify_no_more_splits()
+    poll_until(reader, output, lambda status: status is InputStatus.END_OF_INPUT)
+    reader.close()
+    assert output.all_values == list(range(100))
+
+
+def test_sr03_nothing_available_is_not_the_end(reader: SourceReader[Numbers]) -> None:
+    """SR-03: a split read to its end leaves nothing to wait for, until somebody says that no more will come."""
+    output = Output()
+    reader.add_splits(splits((0, 10)))
+    poll_until(reader, output, lambda status: output.released)
+    poll_until(
+        reader,
+        output,
+        lambda status: status is InputStatus.NOTHING_AVAILABLE and not reader.is_available().done(),
+    )
+    assert output.all_values == list(range(10))
+    waiting = reader.is_available()
+    reader.notify_no_more_splits()
+    assert waiting.done()
+    poll_until(reader, output, lambda status: status is InputStatus.END_OF_INPUT)
+    reader.close()
+
+
+def test_no_splits_at_all(reader: SourceReader[Numbers]) -> None:
+    """SX-07: a reader that gets nothing ends."""
+    assert read_all(reader, []).released == []
+
+
+def test_empty_ranges(reader: SourceReader[Numbers]) -> None:
+    """A range that holds nothing is finished without asking anybody."""
+    output = read_all(reader, splits((0, 0), (7, 7), (2, 4)))
+    assert output.all_values == [22, 23]
+    assert sorted(output.released) == ["s0", "s1", "s2"]
+
+
+@pytest.mark.parametrize("end_apart", [False, True])
+def test_sr06_the_end_comes_with_the_last_records_or_alone(end_apart: bool) -> None:
+    """SR-06: splits of 10 and 12 records, 2 per fetch."""
+    made = NumbersReader(per_fetch=2, end_apart=end_apart)
+    reader = NumbersSourceReader(SingleThreadFetcherManager(lambda: made))
+    output = read_all(reader, splits((0, 10), (0, 12)))
+    assert {name: len(values) for name, values in output.values.items()} == {"s0": 10, "s1": 12}
+    assert reader.finished == output.released == ["s0", "s1"]
+    assert made.closed.is_set()
+    assert reader.context.metric_group().snapshot() == {"records_in": 22}
+
+
+def test_sr07_the_last_records_come_while_fetchers_end() -> None:
+    """SR-07: they are emitted, not taken for the end."""
+
+    class Late(SingleThreadFetcherManager[Numbers]):
+        def add_splits(self, splits: Sequence[Numbers]) -> None:
+            self.late = [RecordsWithSplitIds({"s0": [values_of(splits[0], [0])]}, finished=["s0"])]
+
+        def shut_down_idle(self) -> bool:
+            if self.late:
+                self.queue.put(self.late.pop())
+            return True
+
+    assert read_all(NumbersSourceReader(Late(NumbersReader)), splits((0, 1))).all_values == [0]
+
+
+@pytest.mark.parametrize("manager", [SingleThreadFetcherManager, FetcherPerSplitManager])
+def test_sr09_the_planned_end_cuts_a_reader_that_would_go_on(manager: Any) -> None:
+    """SR-09: the record at the end is not emitted, and the split reader is told to drop the split."""
+    made: list[NumbersReader] = []
+
+    def make() -> NumbersReader:
+        made.append(NumbersReader(per_fetch=5, endless=True))
+        return made[-1]
+
+    reader = NumbersSourceReader(manager(make))
+    output = read_all(reader, splits((0, 7), (0, 5)))
+    assert dict(output.values) == {"s0": [*range(7)], "s1": [*range(10, 15)]}
+    assert sorted(reader.finished) == ["s0", "s1"]
+    removed = [s.split_id for m in made for c in m.changes if isinstance(c, SplitsRemoval) for s in c.splits]
+    assert sorted(removed) == ["s0", "s1"]
+
+
+class Blocks(NumbersReader):
+    """Fetches whole blocks of four, also when only a part is wanted, and the same block again after it."""
+
+    def fetch(self) -> RecordsWithSplitIds:
+        (split,) = self.splits.values()
+        block = self.at[split.split_id] // 4 * 4
+        self.at[split.split_id] += 2
+        return RecordsWithSplitIds({split.split_id: [values_of(split, range(block, block + 4))]})
+
+
+def test_blocks_are_trimmed_at_both_ends_and_emitted_once() -> None:
+    """A fetch may hold what lies before the range, was emitted already, or lies behind the end."""
+    reader = NumbersSourceReader(SingleThreadFetcherManager(Blocks))
+    output = read_all(reader, splits((3, 13)))
+    assert output.all_values == output.positions == list(range(3, 13))
+
+
+class Gaps(NumbersReader):
+    """Only even positions hold records."""
+
+    def fetch(self) -> RecordsWithSplitIds:
+        (split,) = self.splits.values()
+        even = range(split.start + split.start % 2, split.end + 4, 2)
+        return RecordsWithSplitIds({split.split_id: [values_of(split, even)]}, finished=[split.split_id])
+
+
+def test_gaps_at_both_ends() -> None:
+    """Neither end need be the position of a record."""
+    output = read_all(NumbersSourceReader(SingleThreadFetcherManager(Gaps)), splits((3, 9)))
+    assert output.all_values == [4, 6, 8]
+
+
+class Disordered(NumbersReader):
+    def fetch(self) -> RecordsWithSplitIds:
+        (split,) = self.splits.values()
+        return RecordsWithSplitIds({split.split_id: [values_of(split, [1, 3, 2])]})
+
+
+def test_falling_positions_are_an_error() -> None:
+    reader = NumbersSourceReader(SingleThreadFetcherManager(Disordered))
+    with pytest.raises(ConnectorError, match="split s0 are out of order: position 2 comes after 3"):
+        read_all(reader, splits((0, 9)))
+
+
+class Stranger(NumbersReader):
+    def fetch(self) -> RecordsWithSplitIds:
+        return RecordsWithSplitIds({"s7": [values_of(Numbers(number=7), [1])]})
+
+
+def test_records_of_an_unknown_split_are_an_error() -> None:
+    reader = NumbersSourceReader(SingleThreadFetcherManager(Stranger))
+    with pytest.raises(ConnectorError, match="split 's7', which the reader was not given"):
+        read_all(reader, splits((0, 9)))
+
+
+class OtherColumns(NumbersReader):
+    def fetch(self) -> RecordsWithSplitIds:
+        return RecordsWithSplitIds({"s0": [Records(pa.RecordBatch.from_pydict({"value": ["a"]}))]})
+
+
+def test_columns_of_another_schema_are_an_error() -> None:
+    reader = NumbersSourceReader(SingleThreadFetcherManager(OtherColumns))
+    with pytest.raises(RecordFormatError, match=r"split s0 .*value: string.*source has .*value: int64"):
+        read_all(reader, splits((0, 9)))
+
+
+@dataclass
+class Sum(SplitProgress[Numbers]):
+    total: int = 0
+
+
+class RunningSums(RecordEmitter[Numbers]):
+    """Understands texts, and keeps a sum for each split."""
+
+    def emit_records(self, records: Records, output: SourceOutput, progress: SplitProgress[Numbers]) -> None:
+        assert isinstance(progress, Sum)
+        sums = []
+        for text in records.rows:
+            progress.total += int(text)
+            sums.append(progress.total)
+        output.collect(pa.RecordBatch.from_pydict({"value": sums}, schema=SCHEMA), None, records.positions)
+
+
+class SummingReader(SourceReaderBase[Numbers]):
+    totals: dict[str, int]
+
+    def initialize_state(self, split: Numbers) -> Sum:
+        self.totals = {}
+        return Sum(split, split.start, split.end)
+
+    def on_split_finished(self, finished: Sequence[SplitProgress[Numbers]]) -> None:
+        self.totals |= {p.split.split_id: p.total for p in finished if isinstance(p, Sum)}
+
+
+class Texts(NumbersReader):
+    def fetch(self) -> RecordsWithSplitIds:
+        fetched = super().fetch()
+        texts: dict[str, list[Records]] = {}
+        for name, pieces in fetched.records.items():
+            for piece in pieces:
+                assert isinstance(piece.rows, pa.RecordBatch)
+                values = piece.rows.column(0).to_pylist()
+                texts.setdefault(name, []).append(
+                    Records([str(n) for n in values], positions=piece.positions)
+                )
+        return RecordsWithSplitIds(texts, fetched.finished)
+
+
+def test_an_emitter_of_ones_own_with_a_state_for_each_split() -> None:
+    """What is fetched may be anything; what is outside the range is cut before the emitter sees it."""
+    fetchers = SingleThreadFetcherManager(lambda: Texts(endless=True))
+    reader = SummingReader(Context(), fetchers, RunningSums())
+    output = read_all(reader, splits((1, 4), (0, 3)))
+    assert dict(output.values) == {"s0": [1, 3, 6], "s1": [10, 21, 33]}
+    assert reader.totals == {"s0": 6, "s1": 33}
+
+
+def test_snapshot_is_what_is_left() -> None:
+    reader = NumbersSourceReader(SingleThreadFetcherManager(lambda: NumbersReader(per_fetch=3)))
+    output = Output()
+    reader.add_splits(splits((0, 9)))
+    assert reader.snapshot_state() == splits((0, 9))
+    poll_until(reader, output, lambda status: len(output.values["s0"]) == 6)
+    assert reader.snapshot_state() == splits((6, 9))
+    poll_until(reader, output, lambda status: output.released)
+    assert reader.snapshot_state() == []
+    reader.close()
+
+
+class ForeignError(Exception):
+    """Not of this project."""
+
+
+@pytest.mark.parametrize("bad_fetch", [1, 3])
+def test_sr05_sr14_an_error_of_a_fetcher_surfaces_with_its_cause(bad_fetch: int) -> None:
+    """SR-05, SR-14: on the first fetch or after two good ones, and never the end of the input."""
+    error = ForeignError("no such sector")
+
+    def fail(number: int) -> None:
+        if number == bad_fetch:
+            raise error
+
+    made = NumbersReader(on_fetch=fail)
+    reader = NumbersSourceReader(SingleThreadFetcherManager(lambda: made))
+    with pytest.raises(
+        ConnectorError, match="Fetching s0, s1 failed: ForeignError: no such sector"
+    ) as caught:
+        read_all(reader, splits((0, 9), (0, 9)))
+    assert caught.value.__cause__ is error
+    assert made.closed.is_set()
+    with pytest.raises(ConnectorError):
+        reader.poll_next(Output())
+
+
+def test_sr14_our_own_errors_come_out_as_they_are() -> None:
+    """SR-14: the very object, so that whoever asks for data loss by its class finds it."""
+    error = DataLossError("positions 3 to 5 of s0 are gone")
+
+    def fail(number: int) -> None:
+        raise error
+
+    reader = NumbersSourceReader(SingleThreadFetcherManager(lambda: NumbersReader(on_fetch=fail)))
+    with pytest.raises(DataLossError, match="3 to 5") as caught:
+        read_all(reader, splits((0, 9)))
+    assert caught.value is error
+
+
+def test_sr14_an_error_on_closing_surfaces() -> None:
+    """SR-14: also where every fetch was good."""
+
+    class Clinging(NumbersReader):
+        def close(self) -> None:
+            raise ForeignError("does not let go")
+
+    with pytest.raises(ConnectorError, match="ForeignError: does not let go"):
+        read_all(NumbersSourceReader(SingleThreadFetcherManager(Clinging)), splits((0, 9)))
+
+
+def test_sr05_an_error_while_fetchers_end_is_not_the_end() -> None:
+    """SR-05: it may come between the look for errors and the look for fetchers."""
+
+    class FailsLate(SingleThreadFetcherManager[Numbers]):
+        def shut_down_idle(self) -> bool:
+            self._error = ForeignError("too late"), "s0"
+            return True
+
+    with pytest.raises(ConnectorError, match="ForeignError: too late"):
+        read_all(NumbersSourceReader(FailsLate(NumbersReader)), [])
+
+
+def test_an_error_in_one_of_several_threads_names_its_split() -> None:
+    def make() -> NumbersReader:
+        made = NumbersReader()
+        made._on_fetch = lambda number: 1 // 0 if "s2" in made.splits else 0
+        return made
+
+    reader = NumbersSourceReader(FetcherPerSplitManager(make))
+    with pytest.raises(ConnectorError, match="Fetching s2 failed: ZeroDivisionError"):
+        read_all(reader, splits(*[(0, 9)] * 4))
+
+
+def test_pausing_a_split_of_several() -> None:
+    """FLIP-217: no records of it come until it is resumed, while the others end."""
+    made = NumbersReader()
+    reader = NumbersSourceReader(SingleThreadFetcherManager(lambda: made))
+    output = Output()
+    reader.add_splits(splits((0, 1000), (0, 4)))
+    reader.pause_or_resume_splits(["s0"], [])
+    poll_until(reader, output, lambda status: "s1" in output.released)
+    poll_until(
+        reader,
+        output,
+        lambda status: status is InputStatus.NOTHING_AVAILABLE and not reader.is_available().done(),
+    )
+    assert len(output.values["s0"]) < 1000
+    reader.pause_or_resume_splits([], ["s0"])
+    reader.notify_no_more_splits()
+    poll_until(reader, output, lambda status: status is InputStatus.END_OF_INPUT)
+    reader.close()
+    assert output.values["s0"] == list(range(1000))
+
+
+def test_closing_ends_a_fetch_that_waits() -> None:
+    """A task that is ended early wakes the fetcher up."""
+    made = Waiting()
+    reader = NumbersSourceReader(SingleThreadFetcherManager(lambda: made))
+    reader.add_splits(splits((0, 9)))
+    assert reader.poll_next(Output()) is InputStatus.NOTHING_AVAILABLE
+    waiting = reader.is_available()
+    assert not waiting.done()
+    reader.close()
+    assert made.closed.is_set()
+    assert waiting.done()
