@@ -34,6 +34,14 @@ def broker() -> Iterator[KafkaBroker]:
 
 
 @pytest.fixture(scope="session")
+def secure_broker() -> Iterator[KafkaBroker]:
+    """A broker with every secure listener, and an empty topic named "there"; leave it running."""
+    with KafkaBroker(listeners=["SASL_PLAINTEXT", "SSL", "SASL_SSL", "MUTUAL_TLS"]) as running:
+        running.create_topic("there")
+        yield running
+
+
+@pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The Spark session all tests share: local[2], with Delta and the built-in Kafka source."""
     session = local_session("flip27-tests", kafka_source=True)

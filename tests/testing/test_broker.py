@@ -14,7 +14,7 @@ from kafka import KafkaConsumer, KafkaProducer
 
 from flip27_stream.errors import ConnectorError
 from flip27_stream.testing import KafkaBroker, wait_until
-from flip27_stream.testing.broker import answers_api_versions
+from flip27_stream.testing.node import answers_api_versions
 from tests.testing.reading import read
 
 pytestmark = pytest.mark.jvm

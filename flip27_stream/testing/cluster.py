@@ -1,0 +1,161 @@
+"""Several real Kafka brokers, for what one cannot show: leaders that die, freeze and move."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from flip27_stream.testing.broker import new_cluster_id
+from flip27_stream.testing.child import free_port
+from flip27_stream.testing.node import Node, node_properties
+from flip27_stream.testing.topics import Topics
+from flip27_stream.testing.waiting import wait_until
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+_HEAP = "192m"
+_PATIENCE_MS = 2_000
+
+
+class KafkaCluster(Topics):
+    """A context manager like :class:`~flip27_stream.testing.KafkaBroker`, of several nodes; ids begin at 1.
+
+    Each node is broker and controller, so more than half of them have to be up. Topics have a replica on every node
+    unless said otherwise. A leader that is killed or paused is replaced within about four seconds. At the end all
+    nodes are killed, paused or not.
+
+    Raises:
+        ConnectorError: a node did not start; the message ends with the last lines of its log.
+    """
+
+    def __init__(self, nodes: int = 3, properties: Mapping[str, str] | None = None) -> None:
+        self._extra = dict(properties or {})
+        self._ids = range(1, nodes + 1)
+        self._home: Path | None = None
+        self._nodes: dict[int, Node] = {}
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """``host:port`` of every node, up or not, separated by commas."""
+        return ",".join(self.address(node) for node in self._nodes)
+
+    @property
+    def nodes(self) -> list[int]:
+        """The ids of the nodes that are up: neither killed nor paused."""
+        return [number for number, node in self._nodes.items() if node.up]
+
+    def address(self, node: int) -> str:
+        """``host:port`` of a node."""
+        return self._nodes[node].address
+
+    def pid(self, node: int) -> int:
+        """The process id of a running (or paused) node; another one after a restart."""
+        return self._nodes[node].pid
+
+    def __enter__(self) -> Self:
+        self._home = Path(tempfile.mkdtemp(prefix="flip27-kafka-cluster-"))
+        try:
+            self._lay_out(self._home)
+            cluster_id = new_cluster_id()
+            with ThreadPoolExecutor(len(self._nodes)) as pool:
+                list(pool.map(lambda node: node.format(cluster_id), self._nodes.values()))
+            for node in self._nodes.values():
+                node.launch()
+            for node in self._nodes.values():
+                node.wait_until_ready()
+            self._wait_until_members(set(self._nodes))
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Kill all nodes and remove their data; does nothing where nothing was started or all is stopped."""
+        for node in self._nodes.values():
+            if node.running:
+                node.kill()
+        self._nodes = {}
+        if self._home is not None:
+            shutil.rmtree(self._home, ignore_errors=True)
+            self._home = None
+
+    def pause(self, node: int) -> None:
+        """Freeze a node (SIGSTOP): connections stay open and it does not answer."""
+        self._nodes[node].pause()
+
+    def resume(self, node: int) -> None:
+        """Let a paused node go on (SIGCONT)."""
+        self._nodes[node].resume()
+
+    def kill(self, node: int) -> None:
+        """End a node without a chance to tidy up (SIGKILL), as a power cut would."""
+        self._nodes[node].kill()
+
+    def restart(self, node: int) -> None:
+        """Start a node again on the same data and address; returns when it answers and is a member again."""
+        started = self._nodes[node]
+        if started.running:
+            started.kill()
+        started.launch()
+        started.wait_until_ready()
+        self._wait_until_members({node})
+
+    def leader_of(self, topic: str, partition: int = 0) -> int:
+        """The node that leads a partition; waits until that is one that is up."""
+        found: list[int] = []
+
+        def led() -> bool:
+            answer = self._metadata(topic)
+            leaders = {} if answer is None else _leaders(answer)
+            found[:] = [leaders.get(partition, -1)]
+            return found[0] in self.nodes
+
+        wait_until(led, f"a leader of {topic}-{partition}")
+        return found[0]
+
+    def _lay_out(self, home: Path) -> None:
+        controllers = {number: free_port() for number in self._ids}
+        for number in self._ids:
+            directory = home / f"node-{number}"
+            directory.mkdir()
+            port = free_port()
+            properties = {**node_properties(number, controllers, {"PLAINTEXT": port}), **self._extra}
+            self._nodes[number] = Node(directory, port, properties, _HEAP, scratch=home)
+
+    def _wait_until_members(self, wanted: set[int]) -> None:
+        def joined() -> bool:
+            answer = self._metadata()
+            return answer is not None and wanted <= {broker.node_id for broker in answer.brokers}
+
+        wait_until(joined, f"nodes {sorted(wanted)} to be members of the cluster")
+
+    def _metadata(self, *topics: str) -> Any:
+        """What one node that is up knows of the cluster; None if it did not answer. (Clients ask any they know of.)"""
+        from kafka.errors import KafkaError
+        from kafka.net.compat import KafkaNetClient
+        from kafka.protocol.metadata import MetadataRequest
+
+        number = self.nodes[0]
+        wanted = [MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
+        try:
+            with closing(KafkaNetClient(bootstrap_servers=self.address(number))) as client:
+                client.get_broker_version(timeout_ms=_PATIENCE_MS)
+                return client.send_and_receive(number, MetadataRequest(topics=wanted))
+        except KafkaError:
+            return None
+
+
+def _leaders(metadata: Any) -> dict[int, int]:
+    return {each.partition_index: each.leader_id for topic in metadata.topics for each in topic.partitions}

@@ -1,0 +1,187 @@
+"""One process of a Kafka broker that is its own controller, too: its configuration, storage, life and death."""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import subprocess
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from flip27_stream.errors import ConnectorError, UnreachableError
+from flip27_stream.testing import jars
+from flip27_stream.testing.child import Child
+from flip27_stream.testing.java import java
+from flip27_stream.testing.waiting import wait_until
+
+_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+_START_SECONDS = 60.0
+_STOP_SECONDS = 15.0
+
+_LOG4J = """\
+status = off
+rootLogger.level = warn
+rootLogger.appenderRef.out.ref = out
+appender.out.type = Console
+appender.out.name = out
+appender.out.layout.type = PatternLayout
+appender.out.layout.pattern = %d %p %c{1}: %m%n
+"""
+
+
+def node_properties(
+    node: int, controllers: Mapping[int, int], listeners: Mapping[str, int]
+) -> dict[str, str]:
+    """Configuration of one node, for ``server.properties``.
+
+    ``controllers`` are the controller ports of all nodes by their ids, ``listeners`` the ports of this one's
+    listeners by their names. The broker keeps records of any age, creates no topic by itself and knows transactions.
+    """
+    nodes = len(controllers)
+    addresses = ",".join(f"{name}://127.0.0.1:{port}" for name, port in listeners.items())
+    return {
+        "process.roles": "broker,controller",
+        "node.id": str(node),
+        "controller.quorum.voters": ",".join(f"{n}@127.0.0.1:{port}" for n, port in controllers.items()),
+        "controller.listener.names": "CONTROLLER",
+        "listeners": f"{addresses},CONTROLLER://127.0.0.1:{controllers[node]}",
+        "advertised.listeners": addresses,
+        "auto.create.topics.enable": "false",
+        "default.replication.factor": str(nodes),
+        "min.insync.replicas": str(min(2, nodes)),
+        # Records with the event times of last year stay.
+        "log.retention.ms": "-1",
+        "log.message.timestamp.after.max.ms": str(2**63 - 1),
+        "offsets.topic.num.partitions": "1",
+        "offsets.topic.replication.factor": str(nodes),
+        "transaction.state.log.num.partitions": "1",
+        "transaction.state.log.replication.factor": str(nodes),
+        "transaction.state.log.min.isr": "1",
+        "share.coordinator.state.topic.replication.factor": str(nodes),
+        "share.coordinator.state.topic.min.isr": "1",
+        "group.initial.rebalance.delay.ms": "0",
+        # Small, and quick to come back after kill -9.
+        "log.cleaner.dedupe.buffer.size": "2097152",
+        "log.index.size.max.bytes": "1048576",
+        "broker.session.timeout.ms": "3000",
+        "broker.heartbeat.interval.ms": "300",
+        "controller.quorum.election.timeout.ms": "500",
+        "controller.quorum.fetch.timeout.ms": "1000",
+    }
+
+
+class Node:
+    """A broker process in the directory ``home``, which must exist.
+
+    If this process dies first, by ``kill -9`` too, the node is killed and ``scratch``, by default ``home``, removed.
+    """
+
+    def __init__(
+        self, home: Path, port: int, properties: Mapping[str, str], heap: str, scratch: Path | None = None
+    ) -> None:
+        self.port = port
+        self._home, self._heap, self._scratch = home, heap, scratch or home
+        self._child: Child | None = None
+        self._paused = False
+        lines = {"log.dirs": str(home / "data"), **properties}
+        self._configuration.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
+        (home / "log4j2.properties").write_text(_LOG4J)
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        return self._running().pid
+
+    @property
+    def running(self) -> bool:
+        """Whether it was started and not killed; it may be paused."""
+        return self._child is not None
+
+    @property
+    def up(self) -> bool:
+        """Whether it is running and not paused."""
+        return self.running and not self._paused
+
+    def format(self, cluster_id: str, scram_users: Iterable[str] = ()) -> None:
+        """Prepare the storage; ``scram_users`` are arguments of ``--add-scram``."""
+        # "--cluster-id=ID" because an id may begin with a dash.
+        options = [f"--cluster-id={cluster_id}", "--config", str(self._configuration)]
+        for user in scram_users:
+            options += ["--add-scram", user]
+        command = self._java("kafka.tools.StorageTool", "format", *options)
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            raise ConnectorError(f"Kafka could not format its storage:\n{done.stdout}{done.stderr}")
+
+    def launch(self) -> None:
+        """Start the process; see :meth:`wait_until_ready`."""
+        command = self._java("kafka.Kafka", str(self._configuration))
+        self._paused = False
+        self._child = Child(command, log=self._home / "broker.log", scratch=self._scratch)
+
+    def wait_until_ready(self) -> None:
+        """Return when it answers requests."""
+        child = self._running()
+
+        def ready() -> bool:
+            answers = answers_api_versions("127.0.0.1", self.port)
+            if not child.running:
+                raise ConnectorError(f"The Kafka broker ended while it started:\n{child.tail()}")
+            return answers
+
+        try:
+            wait_until(ready, "the broker", _START_SECONDS)
+        except TimeoutError as error:
+            raise UnreachableError(
+                f"The Kafka broker did not answer within {_START_SECONDS:g} s:\n{child.tail()}"
+            ) from error
+
+    def pause(self) -> None:
+        self._running().pause()
+        self._paused = True
+
+    def resume(self) -> None:
+        self._running().resume()
+        self._paused = False
+
+    def kill(self) -> None:
+        self._running().kill()
+        self._child = None
+
+    def stop(self) -> None:
+        """End it in good order; does nothing where it does not run."""
+        if self._child is not None:
+            self._child.stop(_STOP_SECONDS)
+            self._child = None
+
+    def _running(self) -> Child:
+        if self._child is None:
+            raise ConnectorError(
+                "The broker is not running: enter the context, or restart() it after kill()."
+            )
+        return self._child
+
+    @property
+    def _configuration(self) -> Path:
+        return self._home / "server.properties"
+
+    def _java(self, main: str, *arguments: str) -> list[str]:
+        classpath = os.pathsep.join(str(jar) for jar in jars.fetch(jars.KAFKA_BROKER))
+        logging = f"-Dlog4j2.configurationFile={self._home / 'log4j2.properties'}"
+        return [java(), f"-Xmx{self._heap}", *_JVM, logging, "-cp", classpath, main, *arguments]
+
+
+def answers_api_versions(host: str, port: int, timeout: float = 1.0) -> bool:
+    """Whether a broker answers there: a connection alone is made before it does."""
+    api_versions_v0 = struct.pack(">ihhih", 10, 18, 0, 1, -1)
+    try:
+        with socket.create_connection((host, port), timeout) as connection:
+            connection.sendall(api_versions_v0)
+            answer = connection.recv(10)
+    except OSError:
+        return False
+    return len(answer) == 10 and struct.unpack(">iih", answer)[1:] == (1, 0)

@@ -1,0 +1,89 @@
+"""Listeners of the test broker that want a password, encrypt, or both."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Collection
+from pathlib import Path
+from typing import Literal, get_args
+
+from flip27_stream.testing.child import free_port
+from flip27_stream.testing.key_pair import KeyPair
+
+SecureListener = Literal["SASL_PLAINTEXT", "SSL", "SASL_SSL", "MUTUAL_TLS"]
+"""Security protocols by their names; ``MUTUAL_TLS`` is ``SSL`` to clients with a certificate the broker knows."""
+
+_PROTOCOLS = {"MUTUAL_TLS": "SSL"}
+_MODULES = "org.apache.kafka.common.security"
+
+
+class SecureListeners:
+    """Where they listen, and what clients need to be let in.
+
+    Attributes:
+        user: may log in with SASL, by PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.
+        password: that user's; drawn at random, so that tests can look where it turns up.
+        broker_keys: its trust stores are for clients.
+        client_keys: its key stores are for clients at ``MUTUAL_TLS``.
+    """
+
+    def __init__(self, names: Collection[SecureListener], directory: Path) -> None:
+        unknown = set(names).difference(get_args(SecureListener))
+        if unknown:
+            raise ValueError(f"unknown listener {sorted(unknown)}; there are {get_args(SecureListener)}")
+        self.user, self.password = "alice", secrets.token_hex(16)
+        store_password = secrets.token_hex(16)
+        self.broker_keys = KeyPair(directory, "broker", store_password)
+        self.client_keys = KeyPair(directory, "client", store_password)
+        self._ports: dict[str, int] = {name: free_port() for name in names}
+
+    @property
+    def ports(self) -> dict[str, int]:
+        """Port by listener."""
+        return self._ports
+
+    def bootstrap_servers(self, listener: SecureListener) -> str:
+        """``host:port`` of a listener, for clients."""
+        return f"127.0.0.1:{self._ports[listener]}"
+
+    @property
+    def scram_users(self) -> list[str]:
+        """Arguments of the storage tool's ``--add-scram``."""
+        user = f"[name={self.user},password={self.password},iterations=4096]"
+        return [f"SCRAM-SHA-{bits}={user}" for bits in (256, 512)] if self._with_sasl else []
+
+    def properties(self) -> dict[str, str]:
+        """What they add to the broker's configuration; none listen: nothing."""
+        if not self._ports:
+            return {}
+        names = ["CONTROLLER", "PLAINTEXT", *_PROTOCOLS, "SASL_PLAINTEXT", "SSL", "SASL_SSL"]
+        protocols = {"CONTROLLER": "PLAINTEXT", **_PROTOCOLS}
+        pairs = ",".join(f"{name}:{protocols.get(name, name)}" for name in names)
+        found = {"listener.security.protocol.map": pairs, "inter.broker.listener.name": "PLAINTEXT"}
+        if self._with_sasl:
+            found["sasl.enabled.mechanisms"] = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"
+        for name in self._with_sasl:
+            found |= self._sasl(f"listener.name.{name.lower()}")
+        if self._ports.keys() - {"SASL_PLAINTEXT"}:
+            found["ssl.keystore.type"] = "PKCS12"
+            found["ssl.keystore.location"] = str(self.broker_keys.key_store("PKCS12"))
+            found["ssl.keystore.password"] = self.broker_keys.password
+        if "MUTUAL_TLS" in self._ports:
+            found["listener.name.mutual_tls.ssl.client.auth"] = "required"
+            found["ssl.truststore.type"] = "PEM"
+            found["ssl.truststore.location"] = str(self.client_keys.trust_store("PEM"))
+        return found
+
+    @property
+    def _with_sasl(self) -> list[str]:
+        return [name for name in self._ports if name.startswith("SASL_")]
+
+    def _sasl(self, listener: str) -> dict[str, str]:
+        scram = f"{_MODULES}.scram.ScramLoginModule required;"
+        return {
+            f"{listener}.plain.sasl.jaas.config": (
+                f'{_MODULES}.plain.PlainLoginModule required user_{self.user}="{self.password}";'
+            ),
+            f"{listener}.scram-sha-256.sasl.jaas.config": scram,
+            f"{listener}.scram-sha-512.sasl.jaas.config": scram,
+        }

@@ -1,0 +1,83 @@
+"""What tests do with a broker and with a cluster alike: topics and records."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING
+
+from flip27_stream.testing.waiting import wait_until
+
+if TYPE_CHECKING:
+    from kafka import KafkaAdminClient
+
+Record = (
+    tuple[int, int, bytes | None, bytes | None]
+    | tuple[int, int, bytes | None, bytes | None, Sequence[tuple[str, bytes]]]
+)
+"""Partition, timestamp in milliseconds since the epoch, key, value, and headers if there are any."""
+
+_ALL_NODES = -1
+
+
+class Topics(ABC):
+    """Creates, deletes and fills topics at :attr:`bootstrap_servers`."""
+
+    @property
+    @abstractmethod
+    def bootstrap_servers(self) -> str:
+        """``host:port``, for clients; several are separated by commas."""
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = 1,
+        config: Mapping[str, str] | None = None,
+        *,
+        replication: int = _ALL_NODES,
+    ) -> None:
+        """Create a topic, by default with a replica on every node; returns when each partition has a leader."""
+        options = {
+            "num_partitions": partitions,
+            "replication_factor": replication,
+            "configs": dict(config or {}),
+        }
+        with self._admin() as admin:
+            admin.create_topics({name: options}, wait_for_metadata=True)
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic; returns when the broker no longer lists it."""
+        with self._admin() as admin:
+            admin.delete_topics([name])
+            wait_until(lambda: name not in admin.list_topics(), f"topic '{name}' to be deleted")
+
+    def write(self, topic: str, records: Iterable[Record]) -> None:
+        """Append records, each to the partition it names; returns when the broker has them all.
+
+        For hundreds of thousands use :func:`flip27_stream.testing.write_bulk`.
+        """
+        from kafka import KafkaProducer
+
+        with closing(KafkaProducer(bootstrap_servers=self.bootstrap_servers, linger_ms=5)) as producer:
+            sent = [
+                producer.send(
+                    topic,
+                    partition=partition,
+                    timestamp_ms=timestamp,
+                    key=key,
+                    value=value,
+                    headers=list(headers[0]) if headers else None,
+                )
+                for partition, timestamp, key, value, *headers in records
+            ]
+            producer.flush()
+            for future in sent:
+                future.get(timeout=30)
+
+    @contextmanager
+    def _admin(self) -> Iterator[KafkaAdminClient]:
+        from kafka import KafkaAdminClient
+
+        with closing(KafkaAdminClient(bootstrap_servers=self.bootstrap_servers)) as admin:
+            yield admin

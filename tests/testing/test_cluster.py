@@ -1,0 +1,72 @@
+"""The test cluster: leaders die, freeze and come back, and nothing is left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from flip27_stream.testing import KafkaCluster, wait_until
+from tests.testing.reading import read
+from tests.testing.test_broker import alive
+
+pytestmark = pytest.mark.jvm
+
+
+def test_life_and_death_of_leaders() -> None:
+    """Records that were acknowledged survive each of it."""
+    with KafkaCluster() as cluster:
+        assert cluster.nodes == [1, 2, 3]
+        pids = [cluster.pid(node) for node in cluster.nodes]
+        cluster.create_topic("t", 3)
+        cluster.write("t", [(0, 1, None, b"of three")])
+
+        killed = cluster.leader_of("t", 0)
+        cluster.kill(killed)
+        assert not alive(pids[killed - 1])
+        assert killed not in cluster.nodes
+        frozen = cluster.leader_of("t", 0)
+        assert frozen != killed
+        cluster.write("t", [(0, 2, None, b"of two")])
+        cluster.restart(killed)
+        assert cluster.nodes == [1, 2, 3]
+
+        cluster.pause(frozen)
+        assert cluster.leader_of("t", 0) != frozen
+        cluster.resume(frozen)
+        cluster.write("t", [(0, 3, None, b"again of three")])
+        values = [record.value for record in read(cluster.bootstrap_servers, "t", 3)]
+        assert values == [b"of three", b"of two", b"again of three"]
+
+        cluster.pause(frozen)
+        pids = [cluster.pid(node) for node in (1, 2, 3)]
+        home = cluster._home
+    assert not any(alive(pid) for pid in pids)
+    assert home is not None
+    assert not home.exists()
+
+
+def test_it_dies_with_the_process_that_started_it() -> None:
+    script = """if True:
+        import sys
+        from flip27_stream.testing import KafkaCluster
+        with KafkaCluster(2) as cluster:
+            cluster.pause(2)
+            print(cluster._home, cluster.pid(1), cluster.pid(2), flush=True)
+            sys.stdin.read()
+    """
+    parent = subprocess.Popen(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    with parent:
+        assert parent.stdout is not None
+        home, *pids = parent.stdout.readline().split()
+        assert all(alive(int(pid)) for pid in pids)
+        os.kill(parent.pid, signal.SIGKILL)
+    wait_until(
+        lambda: not any(alive(int(pid)) for pid in pids) and not Path(home).exists(), "the cluster's end"
+    )
