@@ -1,18 +1,19 @@
-"""``python -m benchmarks [name]``: all of them, or the one named."""
+"""``python -m benchmarks``: everything that has a mark, in one run and one table."""
 
 from __future__ import annotations
 
-import importlib
-import sys
+from benchmarks import ceiling, columns, memory, planning, planning_cpu, read_speed, small_batches
+from benchmarks.command import run
 
-NAMES = ("read_speed", "offsets", "planning", "decode", "table")
-
-
-def main() -> None:
-    for name in sys.argv[1:] or NAMES:
-        print(f"--- {name}", flush=True)
-        importlib.import_module(f"benchmarks.{name}").main()
-
+ALL = (
+    read_speed.measure,
+    columns.measure,
+    ceiling.measure,
+    small_batches.measure,
+    planning.measure,
+    planning_cpu.measure,
+    memory.measure,
+)
 
 if __name__ == "__main__":
-    main()
+    run(ALL)

@@ -1,6 +1,7 @@
-"""Planning an aligned batch of 1,000 partitions on a real broker: our own CPU beside what the broker takes to answer.
+"""Planning aligned batches on a real broker: rounds of ListOffsets, our own CPU, and what the broker takes to answer.
 
-No Spark: the coordinator is driven as Spark drives it. Prints the size of the offset, then medians over batches.
+No Spark: the coordinator is driven as Spark drives it, in a stream that keeps up, and in one that catches up under a
+read limit. ``python -m benchmarks.planning``
 """
 
 from __future__ import annotations
@@ -9,87 +10,108 @@ import json
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
+from unittest.mock import patch
 
-from flip27_stream.api import WatermarkStrategy
-from flip27_stream.connectors.kafka import KafkaSource
+from benchmarks.backlog import START_MS
+from benchmarks.command import run
+from benchmarks.coordinators import kafka_coordinator
+from benchmarks.marks import Result, at_most
+from benchmarks.stage import Stage
 from flip27_stream.connectors.kafka.client import KafkaClient
-from flip27_stream.spark.coordinator import SourceCoordinator
-from flip27_stream.spark.job import Driver, Job
-from flip27_stream.testing import KafkaBroker
 from offsets import INITIAL
-from watermark_alignment.options import AlignmentOptions
 
-PARTITIONS = 1_000
-BATCHES = 12
-START = 1_700_000_000_000
-TOPIC = "transactions-authorised"
+_ROWS = 10
+_WARM_UP = 2
 
 
-class BrokerTime:
-    """Adds up the time spent waiting for the broker."""
+@dataclass
+class Requests:
+    """Counts rounds of requests, and adds up the time spent waiting for answers."""
 
-    def __init__(self) -> None:
-        self.seconds = 0.0
+    list_offsets: int = 0
+    fetch: int = 0
+    waited: float = 0.0
 
-    def measure(self, method: Callable[..., Any]) -> Callable[..., Any]:
-        def measured(*args: Any, **kwargs: Any) -> Any:
+    def counted(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
             began, cpu = time.perf_counter(), time.thread_time()
             try:
                 return method(*args, **kwargs)
             finally:
-                self.seconds += time.perf_counter() - began - (time.thread_time() - cpu)
+                self.waited += time.perf_counter() - began - (time.thread_time() - cpu)
+                setattr(self, method.__name__, getattr(self, method.__name__) + 1)
 
-        return measured
-
-
-def job(bootstrap_servers: str, table: str) -> Job:
-    options = {
-        "kafka.bootstrap.servers": bootstrap_servers,
-        "subscribe": TOPIC,
-        "startingoffsets": "earliest",
-    }
-    alignment = AlignmentOptions.parse(
-        {
-            "scan.watermark.alignment.group": "bench",
-            "scan.watermark.alignment.max-drift": "5 minutes",
-            "scan.watermark.alignment.table": table,
-        }
-    )
-    source = KafkaSource(options)
-    return Job(source, WatermarkStrategy(), alignment, None, Driver())
+        return call
 
 
-def main() -> None:
-    with KafkaBroker() as broker, tempfile.TemporaryDirectory() as table:
-        broker.create_topic(TOPIC, PARTITIONS)
-        broker_time = BrokerTime()
-        for name in ("list_offsets", "fetch"):
-            setattr(KafkaClient, name, broker_time.measure(getattr(KafkaClient, name)))
-        coordinator = SourceCoordinator(job(broker.bootstrap_servers, table))
+@dataclass
+class Costs:
+    """One entry per plan."""
+
+    list_offsets: list[int] = field(default_factory=list)
+    fetches: list[int] = field(default_factory=list)
+    own_cpu: list[float] = field(default_factory=list)
+    waited: list[float] = field(default_factory=list)
+    offset_bytes: int = 0
+
+    def __str__(self) -> str:
+        cpu, waited = (1000 * statistics.median(s) for s in (self.own_cpu, self.waited))
+        return f"{statistics.median(self.fetches):.0f} fetches, {cpu:.0f} ms CPU, {waited:.0f} ms wait"
+
+
+def measure(stage: Stage) -> Iterator[Result]:
+    many = stage.sizes.many
+    batches = _WARM_UP + stage.sizes.batches
+    steady = _plans(stage, many, batches, limit=None)
+    work = f"planning {many} aligned partitions"
+    yield Result(f"{work}, keeping up", "", str(steady), steady.list_offsets, "rounds", at_most(4))
+    behind = _plans(stage, many, batches, limit=many * _ROWS)
+    yield Result(f"{work}, behind", "", str(behind), behind.list_offsets, "rounds", at_most(4))
+    kilobytes = behind.offset_bytes / 1000
+    yield Result(f"offset of {many} aligned partitions", "", "", [kilobytes], "kB")
+
+
+def _plans(stage: Stage, partitions: int, batches: int, limit: int | None) -> Costs:
+    """Plan batch after batch; with a limit everything is there from the start, else each batch arrives in its turn."""
+    topic = stage.empty_topic(partitions)
+    requests, costs = Requests(), Costs()
+    if limit is not None:
+        for batch in range(batches + 1):
+            _write(stage, topic, partitions, batch)
+    with (
+        tempfile.TemporaryDirectory() as table,
+        patch.object(KafkaClient, "list_offsets", requests.counted(KafkaClient.list_offsets)),
+        patch.object(KafkaClient, "fetch", requests.counted(KafkaClient.fetch)),
+    ):
+        coordinator = kafka_coordinator(stage.broker.bootstrap_servers, topic, table)
         offset: dict[str, Any] = dict(INITIAL)
-        walls, cpus, waits = [], [], []
-        for batch in range(BATCHES):
-            records = [(p, START + batch * 1000 + p % 1000, b"k", b"v" * 100) for p in range(PARTITIONS)]
-            broker.write(TOPIC, records)
-            wall, cpu, broker_time.seconds = time.perf_counter(), time.thread_time(), 0.0
-            offset = coordinator.latest_offset(offset, None)
-            if batch > 1:
-                walls.append(time.perf_counter() - wall)
-                cpus.append(time.thread_time() - cpu)
-                waits.append(broker_time.seconds)
+        for batch in range(batches):
+            if limit is None:
+                _write(stage, topic, partitions, batch)
+            requests.list_offsets, requests.fetch, requests.waited = 0, 0, 0.0
+            cpu = time.thread_time()
+            offset = coordinator.latest_offset(offset, limit)
+            if batch >= _WARM_UP:
+                costs.own_cpu.append(time.thread_time() - cpu)
+                costs.list_offsets.append(requests.list_offsets)
+                costs.fetches.append(requests.fetch)
+                costs.waited.append(requests.waited)
         coordinator.close()
-    milliseconds = [statistics.median(x) * 1000 for x in (walls, cpus, waits)]
-    print(
-        f"{PARTITIONS} partitions, one new record each per batch; offset of {len(json.dumps(offset)):,} bytes"
-    )
-    print(
-        "a plan takes {:.0f} ms: {:.0f} ms of our own CPU, {:.0f} ms waiting for the broker".format(
-            *milliseconds
-        )
+    costs.offset_bytes = len(json.dumps(offset))
+    return costs
+
+
+def _write(stage: Stage, topic: str, partitions: int, batch: int) -> None:
+    """Ten seconds of event time in each partition."""
+    begin = START_MS + batch * 10_000
+    rows = range(0, 10_000, 10_000 // _ROWS)
+    stage.broker.write(
+        topic, [(p, begin + row + p % 1000, None, b"v" * 100) for p in range(partitions) for row in rows]
     )
 
 
 if __name__ == "__main__":
-    main()
+    run([measure])

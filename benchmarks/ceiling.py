@@ -1,0 +1,84 @@
+"""How near to the ceiling: a Python source that has its Arrow batches ready and does nothing but yield them.
+
+It yields what our readers emit of the same topic: as many tasks, in each as many batches with as many rows, of the same
+schema and of real rows; only that every batch is a piece of one. ``python -m benchmarks.ceiling``
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql.types import StructType
+
+from benchmarks.backlog import Backlog
+from benchmarks.command import run
+from benchmarks.constant_source import constant_source
+from benchmarks.marks import Result, at_least
+from benchmarks.stage import Stage
+from benchmarks.streams import OURS, drain, stream
+from benchmarks.turns import pairs, throughput
+from flip27_stream.connectors.kafka import KafkaSourceFactory
+from flip27_stream.spark.data_source import data_source
+
+
+@dataclass(frozen=True)
+class Emitted:
+    """What our readers emit of a topic: the rows of each batch of each task, and the largest batch."""
+
+    rows: Sequence[Sequence[int]]
+    largest: pa.RecordBatch
+
+
+def measure(stage: Stage) -> Iterator[Result]:
+    backlog = Backlog(stage.sizes.records)
+    size = stage.value_bytes(backlog)
+    emitted = _emitted(stage, backlog.topic)
+    with tempfile.TemporaryDirectory() as folder:
+        stage.spark.dataSource.register(constant_source(emitted.largest, emitted.rows, Path(folder)))
+
+        def ceiling() -> float:
+            return sum(drain(stage.spark.readStream.format("constant").load(), backlog.records))
+
+        def ours() -> float:
+            return sum(drain(stream(stage, OURS, backlog.topic), backlog.records))
+
+        seconds = pairs(ceiling, ours, stage.sizes.pairs, stage.sizes.warm_up)
+    yield Result(
+        "share of the ceiling (constant batches)",
+        throughput(seconds.beside, backlog.records, size),
+        throughput(seconds.ours, backlog.records, size),
+        [100 * share for share in seconds.speed],
+        unit="%",
+        mark=at_least(65),
+    )
+
+
+def _emitted(stage: Stage, topic: str) -> Emitted:
+    """Runs our readers here, as Spark runs them in workers."""
+    options = {"kafka.bootstrap.servers": stage.broker.bootstrap_servers, "subscribe": topic}
+    source = data_source(KafkaSourceFactory(), spark=stage.spark)({**options, "startingOffsets": "earliest"})
+    reader = source.reader(_struct(source.schema()))
+    rows: list[list[int]] = []
+    largest: pa.RecordBatch | None = None
+    for partition in reader.partitions():
+        rows.append([])
+        for batch in reader.read(partition):
+            assert isinstance(batch, pa.RecordBatch)
+            rows[-1].append(batch.num_rows)
+            if largest is None or batch.num_rows > largest.num_rows:
+                largest = batch
+    assert largest is not None
+    return Emitted(rows, largest)
+
+
+def _struct(schema: StructType | str) -> StructType:
+    assert isinstance(schema, StructType)
+    return schema
+
+
+if __name__ == "__main__":
+    run([measure])

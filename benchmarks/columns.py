@@ -1,0 +1,82 @@
+"""Columns by a schema that the user gives, beside what does the same with the built-in source.
+
+Two of the record's columns beside ``select``; JSON of six fields, of which one is summed, beside ``from_json``.
+``python -m benchmarks.columns``
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as sf
+
+from benchmarks.backlog import JSON_SCHEMA, Backlog
+from benchmarks.command import run
+from benchmarks.marks import Result, at_least
+from benchmarks.stage import Stage
+from benchmarks.streams import BUILTIN, OURS, drain, stream
+from benchmarks.turns import pairs, throughput
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def measure(stage: Stage) -> Iterator[Result]:
+    yield _two_columns(stage, Backlog(stage.sizes.records))
+    yield _json(stage, Backlog(stage.sizes.records, json=True))
+
+
+def _two_columns(stage: Stage, backlog: Backlog) -> Result:
+    size = stage.value_bytes(backlog)
+
+    def builtin() -> float:
+        frame = stream(stage, BUILTIN, backlog.topic).select("value", "timestamp")
+        return sum(drain(frame, backlog.records))
+
+    def ours() -> float:
+        frame = stream(stage, OURS, backlog.topic, "value binary, timestamp timestamp")
+        return sum(drain(frame, backlog.records))
+
+    seconds = pairs(builtin, ours, stage.sizes.pairs, stage.sizes.warm_up)
+    return Result(
+        "value and timestamp, by schema",
+        throughput(seconds.beside, backlog.records, size),
+        throughput(seconds.ours, backlog.records, size),
+        seconds.speed,
+        mark=at_least(4),
+    )
+
+
+def _json(stage: Stage, backlog: Backlog) -> Result:
+    size = stage.value_bytes(backlog)
+    sums: dict[str, int] = {}
+
+    def summed(fmt: str, frame: DataFrame) -> float:
+        def add(batch: DataFrame, _: int) -> None:
+            (row,) = batch.agg(sf.sum("cents")).collect()
+            sums[fmt] = row[0]
+
+        return sum(drain(frame, backlog.records, add))
+
+    def builtin() -> float:
+        value = sf.from_json(sf.col("value").cast("string"), JSON_SCHEMA)
+        return summed(BUILTIN, stream(stage, BUILTIN, backlog.topic).select(value.alias("v")).select("v.*"))
+
+    def ours() -> float:
+        return summed(OURS, stream(stage, OURS, backlog.topic, JSON_SCHEMA, **{"value.format": "json"}))
+
+    seconds = pairs(builtin, ours, stage.sizes.pairs, stage.sizes.warm_up)
+    if sums[BUILTIN] != sums[OURS]:
+        raise RuntimeError(f"the sums differ: {sums}")
+    return Result(
+        "JSON, 6 fields, sum of one",
+        throughput(seconds.beside, backlog.records, size),
+        throughput(seconds.ours, backlog.records, size),
+        seconds.speed,
+        mark=at_least(3),
+    )
+
+
+if __name__ == "__main__":
+    run([measure])

@@ -1,0 +1,26 @@
+"""Coordinators outside Spark, so that what planning costs can be told from what Spark does."""
+
+from __future__ import annotations
+
+from flip27_stream.api import WatermarkStrategy
+from flip27_stream.connectors.kafka import KafkaSource
+from flip27_stream.spark.coordinator import SourceCoordinator
+from flip27_stream.spark.job import Driver, Job
+from watermark_alignment.options import AlignmentOptions
+
+
+def kafka_coordinator(bootstrap_servers: str, topic: str, table: str | None) -> SourceCoordinator:
+    """Plans a topic from its beginning, aligned where there is a path for the table of split watermarks."""
+    source = KafkaSource(
+        {"kafka.bootstrap.servers": bootstrap_servers, "subscribe": topic, "startingoffsets": "earliest"}
+    )
+    alignment = None
+    if table is not None:
+        alignment = AlignmentOptions.parse(
+            {
+                "scan.watermark.alignment.group": "benchmark",
+                "scan.watermark.alignment.max-drift": "5 minutes",
+                "scan.watermark.alignment.table": table,
+            }
+        )
+    return SourceCoordinator(Job(source, WatermarkStrategy(), alignment, Driver()))

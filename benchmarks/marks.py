@@ -1,0 +1,84 @@
+"""What a benchmark found, the mark it has to reach, and the table of both."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.table import Table
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A figure to reach: at least, or at most, ``limit``."""
+
+    limit: float
+    at_least: bool
+
+    def met_by(self, figure: float) -> bool:
+        return figure >= self.limit if self.at_least else figure <= self.limit
+
+    def __str__(self) -> str:
+        return f"{'≥' if self.at_least else '≤'} {self.limit:g}"
+
+
+def at_least(limit: float) -> Mark:
+    return Mark(limit, at_least=True)
+
+
+def at_most(limit: float) -> Mark:
+    return Mark(limit, at_least=False)
+
+
+@dataclass(frozen=True)
+class Result:
+    """One line of the table.
+
+    Attributes:
+        work: what was done.
+        beside: what the yardstick did, mostly Spark's built-in source.
+        ours: what ``flip27_kafka`` did.
+        figures: one per pair (or plan, or process), of which the median counts.
+        unit: of the figures.
+        mark: what the median has to reach; ``None`` where the issue names no figure.
+    """
+
+    work: str
+    beside: str
+    ours: str
+    figures: Sequence[float]
+    unit: str = "x"
+    mark: Mark | None = None
+
+    @property
+    def figure(self) -> float:
+        return statistics.median(self.figures)
+
+    @property
+    def met(self) -> bool | None:
+        return None if self.mark is None else self.mark.met_by(self.figure)
+
+    def cells(self) -> list[str]:
+        words = {True: "met", False: "NOT MET", None: ""}
+        digits = 2 if self.unit == "x" else 0
+        low, high = min(self.figures), max(self.figures)
+        return [
+            self.work,
+            self.beside,
+            self.ours,
+            f"{self.figure:.{digits}f} {self.unit}",
+            f"{low:.{digits}f} – {high:.{digits}f}" if len(self.figures) > 1 else "",
+            "" if self.mark is None else f"{self.mark} {self.unit}",
+            words[self.met],
+        ]
+
+
+def table(results: Sequence[Result], title: str) -> Table:
+    """All results; lines whose mark is missed stand out."""
+    drawn = Table(title=title, title_justify="left")
+    for heading in ("work", "beside", "flip27_kafka", "median", "range", "mark", ""):
+        drawn.add_column(heading, justify="left" if heading in ("work", "") else "right")
+    for result in results:
+        drawn.add_row(*result.cells(), style="bold red" if result.met is False else None)
+    return drawn

@@ -1,0 +1,132 @@
+"""Peak memory of Spark's Python processes while they read a backlog in one micro-batch.
+
+Peaks are the kernel's own high-water marks of resident memory (``VmHWM``), set back before each read: it needs Linux.
+Workers live on between queries, so what earlier reads left behind counts. ``python -m benchmarks.memory``
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from benchmarks.backlog import Backlog
+from benchmarks.command import run
+from benchmarks.marks import Result, at_most
+from benchmarks.stage import Stage
+from benchmarks.streams import OURS, drain, stream
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+_WORKERS = "pyspark.daemon"
+_PLANNER = "streaming.python_streaming_source_runner"
+_INTERVAL_S = 0.05
+_LARGE_BYTES = 1_000_000
+
+
+class PeakMemory:
+    """Watches the Python processes below this one: a context manager; ``of`` are peaks in MB, by module and process."""
+
+    def __init__(self) -> None:
+        self.of: dict[str, dict[int, float]] = defaultdict(dict)
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="peak-memory", daemon=True)
+
+    def __enter__(self) -> Self:
+        for pid, _ in _descendants():
+            Path(f"/proc/{pid}/clear_refs").write_text("5")
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over.set()
+        self._thread.join()
+        self._look()
+
+    def _watch(self) -> None:
+        while not self._over.wait(_INTERVAL_S):
+            self._look()
+
+    def _look(self) -> None:
+        for pid, module in _descendants():
+            peak = _peak_mb(pid)
+            if peak is not None:
+                self.of[module][pid] = peak
+
+
+def measure(stage: Stage) -> Iterator[Result]:
+    small = Backlog(stage.sizes.records)
+    backlogs = {
+        "100-byte values": small,
+        "100-byte values, lz4": replace(small, compression="lz4"),
+        "1 MB values": Backlog(max(4, small.records // 5000), value_bytes=_LARGE_BYTES),
+    }
+    for name, backlog in backlogs.items():
+        yield from _read(stage, backlog, name, {})
+    with tempfile.TemporaryDirectory() as table:
+        alignment = {
+            "scan.watermark.alignment.group": "memory",
+            "scan.watermark.alignment.max-drift": "5 minutes",
+            "scan.watermark.alignment.table": table,
+        }
+        yield from _read(stage, small, "100-byte values, aligned", alignment)
+
+
+def _read(stage: Stage, backlog: Backlog, name: str, options: dict[str, str]) -> Iterator[Result]:
+    stage.value_bytes(backlog)
+    with PeakMemory() as peaks:
+        drain(stream(stage, OURS, backlog.topic, **options), backlog.records)
+    work = f"memory, {backlog.records:,} {name}"
+    workers = list(peaks.of[_WORKERS].values())
+    yield Result(f"{work}: largest worker", "", "", [max(workers)], "MB", at_most(300))
+    yield Result(f"{work}: planner", "", "", [max(peaks.of[_PLANNER].values())], "MB")
+
+
+def _descendants() -> Iterator[tuple[int, str]]:
+    """The Python processes of Spark below this one, with the module that each runs."""
+    children: dict[int, list[int]] = defaultdict(list)
+    for entry in os.listdir("/proc"):
+        if entry.isdigit() and (parent := _parent(int(entry))) is not None:
+            children[parent].append(int(entry))
+    left = [os.getpid()]
+    while left:
+        below = children[left.pop()]
+        left += below
+        for pid in below:
+            command = _read_or_empty(f"/proc/{pid}/cmdline")
+            module = next((m for m in (_WORKERS, _PLANNER) if m in command), None)
+            if module is not None:
+                yield pid, module
+
+
+def _parent(pid: int) -> int | None:
+    stat = _read_or_empty(f"/proc/{pid}/stat")
+    return int(stat.rpartition(")")[2].split()[1]) if stat else None
+
+
+def _peak_mb(pid: int) -> float | None:
+    for line in _read_or_empty(f"/proc/{pid}/status").splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) * 1024 / 1e6
+    return None
+
+
+def _read_or_empty(path: str) -> str:
+    """Empty if the process has ended."""
+    try:
+        return Path(path).read_text()
+    except OSError:
+        return ""
+
+
+if __name__ == "__main__":
+    run([measure])

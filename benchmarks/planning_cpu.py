@@ -1,0 +1,109 @@
+"""Our own CPU of planning very many splits, with a simulated log and no broker: what answers is not counted.
+
+The planner alone; then the coordinator's whole plan (offset in, offset out, positions, probes), unaligned and aligned.
+``python -m benchmarks.planning_cpu``
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+from unittest.mock import patch
+
+from benchmarks.backlog import START_MS
+from benchmarks.command import run
+from benchmarks.coordinators import kafka_coordinator
+from benchmarks.marks import Result, at_most
+from benchmarks.simulated_cluster import SimulatedCluster
+from benchmarks.stage import Stage
+from flip27_stream.connectors.kafka import enumerator
+from offsets import INITIAL
+from watermark_alignment.planner import SplitView, plan
+
+_WARM_UP = 2
+_ROWS = 10
+_STEP_MS = 1000
+_DRIFT_MS = 300_000
+
+
+def measure(stage: Stage) -> Iterator[Result]:
+    splits, rounds = stage.sizes.splits, stage.sizes.pairs
+    work = f"own CPU of planning {splits:,} splits"
+    found = {
+        "the planner alone, keeping up": _planner(splits, rounds, limit=None),
+        "the planner alone, behind": _planner(splits, rounds, limit=splits * _ROWS // 2),
+        "unaligned": _coordinator(splits, rounds, None),
+    }
+    with tempfile.TemporaryDirectory() as table:
+        found["aligned"] = _coordinator(splits, rounds, table)
+    for name, seconds in found.items():
+        yield Result(f"{work}: {name}", "", "", [1000 * s for s in seconds], "ms", at_most(100))
+
+
+class SteadyLogs:
+    """A record a second in each split, and ten of them to read."""
+
+    def __init__(self, splits: int) -> None:
+        self.ids = [f"topic-{number}" for number in range(splits)]
+        self.position = 0
+        self.seconds = 0.0
+
+    def views(self) -> list[SplitView]:
+        first, last = self._time(self.position), self._time(self.position + _ROWS - 1)
+        read_max = first - _STEP_MS if self.position else None
+        end = self.position + _ROWS
+        return [SplitView(i, self.position, end, read_max, first, last) for i in self.ids]
+
+    def at(self, horizon: int) -> Mapping[str, tuple[int, int]]:
+        began = time.thread_time()
+        rows = min(max(-((self._time(self.position) - horizon) // _STEP_MS), 0), _ROWS)
+        answer = dict.fromkeys(self.ids, (self.position + rows, rows))
+        self.seconds += time.thread_time() - began
+        return answer
+
+    @staticmethod
+    def _time(position: int) -> int:
+        return START_MS + position * _STEP_MS
+
+
+def _planner(splits: int, rounds: int, limit: int | None) -> list[float]:
+    """CPU seconds of each plan."""
+    logs, taken = SteadyLogs(splits), []
+    for _ in range(_WARM_UP + rounds):
+        views = logs.views()
+        logs.seconds, began = 0.0, time.thread_time()
+        planned = plan(
+            views,
+            logs.at,
+            limit=limit,
+            max_drift=_DRIFT_MS,
+            out_of_orderness=0,
+            idle_timeout=60_000,
+            now=START_MS,
+            floor=None,
+        )
+        taken.append(time.thread_time() - began - logs.seconds)
+        logs.position = min(planned.ends.values())
+    return taken[_WARM_UP:]
+
+
+def _coordinator(splits: int, rounds: int, table: str | None) -> list[float]:
+    """CPU seconds of each plan of ten new records in each split."""
+    cluster = SimulatedCluster("topic", splits)
+    with patch.object(enumerator, "KafkaClient", lambda _: cluster):
+        coordinator = kafka_coordinator("simulated:9092", "topic", table)
+        offset: dict[str, Any] = dict(INITIAL)
+        taken = []
+        for _ in range(_WARM_UP + rounds):
+            cluster.end += _ROWS
+            cluster.seconds, began = 0.0, time.thread_time()
+            offset = coordinator.latest_offset(offset, None)
+            taken.append(time.thread_time() - began - cluster.seconds)
+        coordinator.close()
+    return taken[_WARM_UP:]
+
+
+if __name__ == "__main__":
+    run([measure])

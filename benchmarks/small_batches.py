@@ -1,0 +1,134 @@
+"""Time of a small micro-batch beside the built-in source: 100 rows in each of 4 partitions, 10 in each of 200.
+
+Behind: the rows are there already, and ``maxOffsetsPerTrigger`` cuts them into small batches. Fed: a producer adds the
+rows of a batch once the one before is done. There the built-in source was seen to wait some 500 ms in each partition,
+one after another (less with a smaller ``fetch.max.wait.ms``); so 200 partitions are measured only in the first and
+stricter way.
+``python -m benchmarks.small_batches``
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+
+from kafka import KafkaProducer
+
+from benchmarks.command import run
+from benchmarks.marks import Result, at_most
+from benchmarks.stage import Stage
+from benchmarks.streams import BUILTIN, OURS, drain, stream
+from benchmarks.turns import Pairs, milliseconds, pairs
+
+_VALUE = b"v" * 100
+_WARM_UP = 2  # the first batches of a query, which meet cold caches
+_TRIES = 4  # a batch may be planned while its rows arrive, and is then repeated
+_FOREVER_MS = 60_000
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A small batch: so many rows in each of so many partitions."""
+
+    partitions: int
+    rows: int
+
+    @property
+    def total(self) -> int:
+        return self.partitions * self.rows
+
+    def __str__(self) -> str:
+        return f"{self.rows} rows in each of {self.partitions} partitions"
+
+
+def measure(stage: Stage) -> Iterator[Result]:
+    few, many = Shape(4, 100), Shape(stage.sizes.many, 10)
+    yield _fed(stage, few, 1.15)
+    yield _behind(stage, few, 1.15)
+    yield _behind(stage, many, 1.0)
+
+
+def _fed(stage: Stage, shape: Shape, limit: float) -> Result:
+    topic = stage.empty_topic(shape.partitions)
+    seconds = pairs(
+        partial(_feed_stream, stage, BUILTIN, topic, shape),
+        partial(_feed_stream, stage, OURS, topic, shape),
+        stage.sizes.pairs,
+        stage.sizes.warm_up,
+    )
+    return _result(f"{shape}, fed", seconds, limit)
+
+
+def _behind(stage: Stage, shape: Shape, limit: float) -> Result:
+    topic = stage.empty_topic(shape.partitions)
+    with closing(_producer(stage)) as producer:
+        for _ in range(_WARM_UP + stage.sizes.batches):
+            _feed(producer, topic, shape)
+    seconds = pairs(
+        partial(_catch_up, stage, BUILTIN, topic, shape),
+        partial(_catch_up, stage, OURS, topic, shape),
+        stage.sizes.pairs,
+        stage.sizes.warm_up,
+    )
+    return _result(f"{shape}, behind", seconds, limit)
+
+
+def _result(work: str, seconds: Pairs, limit: float) -> Result:
+    return Result(
+        work,
+        milliseconds(seconds.beside),
+        milliseconds(seconds.ours),
+        seconds.time,
+        mark=at_most(limit),
+    )
+
+
+def _feed_stream(stage: Stage, fmt: str, topic: str, shape: Shape) -> float:
+    """Median seconds of the batches of a query that a producer feeds; each has all the rows of one feeding."""
+    wanted = _WARM_UP + stage.sizes.batches
+    frame = stream(stage, fmt, topic, startingOffsets="latest")
+    with tempfile.TemporaryDirectory() as checkpoint, closing(_producer(stage)) as producer:
+        query = frame.writeStream.format("noop").option("checkpointLocation", checkpoint).start()
+        try:
+            query.processAllAvailable()
+            for _ in range(wanted * _TRIES):
+                _feed(producer, topic, shape)
+                query.processAllAvailable()
+                batches = [p for p in query.recentProgress if p.numInputRows == shape.total]
+                if len(batches) >= wanted:
+                    break
+        finally:
+            query.stop()
+    if len(batches) < wanted:
+        raise RuntimeError(f"{len(batches)} of {wanted} batches of {fmt} had all of their {shape.total} rows")
+    return statistics.median(p.durationMs["triggerExecution"] for p in batches[_WARM_UP:]) / 1000
+
+
+def _catch_up(stage: Stage, fmt: str, topic: str, shape: Shape) -> float:
+    """Median seconds of the batches of a query that catches up."""
+    frame = stream(stage, fmt, topic, maxOffsetsPerTrigger=shape.total)
+    batches = _WARM_UP + stage.sizes.batches
+    seconds = drain(frame, batches * shape.total)
+    if len(seconds) != batches:
+        raise RuntimeError(f"{fmt} made {len(seconds)} batches, not {batches}")
+    return statistics.median(seconds[_WARM_UP:])
+
+
+def _producer(stage: Stage) -> KafkaProducer:
+    """Collects until it is flushed, so that the rows of a batch arrive in one request."""
+    return KafkaProducer(bootstrap_servers=stage.broker.bootstrap_servers, linger_ms=_FOREVER_MS)
+
+
+def _feed(producer: KafkaProducer, topic: str, shape: Shape) -> None:
+    for _ in range(shape.rows):
+        for partition in range(shape.partitions):
+            producer.send(topic, _VALUE, partition=partition)
+    producer.flush()
+
+
+if __name__ == "__main__":
+    run([measure])

@@ -1,0 +1,59 @@
+"""Contenders take turns, so that a machine that slows down slows all of them; the ratio of each round counts."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+Contender = Callable[[], float]
+"""Does its work once; returns the seconds that count."""
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Seconds of the yardstick and of ours, a pair per round."""
+
+    beside: Sequence[float]
+    ours: Sequence[float]
+
+    @property
+    def speed(self) -> list[float]:
+        """How many times as fast ours is, per pair."""
+        return [theirs / own for theirs, own in zip(self.beside, self.ours, strict=True)]
+
+    @property
+    def time(self) -> list[float]:
+        """How many times as long ours takes, per pair."""
+        return [1 / ratio for ratio in self.speed]
+
+
+def take_turns(contenders: Mapping[str, Contender], rounds: int, warm_up: int) -> dict[str, list[float]]:
+    """The seconds of each contender, by name and round, after ``warm_up`` rounds that do not count.
+
+    The order turns around with every round, so that none always runs after the same other.
+    """
+    seconds: dict[str, list[float]] = {name: [] for name in contenders}
+    for number in range(warm_up + rounds):
+        for name in list(contenders)[:: -1 if number % 2 else 1]:
+            taken = contenders[name]()
+            if number >= warm_up:
+                seconds[name].append(taken)
+    return seconds
+
+
+def pairs(beside: Contender, ours: Contender, rounds: int, warm_up: int) -> Pairs:
+    """Two contenders."""
+    seconds = take_turns({"beside": beside, "ours": ours}, rounds, warm_up)
+    return Pairs(seconds["beside"], seconds["ours"])
+
+
+def throughput(seconds: Sequence[float], rows: int, value_bytes: int) -> str:
+    """Median rows a second, and megabytes of values a second."""
+    median = statistics.median(seconds)
+    return f"{rows / median / 1e6:.2f} M rows/s {value_bytes / median / 1e6:5.0f} MB/s"
+
+
+def milliseconds(seconds: Sequence[float]) -> str:
+    """The median."""
+    return f"{1000 * statistics.median(seconds):.0f} ms"

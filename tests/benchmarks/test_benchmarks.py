@@ -1,0 +1,93 @@
+"""Every benchmark runs, at a size that takes seconds; how fast anything is, is not for tests to say."""
+
+from __future__ import annotations
+
+import io
+import statistics
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+from rich.console import Console
+
+import flip27_stream
+from benchmarks import ceiling, columns, memory, planning, planning_cpu, read_speed, small_batches
+from benchmarks.command import Measure
+from benchmarks.marks import Result, at_least, at_most, table
+from benchmarks.stage import Sizes, Stage
+from benchmarks.turns import Pairs, take_turns
+from flip27_stream.testing import KafkaBroker
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TINY = Sizes(records=400, pairs=1, warm_up=0, batches=1, many=5, splits=20)
+
+
+def test_contenders_take_turns_and_the_order_turns_around() -> None:
+    calls: list[str] = []
+
+    def contender(name: str, seconds: Iterator[float]) -> float:
+        calls.append(name)
+        return next(seconds)
+
+    a, b = iter([9.0, 4.0, 2.0]), iter([9.0, 2.0, 2.0])
+    seconds = take_turns(
+        {"a": lambda: contender("a", a), "b": lambda: contender("b", b)}, rounds=2, warm_up=1
+    )
+    assert calls == ["a", "b", "b", "a", "a", "b"]
+    assert seconds == {"a": [4.0, 2.0], "b": [2.0, 2.0]}
+
+
+def test_ratios_are_of_pairs_and_the_median_counts() -> None:
+    pairs = Pairs(beside=[6.0, 9.0, 1.0], ours=[2.0, 1.0, 1.0])
+    assert pairs.speed == [3.0, 9.0, 1.0]
+    assert statistics.median(pairs.time) == pytest.approx(1 / 3)
+    result = Result("work", "", "", pairs.speed, mark=at_least(3))
+    assert (result.figure, result.met) == (3.0, True)
+
+
+@pytest.mark.parametrize(
+    ("figure", "least", "most"), [(2.99, False, True), (3.0, True, True), (3.01, True, False)]
+)
+def test_a_mark_is_met_at_its_limit(figure: float, least: bool, most: bool) -> None:
+    assert (at_least(3).met_by(figure), at_most(3).met_by(figure)) == (least, most)
+
+
+def test_planning_without_a_broker() -> None:
+    assert len(_run(planning_cpu.measure, Stage(TINY))) == 4
+
+
+@pytest.mark.jvm
+@pytest.mark.parametrize(
+    ("measure", "lines"),
+    [
+        pytest.param(read_speed.measure, 4, id="read_speed"),
+        pytest.param(columns.measure, 2, id="columns"),
+        pytest.param(ceiling.measure, 1, id="ceiling"),
+        pytest.param(small_batches.measure, 3, id="small_batches"),
+        pytest.param(planning.measure, 3, id="planning"),
+        pytest.param(memory.measure, 8, id="memory"),
+    ],
+)
+def test_it_runs_and_finds_figures(measure: Measure, lines: int, stage: Stage) -> None:
+    assert len(_run(measure, stage)) == lines
+
+
+@pytest.fixture(scope="module")
+def stage(spark: SparkSession, broker: KafkaBroker) -> Iterator[Stage]:
+    session = spark.newSession()
+    flip27_stream.register(session)
+    with Stage(TINY, session, broker) as opened:
+        yield opened
+
+
+def _run(measure: Measure, stage: Stage) -> list[Result]:
+    """The lines of its table, each with a figure."""
+    results = list(measure(stage))
+    assert all(result.figure > 0 for result in results)
+    console = Console(width=200, file=io.StringIO())
+    console.print(table(results, "tiny"))
+    assert isinstance(console.file, io.StringIO)
+    assert all(result.work in console.file.getvalue() for result in results)
+    return results
