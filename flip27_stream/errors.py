@@ -10,9 +10,11 @@
     │   └── ForeignCheckpointError      another source wrote it
     ├── ConnectorError              the external system refused or could not be reached
     │   ├── UnreachableError            nobody answered at the given address in the given time
+    │   ├── AuthenticationError         a broker refuses the credentials, or its certificate is not trusted
     │   ├── MissingTopicError           a topic or partition that was asked for does not exist
     │   └── CorruptRecordError          bytes of the log that do not decode or fail their checksum
     ├── DataLossError               positions that the system no longer has (failOnDataLoss)
+    ├── RecordFormatError           a record does not fit value.format or the schema that the user gave
     ├── EventTimeError              an event time that cannot be used
     │   └── ImplausibleEventTimeError   further in the future than scan.watermark.max-future
     └── AlignmentError              alignment cannot be kept as configured
@@ -60,6 +62,10 @@ class UnreachableError(ConnectorError):
     """Nobody answered at an address within the time tried."""
 
 
+class AuthenticationError(ConnectorError):
+    """A broker refuses the credentials, or presents a certificate that is not trusted."""
+
+
 class MissingTopicError(ConnectorError):
     """A topic or partition that was asked for does not exist."""
 
@@ -70,6 +76,10 @@ class CorruptRecordError(ConnectorError):
 
 class DataLossError(Flip27Error):
     """Positions that the external system no longer has; see ``failOnDataLoss``."""
+
+
+class RecordFormatError(Flip27Error):
+    """A record does not fit ``value.format``, or the schema that the user gave."""
 
 
 class EventTimeError(Flip27Error):

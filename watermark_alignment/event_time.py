@@ -34,9 +34,9 @@ def timestamp_assigner(
     """The assigner that ``spec`` describes.
 
     Args:
-        spec: a column of ``schema`` (a timestamp, or int64 in ms); a JSON pointer into its column ``value``,
-            to an integer (ms) or an ISO-8601 string (UTC where it has no zone); or ``module:function``, which
-            gets a record batch and returns as many event times (ms, or timestamps).
+        spec: a column of ``schema`` in any case (a timestamp, or int64 in ms); a JSON pointer into its column
+            ``value``, to an integer (ms) or an ISO-8601 string (UTC where it has no zone); or
+            ``module:function``, which gets a record batch and returns as many event times (ms, or timestamps).
         schema: of the record batches.
         option: named in errors.
         record_timestamp_column: the column of the times the external system gave the records; naming it
@@ -45,11 +45,13 @@ def timestamp_assigner(
     Raises:
         OptionError: ``spec`` is none of these, or does not fit ``schema``.
     """
-    if spec in schema.names:
-        if not _is_time(schema.field(spec).type):
-            wrong = f"column '{spec}' is {schema.field(spec).type}, not timestamp or int64"
+    if (column := _column(spec, schema)) is not None:
+        if not _is_time(column.type):
+            wrong = f"column '{column.name}' is {column.type}, not timestamp or int64"
             raise _refused(option, spec, wrong, schema)
-        return RecordTimestampAssigner() if spec == record_timestamp_column else ColumnTimestampAssigner(spec)
+        if column.name.lower() == record_timestamp_column:
+            return RecordTimestampAssigner()
+        return ColumnTimestampAssigner(column.name)
     if spec.startswith("/"):
         return _pointer_assigner(spec, schema, option)
     if ":" in spec:
@@ -112,6 +114,13 @@ class FunctionTimestampAssigner(TimestampAssigner):
             f"Event-time function {self.spec!r} returned {what}, {length}; expected an Arrow or NumPy "
             f"array of {records.num_rows} 64-bit integers (ms) or timestamps, null where there is none."
         )
+
+
+def _column(name: str, schema: pa.Schema) -> pa.Field | None:
+    """The column of that name, in any case unless there are several."""
+    found = [column for column in schema if column.name.lower() == name.lower()]
+    exact = [column for column in found if column.name == name]
+    return exact[0] if exact else found[0] if len(found) == 1 else None
 
 
 def _pointer_assigner(spec: str, schema: pa.Schema, option: str) -> TimestampAssigner:

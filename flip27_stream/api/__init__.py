@@ -21,6 +21,7 @@ from flip27_stream.api.enumerator import (
     SupportsEventTimePositions,
 )
 from flip27_stream.api.events import SourceEvent
+from flip27_stream.api.limits import ReadLimits
 from flip27_stream.api.metrics import Counter, MetricGroup
 from flip27_stream.api.reader import (
     InputStatus,
@@ -53,6 +54,7 @@ __all__ = [
     "JsonValue",
     "MetricGroup",
     "PositioningRequest",
+    "ReadLimits",
     "ReaderInfo",
     "ReaderOutput",
     "RecordTimestampAssigner",

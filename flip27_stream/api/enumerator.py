@@ -97,11 +97,13 @@ class SplitRange:
             source is configured to go on without them.
         end: first position that cannot be read.
         drained: nothing at all lies at or after ``end``; false while an open transaction hides records there.
+        final: the split ends at ``end`` for ever, since the source is bounded there.
     """
 
     position: int
     end: int
     drained: bool = True
+    final: bool = False
 
 
 class SplitEnumerator(ABC, Generic[SplitT, CheckpointT]):
@@ -133,6 +135,17 @@ class SplitEnumerator(ABC, Generic[SplitT, CheckpointT]):
             DataLossError: records at a position are gone.
             ConnectorError: nobody answered.
         """
+
+    def freeze(self) -> None:
+        """The run that is going on reads only what the last look found (``Trigger.AvailableNow``).
+
+        Called at most once, after the first :meth:`split_ranges`. A source can refuse to go on when a split vanishes
+        under such a run, since its end will never be reached.
+        """
+
+    def describe_positions(self, positions: Mapping[str, int]) -> Mapping[str, Any]:
+        """``positions`` (by split id) as users of the external system write them: JSON, for Spark's progress."""
+        return positions
 
     def handle_split_request(self, subtask_id: int, requester_hostname: str | None) -> None:
         """A reader asks for a split; a source that assigns eagerly ignores it."""

@@ -9,6 +9,7 @@ from typing import Generic
 import pyarrow as pa
 
 from flip27_stream.api.enumerator import CheckpointT, SplitEnumerator, SplitEnumeratorContext
+from flip27_stream.api.limits import ReadLimits
 from flip27_stream.api.reader import SourceReader, SourceReaderContext
 from flip27_stream.api.serializer import SimpleVersionedSerializer
 from flip27_stream.api.split import SplitT
@@ -38,6 +39,11 @@ class Source(ABC, Generic[SplitT, CheckpointT]):
     @abstractmethod
     def fingerprint(self) -> str:
         """Says in words what is read. A checkpoint of a source with another fingerprint is refused."""
+
+    @property
+    def read_limits(self) -> ReadLimits:
+        """How much a micro-batch and each of its tasks may read; by default all there is."""
+        return ReadLimits()
 
     @abstractmethod
     def create_reader(self, context: SourceReaderContext) -> SourceReader[SplitT]:

@@ -25,9 +25,12 @@ class FrozenEnds:
                 # A log that lost its tail ends the run where it ends now.
                 self._ends[split] = r.end if frozen is None else min(frozen, r.end)
             end = self._ends.get(split)
-            cut[split] = SplitRange(
-                r.position, r.position if end is None else max(min(r.end, end), r.position), r.drained
-            )
+            if end is None:
+                cut[split] = SplitRange(r.position, r.position, r.drained)
+            elif end < r.end:
+                cut[split] = SplitRange(r.position, max(end, r.position), r.drained)
+            else:
+                cut[split] = r
         return cut
 
     def reached(self, positions: Mapping[str, int]) -> bool:

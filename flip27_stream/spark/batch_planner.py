@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from flip27_stream.api import (
-    Boundedness,
     EventTimes,
     PositioningRequest,
     SplitRange,
@@ -28,7 +27,7 @@ class Snapshot:
         start: the offset to go on from, ``None`` for a query that starts.
         log: what can be read of each split that answered, by split id.
         run: the part of ``log`` that this run reads.
-        final: whether splits are finished at the ends in ``run``.
+        final: whether all splits are finished at the ends in ``run``, for the run ends there.
         limit: rows of the batch, ``None`` for no limit.
         now: the clock (ms) before the look at ``log``.
         seen_at: the clock (ms) after it.
@@ -69,6 +68,14 @@ class Draft:
     plausible_until: int | None = None
     plan: Plan | None = None
     unknown: frozenset[str] = frozenset()
+
+    def waiting(self, run: Mapping[str, SplitRange]) -> int:
+        """How many rows of ``run`` can be read, now or, where the limit left some, in batches to come.
+
+        Where alignment holds splits back, only what the batch itself reads.
+        """
+        held = self.plan is not None and self.plan.held_by is not None
+        return sum((self.ends[name] if held else r.end) - r.position for name, r in run.items())
 
 
 class BatchPlanner:
@@ -132,7 +139,7 @@ class BatchPlanner:
                 end=r.end,
                 times=times.get(name),
                 seen_at=snapshot.seen_at,
-                final=snapshot.final,
+                final=snapshot.final or r.final,
             )
             for name, r in snapshot.run.items()
         ]
@@ -155,10 +162,10 @@ class BatchPlanner:
         )
 
     def is_final(self, available_now: bool) -> bool:
-        """Whether splits are finished at the ends they are planned for: they end there, or the run does."""
+        """Whether splits are finished at the ends they are planned for, since the run ends there."""
         alignment = self._job.alignment
         completes = alignment is None or alignment.available_now == "complete"
-        return (available_now and completes) or self._job.source.boundedness is Boundedness.BOUNDED
+        return available_now and completes
 
 
 def _read_max_after(view: SplitView, planned: Plan) -> int | None:

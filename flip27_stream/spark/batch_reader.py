@@ -9,7 +9,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from flip27_stream.spark.enumerator_context import CoordinatorContext
 from flip27_stream.spark.job import Job
-from flip27_stream.spark.packing import pack
+from flip27_stream.spark.packing import tasks_of
 from flip27_stream.spark.patience import Patience
 from flip27_stream.spark.stream_reader import TaskPartition
 from flip27_stream.spark.task import SplitTask, read_task
@@ -37,9 +37,8 @@ class Flip27BatchReader(DataSourceReader):
             context.close()
             enumerator.close()
         to_read = [(context.splits[name], r.position, r.end) for name, r in ranges.items()]
-        return [
-            TaskPartition(SplitTask(i, 0, tuple(task))) for i, task in enumerate(pack(to_read, parallelism))
-        ]
+        tasks = tasks_of(to_read, parallelism, self._job.limits)
+        return [TaskPartition(SplitTask(i, 0, tuple(task))) for i, task in enumerate(tasks)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_task(self._job, partition.value)

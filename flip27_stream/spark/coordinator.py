@@ -7,20 +7,23 @@ batch read? Everything it must not forget is in the offset it answers with.
 from __future__ import annotations
 
 import contextlib
+import gc
 import logging
 import secrets
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
+from flip27_stream.api import SplitRange
 from flip27_stream.spark.available_now import FrozenEnds
 from flip27_stream.spark.batch_planner import BatchPlanner, Draft, Snapshot
 from flip27_stream.spark.clock import QueryClock, wall_clock
 from flip27_stream.spark.enumerator_context import CoordinatorContext
 from flip27_stream.spark.job import AnyEnumerator, AnyOffset, AnyState, Job
 from flip27_stream.spark.knowledge import SplitKnowledge
-from flip27_stream.spark.packing import pack
+from flip27_stream.spark.packing import tasks_of
 from flip27_stream.spark.patience import Patience
+from flip27_stream.spark.rate_limit import LeastRows
 from flip27_stream.spark.recorder import BatchRecorder
 from flip27_stream.spark.report_channel import ReportAddress, ReportListener
 from flip27_stream.spark.task import SplitTask
@@ -28,10 +31,22 @@ from offsets import Offset, OffsetCodec, SplitState, ranges
 
 log = logging.getLogger(__name__)
 
-_LEAST_PAUSE_S, _GREATEST_PAUSE_S = 0.05, 1.0
+_FIRST_PAUSE_S, _GREATEST_PAUSE_S = 0.005, 1.0
 _IDLE_CPU_SHARE = 0.04
 
 Document = dict[str, Any]
+
+
+@contextlib.contextmanager
+def _no_collection() -> Iterator[None]:
+    """A plan makes some objects for each split and no cycles; looking for those takes as long as planning does."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 class SourceCoordinator:
@@ -56,7 +71,8 @@ class SourceCoordinator:
         self._notified = -1
         self._available_now = False
         self._frozen: FrozenEnds | None = None
-        self._latest: dict[str, int] = {}
+        self._least_rows = LeastRows(job.limits)
+        self._log: Mapping[str, SplitRange] = {}
         self._pause_s = 0.0
         self._answer: tuple[Document, AnyOffset | None] = {}, None
 
@@ -71,28 +87,30 @@ class SourceCoordinator:
 
         Everything before ``document`` is processed. Raises whatever must fail the query.
         """
-        time.sleep(self._pause_s)
-        start = self._decode(document)
         began = time.process_time()
-        enumerator = self._open(start)
-        self._take_reports()
-        if start is not None and start.batch != self._notified:
-            enumerator.notify_checkpoint_complete({split: s.position for split, s in start.splits.items()})
-            self._notified = start.batch
-        end = self._plan_until_moved(start, limit)
-        if end is not None:
-            self._pause_s = 0.0
-            self._answer = self._codec.to_json(end), end
-            return self._answer[0]
-        cost = time.process_time() - began
-        self._pause_s = min(max(cost / _IDLE_CPU_SHARE, _LEAST_PAUSE_S), _GREATEST_PAUSE_S)
-        if self._available_now and self._recorder is not None:
+        with _no_collection():
+            start = self._decode(document)
+            enumerator = self._open(start)
+            self._take_reports()
+            if start is not None and start.batch != self._notified:
+                enumerator.notify_checkpoint_complete({name: s.position for name, s in start.splits.items()})
+                self._notified = start.batch
+            end = self._plan_until_moved(start, limit)
+            if end is not None:
+                self._pause_s = 0.0
+                self._answer = self._codec.to_json(end), end
+                return self._answer[0]
+        if not self._available_now:
+            self._pause(time.process_time() - began)
+        elif self._recorder is not None:
             self._recorder.flush()
         return document
 
     def report_latest_offset(self) -> Document | None:
-        """The log ends seen by the last plan, by split id."""
-        return dict(self._latest) or None
+        """The log ends seen by the last plan, as users write them; ``None`` before the first."""
+        if self._enumerator is None or not self._log:
+            return None
+        return dict(self._enumerator.describe_positions({name: r.end for name, r in self._log.items()}))
 
     def tasks(self, start_document: Document, end_document: Document) -> list[SplitTask]:
         """The tasks of the batch between two offsets: for the same two always the same ranges."""
@@ -103,7 +121,7 @@ class SourceCoordinator:
         if self._recorder is not None:
             self._recorder.replayed(end, to_read)
         address = self._report_address()
-        packed = pack(to_read, self._job.driver.parallelism or len(to_read))
+        packed = tasks_of(to_read, self._job.driver.parallelism or len(to_read), self._job.limits)
         events = self._events(len(packed))
         return [
             SplitTask(i, end.batch, tuple(task), end.plausible_until, tuple(events.get(i, ())), address)
@@ -117,6 +135,13 @@ class SourceCoordinator:
             with contextlib.suppress(Exception):
                 if part is not None:
                     part.close()
+
+    def _pause(self, cost_s: float) -> None:
+        """Spark asks again at once. The first pauses are short, since after a batch the next rows may be near; then
+        planning in vain takes no more than its share of a core."""
+        share = min(cost_s / _IDLE_CPU_SHARE, _GREATEST_PAUSE_S)
+        self._pause_s = max(min(2 * self._pause_s, share, _GREATEST_PAUSE_S), _FIRST_PAUSE_S)
+        time.sleep(self._pause_s)
 
     def _decode(self, document: Document) -> AnyOffset | None:
         """The offset of ``document``; most often the last answer comes back."""
@@ -157,11 +182,19 @@ class SourceCoordinator:
             self._knowledge.note_silent(silent, snapshot.now)
             if start is not None or not silent:
                 draft = self._draft(snapshot)
+                if self._too_little(snapshot, draft):
+                    return None
                 silent |= draft.unknown
                 end, over = self._next_offset(snapshot, draft, silent)
                 if end is not None or over or not self._available_now:
                     return end
             patience.wait_for(silent)
+
+    def _too_little(self, snapshot: Snapshot, draft: Draft) -> bool:
+        """Whether to wait for more rows; never under Once, which has no limit, and AvailableNow, which has an end."""
+        if self._available_now or snapshot.limit is None:
+            return False
+        return not self._least_rows.are_there(draft.waiting(snapshot.run), snapshot.now)
 
     def _draft(self, snapshot: Snapshot) -> Draft:
         assert self._enumerator is not None
@@ -205,9 +238,10 @@ class SourceCoordinator:
                 for name, split in self._context.splits.items()
             }
         )
-        self._latest = {name: r.end for name, r in sorted(log.items())}
+        self._log = log
         if self._available_now and self._frozen is None:
             self._frozen = FrozenEnds(self._context.splits)
+            self._enumerator.freeze()
         run = log if self._frozen is None else self._frozen.cut(log)
         final = self._planner.is_final(self._available_now)
         return Snapshot(start, log, run, final, limit, now, seen_at=self._clock(), wall=self._wall_clock())

@@ -9,13 +9,15 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
-from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
 from flip27_stream.api import Source, WatermarkStrategy
-from flip27_stream.errors import OptionError
+from flip27_stream.errors import Flip27Error, OptionError
 from flip27_stream.spark.batch_reader import Flip27BatchReader
 from flip27_stream.spark.job import Driver, Job, SourceFactory
+from flip27_stream.spark.redaction import hide_secrets
+from flip27_stream.spark.refused import RefusedStreamReader
 from flip27_stream.spark.stream_reader import Flip27StreamReader
 from watermark_alignment.event_time import timestamp_assigner
 from watermark_alignment.options import (
@@ -39,44 +41,39 @@ class Flip27DataSource(DataSource):
         factory = self.factory
         known = {option.name.lower(): option.name for option in OPTIONS} | dict(factory.option_names)
         check_known(given, known, (*factory.option_prefixes, STORAGE_OPTION_PREFIX))
-        self._given = given
         self._alignment = AlignmentOptions.parse(given)
-        self._job(bounded=False)
+        self._own = {
+            key: value
+            for key, value in given.items()
+            if not key.startswith("scan.watermark.") and key != SOURCE_ID.name
+        }
+        factory.check(self._own)
 
     @classmethod
     def name(cls) -> str:
         return cls.factory.name
 
     def schema(self) -> StructType:
-        return from_arrow_schema(self.factory.schema)
+        """Spark asks where the user gave no schema; with one, what is wrong shows when the query starts."""
+        schema = self.factory.schema(self._own)
+        _strategy(self._alignment, schema)
+        return from_arrow_schema(schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        if (refusal := self._refusal(schema)) is not None:
-            raise refusal
-        return Flip27BatchReader(self._job(bounded=True))
+        return Flip27BatchReader(self._job(schema, bounded=True))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        # An error raised here would be buried by Spark; the reader raises it when it is first asked for an offset.
-        return Flip27StreamReader(self._job(bounded=False), self._refusal(schema))
+        try:
+            return Flip27StreamReader(self._job(schema, bounded=False))
+        except Flip27Error as refusal:
+            return RefusedStreamReader(refusal)
 
-    def _job(self, *, bounded: bool) -> Job:
+    def _job(self, schema: StructType, *, bounded: bool) -> Job:
+        wanted = _arrow_schema(schema)
         alignment = None if bounded else self._alignment
-        strategy = _strategy(alignment, self.factory.schema)
-        own = {
-            key: v
-            for key, v in self._given.items()
-            if not key.startswith("scan.watermark.") and key != SOURCE_ID.name
-        }
-        source = self.factory.create(own, strategy, bounded=bounded)
-        return Job(source, strategy, alignment, self.factory.read_limit(own), self.driver)
-
-    def _refusal(self, schema: StructType) -> OptionError | None:
-        if schema == self.schema():
-            return None
-        return OptionError(
-            f"Format '{self.name()}' has a fixed schema; leave out .schema(...). "
-            f"It is {self.schema().simpleString()}, not {schema.simpleString()}."
-        )
+        strategy = _strategy(alignment, wanted)
+        source = self.factory.create(self._own, strategy, bounded=bounded, schema=wanted)
+        return Job(source, strategy, alignment, self.driver)
 
 
 class FixedSource:
@@ -89,17 +86,27 @@ class FixedSource:
         self.name = name
         self._source = source
 
-    @property
-    def schema(self) -> pa.Schema:
+    def check(self, options: Mapping[str, str]) -> None:
+        """It has no options."""
+
+    def schema(self, options: Mapping[str, str]) -> pa.Schema:
         return self._source.schema
 
     def create(
-        self, options: Mapping[str, str], strategy: WatermarkStrategy, *, bounded: bool
+        self,
+        options: Mapping[str, str],
+        strategy: WatermarkStrategy,
+        *,
+        bounded: bool,
+        schema: pa.Schema | None = None,
     ) -> Source[Any, Any]:
+        fixed = from_arrow_schema(self._source.schema)
+        if schema is not None and from_arrow_schema(schema) != fixed:
+            raise OptionError(
+                f"Format '{self.name}' has a fixed schema; leave out .schema(...). "
+                f"It is {fixed.simpleString()}, not {from_arrow_schema(schema).simpleString()}."
+            )
         return self._source
-
-    def read_limit(self, options: Mapping[str, str]) -> int | None:
-        return None
 
 
 def data_source(
@@ -122,11 +129,25 @@ def data_source(
 
 
 def register(spark: SparkSession, source: Source[Any, Any] | SourceFactory, name: str | None = None) -> None:
-    """Make ``source`` a format of a session; one of the same name is replaced."""
+    """Make ``source`` a format of a session; one of the same name is replaced.
+
+    Spark prints options in ``explain(True)``: the session's redaction is widened to all secrets, see :mod:`.redaction`.
+    """
+    hide_secrets(spark)
     if SparkSession.getActiveSession() is not spark:
         # Spark takes a name for taken if the active session has it, so this one has to be active; this makes it so.
         spark.createDataFrame([], "nothing int")
     spark.dataSource.register(data_source(source, name, spark))
+
+
+def _arrow_schema(schema: StructType) -> pa.Schema:
+    """The schema that Spark expects of record batches."""
+    try:
+        return to_arrow_schema(schema, timezone="UTC")
+    except PySparkException as error:
+        raise OptionError(
+            f"The schema {schema.simpleString()} has a type that Arrow has not: {error}"
+        ) from error
 
 
 def _strategy(alignment: AlignmentOptions | None, schema: pa.Schema) -> WatermarkStrategy:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from flip27_stream.api import Source, SplitEnumerator, WatermarkStrategy
+from flip27_stream.api import ReadLimits, Source, SplitEnumerator, WatermarkStrategy
 from offsets import Offset, SplitState
 from watermark_alignment.options import EVENT_TIME, AlignmentOptions
 
@@ -51,23 +51,41 @@ class SourceFactory(Protocol):
         """Options that begin so belong to the source, too."""
         ...
 
-    @property
-    def schema(self) -> pa.Schema:
-        """Columns of the sources made."""
-        ...
-
-    def create(
-        self, options: Mapping[str, str], strategy: WatermarkStrategy, *, bounded: bool
-    ) -> Source[Any, Any]:
-        """The source these options describe; ``bounded`` for a batch read.
+    def check(self, options: Mapping[str, str]) -> None:
+        """Look at the options before it is known what they are for, and before there is a schema.
 
         Raises:
-            OptionError: an option is wrong.
+            OptionError: an option is wrong, be it for a stream or for a batch read.
         """
         ...
 
-    def read_limit(self, options: Mapping[str, str]) -> int | None:
-        """Rows per micro-batch, ``None`` for no limit."""
+    def schema(self, options: Mapping[str, str]) -> pa.Schema:
+        """Columns of the source that :meth:`create` makes where the user names none.
+
+        Raises:
+            OptionError: these options need a schema of the user, or one is wrong.
+        """
+        ...
+
+    def create(
+        self,
+        options: Mapping[str, str],
+        strategy: WatermarkStrategy,
+        *,
+        bounded: bool,
+        schema: pa.Schema | None = None,
+    ) -> Source[Any, Any]:
+        """The source these options describe.
+
+        Args:
+            options: as the user gave them.
+            strategy: how event time is found in its rows.
+            bounded: for a batch read.
+            schema: the columns that the user wants.
+
+        Raises:
+            OptionError: an option is wrong, or the schema.
+        """
         ...
 
 
@@ -79,15 +97,18 @@ class Job:
         source: the source.
         strategy: how event time is found in it.
         alignment: options of alignment, ``None`` where it is off.
-        read_limit: rows per micro-batch, ``None`` for no limit.
         driver: facts about the driver.
     """
 
     source: Source[Any, Any]
     strategy: WatermarkStrategy
     alignment: AlignmentOptions | None
-    read_limit: int | None
     driver: Driver
+
+    @property
+    def limits(self) -> ReadLimits:
+        """How much a micro-batch and each of its tasks may read."""
+        return self.source.read_limits
 
     @property
     def fingerprint(self) -> str:

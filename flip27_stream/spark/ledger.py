@@ -33,11 +33,12 @@ class PlannedBatch:
         self.reports[report.split, report.start, report.end] = report
 
     def rows_read(self) -> dict[str, int]:
-        """Rows by split: what its tasks reported, or else what was planned."""
-        rows: dict[str, int] = {}
+        """Rows by split: what its tasks reported, and of ranges that no task reported what was planned."""
+        rows = {name: p.end - p.start for name, p in self.splits.items()}
         for report in self.reports.values():
-            rows[report.split] = rows.get(report.split, 0) + report.rows
-        return {name: rows.get(name, p.end - p.start) for name, p in self.splits.items()}
+            if report.split in rows:
+                rows[report.split] += report.rows - (report.end - report.start)
+        return rows
 
     def implausible(self) -> int:
         return sum(r.implausible for r in self.reports.values())

@@ -22,6 +22,8 @@ from flip27_stream.spark.job import Job
 from flip27_stream.spark.task import SplitTask, read_task
 from offsets import INITIAL
 
+_ALL = 2**63 - 1
+
 
 class TaskPartition(InputPartition):
     """Carries a task to an executor."""
@@ -47,7 +49,11 @@ class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return dict(INITIAL)
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        return ReadAllAvailable() if self._job.read_limit is None else ReadMaxRows(self._job.read_limit)
+        """Spark takes one limit, and Trigger.Once replaces it: any other than "all" stands for those of the options."""
+        limits = self._job.limits
+        if limits.max_rows is None and limits.min_rows is None:
+            return ReadAllAvailable()
+        return ReadMaxRows(_ALL if limits.max_rows is None else limits.max_rows)
 
     def prepareForTriggerAvailableNow(self) -> None:
         self._planning().prepare_available_now()

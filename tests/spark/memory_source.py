@@ -16,6 +16,7 @@ from flip27_stream.api import (
     JsonValue,
     PositioningRequest,
     ReaderOutput,
+    ReadLimits,
     SimpleVersionedSerializer,
     Source,
     SourceReader,
@@ -34,12 +35,14 @@ SCHEMA = pa.schema([("split", pa.string()), ("event_time", pa.int64())])
 class World:
     """Logs that a test can append to.
 
-    Names in ``silent`` have a leader that does not answer, those in ``mute`` one that tells ends but no event times.
+    Names in ``finished`` end where they end now, for ever. Names in ``silent`` have a leader that does not answer,
+    those in ``mute`` one that tells ends but no event times.
     """
 
     logs: dict[str, list[int | None]]
     silent: set[str] = field(default_factory=set)
     mute: set[str] = field(default_factory=set)
+    finished: set[str] = field(default_factory=set)
     undrained: set[str] = field(default_factory=set)
     calls: list[str] = field(default_factory=list)
 
@@ -101,7 +104,12 @@ class MemoryEnumerator(SplitEnumerator[MemorySplit, int], SupportsEventTimePosit
     def split_ranges(self, positions: Mapping[MemorySplit, int | None]) -> Mapping[str, SplitRange]:
         self.world.calls.append("split_ranges")
         return {
-            s.name: SplitRange(p or 0, len(self.world.logs[s.name]), s.name not in self.world.undrained)
+            s.name: SplitRange(
+                p or 0,
+                len(self.world.logs[s.name]),
+                drained=s.name not in self.world.undrained,
+                final=s.name in self.world.finished,
+            )
             for s, p in positions.items()
             if s.name not in self.world.silent
         }
@@ -111,6 +119,9 @@ class MemoryEnumerator(SplitEnumerator[MemorySplit, int], SupportsEventTimePosit
 
     def snapshot_state(self) -> int:
         return self.assigned
+
+    def freeze(self) -> None:
+        self.world.calls.append("freeze")
 
     def notify_checkpoint_complete(self, positions: Mapping[str, int]) -> None:
         self.world.calls.append(f"complete {dict(positions)}")
@@ -175,6 +186,11 @@ class MemorySource(Source[MemorySplit, int]):
     world: World
     boundedness: Boundedness = Boundedness.CONTINUOUS_UNBOUNDED
     fingerprint: str = "memory"
+    limits: ReadLimits = field(default_factory=ReadLimits)
+
+    @property
+    def read_limits(self) -> ReadLimits:
+        return self.limits
 
     @property
     def schema(self) -> pa.Schema:

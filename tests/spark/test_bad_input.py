@@ -75,12 +75,12 @@ def test_a_wrong_option_is_refused_at_load(
     assert [word for word in words if word not in said] == []
 
 
-def test_a_schema_of_the_user_is_refused(queries: KafkaQueries, topic: MakeTopic) -> None:
-    """Fact 25."""
+def test_a_schema_that_does_not_fit_is_refused(queries: KafkaQueries, topic: MakeTopic) -> None:
+    """Facts 23 and 25: also where Spark would bury the error."""
     reader = queries.spark.readStream.format("flip27_kafka").options(**queries.kafka(topic()))
     said = refused(queries, reader.schema("value string").load())
     assert "OptionError" in said
-    assert "value:string" in said
+    assert "Column 'value' of the schema is string; allowed: binary." in said
 
 
 def test_an_unreachable_broker_is_named_with_the_time_tried(queries: KafkaQueries) -> None:

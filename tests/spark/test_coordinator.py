@@ -1,99 +1,33 @@
-"""The coordinator over a source in memory: planning, restarts, AvailableNow, idleness, the table. No JVM."""
+"""The coordinator over a source in memory: planning, restarts, limits, idleness, the table. No JVM."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from flip27_stream.api import RecordTimestampAssigner, SourceReader, WatermarkStrategy
+from flip27_stream.api import ReadLimits, SourceReader
 from flip27_stream.errors import AlignmentError, ConnectorError, ForeignCheckpointError
 from flip27_stream.spark import patience
 from flip27_stream.spark.coordinator import SourceCoordinator
 from flip27_stream.spark.enumerator_context import CoordinatorContext
-from flip27_stream.spark.job import Driver, Job
-from flip27_stream.spark.task import read_task
-from flip27_stream.testing import ManualClock, wait_until
-from offsets import INITIAL
-from tests.spark.memory_source import MemoryEnumerator, MemorySource, World
-from watermark_alignment.options import AlignmentOptions
-from watermark_alignment.table import SplitWatermarkTable
-
-NOW = 1_000_000
-
-
-class Query:
-    """Drives a coordinator as Spark does, and keeps what Spark would: the last offset and the rows."""
-
-    def __init__(self, world: World, table: Path | None, **options: str) -> None:
-        self.world = world
-        self.table = table
-        self.options = options
-        self.clock = ManualClock(NOW)
-        self.offset: dict[str, Any] = dict(INITIAL)
-        self.batches: list[list[tuple[str, int | None]]] = []
-        self.coordinator = self._coordinator()
-
-    def _coordinator(self) -> SourceCoordinator:
-        alignment = None
-        if self.table is not None:
-            given = {
-                "scan.watermark.alignment.group": "g",
-                "scan.watermark.alignment.max-drift": "10 ms",
-                "scan.watermark.alignment.table": str(self.table),
-                "scan.watermark.idle-timeout": "1 s",
-                "scan.watermark.event-time": "timestamp",
-            }
-            alignment = AlignmentOptions.parse(
-                given | {k.replace("_", "-"): v for k, v in self.options.items()}
-            )
-        strategy = WatermarkStrategy(timestamp_assigner=RecordTimestampAssigner())
-        self.job = Job(MemorySource(self.world), strategy, alignment, None, Driver(parallelism=2))
-        return SourceCoordinator(self.job, self.clock)
-
-    def restart(self) -> None:
-        self.coordinator.close()
-        self.coordinator = self._coordinator()
-
-    def discover(self) -> None:
-        enumerator = self.coordinator._enumerator
-        assert isinstance(enumerator, MemoryEnumerator)
-        enumerator.discover()
-
-    def step(self, limit: int | None = None) -> list[tuple[str, int | None]] | None:
-        """One micro-batch; ``None`` if Spark would not run one."""
-        end = self.coordinator.latest_offset(self.offset, limit)
-        if end is self.offset:
-            return None
-        start, self.offset = self.offset, end
-        rows = self.run(start, end)
-        self.batches.append(rows)
-        return rows
-
-    def run(self, start: dict[str, Any], end: dict[str, Any]) -> list[tuple[str, int | None]]:
-        batches = [b for task in self.coordinator.tasks(start, end) for b in read_task(self.job, task)]
-        return sorted(
-            (row["split"], row["event_time"] if row["event_time"] is not None else -1)
-            for batch in batches
-            for row in batch.to_pylist()
-        )
-
-    def rows(self) -> list[dict[str, Any]]:
-        assert self.table is not None
-        rows = SplitWatermarkTable(str(self.table), {}).rows()
-        recorded: list[dict[str, Any]] = rows.sort_by(
-            [("batch", "ascending"), ("split", "ascending")]
-        ).to_pylist()
-        return recorded
+from flip27_stream.spark.job import Driver
+from flip27_stream.testing import wait_until
+from tests.spark.driven_query import Query
+from tests.spark.memory_source import MemorySource, World
 
 
 @pytest.fixture
 def make(tmp_path: Path) -> Callable[..., Query]:
-    def query(logs: Mapping[str, list[int | None]], aligned: bool = True, **options: str) -> Query:
-        return Query(World(dict(logs)), tmp_path / "table" if aligned else None, **options)
+    def query(
+        logs: Mapping[str, list[int | None]],
+        aligned: bool = True,
+        limits: ReadLimits | None = None,
+        **options: str,
+    ) -> Query:
+        return Query(World(dict(logs)), tmp_path / "table" if aligned else None, limits, **options)
 
     return query
 
@@ -219,71 +153,6 @@ def test_a_silent_leader_is_neither_empty_nor_idle(make: Callable[..., Query]) -
     assert ("slow", 105) in query.batches[-1]
 
 
-def test_available_now_reads_all_that_was_there_and_no_more(make: Callable[..., Query]) -> None:
-    """AO-06, AO-07, PY-06, I11: a finished split holds nobody; later rows and later splits wait for the next run."""
-    query = make({"a": [1, 2, 3], "b": [1, 900]})
-    query.coordinator.prepare_available_now()
-    query.step(limit=2)
-    query.world.logs["a"].append(4)
-    query.world.logs["c"] = [7]
-    while query.step(limit=2) is not None:
-        pass
-    assert sorted(row for batch in query.batches for row in batch) == [
-        ("a", 1),
-        ("a", 2),
-        ("a", 3),
-        ("b", 1),
-        ("b", 900),
-    ]
-    assert len(query.rows()) == 2 * len(query.batches), "the table is flushed before the run ends"
-
-
-@pytest.mark.parametrize("aligned", [True, False])
-def test_a_split_found_during_an_available_now_run_is_read_by_the_next(
-    make: Callable[..., Query], aligned: bool
-) -> None:
-    query = make({"a": [1, 2, 3]}, aligned)
-    query.coordinator.prepare_available_now()
-    query.step(limit=2)
-    query.world.logs["b"] = [1, 2]
-    query.discover()
-    while query.step(limit=2) is not None:
-        pass
-    assert {split for batch in query.batches for split, _ in batch} == {"a"}
-    query.restart()
-    query.coordinator.prepare_available_now()
-    while query.step() is not None:
-        pass
-    assert sorted(row for batch in query.batches for row in batch) == [
-        ("a", 1),
-        ("a", 2),
-        ("a", 3),
-        ("b", 1),
-        ("b", 2),
-    ]
-
-
-def test_available_now_ends_where_a_log_ends_that_lost_its_tail(make: Callable[..., Query]) -> None:
-    query = make({"a": [1, 2, 3, 4]})
-    query.coordinator.prepare_available_now()
-    query.step(limit=2)
-    del query.world.logs["a"][2:]
-    assert query.step(limit=2) is None
-
-
-def test_available_now_gives_up_on_a_leader_that_never_answers(
-    make: Callable[..., Query], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    query = make({"a": [1, 2], "b": [1, 2]})
-    query.coordinator.prepare_available_now()
-    query.step(limit=2)
-    query.world.mute.add("b")
-    monkeypatch.setattr(patience, "PATIENCE_S", 0.2)
-    query.step()
-    with pytest.raises(ConnectorError, match="No answer about 1 splits, b"):
-        query.step()
-
-
 def test_after_a_restart_nobody_passes_a_split_of_which_nothing_is_known(make: Callable[..., Query]) -> None:
     """DESIGN rule 5, AL-19: it was paused all the time, so no event time of it is in the offset."""
     query = make({"slow": [100, 101, 102, 103], "paused": [104, 105]})
@@ -318,14 +187,6 @@ def test_a_driver_that_cannot_listen_reads_on(make: Callable[..., Query]) -> Non
     query.job = replace(query.job, driver=Driver("host.invalid", "host.invalid", 2))
     query.coordinator = SourceCoordinator(query.job, query.clock)
     assert query.step() == [("a", 1), ("a", 2)]
-
-
-def test_available_now_hold_leaves_what_is_held(make: Callable[..., Query], tmp_path: Path) -> None:
-    query = make({"a": [1, 2, 3], "b": [1, 900]}, **{"scan.watermark.alignment.available_now": "hold"})
-    query.coordinator.prepare_available_now()
-    while query.step() is not None:
-        pass
-    assert ("b", 900) not in {row for batch in query.batches for row in batch}
 
 
 def test_al_09_a_coordinator_that_is_never_asked_writes_nothing(
@@ -411,3 +272,75 @@ def test_a_query_does_not_start_without_one_of_its_splits(
         query.step()
     query.world.silent.clear()
     assert query.step() == [("a", 1), ("b", 1)]
+
+
+@pytest.mark.parametrize("aligned", [True, False])
+def test_sk_06_a_batch_waits_for_its_least_rows(make: Callable[..., Query], aligned: bool) -> None:
+    """SK-06, SK-08: the first batch always runs; then there must be 15 rows, or 5 s have passed since the last."""
+    limits = ReadLimits(min_rows=15, max_trigger_delay_ms=5000)
+    query = make({"a": [1] * 10, "b": [1] * 5, "c": [1]}, aligned, limits)
+    some = 2**63 - 1
+    assert len(query.step(some) or ()) == 16
+    query.world.logs["a"] += [1] * 6
+    assert query.step(some) is None
+    query.world.logs["b"] += [1] * 12
+    assert len(query.step(some) or ()) == 18
+    query.world.logs["c"] += [1] * 10
+    query.clock.advance(4999)
+    assert query.step(some) is None
+    query.clock.advance(1)
+    assert len(query.step(some) or ()) == 10
+    query.world.logs["a"].append(1)
+    assert query.step(some) is None
+    query.restart()
+    assert len(query.step(some) or ()) == 1, "the time is kept in memory only"
+
+
+@pytest.mark.parametrize("aligned", [True, False])
+def test_sk_05_once_ignores_the_least_rows(make: Callable[..., Query], aligned: bool) -> None:
+    """SK-05: Trigger.Once brings no limit; without one nothing is waited for."""
+    query = make({"a": [1] * 10}, aligned, ReadLimits(max_rows=4, min_rows=15))
+    query.step()
+    query.world.logs["a"].append(1)
+    assert len(query.step() or ()) == 1
+
+
+def test_rows_that_are_held_back_are_none_to_read(make: Callable[..., Query]) -> None:
+    """SK-06 with alignment: what another split holds makes no small batches."""
+    query = make({"slow": [100], "fast": [100, 500, 600, 700]}, True, ReadLimits(min_rows=3))
+    assert query.step(10) == [("fast", 100), ("slow", 100)]
+    query.world.logs["slow"].append(101)
+    assert query.step(10) is None
+    query.world.logs["slow"] += [102, 103]
+    assert len(query.step(10) or ()) == 3
+
+
+def test_sk_30_a_split_can_be_read_by_several_tasks_and_counts_once(make: Callable[..., Query]) -> None:
+    """SK-30, AL-11: reports come in pieces; a retried one counts once, a missing one as planned."""
+    query = make({"a": [1, 2, 3, 4, 5, 6, 7]}, True, ReadLimits(min_tasks=3))
+    start = query.offset
+    query.step()
+    assert [len(task.ranges) for task in query.coordinator.tasks(start, query.offset)] == [1, 1, 1]
+    assert query.run(start, query.offset) == [("a", t) for t in range(1, 8)]
+    query.world.logs["a"].append(8)
+    query.step()
+    query.coordinator.close()
+    (row,) = query.rows()
+    assert (row["rows"], row["max_event_time"].timestamp() * 1000) == (7, pytest.approx(7))
+
+
+def test_what_is_reported_is_the_end_of_the_logs(make: Callable[..., Query]) -> None:
+    """SK-34 adapted: never capped by a limit; nothing before the first plan."""
+    query = make({"a": [1, 2, 3], "b": [1]})
+    assert query.coordinator.report_latest_offset() is None
+    query.step(limit=1)
+    assert query.coordinator.report_latest_offset() == {"a": 3, "b": 1}
+
+
+def test_a_split_of_a_bounded_source_is_finished_at_its_end(make: Callable[..., Query]) -> None:
+    """DESIGN rule 2: it holds nobody."""
+    query = make({"short": [100], "long": [100, 500]})
+    query.world.finished.add("short")
+    query.step()
+    query.step()
+    assert query.batches[0] == [("long", 100), ("long", 500), ("short", 100)]

@@ -337,7 +337,7 @@ def test_an_error_in_a_function_names_it(functions: types.ModuleType) -> None:
     ("spec", "wrong"),
     [
         ("timestmp", "there is no such column"),
-        ("Timestamp", "there is no such column"),
+        ("Timestamps", "there is no such column"),
         ("key", r"column 'key' is binary, not timestamp or int64"),
         ("timestampType", r"column 'timestampType' is int32"),
         ("/a~2", "'~' is written '~0'"),

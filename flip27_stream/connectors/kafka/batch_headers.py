@@ -109,6 +109,8 @@ def _check(header: BatchHeader, source: str) -> None:
         wrong = f"its last offset is {header.last_offset}"
     elif header.record_count < 0:
         wrong = f"a record count of {header.record_count}"
+    elif header.record_count == 0 and header.size > HEADER_SIZE:
+        wrong = f"no records, but {header.size - HEADER_SIZE} bytes of them"
     else:
         return
     raise corrupt(source, header.base_offset, wrong)

@@ -6,16 +6,19 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from kafka import errors as kafka_errors
 from kafka.future import Future
 from kafka.net.compat import KafkaNetClient
+from kafka.net.manager import KafkaConnectionManager
+from kafka.net.selector import NetworkSelector
 from kafka.protocol.consumer import ListOffsetsRequest
 from kafka.protocol.metadata import MetadataRequest
 
 from flip27_stream.connectors.kafka.connection_log import CONNECTION_LOG
+from flip27_stream.connectors.kafka.connection_options import ConnectionOptions
+from flip27_stream.connectors.kafka.diagnosis import diagnose
 from flip27_stream.connectors.kafka.protocol import (
     MAX_TIMESTAMP,
     Fetched,
@@ -31,30 +34,16 @@ from flip27_stream.connectors.kafka.protocol import (
     topics_in,
 )
 from flip27_stream.connectors.kafka.split import LATEST, TopicPartition
-from flip27_stream.errors import UnreachableError
+from flip27_stream.errors import ConnectorError, UnreachableError
+
+__all__ = ["ConnectionOptions", "KafkaClient"]
 
 _LEADER_PATIENCE_S = 5.0
 _SILENT_LEADER_PATIENCE_S = 0.25
-_RETRY_S = 0.05
+_GLANCE_MS = 100
 _METADATA_TRY_S = 3.0
 _LARGEST_FRAME = 2**31 - 1
 _KIP_734 = 7
-
-
-@dataclass(frozen=True)
-class ConnectionOptions:
-    """How to reach a cluster; hashable, so that connections can be pooled. Times in ms.
-
-    Attributes:
-        first_contact_timeout_ms: how long to try before the first answer.
-        api_timeout_ms: how long to try after that (``default.api.timeout.ms``).
-    """
-
-    bootstrap_servers: str
-    client_id: str = "flip27-stream"
-    request_timeout_ms: int = 30_000
-    api_timeout_ms: int = 60_000
-    first_contact_timeout_ms: int = 15_000
 
 
 class KafkaClient:
@@ -70,6 +59,7 @@ class KafkaClient:
         self._net: Any = None
         self._leaders: dict[TopicPartition, int] = {}
         self._silent: set[int] = set()
+        self._addresses: dict[int, str] = {}  # of brokers, also of those that have left
 
     @property
     def options(self) -> ConnectionOptions:
@@ -95,6 +85,7 @@ class KafkaClient:
         with self._lock:
             response = self._any_broker(names)
             self._net.cluster.update_metadata(response)
+            self._note_addresses()
             found = topics_in(response)
             for name, topic in found.items():
                 self._leaders.update({TopicPartition(name, n): leader for n, leader in topic.leaders.items()})
@@ -138,24 +129,31 @@ class KafkaClient:
                 pending = self._still_existing(pending)
         return answers
 
-    def end_offsets(
-        self, partitions: Collection[TopicPartition], *, read_committed: bool
+    def offsets(
+        self, wanted: Mapping[TopicPartition, int], *, read_committed: bool
     ) -> dict[TopicPartition, int]:
-        """Where all these partitions end now.
+        """As one round of :meth:`list_offsets`, but of all these partitions; -1 where no record is as asked for.
 
         Raises:
             UnreachableError: not all leaders answered within ``api_timeout_ms``.
+            ConnectorError: a broker refused.
         """
-        ends: dict[TopicPartition, int] = {}
+        offsets: dict[TopicPartition, int] = {}
         deadline = time.monotonic() + self._options.api_timeout_ms / 1000
-        while missing := [tp for tp in partitions if tp not in ends]:
-            (found,) = self.list_offsets(dict.fromkeys(missing, LATEST), read_committed=read_committed)
-            ends.update({tp: at.offset for tp, at in found.items()})
+        while missing := wanted.keys() - offsets.keys():
+            (found,) = self.list_offsets({tp: wanted[tp] for tp in missing}, read_committed=read_committed)
+            offsets.update({tp: at.offset for tp, at in found.items()})
             if not found and time.monotonic() > deadline:
                 raise UnreachableError(
                     f"The leader of {min(missing)} did not answer within {self._options.api_timeout_ms / 1000:g} s."
                 )
-        return ends
+        return offsets
+
+    def end_offsets(
+        self, partitions: Collection[TopicPartition], *, read_committed: bool
+    ) -> dict[TopicPartition, int]:
+        """Where all these partitions end now; errors as :meth:`offsets`."""
+        return self.offsets(dict.fromkeys(partitions, LATEST), read_committed=read_committed)
 
     def fetch(
         self, wanted: Mapping[TopicPartition, FetchFrom], *, read_committed: bool, max_bytes: int
@@ -186,6 +184,12 @@ class KafkaClient:
             self.topics(unknown)
         return {tp: leader for tp in wanted if (leader := self._leaders.get(tp, -1)) >= 0}
 
+    def any_node(self) -> int | None:
+        """A broker that can be asked now; ``None`` where none can."""
+        self._connect()
+        node = self._net.least_loaded_node()
+        return None if node is None else int(node)
+
     def forget_leaders(self, partitions: Iterable[TopicPartition]) -> None:
         """Ask again before the next request about these partitions."""
         for tp in partitions:
@@ -203,42 +207,71 @@ class KafkaClient:
         """Let requests and responses flow until ``future`` is done, but no longer than so many seconds."""
         self._net.poll(timeout_ms=max(0, round(seconds * 1000)), future=future)
 
-    def flush(self) -> None:
-        """Let requests go out now: one turn finds the socket writable, the next writes."""
-        self.wait(0)
-        self.wait(0)
+    def endpoint(self, node: int) -> tuple[str, int] | None:
+        """Host and port of a broker; ``None`` if it is not known (any more)."""
+        broker = self._net.cluster.broker_metadata(node) if self._net is not None else None
+        return None if broker is None else (broker.host, broker.port)
 
     def address(self, node: int) -> str:
-        """A broker's address, for messages."""
-        broker = self._net.cluster.broker_metadata(node) if self._net is not None else None
-        return f"broker {node}" if broker is None else f"broker {node} at {broker.host}:{broker.port}"
+        """A broker's address, for messages; the last one known of a broker that has left the cluster."""
+        return f"broker {node} at {self._addresses[node]}" if node in self._addresses else f"broker {node}"
+
+    def version_of(self, request: Any, at_most: int) -> int:
+        """The greatest version of a kind of request (of kafka-python) that the brokers speak.
+
+        Raises:
+            UnreachableError: the first contact with the cluster failed.
+            IncompatibleBrokerVersion: they speak none.
+        """
+        self._connect()
+        return int(self._net.api_version(request, max_version=at_most))
 
     def _connect(self) -> None:
         if self._net is not None:
             return
         options = self._options
-        began = time.time()
-        net = KafkaNetClient(
-            bootstrap_servers=options.bootstrap_servers.split(","),
-            client_id=options.client_id,
-            request_timeout_ms=options.request_timeout_ms,
-            reconnect_backoff_max_ms=1000,
-            receive_message_max_bytes=_LARGEST_FRAME,
-            max_in_flight_requests_per_connection=100,
-            slow_task_threshold_secs=0,
-        )
+        config = {
+            **options.client_config(),
+            "receive_message_max_bytes": _LARGEST_FRAME,
+            "max_in_flight_requests_per_connection": 100,
+            "slow_task_threshold_secs": 0,
+        }
+        loop = NetworkSelector(**config)
+        manager = KafkaConnectionManager(loop, **config)
+        net = KafkaNetClient(loop, manager)
         try:
-            net.get_broker_version(timeout_ms=options.first_contact_timeout_ms)
-        except kafka_errors.KafkaError as error:
+            self._bootstrap(net, manager)
+        except BaseException:
             net.close()
-            raise self._unreachable(options.first_contact_timeout_ms, began) from error
+            raise
         self._net = net
+        self._note_addresses()
 
-    def _unreachable(self, tried_ms: int, since: float) -> UnreachableError:
+    def _note_addresses(self) -> None:
+        self._addresses |= {b.node_id: f"{b.host}:{b.port}" for b in self._net.cluster.brokers()}
+
+    def _bootstrap(self, net: Any, manager: Any) -> None:
+        """Make the first contact. A broker that hangs up is asked why, so that nobody waits for a wrong password."""
+        began, patience = time.time(), self._options.first_contact_timeout_ms
+        contact, diagnosed = manager.bootstrap_async(patience), False
+        while not contact.is_done:
+            net.poll(timeout_ms=_GLANCE_MS, future=contact)
+            if not diagnosed and not contact.is_done and CONNECTION_LOG.hung_up_since(began):
+                diagnosed = True
+                if (reason := diagnose(self._options)) is not None:
+                    raise reason
+        if not contact.succeeded():
+            raise self._unreachable(patience, began) from contact.exception
+
+    def _unreachable(self, tried_ms: int, since: float) -> ConnectorError:
+        if CONNECTION_LOG.hung_up_since(since) and (reason := diagnose(self._options)) is not None:
+            return reason
         cause = CONNECTION_LOG.cause_since(since)
+        named = ", ".join(self.address(node) for node in sorted(self._addresses))
         return UnreachableError(
             f"No Kafka broker answered at {self._options.bootstrap_servers} within {tried_ms / 1000:g} s"
-            f"{f' ({cause})' if cause else ''}. Check option 'kafka.bootstrap.servers', that the brokers run, and that "
+            f"{f' ({cause})' if cause else ''}. {f'The cluster named {named}. ' if named else ''}"
+            "Check option 'kafka.bootstrap.servers', that the brokers run, and that "
             "they advertise addresses this machine can reach."
         )
 
@@ -246,7 +279,7 @@ class KafkaClient:
         self._connect()
         began, deadline = time.time(), time.monotonic() + self._options.api_timeout_ms / 1000
         while time.monotonic() < deadline:
-            node = self._net.least_loaded_node()
+            node = self.any_node()
             if node is not None:
                 topics = (
                     None
@@ -258,7 +291,7 @@ class KafkaClient:
                 self.wait(min(_METADATA_TRY_S, deadline - time.monotonic()), future)
                 if future.succeeded():
                     return future.value
-            self.wait(_RETRY_S)
+            self.wait(max(self._options.retry_backoff_ms, 10) / 1000)
         self.close()  # the next call bootstraps again: all addresses known may be outdated
         raise self._unreachable(self._options.api_timeout_ms, began)
 
@@ -276,7 +309,7 @@ class KafkaClient:
         self, pending: dict[tuple[int, TopicPartition], int]
     ) -> dict[tuple[int, TopicPartition], int]:
         """What is worth asking again, after fresh metadata."""
-        self.wait(_RETRY_S)
+        self.wait(max(self._options.retry_backoff_ms, 10) / 1000)
         topics = self.topics({tp.topic for _, tp in pending})
         return {
             (i, tp): at

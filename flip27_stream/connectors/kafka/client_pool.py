@@ -2,29 +2,58 @@
 
 from __future__ import annotations
 
+import atexit
 import threading
+import time
 
-from flip27_stream.connectors.kafka.client import ConnectionOptions, KafkaClient
+from flip27_stream.connectors.kafka.client import KafkaClient
+from flip27_stream.connectors.kafka.connection_options import ConnectionOptions
+from flip27_stream.connectors.kafka.fetcher import Fetcher
+
+_IDLE_S = 300.0  # spark.kafka.consumer.cache.timeout of Spark's own pool
 
 
-class ClientPool:
-    """Clients nobody uses at the moment, by their options."""
+class FetcherPool:
+    """Fetchers nobody uses at the moment, by their options; those that were not used for five minutes are closed.
+
+    There is no thread that does so: the idle ones are looked at whenever one is borrowed or given back.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._idle: dict[ConnectionOptions, list[KafkaClient]] = {}
+        self._idle: dict[ConnectionOptions, list[tuple[float, Fetcher]]] = {}
 
-    def borrow(self, options: ConnectionOptions) -> KafkaClient:
-        """An idle client, or a new one."""
+    def borrow(self, options: ConnectionOptions) -> Fetcher:
+        """The fetcher that was used last, or a new one; a connection that died meanwhile is made again when used."""
+        self._close_unused_for(_IDLE_S)
         with self._lock:
             idle = self._idle.get(options)
-            return idle.pop() if idle else KafkaClient(options)
+            return idle.pop()[1] if idle else Fetcher(KafkaClient(options))
 
-    def give_back(self, client: KafkaClient) -> None:
-        """Keep a client, with no request in flight, for the next task."""
+    def give_back(self, fetcher: Fetcher) -> None:
+        """Keep a fetcher for the next task."""
+        fetcher.give_up()
         with self._lock:
-            self._idle.setdefault(client.options, []).append(client)
+            self._idle.setdefault(fetcher.client.options, []).append((time.monotonic(), fetcher))
+        self._close_unused_for(_IDLE_S)
+
+    def close(self) -> None:
+        """Close all that nobody uses."""
+        self._close_unused_for(-1.0)
+
+    def _close_unused_for(self, seconds: float) -> None:
+        oldest = time.monotonic() - seconds
+        expired: list[Fetcher] = []
+        with self._lock:
+            for options, idle in list(self._idle.items()):
+                expired += [fetcher for used, fetcher in idle if used < oldest]
+                self._idle[options] = [entry for entry in idle if entry[0] >= oldest]
+                if not self._idle[options]:
+                    del self._idle[options]
+        for fetcher in expired:
+            fetcher.close()
 
 
-CLIENTS = ClientPool()
+FETCHERS = FetcherPool()
 """The pool of this process."""
+atexit.register(FETCHERS.close)

@@ -28,7 +28,7 @@ class Inflated:
     """
 
     def __init__(self, compressed: int) -> None:
-        self._buffer: Bytes = np.empty(_ROOM_AT_FIRST * compressed + 4096, np.uint8)
+        self._buffer: Bytes = np.empty(min(_ROOM_AT_FIRST * compressed + 4096, LARGEST_BATCH), np.uint8)
         self.used = 0
 
     @property
@@ -40,25 +40,30 @@ class Inflated:
         """Decompress ``payload``; the span of the result in :attr:`bytes`. MalformedError if that can't be done."""
         if codec >= len(CODECS):
             raise MalformedError(f"unknown compression codec {codec}")
-        while True:
-            room = self._buffer[self.used : self.used + LARGEST_BATCH]
-            try:
-                written = _decompress(codec, payload, room)
-            except cramjam.DecompressionError as error:
-                # A buffer that is too small can't be told from damaged bytes, so only the largest one decides.
-                if len(room) == LARGEST_BATCH:
-                    raise MalformedError(
-                        f"{CODECS[codec]} data is damaged or larger than {LARGEST_BATCH} bytes: {error}"
-                    ) from error
-                self._grow()
-            else:
-                self.used += written
-                return self.used - written, self.used
+        while (written := self._decompressed(codec, payload)) is None:
+            self._grow()
+        self.used += written
+        return self.used - written, self.used
+
+    def _decompressed(self, codec: int, payload: Bytes) -> int | None:
+        """The number of bytes written behind those that are there, None if there may be too little room."""
+        room = self._buffer[self.used : self.used + LARGEST_BATCH]
+        try:
+            return _decompress(codec, payload, room)
+        except cramjam.DecompressionError as error:
+            # A buffer that is too small can't be told from damaged bytes, so only the largest one decides.
+            if len(room) < LARGEST_BATCH:
+                return None
+            raise MalformedError(
+                f"{CODECS[codec]} data is damaged or larger than {LARGEST_BATCH} bytes: {error}"
+            ) from error
 
     def _grow(self) -> None:
-        larger = np.empty(min(4 * len(self._buffer), 2 * len(self._buffer) + LARGEST_BATCH), np.uint8)
-        larger[: self.used] = self.bytes
-        self._buffer = larger
+        """A larger buffer; the old one goes before the new one comes, what it had in use is copied twice for that."""
+        size, used = min(4 * len(self._buffer), self.used + LARGEST_BATCH), self.bytes.copy()
+        self._buffer = used
+        self._buffer = np.empty(size, np.uint8)
+        self._buffer[: self.used] = used
 
 
 def _decompress(codec: int, payload: Any, room: Any) -> int:

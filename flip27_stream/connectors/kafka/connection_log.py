@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from collections.abc import Iterator
 
 _SYMPTOMS = ("Bootstrap failed", "not ready", "Unable to bootstrap", "No node available", "Metadata refresh")
+_NO_FAILURES = ("credentials in the clear", "password in the clear")
+_HUNG_UP = ("socket disconnected", "Handshake failed", "SSL", "Sasl")
 
 
 class ConnectionLog(logging.Handler):
@@ -24,10 +27,17 @@ class ConnectionLog(logging.Handler):
 
     def cause_since(self, moment: float) -> str | None:
         """The last thing that went wrong since ``moment`` (seconds since the epoch), in kafka-python's words."""
-        for created, message in reversed(self._records):
-            if created >= moment and not any(symptom in message for symptom in _SYMPTOMS):
+        for message in self._since(moment):
+            if not any(symptom in message for symptom in (*_SYMPTOMS, *_NO_FAILURES)):
                 return message.partition(" (backoff")[0]
         return None
+
+    def hung_up_since(self, moment: float) -> bool:
+        """Whether a broker was there, but did not let somebody in."""
+        return any(word in message for message in self._since(moment) for word in _HUNG_UP)
+
+    def _since(self, moment: float) -> Iterator[str]:
+        return (message for created, message in reversed(list(self._records)) if created >= moment)
 
 
 CONNECTION_LOG = ConnectionLog()

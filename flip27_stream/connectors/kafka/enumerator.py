@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from flip27_stream.api import (
     EventTimePositions,
@@ -19,23 +20,29 @@ from flip27_stream.api import (
 )
 from flip27_stream.connectors.kafka.client import KafkaClient
 from flip27_stream.connectors.kafka.enumerator_state import KafkaEnumeratorState
+from flip27_stream.connectors.kafka.group_offsets import GroupCommitter
 from flip27_stream.connectors.kafka.log_ranges import LogRanges
+from flip27_stream.connectors.kafka.offset_lookups import ClusterOffsets
 from flip27_stream.connectors.kafka.options import KafkaOptions
 from flip27_stream.connectors.kafka.positions import Bisection, PositionFinder, TimestampIndex
 from flip27_stream.connectors.kafka.probing import EventTimeProbe
 from flip27_stream.connectors.kafka.protocol import TopicMetadata
-from flip27_stream.connectors.kafka.split import EARLIEST, KafkaPartitionSplit, TopicPartition
+from flip27_stream.connectors.kafka.rows import RowLayout
+from flip27_stream.connectors.kafka.split import KafkaPartitionSplit, TopicPartition
 from flip27_stream.errors import ConnectorError
 
 log = logging.getLogger(__name__)
 
+_FLUSH_S = 2.0
+
 
 @dataclass(frozen=True)
 class Discovery:
-    """What one look at the cluster found, and where partitions that are new begin."""
+    """What one look at the cluster found, where partitions that are new begin, and where all end, if they do."""
 
     topics: Mapping[str, TopicMetadata]
     starting_offsets: Mapping[TopicPartition, int]
+    stopping_offsets: Mapping[TopicPartition, int] | None = None
 
 
 class KafkaSourceEnumerator(
@@ -48,14 +55,17 @@ class KafkaSourceEnumerator(
     1. :meth:`start` calls for the initial discovery, once, in a worker thread, and for further ones every
        ``scan.topic-partition-discovery.interval``.
     2. A discovery lists the topics (:meth:`_discover`). The initial one of a new query also resolves where reading
-       begins: ``latest`` becomes an offset now, ``earliest`` stays a marker until the split is planned.
+       begins: ``latest`` becomes an offset now, ``earliest`` stays a marker until the split is planned; and, for a
+       bounded source, where it ends. Where it ends is kept in the state; partitions found later are not read then.
     3. In the planning thread, :meth:`_take_in` makes splits of the partitions that were not assigned yet, sorted by
        topic and number, and assigns each to the reader its topic and number say. Partitions found after the initial
-       discovery, or made while the query was stopped, begin at the earliest offset, whatever the options say.
+       discovery, or made while the query was stopped, begin at offset 0, whatever the options say; if that is gone
+       already, records are lost, as in Spark's source.
     4. For each micro-batch :meth:`split_ranges` looks where the logs end, and whether they still have what is to be
        read (:class:`LogRanges`).
     5. With alignment, :meth:`event_time_positions` finds event times in these ranges (:class:`PositionFinder`).
     6. :meth:`snapshot_state` gives the partitions assigned so far, with the ids of their topics, for the offset.
+    7. :meth:`notify_checkpoint_complete` commits what is processed to the consumer group, if the options name one.
     """
 
     def __init__(
@@ -64,6 +74,7 @@ class KafkaSourceEnumerator(
         options: KafkaOptions,
         strategy: WatermarkStrategy,
         state: KafkaEnumeratorState,
+        layout: RowLayout | None = None,
     ) -> None:
         self._context = context
         self._options = options
@@ -71,7 +82,7 @@ class KafkaSourceEnumerator(
         self._client = KafkaClient(options.connection)
         self._discovery_client = KafkaClient(options.connection)
         probe = EventTimeProbe(
-            self._client, strategy.timestamp_assigner, read_committed=options.read_committed
+            self._client, strategy.timestamp_assigner, layout, read_committed=options.read_committed
         )
         by_timestamp = type(strategy.timestamp_assigner) is RecordTimestampAssigner
         locator = TimestampIndex() if by_timestamp else Bisection(strategy.max_out_of_orderness_ms)
@@ -80,6 +91,8 @@ class KafkaSourceEnumerator(
         self._ranges = LogRanges(self._client, options)
         self._splits: dict[str, KafkaPartitionSplit] = {}
         self._unplanned: set[TopicPartition] = set()
+        group = options.group_id
+        self._committer = GroupCommitter(KafkaClient(options.connection), group) if group else None
 
     def start(self) -> None:
         self._context.call_async(self._discover, self._on_initial_discovery)
@@ -93,16 +106,24 @@ class KafkaSourceEnumerator(
         self._splits = {split.split_id: split for split in positions}
         self._ranges.verify(self._probe.take_out_of_range())
         looked = self._ranges.look(positions, self._state)
-        self._unplanned = {
-            split.topic_partition
-            for split, position in positions.items()
-            if position is None and split.split_id not in looked.ranges
-        }
+        new = [split for split, position in positions.items() if position is None]
+        self._unplanned = {split.topic_partition for split in new if split.split_id not in looked.ranges}
         for tp in looked.reset:
             self._finder.forget(tp)
         for name, topic_id in looked.recreated.items():
             self._state = self._state.with_topic_id(name, topic_id)
-        return looked.ranges
+        stops = self._state.stopping_offsets
+        return looked.ranges if stops is None else self._up_to(stops, looked.ranges)
+
+    def freeze(self) -> None:
+        self._ranges.frozen = True
+
+    def describe_positions(self, positions: Mapping[str, int]) -> Mapping[str, Any]:
+        """As Spark's source writes offsets: ``{"topic": {"0": 23}}``, in order."""
+        described: dict[str, dict[str, int]] = {}
+        for tp, offset in sorted((self._splits[i].topic_partition, o) for i, o in positions.items()):
+            described.setdefault(tp.topic, {})[str(tp.partition)] = offset
+        return described
 
     def event_time_positions(self, request: PositioningRequest) -> EventTimePositions:
         return self._finder.positions(
@@ -113,7 +134,18 @@ class KafkaSourceEnumerator(
         """Without the partitions that were not planned yet: a restart has to find them again."""
         return self._state.without(self._unplanned) if self._unplanned else self._state
 
+    def notify_checkpoint_complete(self, positions: Mapping[str, int]) -> None:
+        """Spark can end the process of an AvailableNow run at any time after this, so such a run waits for it."""
+        if self._committer is not None:
+            self._committer.processed(
+                {tp: positions[str(tp)] for tp in self._state.partitions if str(tp) in positions}
+            )
+            if self._ranges.frozen:
+                self._committer.flush(_FLUSH_S)
+
     def close(self) -> None:
+        if self._committer is not None:
+            self._committer.close(_FLUSH_S)
         self._client.close()
         self._discovery_client.close()
 
@@ -128,19 +160,44 @@ class KafkaSourceEnumerator(
         subscriber, client = self._options.subscriber, self._discovery_client
         topics = client.topics(subscriber.topic_names)
         partitions = subscriber.partitions(topics)
-        if self._state.initial_discovery_finished:
-            return Discovery(topics, dict.fromkeys(partitions, EARLIEST))
-        subscriber.require(topics)
-        offsets = self._options.starting_offsets.starting_offsets(partitions, self._end_offsets)
-        return Discovery(topics, offsets)
+        options, lookups = self._options, self._lookups()
+        if not self._state.initial_discovery_finished:
+            subscriber.require(topics)
+            starts = options.starting_offsets.starting_offsets(partitions, lookups)
+        else:
+            starts = dict.fromkeys(partitions, 0)
+        stops = self._state.stopping_offsets if options.stopping_offsets is not None else None
+        if stops is None and options.stopping_offsets is not None:
+            stops = options.stopping_offsets.stopping_offsets(partitions, lookups)
+        if stops is not None:
+            starts = {tp: offset for tp, offset in starts.items() if tp in stops}
+        return Discovery(topics, starts, stops)
 
     def _discover_again(self) -> Discovery:
         subscriber = self._options.subscriber
         topics = self._discovery_client.topics(subscriber.topic_names)
-        return Discovery(topics, dict.fromkeys(subscriber.partitions(topics), EARLIEST))
+        return Discovery(topics, dict.fromkeys(subscriber.partitions(topics), 0))
 
-    def _end_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        return self._discovery_client.end_offsets(partitions, read_committed=self._options.read_committed)
+    def _up_to(
+        self, stops: Mapping[TopicPartition, int], ranges: Mapping[str, SplitRange]
+    ) -> dict[str, SplitRange]:
+        """What is read of a bounded source: a split is finished once its stop is reached."""
+        cut = {}
+        for split_id, r in ranges.items():
+            stop = stops.get(self._splits[split_id].topic_partition, r.position)
+            cut[split_id] = (
+                r if r.end < stop else SplitRange(r.position, max(stop, r.position), r.drained, final=True)
+            )
+        return cut
+
+    def _lookups(self) -> ClusterOffsets:
+        options = self._options
+        return ClusterOffsets(
+            self._discovery_client,
+            options.read_committed,
+            options.fetch_retries,
+            options.fetch_retry_interval_ms,
+        )
 
     def _on_initial_discovery(self, discovery: Discovery, error: BaseException | None) -> None:
         if error is not None:
@@ -167,8 +224,10 @@ class KafkaSourceEnumerator(
             log.info("New partitions: %s", ", ".join(map(str, new)))
             self._context.assign_splits(SplitsAssignment(assignment))
         ids = {tp: discovery.topics[tp.topic].topic_id for tp in new}
-        self._state = (
-            self._state.with_partitions(ids) if new else replace(self._state, initial_discovery_finished=True)
+        self._state = replace(
+            self._state.with_partitions(ids) if new else self._state,
+            initial_discovery_finished=True,
+            stopping_offsets=discovery.stopping_offsets,
         )
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import groupby
 
 from flip27_stream.api import JsonValue, SimpleVersionedSerializer
 from flip27_stream.connectors.kafka.split import TopicPartition, check_version
@@ -25,12 +27,15 @@ class KafkaEnumeratorState:
     Attributes:
         topics: by name.
         initial_discovery_finished: partitions found from now on are read from their beginning.
+        stopping_offsets: where reading ends, exclusively; ``None`` for a stream without end. No partition is read that
+            is not in here.
     """
 
     topics: Mapping[str, AssignedTopic] = field(default_factory=dict)
     initial_discovery_finished: bool = False
+    stopping_offsets: Mapping[TopicPartition, int] | None = None
 
-    @property
+    @cached_property
     def partitions(self) -> frozenset[TopicPartition]:
         return frozenset(
             TopicPartition(name, n) for name, topic in self.topics.items() for n in topic.partitions
@@ -42,7 +47,7 @@ class KafkaEnumeratorState:
         for tp, topic_id in sorted(new.items()):
             known = topics.get(tp.topic, AssignedTopic(topic_id, ()))
             topics[tp.topic] = replace(known, partitions=tuple(sorted({*known.partitions, tp.partition})))
-        return KafkaEnumeratorState(topics, initial_discovery_finished=True)
+        return replace(self, topics=topics, initial_discovery_finished=True)
 
     def without(self, partitions: Collection[TopicPartition]) -> KafkaEnumeratorState:
         """As if these partitions had not been found."""
@@ -58,28 +63,55 @@ class KafkaEnumeratorState:
 
 
 class KafkaEnumeratorStateSerializer(SimpleVersionedSerializer[KafkaEnumeratorState]):
-    """``{"discovered": true, "topics": {name: [topic id, [partition, ...]]}}``."""
+    """``{"discovered": true, "topics": {name: [topic id, [partition, ...]]}}``.
+
+    Of a bounded source also ``"stops": {name: [[partition, offset], ...]}``, which version 1 did not know.
+    """
 
     @property
     def version(self) -> int:
-        return 1
+        return 2
 
     def serialize(self, value: KafkaEnumeratorState) -> JsonValue:
         topics: dict[str, JsonValue] = {
             name: [topic.topic_id, list(topic.partitions)] for name, topic in sorted(value.topics.items())
         }
-        return {"discovered": value.initial_discovery_finished, "topics": topics}
+        state: dict[str, JsonValue] = {"discovered": value.initial_discovery_finished, "topics": topics}
+        if value.stopping_offsets is not None:
+            state["stops"] = _stops_to_json(value.stopping_offsets)
+        return state
 
     def deserialize(self, version: int, data: JsonValue) -> KafkaEnumeratorState:
         check_version("state of the Kafka enumerator", version, self.version)
         match data:
-            case {"discovered": bool(discovered), "topics": dict(topics)}:
-                return KafkaEnumeratorState(
-                    {name: _topic(name, topic) for name, topic in topics.items()}, discovered
-                )
+            case {"discovered": bool(discovered), "topics": dict(topics), **bounds}:
+                stops = _stops_from_json(bounds["stops"]) if "stops" in bounds else None
+                assigned = {name: _topic(name, topic) for name, topic in topics.items()}
+                return KafkaEnumeratorState(assigned, discovered, stops)
         raise CorruptCheckpointError(
             f"The state of the Kafka enumerator (version {version}) is not of its form: {data!r}."
         )
+
+
+def _stops_to_json(stops: Mapping[TopicPartition, int]) -> JsonValue:
+    by_topic: dict[str, JsonValue] = {}
+    for topic, group in groupby(sorted(stops.items()), lambda item: item[0].topic):
+        by_topic[topic] = [[tp.partition, offset] for tp, offset in group]
+    return by_topic
+
+
+def _stops_from_json(data: object) -> dict[TopicPartition, int]:
+    stops = {}
+    for topic, pairs in data.items() if isinstance(data, dict) else [("", data)]:
+        for pair in pairs if isinstance(pairs, list) else [pairs]:
+            match pair:
+                case [int(partition), int(offset)] if topic:
+                    stops[TopicPartition(topic, partition)] = offset
+                case _:
+                    raise CorruptCheckpointError(
+                        f"The state of the Kafka enumerator has stops that are not of their form: {data!r}."
+                    )
+    return stops
 
 
 def _topic(name: str, data: JsonValue) -> AssignedTopic:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -74,9 +75,9 @@ def _message(data: bytes | memoryview, header: BatchHeader, check_crcs: bool) ->
 def _bytes(message: bytes, at: int) -> tuple[bytes | None, int]:
     size = int.from_bytes(message[at : at + 4], "big", signed=True)
     at += 4
-    if size < 0:
+    if size == -1:
         return None, at
-    if size > len(message) - at:
+    if not 0 <= size <= len(message) - at:
         raise MalformedError(f"a field of {size} bytes, {len(message) - at} are left")
     return message[at : at + size], at + size
 
@@ -108,13 +109,16 @@ def _absolute(messages: list[Message], outer: Message, header: BatchHeader) -> l
     """Offsets within magic 1 are relative, the outer one is that of the last; a broker's time is the outer one."""
     shift = outer.offset - messages[-1].offset if header.magic else 0
     time = outer.timestamp if header.log_append_time else None
+    offsets = [each.offset + shift for each in messages]
+    if offsets[0] < 0 or messages[-1].offset > outer.offset or any(b <= a for a, b in pairwise(offsets)):
+        raise MalformedError("offsets of the messages within it don't rise to its own")
     return [
         each._replace(
-            offset=each.offset + shift,
+            offset=offset,
             timestamp=each.timestamp if time is None else time,
             timestamp_type=outer.timestamp_type,
         )
-        for each in messages
+        for each, offset in zip(messages, offsets, strict=True)
     ]
 
 

@@ -60,10 +60,12 @@ class LogRanges:
 
     Attributes:
         topics: the cluster's topics as last seen.
+        frozen: the run reads only what is known now, so a partition must not vanish.
     """
 
     def __init__(self, client: KafkaClient, options: KafkaOptions) -> None:
         self.topics: Mapping[str, TopicMetadata] = {}
+        self.frozen = False
         self._client = client
         self._options = options
         self._verified: set[TopicPartition] = set()
@@ -94,8 +96,13 @@ class LogRanges:
         looked = Looked()
         self._settle_gone({tp: wanted[tp] for tp, topic_id in successors.items() if not topic_id}, looked)
         self._settle_recreated({tp: wanted[tp] for tp in successors if successors[tp]}, bounds, looked)
-        for tp, offset in wanted.items():
-            if tp not in successors and tp in bounds.end and (tp in self._verified or tp in bounds.start):
+        for tp, end in bounds.end.items():
+            if tp in successors:
+                continue
+            offset = wanted[tp]
+            if tp not in bounds.start and tp in self._verified and offset <= end:
+                looked.ranges[str(tp)] = SplitRange(offset, end)  # by far the most
+            elif tp in self._verified or tp in bounds.start:
                 self._settle(tp, offset, bounds, looked)
         return self._with_drained(looked)
 
@@ -140,9 +147,10 @@ class LogRanges:
         now = time.monotonic()
         self._missing_since = {tp: self._missing_since.get(tp, now) for tp in wanted}
         gone = {tp for tp, since in self._missing_since.items() if now - since >= _GONE_AFTER_S}
+        self._refuse_lost(gone - self._gone)
         for tp in sorted(gone):
             if tp not in self._gone:
-                self._lost(tp, wanted[tp], "nothing, the partition was deleted", None)
+                self._lost(tp, wanted[tp], "nothing, the partition was deleted")
             position = max(wanted[tp], 0)
             looked.ranges[str(tp)] = SplitRange(position, position, drained=False)
         self._gone = gone
@@ -151,12 +159,14 @@ class LogRanges:
         self, wanted: Mapping[TopicPartition, int], bounds: _Bounds, looked: Looked
     ) -> None:
         """Topics all of whose leaders answered; the others stay unknown, since a topic changes its id at once."""
+        self._refuse_lost(wanted)
         unknown = {tp.topic for tp in wanted if tp not in bounds.start or tp not in bounds.end}
         for tp, offset in wanted.items():
             if tp.topic in unknown:
                 continue
             start, end = bounds.start[tp], bounds.end[tp]
-            self._lost(tp, offset, f"{start} to {end} of a topic that was deleted and made again", start)
+            available = f"{start} to {end} of a topic that was deleted and made again"
+            self._lost(tp, offset, available, start, min(end, max(offset, start)))
             looked.recreated[tp.topic] = self.topics[tp.topic].topic_id
             looked.reset.add(tp)
             looked.ranges[str(tp)] = SplitRange(start, end)
@@ -170,13 +180,36 @@ class LogRanges:
             end = position
         elif not start <= position <= end:
             position = start if position < start else end
-            self._lost(tp, offset, f"{start} to {end}", position)
+            self._lost(tp, offset, f"{start} to {end}", position, position)
             looked.reset.add(tp)
         looked.ranges[str(tp)] = SplitRange(position, end, drained=not behind)
         self._verified.add(tp)
 
-    def _lost(self, tp: TopicPartition, offset: int, available: str, instead: int | None) -> None:
-        where = "" if instead is None else f" The offset was changed from {offset} to {instead}."
+    def _refuse_lost(self, lost: Collection[TopicPartition]) -> None:
+        """Under ``Trigger.AvailableNow``, as Spark does, whatever ``failOnDataLoss`` says (scenario SK-02)."""
+        if self.frozen and lost:
+            there = sorted(
+                TopicPartition(name, n) for name, topic in self.topics.items() for n in topic.leaders
+            )
+            raise DataLossError(
+                "Some of partitions in Kafka topic(s) have been lost during running query with Trigger.AvailableNow. "
+                "Make sure topic partitions are not dropped, or made again, during the query run. "
+                f"topic-partitions for latest offset: {_names(there)}, lost topic-partitions for end offset: "
+                f"{_names(lost)}"
+            )
+
+    def _lost(
+        self,
+        tp: TopicPartition,
+        offset: int,
+        available: str,
+        instead: int | None = None,
+        changed_to: int | None = None,
+    ) -> None:
+        where = (
+            "" if instead is None else f" Partition {tp}'s offset was changed from {offset} to {changed_to}"
+        )
+        where += "." if instead == changed_to else f", and it is read from {instead} on."
         what = (
             f"Records of {tp} may have been lost: wanted from offset {'earliest' if offset == EARLIEST else offset}, "
             f"available {available}.{where} They were aged out, or the topic was deleted before they were read."
@@ -211,3 +244,7 @@ class LogRanges:
                 f"No leader of a partition answered for {tried:g} s; the brokers were first reached at "
                 f"{self._options.connection.bootstrap_servers}."
             )
+
+
+def _names(partitions: Collection[TopicPartition]) -> str:
+    return f"[{', '.join(map(str, sorted(partitions)))}]"

@@ -1,29 +1,59 @@
-"""Where reading begins (Flink ``OffsetsInitializer``, Spark's ``startingOffsets``)."""
+"""Where reading begins and ends (Flink ``OffsetsInitializer``, Spark ``KafkaOffsetRangeLimit``)."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from flip27_stream.connectors.kafka.split import EARLIEST, LATEST, TopicPartition
-from flip27_stream.errors import OptionError
+from flip27_stream.errors import ConnectorError, OptionError
 
-EndOffsets = Callable[[Collection[TopicPartition]], Mapping[TopicPartition, int]]
-"""Looks up where partitions end now."""
+
+class OffsetLookups(Protocol):
+    """What an initializer may ask the cluster. Every answer raises ConnectorError where the cluster gives none."""
+
+    def start_offsets(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Where each partition begins now."""
+
+    def end_offsets(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Where each partition ends now, in the isolation level of the source."""
+
+    def offsets_for_times(self, times: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        """The first offset with a timestamp (ms) at or after the one given; left out where there is none."""
+
+    def committed_offsets(
+        self, group: str, partitions: Collection[TopicPartition]
+    ) -> Mapping[TopicPartition, int]:
+        """What a consumer group has committed; left out where it has not."""
 
 
 class OffsetsInitializer(ABC):
-    """Finds the starting offsets of the partitions that the first discovery found."""
+    """Finds offsets for the partitions that the first discovery found."""
 
     @abstractmethod
     def starting_offsets(
-        self, partitions: Collection[TopicPartition], end_offsets: EndOffsets
+        self, partitions: Collection[TopicPartition], lookups: OffsetLookups
     ) -> dict[TopicPartition, int]:
         """An offset for each partition, or :data:`EARLIEST`; never :data:`LATEST`, which is resolved here and once.
 
         Raises:
-            OptionError: the offsets given do not fit the partitions.
+            OptionError: the offsets or times given do not fit the partitions.
+            ConnectorError: the cluster does not answer.
+        """
+
+    @abstractmethod
+    def stopping_offsets(
+        self, partitions: Collection[TopicPartition], lookups: OffsetLookups
+    ) -> dict[TopicPartition, int]:
+        """An offset for each partition at which reading ends, exclusively; no markers.
+
+        It may lie past the end that the partition has now.
+
+        Raises:
+            OptionError: the offsets or times given do not fit the partitions.
+            ConnectorError: the cluster does not answer.
         """
 
 
@@ -32,9 +62,14 @@ class Earliest(OffsetsInitializer):
     """Wherever the log begins when the split is first planned."""
 
     def starting_offsets(
-        self, partitions: Collection[TopicPartition], end_offsets: EndOffsets
+        self, partitions: Collection[TopicPartition], lookups: OffsetLookups
     ) -> dict[TopicPartition, int]:
         return dict.fromkeys(partitions, EARLIEST)
+
+    def stopping_offsets(
+        self, partitions: Collection[TopicPartition], lookups: OffsetLookups
+    ) -> dict[TopicPartition, int]:
+        return dict(lookups.start_offsets(partitions))
 
 
 @dataclass(frozen=True)
@@ -42,28 +77,133 @@ class Latest(OffsetsInitializer):
     """Where the log ends when the partitions are discovered."""
 
     def starting_offsets(
-        self, partitions: Collection[TopicPartition], end_offsets: EndOffsets
+        self, partitions: Collection[TopicPartition], lookups: OffsetLookups
     ) -> dict[TopicPartition, int]:
-        return dict(end_offsets(partitions))
+        return dict(lookups.end_offsets(partitions))
+
+    stopping_offsets = starting_offsets
 
 
 @dataclass(frozen=True)
 class Specific(OffsetsInitializer):
-    """An offset, :data:`EARLIEST` or :data:`LATEST` for each partition by name."""
+    """An offset, :data:`EARLIEST` or :data:`LATEST` for each partition by name.
+
+    Attributes:
+        option: the option that says so, for messages.
+    """
 
     offsets: Mapping[TopicPartition, int]
+    option: str = "startingOffsets"
+
+    def __hash__(self) -> int:
+        return hash((self.option, frozenset(self.offsets.items())))
 
     def starting_offsets(
-        self, partitions: Collection[TopicPartition], end_offsets: EndOffsets
+        self, partitions: Collection[TopicPartition], lookups: OffsetLookups
     ) -> dict[TopicPartition, int]:
+        self._check(partitions)
+        latest = [tp for tp, offset in self.offsets.items() if offset == LATEST]
+        return {**self.offsets, **(lookups.end_offsets(latest) if latest else {})}
+
+    def stopping_offsets(
+        self, partitions: Collection[TopicPartition], lookups: OffsetLookups
+    ) -> dict[TopicPartition, int]:
+        return self.starting_offsets(partitions, lookups)
+
+    def _check(self, partitions: Collection[TopicPartition]) -> None:
         if set(partitions) != set(self.offsets):
             raise OptionError(
-                "Option 'startingOffsets' must name exactly the partitions that are read (use -1 for latest, -2 for "
-                f"earliest). Missing: {_names(set(partitions) - set(self.offsets))}. "
-                f"Named but not read: {_names(set(self.offsets) - set(partitions))}."
+                f"[KAFKA_START_OFFSET_DOES_NOT_MATCH_ASSIGNED] Option '{self.option}' must name exactly the partitions "
+                f"that are read (use -1 for latest, -2 for earliest). {_difference(partitions, self.offsets)}"
             )
-        latest = [tp for tp, offset in self.offsets.items() if offset == LATEST]
-        return {**self.offsets, **(end_offsets(latest) if latest else {})}
+
+
+@dataclass(frozen=True)
+class AtTimestamp(OffsetsInitializer):
+    """The first record at or after a time (ms), the same for all partitions or one for each.
+
+    Where a partition has no such record, reading that ends there ends at the end of the partition (SK-16); reading that
+    begins there fails, or begins at the end with ``startingOffsetsByTimestampStrategy`` ``latest`` (SK-13).
+
+    Attributes:
+        times: one for each partition by name, or one for all.
+        latest_where_none: begin at the end where there is no such record.
+    """
+
+    times: Mapping[TopicPartition, int] | int
+    option: str
+    latest_where_none: bool = False
+
+    def __hash__(self) -> int:
+        times = self.times if isinstance(self.times, int) else frozenset(self.times.items())
+        return hash((times, self.option, self.latest_where_none))
+
+    def starting_offsets(
+        self, partitions: Collection[TopicPartition], lookups: OffsetLookups
+    ) -> dict[TopicPartition, int]:
+        times = self._times(partitions, "starting")
+        return self._offsets(times, lookups, at_end=self.latest_where_none)
+
+    def stopping_offsets(
+        self, partitions: Collection[TopicPartition], lookups: OffsetLookups
+    ) -> dict[TopicPartition, int]:
+        return self._offsets(self._times(partitions, "ending"), lookups, at_end=True)
+
+    def _times(self, partitions: Collection[TopicPartition], position: str) -> dict[TopicPartition, int]:
+        if isinstance(self.times, int):
+            return dict.fromkeys(partitions, self.times)
+        if set(partitions) != set(self.times):
+            raise OptionError(
+                f"[KAFKA_TIMESTAMP_OFFSET_DOES_NOT_MATCH_ASSIGNED] Option '{self.option}' must name exactly the "
+                f"partitions that are read, for {position} offsets. {_difference(partitions, self.times)}"
+            )
+        return dict(self.times)
+
+    def _offsets(
+        self, times: Mapping[TopicPartition, int], lookups: OffsetLookups, *, at_end: bool
+    ) -> dict[TopicPartition, int]:
+        # Ends first: what is written in between is then read, not skipped.
+        ends = lookups.end_offsets(list(times)) if at_end else {}
+        found = lookups.offsets_for_times(times)
+        for tp in sorted(times.keys() - found.keys()):
+            if not at_end:
+                raise OptionError(
+                    f"No offset matched from request of topic-partition {tp} and timestamp {times[tp]} (option "
+                    f"'{self.option}'): it has no record at or after that time. Choose an earlier time, or set option "
+                    "'startingOffsetsByTimestampStrategy' to latest to begin at the end of such partitions."
+                )
+        return {tp: found[tp] if tp in found else ends[tp] for tp in times}
+
+
+@dataclass(frozen=True)
+class Committed(OffsetsInitializer):
+    """What a consumer group has committed (``scan.bounded.mode`` ``group-offsets``)."""
+
+    group: str
+
+    def starting_offsets(
+        self, partitions: Collection[TopicPartition], lookups: OffsetLookups
+    ) -> dict[TopicPartition, int]:
+        offsets = dict(lookups.committed_offsets(self.group, partitions))
+        missing = ", ".join(str(tp) for tp in sorted(set(partitions) - set(offsets)))
+        if missing:
+            raise ConnectorError(
+                f"Consumer group '{self.group}' (option 'kafka.group.id') has committed no offset for {missing}."
+            )
+        return offsets
+
+    stopping_offsets = starting_offsets
+
+
+def _difference(read: Collection[TopicPartition], named: Collection[TopicPartition]) -> str:
+    return f"Specified: {_names(named)}. Assigned: {_names(read)}. " + " ".join(
+        f"{what}: {_names(partitions)}."
+        for what, partitions in (
+            ("Missing", set(read) - set(named)),
+            ("Named but not read", set(named) - set(read)),
+        )
+        if partitions
+    )
 
 
 def _names(partitions: Collection[TopicPartition]) -> str:

@@ -18,7 +18,7 @@ from flip27_stream.connectors.kafka.protocol import (
     retriable,
 )
 from flip27_stream.connectors.kafka.record_batches import decode
-from flip27_stream.connectors.kafka.rows import RowMaker, record_timestamps
+from flip27_stream.connectors.kafka.rows import RowLayout, RowMaker, record_timestamps
 from flip27_stream.connectors.kafka.scanned import NO_EVENT_TIME, Chunk, Longs
 from flip27_stream.connectors.kafka.split import TopicPartition
 from flip27_stream.errors import CorruptRecordError
@@ -32,9 +32,17 @@ _NO_STOP = 2**63 - 1
 class EventTimeProbe:
     """Reads pieces of partitions and finds the event times of their records."""
 
-    def __init__(self, client: KafkaClient, assigner: TimestampAssigner, *, read_committed: bool) -> None:
+    def __init__(
+        self,
+        client: KafkaClient,
+        assigner: TimestampAssigner,
+        layout: RowLayout | None = None,
+        *,
+        read_committed: bool,
+    ) -> None:
         self._client = client
         self._assigner = assigner
+        self._layout = layout or RowLayout.of_records()
         self._read_committed = read_committed
         self._out_of_range: set[TopicPartition] = set()
 
@@ -87,8 +95,9 @@ class EventTimeProbe:
             _NO_STOP,
             source=str(tp),
             aborted=fetched.aborted if self._read_committed else None,
-            keys=not by_timestamp,
-            values=not by_timestamp,
+            keys=not by_timestamp and self._layout.needs_keys,
+            values=not by_timestamp and self._layout.needs_values,
+            headers=not by_timestamp and self._layout.needs_headers,
         )
         if decoded.next_offset <= offset:
             return None
@@ -96,7 +105,8 @@ class EventTimeProbe:
         if by_timestamp:
             times = records.timestamps
         else:
-            column = self._assigner.extract_timestamps(RowMaker(tp).rows(records), record_timestamps(records))
+            rows = RowMaker(tp, self._layout).rows(records)
+            column = self._assigner.extract_timestamps(rows, record_timestamps(records))
             times = column.fill_null(NO_EVENT_TIME).to_numpy()
         return Chunk(offset, decoded.next_offset, records.offsets, _valid(times))
 

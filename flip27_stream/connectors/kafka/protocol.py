@@ -53,11 +53,15 @@ class FetchFrom:
 
 @dataclass(frozen=True)
 class Fetched:
-    """What a leader answered about one partition; ``aborted`` are (producer id, first offset)."""
+    """What a broker answered about one partition.
+
+    ``aborted`` are (producer id, first offset). ``preferred_replica`` is the broker to ask instead (KIP-392), or -1.
+    """
 
     error: int
-    records: bytes
+    records: bytes | memoryview
     aborted: list[tuple[int, int]]
+    preferred_replica: int = -1
 
 
 def refused(what: str, error: int) -> ConnectorError:

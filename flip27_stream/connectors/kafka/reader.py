@@ -4,36 +4,34 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 
 from flip27_stream.api import InputStatus, ReaderOutput, SourceReader, SourceReaderContext
-from flip27_stream.connectors.kafka.client import KafkaClient
-from flip27_stream.connectors.kafka.client_pool import CLIENTS
+from flip27_stream.connectors.kafka.client_pool import FETCHERS
 from flip27_stream.connectors.kafka.options import KafkaOptions
 from flip27_stream.connectors.kafka.protocol import (
     CORRUPT_MESSAGE,
     OFFSET_OUT_OF_RANGE,
     Fetched,
     FetchFrom,
-    fetch_request,
-    fetched_partitions,
     refused,
     retriable,
 )
 from flip27_stream.connectors.kafka.record_batches import batch_headers, decode
-from flip27_stream.connectors.kafka.rows import RowMaker, record_timestamps
+from flip27_stream.connectors.kafka.rows import RowLayout, RowMaker, record_timestamps
 from flip27_stream.connectors.kafka.split import EARLIEST, LATEST, KafkaPartitionSplit, TopicPartition
-from flip27_stream.errors import ConnectorError, CorruptRecordError, DataLossError
+from flip27_stream.errors import ConnectorError, CorruptRecordError, DataLossError, UnreachableError
 
 log = logging.getLogger(__name__)
 
 _POLL_S = 0.5
 _RETRY_S = 0.05
 _LEAST_FETCH = 64 << 10
+_DECODED_AT_ONCE = 1 << 22
 _GUESSED_RECORD = 1 << 10
 
 
@@ -57,12 +55,14 @@ class _Progress:
         return max(_LEAST_FETCH, (self.stop - self.position) * _GUESSED_RECORD)
 
 
-@dataclass(frozen=True)
-class _InFlight:
-    """A fetch that a leader was sent."""
+@dataclass
+class _Undecoded:
+    """Records that came for a split, those from ``start`` on are not yet emitted."""
 
-    response: Any
-    offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
+    tp: TopicPartition
+    progress: _Progress
+    start: int
+    fetched: Fetched
 
 
 class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
@@ -77,12 +77,18 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
         CorruptRecordError: records do not decode.
     """
 
-    def __init__(self, context: SourceReaderContext, options: KafkaOptions) -> None:
+    def __init__(
+        self, context: SourceReaderContext, options: KafkaOptions, layout: RowLayout | None = None
+    ) -> None:
         self._options = options
-        self._client: KafkaClient = CLIENTS.borrow(options.connection)
+        self._layout = layout or RowLayout.of_records()
+        self._fetcher = FETCHERS.borrow(options.connection)
+        self._client = self._fetcher.client
         self._reading: dict[TopicPartition, _Progress] = {}
         self._ended: list[str] = []
-        self._in_flight: dict[int, _InFlight] = {}
+        self._undecoded: deque[_Undecoded] = deque()
+        self._replicas: dict[TopicPartition, int] = {}
+        self._pausing = False
         self._rows = context.metric_group().counter("records_in")
         self._bytes = context.metric_group().counter("bytes_in")
 
@@ -97,96 +103,112 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
             else:
                 tp = split.topic_partition
                 start, stop = split.starting_offset, split.stopping_offset
-                self._reading[tp] = _Progress(split.split_id, start, stop, RowMaker(tp))
+                self._reading[tp] = _Progress(split.split_id, start, stop, RowMaker(tp, self._layout))
 
     def notify_no_more_splits(self) -> None:
         """Splits are known from the start."""
 
     def snapshot_state(self) -> Sequence[KafkaPartitionSplit]:
-        return [KafkaPartitionSplit(*tp, p.position, p.stop) for tp, p in self._reading.items()]
+        positions = {tp: (progress.position, progress.stop) for tp, progress in self._reading.items()}
+        positions |= {some.tp: (some.start, some.progress.stop) for some in self._undecoded}
+        return [KafkaPartitionSplit(*tp, *range_) for tp, range_ in positions.items()]
 
     def poll_next(self, output: ReaderOutput) -> InputStatus:
+        """Decodes some megabytes at a time, and waits for more when all are decoded."""
         for split_id in self._ended:
             output.release_output_for_split(split_id)
         self._ended.clear()
-        if not self._reading:
-            return InputStatus.END_OF_INPUT
-        self._send_fetches()
-        self._take_response(output)
+        if not self._undecoded:
+            if not self._reading:
+                return InputStatus.END_OF_INPUT
+            try:
+                self._take_answer()
+            except UnreachableError as error:
+                tp, progress = next(iter(self._reading.items()))
+                raise UnreachableError(
+                    f"{tp} could not be read at offset {progress.position}: {error}"
+                ) from error
+        if self._undecoded:
+            self._emit_some(output)
         return InputStatus.MORE_AVAILABLE
 
     def close(self) -> None:
-        if self._in_flight:
-            self._client.close()
-        else:
-            CLIENTS.give_back(self._client)
+        FETCHERS.give_back(self._fetcher)
 
     def _send_fetches(self) -> None:
-        """One fetch to each leader that has none to answer."""
-        busy = {tp for fetch in self._in_flight.values() for tp in fetch.offsets}
-        waiting = [tp for tp in self._reading if tp not in busy]
-        by_leader: dict[int, dict[TopicPartition, FetchFrom]] = {}
+        """One fetch to each broker that has none to answer."""
+        asked = self._fetcher.partitions_in_flight()
+        waiting = [tp for tp in self._reading if tp not in asked]
+        by_node: dict[int, dict[TopicPartition, FetchFrom]] = {}
         for tp, leader in self._client.leaders(waiting).items() if waiting else ():
-            if leader not in self._in_flight:
+            node = self._replicas.get(tp, leader)
+            if not self._fetcher.is_busy(node):
                 progress = self._reading[tp]
                 size = min(progress.next_fetch, self._options.max_partition_fetch_bytes)
-                by_leader.setdefault(leader, {})[tp] = FetchFrom(progress.position, size)
-        for leader, wanted in by_leader.items():
-            request = fetch_request(wanted, self._options.read_committed, self._options.fetch_max_bytes)
-            offsets = {tp: at.offset for tp, at in wanted.items()}
-            self._in_flight[leader] = _InFlight(self._client.send(leader, request), offsets)
+                by_node.setdefault(node, {})[tp] = FetchFrom(progress.position, size)
+        for node, wanted in by_node.items():
+            self._fetcher.send(
+                node,
+                wanted,
+                read_committed=self._options.read_committed,
+                max_bytes=self._options.fetch_max_bytes,
+            )
 
-    def _take_response(self, output: ReaderOutput) -> None:
-        """Wait for a response, send the next fetch, then decode what came."""
-        leader = self._answered()
-        if leader is None:
-            return
-        fetch = self._in_flight.pop(leader)
-        if fetch.response.failed():
-            self._client.forget_leaders(fetch.offsets)
-            self._client.wait(_RETRY_S)
-            return
-        came: list[tuple[TopicPartition, _Progress, int, Fetched]] = []
-        for tp, fetched in fetched_partitions(fetch.response.value).items():
-            progress = self._reading.get(tp)
-            if progress is None:
-                continue  # given up meanwhile
-            start = progress.position
-            if fetched.error:
-                self._act_on(tp, progress, fetched.error)
-            elif self._advance(tp, progress, fetched):
-                came.append((tp, progress, start, fetched))
-        if came:
-            self._leader_is_busy(fetch)
-        self._send_fetches()
-        self._client.flush()
-        for tp, progress, start, fetched in came:
-            self._emit(tp, progress, start, fetched, output)
-
-    def _answered(self) -> int | None:
-        """A leader whose response is there, after waiting for one."""
+    def _take_answer(self) -> None:
+        """Wait for an answer, and send the next fetch before it is decoded: the network goes on meanwhile."""
         began = time.monotonic()
-        answered, waited = None, 0.0
-        while answered is None and waited < _POLL_S:
-            pending = [fetch.response for fetch in self._in_flight.values()]
-            # With several leaders any may be first, and kafka-python waits for one.
-            self._client.wait(
-                _POLL_S if len(pending) == 1 else _RETRY_S, pending[0] if len(pending) == 1 else None
-            )
-            answered = next(
-                (leader for leader, fetch in self._in_flight.items() if fetch.response.is_done), None
-            )
-            waited = time.monotonic() - began
+        if self._pausing:
+            time.sleep(_RETRY_S)
+            self._pausing = False
+        self._send_fetches()
+        answer = self._fetcher.next_answer(_POLL_S if self._fetcher.partitions_in_flight() else _RETRY_S)
+        self._count_waiting(time.monotonic() - began)
+        if answer is None:
+            return
+        if answer.fetched is None:
+            again = list(answer.partitions)
+        else:
+            again = [tp for tp, fetched in answer.fetched.items() if not self._take(tp, fetched)]
+        self._look_for_leaders(again)
+        if self._undecoded:
+            self._restart_patience(answer.partitions)
+        self._pausing = bool(again)
+        if not again:
+            self._send_fetches()
+
+    def _take(self, tp: TopicPartition, fetched: Fetched) -> bool:
+        """Take what came for a partition; False if it is to be asked for again, perhaps from another broker."""
+        progress = self._reading.get(tp)
+        if progress is None:
+            return True  # given up meanwhile
+        start = progress.position
+        if fetched.error:
+            self._act_on(tp, progress, fetched.error)
+            return False
+        if fetched.preferred_replica >= 0:
+            self._replicas[tp] = fetched.preferred_replica
+        elif self._advance(tp, progress, fetched):
+            self._undecoded.append(_Undecoded(tp, progress, start, fetched))
+        return True
+
+    def _count_waiting(self, waited: float) -> None:
         for tp, progress in list(self._reading.items()):
             progress.waited += waited
             if progress.waited > self._options.connection.api_timeout_ms / 1000:
                 self._give_up(tp, progress)
-        return answered
+        self._restart_patience(self._fetcher.partitions_under_way())
 
-    def _leader_is_busy(self, fetch: _InFlight) -> None:
-        """It sent records, so those in line behind them have not waited in vain."""
-        for tp in fetch.offsets.keys() & self._reading.keys():
-            self._reading[tp].waited = 0.0
+    def _look_for_leaders(self, partitions: Iterable[TopicPartition]) -> None:
+        """Ask who leads them before the next fetch."""
+        self._client.forget_leaders(partitions)
+        for tp in partitions:
+            self._replicas.pop(tp, None)
+
+    def _restart_patience(self, partitions: Iterable[TopicPartition]) -> None:
+        """Their broker sends records, so those in line behind the others have not waited in vain."""
+        for tp in partitions:
+            if tp in self._reading:
+                self._reading[tp].waited = 0.0
 
     def _advance(self, tp: TopicPartition, progress: _Progress, fetched: Fetched) -> bool:
         """Move a split behind the batches that came; whether there are any."""
@@ -209,28 +231,32 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
         if progress.position < progress.stop:
             self._reading[tp] = progress
 
-    def _emit(
-        self, tp: TopicPartition, progress: _Progress, start: int, fetched: Fetched, output: ReaderOutput
-    ) -> None:
-        split_output = output.create_output_for_split(progress.split_id)
-        while start < progress.position:
-            decoded = decode(
-                fetched.records,
-                start,
-                progress.stop,
-                source=str(tp),
-                aborted=fetched.aborted if self._options.read_committed else None,
+    def _emit_some(self, output: ReaderOutput) -> None:
+        some = self._undecoded[0]
+        tp, progress = some.tp, some.progress
+        decoded = decode(
+            some.fetched.records,
+            some.start,
+            progress.stop,
+            source=str(tp),
+            aborted=some.fetched.aborted if self._options.read_committed else None,
+            keys=self._layout.needs_keys,
+            values=self._layout.needs_values,
+            headers=self._layout.needs_headers,
+            enough=_DECODED_AT_ONCE,
+        )
+        if decoded.next_offset <= some.start:
+            raise CorruptRecordError(f"The record batch at offset {some.start} of {tp} has no end.")
+        some.start, records = decoded.next_offset, decoded.records
+        if len(records):
+            self._rows.inc(len(records))
+            output.create_output_for_split(progress.split_id).collect(
+                progress.rows.rows(records), record_timestamps(records), pa.array(records.offsets)
             )
-            if decoded.next_offset <= start:
-                raise CorruptRecordError(f"The record batch at offset {start} of {tp} has no end.")
-            start, records = decoded.next_offset, decoded.records
-            if len(records):
-                self._rows.inc(len(records))
-                split_output.collect(
-                    progress.rows.rows(records), record_timestamps(records), pa.array(records.offsets)
-                )
-        if progress.position >= progress.stop:
-            self._ended.append(progress.split_id)
+        if some.start >= progress.position:
+            self._undecoded.popleft()
+            if progress.position >= progress.stop:
+                self._ended.append(progress.split_id)
 
     def _act_on(self, tp: TopicPartition, progress: _Progress, error: int) -> None:
         if error == OFFSET_OUT_OF_RANGE:
@@ -239,15 +265,12 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
             raise CorruptRecordError(
                 f"The broker found the log of {tp} damaged at or after offset {progress.position}."
             )
-        elif retriable(error):
-            self._client.forget_leaders([tp])
-        else:
+        elif not retriable(error):
             raise refused(f"a fetch of {tp} at offset {progress.position}", error)
 
     def _act_on_range(self, tp: TopicPartition, progress: _Progress) -> None:
         """The log does not reach the position; ask what it has, for a new leader may not know its end yet."""
         ends, starts = self._client.list_offsets({tp: LATEST}, {tp: EARLIEST}, read_committed=False)
-        self._client.forget_leaders([tp])
         if tp in ends and tp in starts and not starts[tp].offset <= progress.position <= ends[tp].offset:
             start, end = starts[tp].offset, ends[tp].offset
             self._lose(
@@ -265,8 +288,9 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
             if leader is None
             else f"The leader of {tp}, {self._client.address(leader)},"
         )
+        why = f" ({self._fetcher.failure})" if self._fetcher.failure is not None else ""
         raise ConnectorError(
-            f"{who} sent no records at offset {progress.position} for {progress.waited:.0f} s, though the range "
+            f"{who} sent no records at offset {progress.position} for {progress.waited:.0f} s{why}, though the range "
             f"ends at {progress.stop}. Check that the broker is well, or raise option 'kafka.default.api.timeout.ms'."
         )
 

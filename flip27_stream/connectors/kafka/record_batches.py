@@ -53,6 +53,7 @@ def decode(
     keys: bool = True,
     values: bool = True,
     check_crcs: bool = True,
+    enough: int | None = None,
 ) -> Decoded:
     """The records with ``start`` <= offset < ``stop`` in ``data``, the records of one partition in a FetchResponse.
 
@@ -60,20 +61,22 @@ def decode(
     keeps them (read_uncommitted). ``source`` names the partition in errors. ``headers``, ``keys`` and ``values`` say
     which columns are wanted; headers that aren't wanted aren't checked either.
 
-    Batches that decompress to far more than was fetched may be left for the next fetch, at ``next_offset``.
+    What comes after ``enough`` bytes of records (decompressed) is left for the next call with the same data, at
+    ``next_offset``; without it there is a limit far above what a fetch brings.
     CorruptRecordError, naming the offset, on bytes that aren't what the format demands, before any row is returned and
     before memory is taken that the data doesn't justify.
     """
     view = memoryview(data)[:_ARROW_LIMIT]
-    batches, next_offset = _data_batches(view, start, stop, source, aborted, check_crcs)
+    enough = LARGEST_BATCH if enough is None else enough
+    batches, next_offset = _data_batches(view, start, stop, source, aborted, check_crcs, enough)
     wanted = Wanted(start, stop, keys, values, headers)
     parts, read, inflated = [], 0, 0
-    while read < len(batches) and inflated < LARGEST_BATCH:
+    while read < len(batches) and inflated < enough:
         group = _alike(batches[read:])
         if group[0].magic == 2:
-            part, taken, size = _read_v2(view, group, wanted, source)
+            part, taken, size = _read_v2(view, group, wanted, source, enough)
         else:
-            part, taken, size = _read_legacy(view, group, wanted, source, check_crcs)
+            part, taken, size = _read_legacy(view, group, wanted, source, check_crcs, enough)
         parts.append(part)
         read += taken
         inflated += size
@@ -89,10 +92,11 @@ def _data_batches(
     source: str,
     aborted: Sequence[tuple[int, int]] | None,
     check_crcs: bool,
+    enough: int,
 ) -> tuple[list[BatchHeader], int]:
     """The complete batches that may hold records asked for, and the offset behind the last batch seen."""
     batches: list[BatchHeader] = []
-    next_offset = 0
+    next_offset = size = 0
     transactions = None if aborted is None else _Transactions(aborted)
     for batch in batch_headers(view, source):
         if not batch.complete:
@@ -103,12 +107,13 @@ def _data_batches(
             next_offset = stop
             break
         next_offset = batch.last_offset + 1
-        if check_crcs and batch.magic == 2:
+        if check_crcs and batch.magic == 2 and batch.last_offset >= start:
             _check_crc(view, batch, source)
         skip = transactions is not None and batch.magic == 2 and transactions.skip(view, batch, source)
         if not (skip or batch.control or batch.last_offset < start or batch.record_count == 0):
             batches.append(batch)
-        if next_offset >= stop:
+            size += batch.size
+        if next_offset >= stop or size >= enough:
             break
     return batches, next_offset
 
@@ -153,7 +158,7 @@ def _check_crc(view: memoryview, batch: BatchHeader, source: str) -> None:
 
 
 def _read_v2(
-    view: memoryview, batches: list[BatchHeader], wanted: Wanted, source: str
+    view: memoryview, batches: list[BatchHeader], wanted: Wanted, source: str, enough: int = LARGEST_BATCH
 ) -> tuple[Records, int, int]:
     """Records, how many of the batches they are from, and the bytes that those were decompressed to."""
     if are_few(batches, wanted):
@@ -161,7 +166,7 @@ def _read_v2(
             return read_few(view, batches, wanted), len(batches), 0
         except MalformedError as error:
             raise corrupt(source, batches[0].base_offset, error) from error
-    buffer, spans = _payloads(view, batches, source)
+    buffer, spans = _payloads(view, batches, source, enough)
     taken = batches[: len(spans)]
     inflated = len(buffer) if any(batch.codec for batch in taken) else 0
     try:
@@ -185,7 +190,7 @@ def _damage(
 
 
 def _payloads(
-    view: memoryview, batches: list[BatchHeader], source: str
+    view: memoryview, batches: list[BatchHeader], source: str, enough: int
 ) -> tuple[Bytes, list[tuple[int, int]]]:
     """One buffer with the records of the batches, and where each one's are; of fewer batches if they grow too large."""
     data = np.frombuffer(view, np.uint8)
@@ -195,7 +200,7 @@ def _payloads(
     inflated = Inflated(sum(high - low for low, high in spans))
     found: list[tuple[int, int]] = []
     try:
-        while len(found) < len(batches) and inflated.used < LARGEST_BATCH:
+        while len(found) < len(batches) and inflated.used < enough:
             low, high = spans[len(found)]
             found.append(inflated.add(batches[len(found)].codec, data[low:high]))
     except MalformedError as error:
@@ -204,13 +209,13 @@ def _payloads(
 
 
 def _read_legacy(
-    view: memoryview, batches: list[BatchHeader], wanted: Wanted, source: str, check_crcs: bool
+    view: memoryview, batches: list[BatchHeader], wanted: Wanted, source: str, check_crcs: bool, enough: int
 ) -> tuple[Records, int, int]:
     """As :func:`_read_v2`."""
     messages: list[legacy.Message] = []
     inflated = taken = 0
     try:
-        while taken < len(batches) and inflated < LARGEST_BATCH:
+        while taken < len(batches) and inflated < enough:
             found = legacy.read_messages(view, batches[taken], check_crcs)
             messages += found
             inflated += sum(len(message.value or b"") for message in found)

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from flip27_stream.api import (
     Boundedness,
+    ReadLimits,
     Source,
     SourceReader,
     SourceReaderContext,
@@ -20,10 +21,16 @@ from flip27_stream.connectors.kafka.enumerator_state import (
     KafkaEnumeratorState,
     KafkaEnumeratorStateSerializer,
 )
-from flip27_stream.connectors.kafka.options import OPTION_NAMES, parse_kafka_options
+from flip27_stream.connectors.kafka.options import (
+    OPTION_NAMES,
+    WITHOUT_EFFECT,
+    KafkaOptions,
+    parse_kafka_options,
+)
 from flip27_stream.connectors.kafka.reader import KafkaSourceReader
-from flip27_stream.connectors.kafka.rows import SCHEMA
+from flip27_stream.connectors.kafka.row_layouts import records_schema, row_layout
 from flip27_stream.connectors.kafka.split import KafkaPartitionSplit, KafkaPartitionSplitSerializer
+from flip27_stream.errors import OptionError
 
 
 class KafkaSource(Source[KafkaPartitionSplit, KafkaEnumeratorState]):
@@ -34,17 +41,27 @@ class KafkaSource(Source[KafkaPartitionSplit, KafkaEnumeratorState]):
         strategy: how event time is found; where it is not the record's timestamp, positions by event time are found by
             probing.
         bounded: read up to the end that there is when reading begins, and no further.
+        schema: the columns wanted, by default those of Spark's source; with ``value.format`` json or avro also
+            fields of the value.
 
     Raises:
-        OptionError: an option is unknown, missing or wrong.
+        OptionError: an option is unknown, missing or wrong, or the schema does not fit.
     """
 
     def __init__(
-        self, options: Mapping[str, str], strategy: WatermarkStrategy | None = None, *, bounded: bool = False
+        self,
+        options: Mapping[str, str],
+        strategy: WatermarkStrategy | None = None,
+        *,
+        bounded: bool = False,
+        schema: pa.Schema | None = None,
     ) -> None:
         self._options = parse_kafka_options(options, bounded=bounded)
+        if schema is None:
+            schema = records_schema(self._options.values, self._options.include_headers)
+        self._layout = row_layout(schema, self._options.values)
         self._strategy = strategy or WatermarkStrategy()
-        self._bounded = bounded
+        self._bounded = bounded or self._options.stopping_offsets is not None
 
     @property
     def boundedness(self) -> Boundedness:
@@ -52,14 +69,18 @@ class KafkaSource(Source[KafkaPartitionSplit, KafkaEnumeratorState]):
 
     @property
     def schema(self) -> pa.Schema:
-        return SCHEMA
+        return self._layout.schema
 
     @property
     def fingerprint(self) -> str:
         return f"Kafka {self._options.subscriber}"
 
+    @property
+    def read_limits(self) -> ReadLimits:
+        return self._options.limits
+
     def create_reader(self, context: SourceReaderContext) -> SourceReader[KafkaPartitionSplit]:
-        return KafkaSourceReader(context, self._options)
+        return KafkaSourceReader(context, self._options, self._layout)
 
     def create_enumerator(
         self, context: SplitEnumeratorContext[KafkaPartitionSplit]
@@ -69,7 +90,7 @@ class KafkaSource(Source[KafkaPartitionSplit, KafkaEnumeratorState]):
     def restore_enumerator(
         self, context: SplitEnumeratorContext[KafkaPartitionSplit], checkpoint: KafkaEnumeratorState
     ) -> KafkaSourceEnumerator:
-        return KafkaSourceEnumerator(context, self._options, self._strategy, checkpoint)
+        return KafkaSourceEnumerator(context, self._options, self._strategy, checkpoint, self._layout)
 
     @property
     def split_serializer(self) -> KafkaPartitionSplitSerializer:
@@ -84,19 +105,38 @@ class KafkaSourceFactory:
     """Makes Kafka sources for ``readStream.format("flip27_kafka")``."""
 
     name: ClassVar[str] = "flip27_kafka"
-    option_names: ClassVar[Mapping[str, str]] = {name.lower(): name for name in OPTION_NAMES}
+    option_names: ClassVar[Mapping[str, str]] = {
+        name.lower(): name for name in (*OPTION_NAMES, *WITHOUT_EFFECT)
+    }
     option_prefixes: ClassVar[tuple[str, ...]] = ("kafka.",)
 
-    @property
-    def schema(self) -> pa.Schema:
-        return SCHEMA
+    def check(self, options: Mapping[str, str]) -> None:
+        """Raises :class:`OptionError` where the options are right neither for a stream nor for a batch read."""
+        _parsed(options)
+
+    def schema(self, options: Mapping[str, str]) -> pa.Schema:
+        """The columns where the user names none; see :func:`records_schema`."""
+        parsed = _parsed(options)
+        return records_schema(parsed.values, parsed.include_headers)
 
     def create(
-        self, options: Mapping[str, str], strategy: WatermarkStrategy, *, bounded: bool = False
+        self,
+        options: Mapping[str, str],
+        strategy: WatermarkStrategy,
+        *,
+        bounded: bool = False,
+        schema: pa.Schema | None = None,
     ) -> KafkaSource:
         """The source that these options describe; see :class:`KafkaSource`."""
-        return KafkaSource(options, strategy, bounded=bounded)
+        return KafkaSource(options, strategy, bounded=bounded, schema=schema)
 
-    def read_limit(self, options: Mapping[str, str]) -> int | None:
-        """Rows per micro-batch (``maxOffsetsPerTrigger``), ``None`` for no limit."""
-        return parse_kafka_options(options).max_offsets_per_trigger
+
+def _parsed(options: Mapping[str, str]) -> KafkaOptions:
+    """Options that are right for a stream or for a batch read; which it will be is not known yet."""
+    try:
+        return parse_kafka_options(options, bounded=False)
+    except OptionError as wrong_for_a_stream:
+        try:
+            return parse_kafka_options(options, bounded=True)
+        except OptionError:
+            raise wrong_for_a_stream from None

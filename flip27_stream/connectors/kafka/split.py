@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 from flip27_stream.api import JsonValue, SimpleVersionedSerializer, SourceSplit
@@ -40,11 +41,14 @@ class KafkaPartitionSplit(SourceSplit):
     starting_offset: int = EARLIEST
     stopping_offset: int | None = None
 
-    @property
+    def __hash__(self) -> int:
+        return hash(self.topic_partition)
+
+    @cached_property
     def split_id(self) -> str:
         return f"{self.topic}-{self.partition}"
 
-    @property
+    @cached_property
     def topic_partition(self) -> TopicPartition:
         return TopicPartition(self.topic, self.partition)
 

@@ -59,7 +59,7 @@ def unzigzag(raw: npt.NDArray[np.uint64]) -> Longs:
     return halves
 
 
-def read_varint(data: bytes, at: int) -> tuple[int, int]:
+def read_varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
     """The one int32 encoded at ``at``, and the position behind it."""
     raw = 0
     for k in range(INT_BYTES):

@@ -200,7 +200,7 @@ def test_recreated_topic_is_read_from_its_beginning(
         write(broker, name, 2)  # shorter than the position: found although no discovery ran
         with caplog.at_level(logging.WARNING):
             assert query.move_to_ends() == {f"{name}-0": SplitRange(0, 2)}
-        assert "changed from 3 to 0" in caplog.text
+        assert "changed from 3 to 2" in caplog.text
         after = query.enumerator.snapshot_state()
         assert after.partitions == before.partitions
         assert after != before
@@ -293,6 +293,55 @@ def test_open_transaction_is_not_emptiness(broker: KafkaBroker, topic: MakeTopic
             assert query.ranges() == {f"{name}-0": SplitRange(6, 6, drained=True)}
         with running(source(broker, subscribe=name, startingOffsets="earliest")) as query:
             assert query.ranges() == {f"{name}-0": SplitRange(0, 6)}
+
+
+def test_sk02_partitions_lost_under_a_run_that_has_an_end(broker: KafkaBroker, topic: MakeTopic) -> None:
+    """SK-02: an error with the words of Spark's source, whatever failOnDataLoss says."""
+    name = topic(2)
+    write(broker, name, 5)
+    with running(source(broker, subscribe=name, startingOffsets="earliest", failOnDataLoss="false")) as query:
+        query.move_to_ends()
+        query.enumerator.freeze()
+        broker.delete_topic(name)
+        broker.create_topic(name, 1)
+        query.context.run_periodic()
+        with pytest.raises(
+            DataLossError, match=r"have been lost during running query with Trigger\.AvailableNow"
+        ):
+            query.ranges()
+
+
+def test_sk27_new_partition_that_does_not_begin_at_0(
+    broker: KafkaBroker, topic: MakeTopic, caplog: pytest.LogCaptureFixture
+) -> None:
+    """SK-27: what was deleted before the partition was found is lost."""
+    first = topic()
+    pattern = f"{first}.*"
+    strict = source(broker, subscribePattern=pattern)
+    lenient = source(broker, subscribePattern=pattern, failOnDataLoss="false")
+    with running(strict) as failing, running(lenient) as going_on:
+        failing.ranges()
+        going_on.ranges()
+        later = f"{first}-later"
+        broker.create_topic(later)
+        write(broker, later, 5)
+        delete_records(broker, later, before=2)
+        for query in (failing, going_on):
+            query.context.run_periodic()
+        with pytest.raises(DataLossError, match=f"{later}-0 .* wanted from offset 0, available 2 to 5"):
+            failing.ranges()
+        with caplog.at_level(logging.WARNING):
+            assert going_on.ranges()[f"{later}-0"] == SplitRange(2, 5)
+        assert "changed from 0 to 2" in caplog.text
+
+
+def test_sk40_positions_as_spark_writes_them(broker: KafkaBroker, topic: MakeTopic) -> None:
+    """SK-40, SK-34: sorted; names with dashes keep them."""
+    name = topic(2)
+    write(broker, name, 3, partition=1)
+    with running(source(broker, subscribe=name, startingOffsets="earliest")) as query:
+        ends = {split: r.end for split, r in query.ranges().items()}
+        assert json.dumps(query.enumerator.describe_positions(ends)) == json.dumps({name: {"0": 0, "1": 3}})
 
 
 def test_state_of_a_query_that_never_planned(broker: KafkaBroker, topic: MakeTopic) -> None:

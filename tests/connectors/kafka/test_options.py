@@ -8,10 +8,17 @@ from typing import Any
 
 import pytest
 
-from flip27_stream.api import Boundedness, WatermarkStrategy
+from flip27_stream.api import Boundedness, ReadLimits, WatermarkStrategy
 from flip27_stream.connectors.kafka import KafkaSource, KafkaSourceFactory
+from flip27_stream.connectors.kafka.java_client_options import warn_without_effect
 from flip27_stream.connectors.kafka.offsets_initializer import Earliest, Latest, Specific
-from flip27_stream.connectors.kafka.options import FORBIDDEN, OPTION_NAMES, KafkaOptions, parse_kafka_options
+from flip27_stream.connectors.kafka.options import (
+    FORBIDDEN,
+    OPTION_NAMES,
+    WITHOUT_EFFECT,
+    KafkaOptions,
+    parse_kafka_options,
+)
 from flip27_stream.connectors.kafka.protocol import TopicMetadata
 from flip27_stream.connectors.kafka.split import TopicPartition
 from flip27_stream.connectors.kafka.subscriber import PartitionSetSubscriber, TopicListSubscriber
@@ -35,7 +42,11 @@ def test_defaults() -> None:
     assert options.fail_on_data_loss
     assert not options.read_committed
     assert options.discovery_interval_ms == 1000
-    assert options.max_offsets_per_trigger is None
+    assert options.limits == ReadLimits(max_trigger_delay_ms=900_000)  # SK-08
+    assert options.stopping_offsets is None
+    assert not options.include_headers
+    assert options.group_id is None
+    assert (options.fetch_retries, options.fetch_retry_interval_ms) == (3, 1000)
     assert options.connection.first_contact_timeout_ms == 15_000
     assert options.connection.api_timeout_ms == 60_000
 
@@ -59,7 +70,7 @@ def test_sk19_names_and_values_in_any_case() -> None:
     assert options.connection.bootstrap_servers == "a:1,b:2"
     assert options.subscriber == TopicListSubscriber(("x", "y"))
     assert options.starting_offsets == Earliest()
-    assert options.max_offsets_per_trigger == 2**63 - 1  # SK-09
+    assert options.limits.max_rows == 2**63 - 1  # SK-09
     assert not options.fail_on_data_loss
     assert options.read_committed
     assert options.discovery_interval_ms == 300_000
@@ -107,11 +118,9 @@ def test_assign() -> None:
         ({"subscribe": "t"}, "Option 'kafka.bootstrap.servers' must be specified"),
         ({**LEAST, "kafka.bootstrap.servers": "localhost"}, "Invalid value for option 'kafka.bootstrap.servers'"),
         ({**LEAST, "kafka.bootstrap.servers": "host:port"}, "Invalid value for option 'kafka.bootstrap.servers'"),
-        (
-            {**LEAST, "endingOffsets": "latest"},
-            "Ending offset not valid in streaming queries; batch reads of this format end at the latest offsets",
-        ),
+        ({**LEAST, "endingOffsets": "latest"}, "Ending offset not valid in streaming queries"),
         ({**LEAST, "endingOffsetsByTimestamp": "{}"}, "Ending timestamp not valid in streaming queries"),
+        ({**LEAST, "endingTimestamp": "1"}, "Ending timestamp not valid in streaming queries"),
         ({**LEAST, "startingOffsets": "newest"}, "Expected earliest, latest, or e.g."),
         ({**LEAST, "startingOffsets": '{"t":{"0":"5"}}'}, "Invalid value for option 'startingOffsets'"),
         ({**LEAST, "startingOffsets": '{"t":{"x":5}}'}, "Invalid value for option 'startingOffsets'"),
@@ -127,11 +136,24 @@ def test_assign() -> None:
         ({**LEAST, "scan.topic-partition-discovery.interval": "soon"}, "scan.topic-partition-discovery.interval"),
         ({**LEAST, "subscrbe": "t"}, "Unknown option 'subscrbe'. Did you mean 'subscribe'?"),
         ({**LEAST, "kafka.fetch.max.byte": "1"}, "Did you mean 'kafka.fetch.max.bytes'?"),
-        ({**LEAST, "kafka.group.id": "g"}, "Unknown option 'kafka.group.id'"),
+        ({**LEAST, "kafka.acks": "all"}, "Unknown option 'kafka.acks'"),
+        ({**LEAST, "kafka.group.id": " "}, "Invalid value for option 'kafka.group.id'"),
+        ({**LEAST, "maxOffsetsPerTrigger": "15", "minOffsetsPerTrigger": "20"},
+         "The value of minOffsetPerTrigger(20) is higher than the maxOffsetsPerTrigger(15)"),
+        ({**LEAST, "maxTriggerDelay": "soon"}, "Invalid value for option 'maxTriggerDelay': 'soon'"),
+        ({**LEAST, "includeHeaders": "yes"}, "Invalid value for option 'includeHeaders': 'yes'"),
+        ({**LEAST, "minPartitions": "a"}, "Invalid value for option 'minPartitions': 'a'"),
+        ({**LEAST, "minPartitions": "1.0"}, "Invalid value for option 'minPartitions': '1.0'"),
+        ({**LEAST, "minPartitions": "0"}, "Invalid value for option 'minPartitions': '0'"),
+        ({**LEAST, "minPartitions": "-1"}, "Invalid value for option 'minPartitions': '-1'"),
+        ({**LEAST, "maxRecordsPerPartition": "0"}, "Invalid value for option 'maxRecordsPerPartition': '0'"),
+        ({**LEAST, "fetchOffset.numRetries": "0"}, "Invalid value for option 'fetchOffset.numRetries': '0'"),
+        ({**LEAST, "fetchOffset.retryIntervalMs": "-1"}, "'fetchOffset.retryIntervalMs': '-1'. Allowed: a whole"),
+        ({**LEAST, "kafkaConsumer.pollTimeoutMs": "1s"}, "Invalid value for option 'kafkaConsumer.pollTimeoutMs'"),
     ],
 )  # fmt: skip
 def test_wrong_options(options: dict[str, str], message: str) -> None:
-    """SK-17, SK-39, SK-40, KB-03: the errors of Spark's own source, and what is allowed."""
+    """SK-17, SK-30, SK-39, SK-40, KB-03: the errors of Spark's own source, and what is allowed."""
     with pytest.raises(OptionError, match=re.escape(message)):
         parse_kafka_options(options)
 
@@ -152,16 +174,60 @@ def test_sk20_batch_reads() -> None:
         parse_kafka_options({**LEAST, "startingOffsets": "latest"}, bounded=True)
     with pytest.raises(OptionError, match="startingOffsets for t-1 can't be latest for batch queries"):
         parse_kafka_options({**LEAST, "startingOffsets": '{"t":{"0":5,"1":-1}}'}, bounded=True)
-    with pytest.raises(OptionError, match="batch reads of this format end at the latest offsets"):
-        parse_kafka_options({**LEAST, "endingOffsets": "latest"}, bounded=True)
 
 
 def test_every_option_is_known_to_the_factory() -> None:
     factory = KafkaSourceFactory()
-    assert set(factory.option_names.values()) == set(OPTION_NAMES)
+    assert set(OPTION_NAMES) <= set(factory.option_names.values())
     assert all(name == canonical.lower() for name, canonical in factory.option_names.items())
-    assert factory.read_limit({**LEAST, "maxOffsetsPerTrigger": "7"}) == 7
-    assert factory.read_limit(LEAST) is None
+
+
+def test_limits() -> None:
+    """SK-06, SK-08, SK-30: a delay without a unit is in milliseconds, as in Spark."""
+    given = {"minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "7", "minPartitions": "4"}
+    parsed = parse(**given, maxRecordsPerPartition="3", maxTriggerDelay="5s")
+    assert parsed.limits == ReadLimits(7, 5, 5000, 4, 3)
+    assert parse(maxTriggerDelay="250").limits.max_trigger_delay_ms == 250
+    batch = parse_kafka_options({**LEAST, **given, "maxTriggerDelay": "5s"}, bounded=True)
+    assert batch.limits == ReadLimits(min_tasks=4)
+
+
+def test_sk39_groups_headers_and_retries() -> None:
+    """SK-22, SK-39."""
+    options = parse(
+        kafka__group__id="readers",
+        includeHeaders="TRUE",
+        fetchOffset__numRetries="5",
+        fetchOffset__retryIntervalMs="10",
+        kafkaConsumer__pollTimeoutMs="512",
+    )
+    assert options.group_id == "readers"
+    assert options.include_headers
+    assert (options.fetch_retries, options.fetch_retry_interval_ms, options.poll_timeout_ms) == (5, 10, 512)
+
+
+@pytest.mark.parametrize("name", WITHOUT_EFFECT)
+def test_settings_without_effect_are_named_once(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    """SK-39 (groupIdPrefix) and settings of a Java client that mean nothing here."""
+    warn_without_effect.cache_clear()
+    for _ in range(2):
+        parse_kafka_options({**LEAST, name.upper(): "1"})
+    assert [record.getMessage() for record in caplog.records] == [
+        f"Option '{name}' has no effect: {WITHOUT_EFFECT[name]}."
+    ]
+
+
+def test_no_name_is_in_two_tables() -> None:
+    names = [*OPTION_NAMES, *WITHOUT_EFFECT, *FORBIDDEN]
+    assert len({name.lower() for name in names}) == len(names)
+
+
+def test_options_are_picklable_and_a_connection_hashable() -> None:
+    """They travel to the workers, where connections are pooled by them."""
+    options = parse(startingOffsets='{"t":{"0":1}}', kafka__security__protocol="SSL")
+    copy = pickle.loads(pickle.dumps(options))
+    assert copy == options
+    assert hash(copy.connection) == hash(options.connection)
 
 
 def test_source_is_a_picklable_value() -> None:
@@ -208,10 +274,3 @@ def test_ks04_missing_topics(options: dict[str, str], missing: str) -> None:
     subscriber = parse_kafka_options({**SERVERS, **options}).subscriber
     with pytest.raises(MissingTopicError, match=f"no such topic or partition: {missing}"):
         subscriber.require(TOPICS)
-
-
-def test_sk33_offsets_must_name_the_partitions_read() -> None:
-    """SK-33."""
-    named = Specific({TopicPartition("t", 0): 1, TopicPartition("t", 2): 1})
-    with pytest.raises(OptionError, match=r"exactly the partitions .* Missing: t-1. Named but not read: t-2"):
-        named.starting_offsets([TopicPartition("t", 0), TopicPartition("t", 1)], dict)  # type: ignore[arg-type]

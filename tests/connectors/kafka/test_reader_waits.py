@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from flip27_stream.connectors.kafka import reader as reader_module
+from flip27_stream.connectors.kafka.fetcher import Answer
 from flip27_stream.connectors.kafka.options import parse_kafka_options
 from flip27_stream.connectors.kafka.protocol import OFFSET_OUT_OF_RANGE, Fetched, TopicMetadata
 from flip27_stream.connectors.kafka.reader import KafkaSourceReader
@@ -20,29 +20,19 @@ from tests.connectors.kafka.kit import Output, ReaderContext
 PARTITIONS, TIMEOUT_S, ANSWER_S = 30, 2.0, 0.15
 OPTIONS = {"kafka.bootstrap.servers": "localhost:1", "subscribe": "t", "failOnDataLoss": "false"}
 
-Answer = Callable[[list[TopicPartition]], dict[TopicPartition, Fetched]]
-
-
-@dataclass
-class Response:
-    cluster: Cluster
-    due: float
-    value: list[TopicPartition]
-
-    @property
-    def is_done(self) -> bool:
-        return self.cluster.now >= self.due
-
-    def failed(self) -> bool:
-        return False
+Answering = Callable[[list[TopicPartition]], dict[TopicPartition, Fetched]]
 
 
 class Cluster:
-    """One broker that leads all partitions; responses come ``ANSWER_S`` after their requests."""
+    """Fetcher and client of one broker that leads all partitions; answers come ``ANSWER_S`` after their requests."""
 
-    def __init__(self, answer: Answer) -> None:
-        self.now, self.answer = 100.0, answer
+    def __init__(self, answering: Answering) -> None:
+        self.now, self.answering = 100.0, answering
         self.exists = True
+        self.failure: OSError | None = None
+        self.client = self
+        self._in_flight: list[TopicPartition] = []
+        self._due = 0.0
 
     def monotonic(self) -> float:
         return self.now
@@ -50,14 +40,26 @@ class Cluster:
     def leaders(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return dict.fromkeys(partitions, 0)
 
-    def send(self, node: int, request: list[TopicPartition]) -> Response:
-        return Response(self, self.now + ANSWER_S, request)
+    def is_busy(self, node: int) -> bool:
+        return bool(self._in_flight)
 
-    def wait(self, seconds: float, future: Any = None) -> None:
-        self.now = min(self.now + seconds, max(self.now, future.due) if future else self.now + seconds)
+    def partitions_in_flight(self) -> set[TopicPartition]:
+        return set(self._in_flight)
 
-    def flush(self) -> None:
-        pass
+    def send(self, node: int, wanted: Iterable[TopicPartition], **_: Any) -> None:
+        self._in_flight, self._due = list(wanted), self.now + ANSWER_S
+
+    def next_answer(self, seconds: float) -> Answer | None:
+        assert self._in_flight
+        if self._due > self.now + seconds:
+            self.now += seconds
+            return None
+        self.now = max(self.now, self._due)
+        asked, self._in_flight = self._in_flight, []
+        return Answer(asked, self.answering(asked))
+
+    def partitions_under_way(self) -> set[TopicPartition]:
+        return set()
 
     def forget_leaders(self, partitions: Iterable[TopicPartition]) -> None:
         pass
@@ -67,9 +69,6 @@ class Cluster:
 
     def address(self, node: int) -> str:
         return f"broker {node}"
-
-    def close(self) -> None:
-        pass
 
 
 MakeReader = Callable[[Cluster], KafkaSourceReader]
@@ -82,10 +81,8 @@ def make_reader(monkeypatch: pytest.MonkeyPatch) -> Iterator[MakeReader]:
 
     def make(cluster: Cluster) -> KafkaSourceReader:
         patch = monkeypatch.setattr
-        patch(reader_module, "CLIENTS", SimpleNamespace(borrow=lambda _: cluster, give_back=lambda _: None))
+        patch(reader_module, "FETCHERS", SimpleNamespace(borrow=lambda _: cluster, give_back=lambda _: None))
         patch(reader_module, "time", cluster)
-        patch(reader_module, "fetch_request", lambda wanted, *_: list(wanted))
-        patch(reader_module, "fetched_partitions", cluster.answer)
         options = parse_kafka_options({**OPTIONS, "kafka.default.api.timeout.ms": str(int(TIMEOUT_S * 1000))})
         reader = KafkaSourceReader(ReaderContext(), options)
         reader.add_splits([KafkaPartitionSplit("t", n, 0, 10) for n in range(PARTITIONS)])
@@ -109,7 +106,7 @@ def test_partitions_in_line_do_not_time_out(make_reader: MakeReader, monkeypatch
         return [SimpleNamespace(last_offset=4, complete=True)] if records else []
 
     monkeypatch.setattr(reader_module, "batch_headers", headers)
-    monkeypatch.setattr(KafkaSourceReader, "_emit", lambda *_: None)
+    monkeypatch.setattr(KafkaSourceReader, "_emit_some", lambda self, _: self._undecoded.clear())
     cluster = Cluster(first_only)
     reader = make_reader(cluster)
     while len(order) < PARTITIONS:

@@ -54,6 +54,21 @@ def test_ks01_enumerator_state_survives(topics: dict[str, tuple[object, set[int]
     assert STATES.deserialize(STATES.version, stored) == state
 
 
+@pytest.mark.parametrize("stops", [{}, {("t", 1): 0, ("t", 0): 7, ("u-1", 0): 2**62}])
+def test_ks01_stops_survive(stops: dict[tuple[str, int], int]) -> None:
+    """KS-01, KS-02: where a bounded source ends; no partition at all, or offset 0, is not "no end"."""
+    offsets = {TopicPartition(*tp): offset for tp, offset in stops.items()}
+    state = KafkaEnumeratorState({"t": AssignedTopic("id", (0, 1))}, True, offsets)
+    stored = json.loads(json.dumps(STATES.serialize(state)))
+    assert STATES.deserialize(2, stored) == state
+
+
+def test_ks01_version_1_has_no_end() -> None:
+    """KS-01: what older releases wrote stays readable."""
+    stored: JsonValue = {"discovered": True, "topics": {"t": ["id", [0, 1]]}}
+    assert STATES.deserialize(1, stored) == KafkaEnumeratorState({"t": AssignedTopic("id", (0, 1))}, True)
+
+
 @pytest.mark.parametrize("data", [None, 5, [], ["t", 0], "t", "-1", "t-", "t-x", "t-¹", {"topic": "t"}])
 def test_corrupt_split(data: JsonValue) -> None:
     with pytest.raises(CorruptCheckpointError, match="Kafka split"):
@@ -61,7 +76,15 @@ def test_corrupt_split(data: JsonValue) -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [None, {}, {"discovered": 1, "topics": {}}, {"discovered": True, "topics": {"t": ["id", ["0"]]}}]
+    "data",
+    [
+        None,
+        {},
+        {"discovered": 1, "topics": {}},
+        {"discovered": True, "topics": {"t": ["id", ["0"]]}},
+        {"discovered": True, "topics": {}, "stops": {"t": [[0]]}},
+        {"discovered": True, "topics": {}, "stops": 1},
+    ],
 )
 def test_corrupt_state(data: JsonValue) -> None:
     with pytest.raises(CorruptCheckpointError, match="Kafka enumerator"):
@@ -73,7 +96,7 @@ def test_versions_nobody_knows() -> None:
     with pytest.raises(NewerCheckpointError, match=r"Kafka split .* version 9; this release reads up to 1"):
         SPLITS.deserialize(9, ["t", 0, 0])
     with pytest.raises(
-        NewerCheckpointError, match=r"Kafka enumerator .* version 9; this release reads up to 1"
+        NewerCheckpointError, match=r"Kafka enumerator .* version 9; this release reads up to 2"
     ):
         STATES.deserialize(9, {})
     with pytest.raises(CorruptCheckpointError, match="version 0"):

@@ -1,0 +1,101 @@
+"""Which Arrow types the fields of an Avro schema have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import pyarrow as pa
+
+_UTC: Final = pa.timestamp("us", tz="UTC")
+_PRIMITIVES: Final[Mapping[str, pa.DataType]] = {
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "bytes": pa.binary(),
+    "string": pa.string(),
+    "enum": pa.string(),
+    "fixed": pa.binary(),
+}
+_LOGICAL: Final[Mapping[str, pa.DataType]] = {
+    "int-date": pa.date32(),
+    "long-timestamp-millis": _UTC,
+    "long-timestamp-micros": _UTC,
+    "long-local-timestamp-millis": pa.timestamp("us"),
+    "long-local-timestamp-micros": pa.timestamp("us"),
+}
+_WIDER: Final = {(pa.int32(), pa.int64()), (pa.float32(), pa.float64())}
+
+
+def field_types(schema: Any) -> dict[str, pa.DataType | None]:
+    """The Arrow type of each field of a record; ``None`` for those that have none.
+
+    Unions of several types, durations, times of a day, UUIDs and types that contain themselves have none.
+    """
+    named: dict[str, Any] = {}
+    _collect(schema, named)
+    return {field["name"]: _arrow_type(field["type"], named, ()) for field in schema["fields"]}
+
+
+def fits(wanted: pa.DataType, written: pa.DataType) -> bool:
+    """Whether values of one type can be had as another: it is the same, or wider."""
+    if pa.types.is_struct(wanted) and pa.types.is_struct(written):
+        names = {written.field(i).name for i in range(written.num_fields)}
+        fields = [wanted.field(i) for i in range(wanted.num_fields)]
+        return all(f.name in names and fits(f.type, written.field(f.name).type) for f in fields)
+    if pa.types.is_list(wanted) and pa.types.is_list(written):
+        return fits(wanted.value_type, written.value_type)
+    if pa.types.is_map(wanted) and pa.types.is_map(written):
+        return wanted.key_type == pa.string() and fits(wanted.item_type, written.item_type)
+    return wanted == written or (written, wanted) in _WIDER
+
+
+def _collect(schema: Any, named: dict[str, Any]) -> None:
+    """The named types in ``schema``, by their full names."""
+    if isinstance(schema, list):
+        for member in schema:
+            _collect(member, named)
+    elif isinstance(schema, dict):
+        if "name" in schema:
+            named[schema["name"]] = schema
+        for inner in ("type", "items", "values"):
+            _collect(schema.get(inner), named)
+        for field in schema.get("fields", ()):
+            _collect(field["type"], named)
+
+
+def _arrow_type(schema: Any, named: Mapping[str, Any], within: tuple[str, ...]) -> pa.DataType | None:
+    if isinstance(schema, list):
+        members = [member for member in schema if member != "null"]
+        return _arrow_type(members[0], named, within) if len(members) == 1 else None
+    if isinstance(schema, str):
+        if schema in _PRIMITIVES:
+            return _PRIMITIVES[schema]
+        return None if schema in within or schema not in named else _arrow_type(named[schema], named, within)
+    kind, logical = schema["type"], schema.get("logicalType")
+    if isinstance(kind, (dict, list)):
+        return _arrow_type(kind, named, within)
+    if logical == "decimal":
+        return (
+            pa.decimal128(schema["precision"], schema.get("scale", 0)) if schema["precision"] <= 38 else None
+        )
+    if logical is not None and (
+        f"{kind}-{logical}" in _LOGICAL or logical.startswith(("time", "dur", "uuid"))
+    ):
+        return _LOGICAL.get(f"{kind}-{logical}")
+    if kind == "record":
+        return _struct(schema, named, (*within, schema["name"]))
+    if kind in ("array", "map"):
+        inner = _arrow_type(schema["items" if kind == "array" else "values"], named, within)
+        if inner is None:
+            return None
+        return pa.list_(inner) if kind == "array" else pa.map_(pa.string(), inner)
+    return _arrow_type(kind, named, within)
+
+
+def _struct(schema: Any, named: Mapping[str, Any], within: tuple[str, ...]) -> pa.DataType | None:
+    """A record, with those of its fields that have a type."""
+    fields = [(field["name"], _arrow_type(field["type"], named, within)) for field in schema["fields"]]
+    return pa.struct([(name, kind) for name, kind in fields if kind is not None])

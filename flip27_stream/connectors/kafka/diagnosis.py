@@ -1,0 +1,164 @@
+"""Why a broker hangs up: kafka-python sees the socket close, not the answer that said why.
+
+One connection of its own goes through the same steps, each by itself: TCP, TLS, SASL.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+import ssl
+from contextlib import closing
+from typing import Any
+
+from kafka.errors import KafkaError
+from kafka.net.sasl import get_sasl_mechanism
+from kafka.protocol.metadata import ApiVersionsRequest
+from kafka.protocol.parser import KafkaProtocol
+from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+
+from flip27_stream.connectors.kafka.connection_options import ConnectionOptions
+from flip27_stream.connectors.kafka.security_options import SaslOptions
+from flip27_stream.errors import AuthenticationError, ConnectorError, UnreachableError
+
+_PATIENCE_S = 5.0
+_UNSUPPORTED_MECHANISM = 33
+_PROTOCOL = "'kafka.security.protocol'"
+
+
+def diagnose(options: ConnectionOptions) -> ConnectorError | None:
+    """What is wrong between the options and the first bootstrap server that listens; ``None`` for nothing found."""
+    for server in options.bootstrap_servers.split(","):
+        try:
+            found = _diagnose(options, server.rpartition("//")[2])
+        except OSError:
+            continue
+        return found
+    return None
+
+
+def _diagnose(options: ConnectionOptions, server: str) -> ConnectorError | None:
+    security = options.security
+    context = security.ssl_context()
+    connection = _connect(server)
+    if context is not None:
+        try:
+            connection = context.wrap_socket(connection, server_hostname=_host(server)[0])
+        except ssl.SSLCertVerificationError as error:
+            return _untrusted(server, error)
+        except OSError:
+            return _speaks_no_tls(server, security.protocol)
+    with closing(connection):
+        conversation = _Conversation(connection)
+        try:
+            if security.sasl is None:
+                return _wants_sasl(server, security.protocol, conversation)
+            return _authenticate(server, security.sasl, security.protocol, conversation)
+        except ssl.SSLError as error:
+            return AuthenticationError(
+                f"The broker at {server} ended the TLS handshake: {error.reason}. It may want a certificate of this "
+                "client: check option 'kafka.ssl.keystore.location'."
+            )
+        except (OSError, KafkaError):
+            return None if context is not None else _speaks_tls(server, security.protocol)
+
+
+class _Conversation:
+    """Requests and responses, one at a time."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._protocol = KafkaProtocol(client_id="flip27-stream")
+
+    def ask(self, request: Any, version: int) -> Any:
+        request.API_VERSION = version
+        self._protocol.send_request(request)
+        self._connection.sendall(self._protocol.send_bytes())
+        while True:
+            data = self._connection.recv(65536)
+            if not data:
+                raise ConnectionResetError("the broker hung up")
+            for _, response in self._protocol.receive_bytes(data):
+                return response
+
+
+def _authenticate(
+    server: str, sasl: SaslOptions, protocol: str, conversation: _Conversation
+) -> ConnectorError | None:
+    handshake = conversation.ask(SaslHandshakeRequest(mechanism=sasl.mechanism), 1)
+    if handshake.error_code == _UNSUPPORTED_MECHANISM:
+        return AuthenticationError(
+            f"The broker at {server} does not offer SASL/{sasl.mechanism}, but {', '.join(handshake.mechanisms)}. "
+            "Check option 'kafka.sasl.mechanism'."
+        )
+    if handshake.error_code:
+        return AuthenticationError(
+            f"The broker at {server} takes no SASL here. Check option {_PROTOCOL} ({protocol})."
+        )
+    mechanism = get_sasl_mechanism(sasl.mechanism)(
+        sasl_mechanism=sasl.mechanism,
+        sasl_plain_username=sasl.username,
+        sasl_plain_password=sasl.password,
+        security_protocol=protocol,
+    )
+    while not mechanism.is_done():
+        response = conversation.ask(SaslAuthenticateRequest(mechanism.auth_bytes()), 1)
+        if response.error_code:
+            return AuthenticationError(
+                f"The broker at {server} refused the user name and password by SASL/{sasl.mechanism}: "
+                f"{response.error_message}. Check option 'kafka.sasl.jaas.config'."
+            )
+        mechanism.receive(response.auth_bytes)
+    return None
+
+
+def _wants_sasl(server: str, protocol: str, conversation: _Conversation) -> ConnectorError | None:
+    """A listener without SASL answers that a handshake is out of place."""
+    handshake = conversation.ask(SaslHandshakeRequest(mechanism=""), 1)
+    if handshake.error_code != _UNSUPPORTED_MECHANISM:
+        return None
+    return AuthenticationError(
+        f"The broker at {server} wants SASL authentication, but option {_PROTOCOL} is {protocol}. Set it to "
+        f"SASL_{protocol}, and options 'kafka.sasl.mechanism' (the broker offers {', '.join(handshake.mechanisms)}) "
+        "and 'kafka.sasl.jaas.config'."
+    )
+
+
+def _speaks_tls(server: str, protocol: str) -> ConnectorError | None:
+    # Nothing is sent over this connection, so nothing needs to be verified.
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    try:
+        context.wrap_socket(_connect(server)).close()
+    except OSError:
+        return None
+    return UnreachableError(
+        f"The broker at {server} speaks TLS, but option {_PROTOCOL} is {protocol}. Set it to "
+        f"{'SSL or SASL_SSL' if protocol == 'PLAINTEXT' else 'SASL_SSL'}."
+    )
+
+
+def _speaks_no_tls(server: str, protocol: str) -> ConnectorError | None:
+    with closing(_connect(server)) as plain:
+        _Conversation(plain).ask(ApiVersionsRequest(), 0)
+    return UnreachableError(
+        f"The broker at {server} does not speak TLS, but option {_PROTOCOL} is {protocol}. Set it to PLAINTEXT or "
+        "SASL_PLAINTEXT, or name a port that speaks TLS."
+    )
+
+
+def _untrusted(server: str, error: ssl.SSLCertVerificationError) -> AuthenticationError:
+    return AuthenticationError(
+        f"The certificate of the broker at {server} is not trusted: {error.verify_message}. Check options "
+        "'kafka.ssl.truststore.location', 'kafka.ssl.truststore.type' and "
+        "'kafka.ssl.endpoint.identification.algorithm'."
+    )
+
+
+def _connect(server: str) -> socket.socket:
+    return socket.create_connection(_host(server), _PATIENCE_S)
+
+
+def _host(server: str) -> tuple[str, int]:
+    host, _, port = server.rpartition(":")
+    return re.sub(r"^\[(.*)\]$", r"\1", host), int(port)

@@ -1,0 +1,74 @@
+"""The one line of JAAS that ``sasl.jaas.config`` holds. No message repeats it: it has the password."""
+
+from __future__ import annotations
+
+import re
+
+from flip27_stream.errors import OptionError
+
+_OPTION = "kafka.sasl.jaas.config"
+_TOKEN = re.compile(
+    r"""\s+|//[^\n]*|/\*.*?\*/"""
+    r"""|(?P<quoted>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')"""
+    r"""|(?P<word>[^\s"'=;/]+)"""
+    r"""|(?P<mark>[=;])""",
+    re.DOTALL,
+)
+_FLAGS = ("required", "requisite", "sufficient", "optional")
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "a": "\a", "v": "\v"}
+
+
+def parse_jaas(text: str, mechanism: str, module: str) -> tuple[str, str]:
+    """User name and password.
+
+    Args:
+        text: such as ``org.apache...PlainLoginModule required username="me" password="...";``.
+        mechanism: of SASL, for messages.
+        module: simple name of the login module that goes with it.
+
+    Raises:
+        OptionError: it is not of that form, or of another login module.
+    """
+    tokens = _tokens(text)
+    words, marks = [t for _, t in tokens], [t if kind == "mark" else "" for kind, t in tokens]
+    if len(tokens) < 3 or words[1].lower() not in _FLAGS or marks[-1] != ";" or ";" in marks[:-1]:
+        raise _malformed(module)
+    name = words[0].rpartition(".")[2]
+    if name != module:
+        raise OptionError(
+            f"Option '{_OPTION}' names the login module {name}; option 'kafka.sasl.mechanism' {mechanism} "
+            f"needs {module}."
+        )
+    if len(tokens) % 3 or marks[2:] != ["", "=", ""] * (len(tokens) // 3 - 1) + [";"]:
+        raise _malformed(module)
+    given = dict(zip(words[2:-1:3], words[4:-1:3], strict=True))
+    if given.get("tokenauth", "false").lower() == "true":
+        raise OptionError(f"Option '{_OPTION}' sets tokenauth: delegation tokens are not supported.")
+    if "username" not in given or "password" not in given:
+        raise OptionError(f"Option '{_OPTION}' must set username and password.")
+    return given["username"], given["password"]
+
+
+def _tokens(text: str) -> list[tuple[str, str]]:
+    """Kind and text of each; quotes and comments are taken away."""
+    tokens, at = [], 0
+    while at < len(text):
+        match = _TOKEN.match(text, at)
+        if match is None:
+            raise OptionError(
+                f"Option '{_OPTION}' cannot be parsed at character {at + 1}; is a quote missing?"
+            )
+        kind, at = match.lastgroup, match.end()
+        if kind == "quoted":
+            tokens.append((kind, _ESCAPE.sub(lambda m: _ESCAPES.get(m[1], m[1]), match[0][1:-1])))
+        elif kind is not None:
+            tokens.append((kind, match[0]))
+    return tokens
+
+
+def _malformed(module: str) -> OptionError:
+    return OptionError(
+        f"Option '{_OPTION}' is not of the form: org.apache.kafka.common.security...{module} required "
+        'username="..." password="...";'
+    )

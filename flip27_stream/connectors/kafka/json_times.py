@@ -1,0 +1,48 @@
+"""Dates and times in text, in the forms that Spark casts from."""
+
+from __future__ import annotations
+
+import re
+from datetime import date
+from typing import Final
+
+_EPOCH: Final = date(1970, 1, 1).toordinal()
+_DATE: Final = r"([0-9]{4,7})(?:-([0-9]{1,2})(?:-([0-9]{1,2}))?)?"
+_DAY: Final = re.compile(_DATE + r"(?:[ T].*)?", re.DOTALL)
+_TIME: Final = re.compile(
+    _DATE + r"(?:[ T]([0-9]{1,2})(?::([0-9]{1,2})(?::([0-9]{1,2})(?:\.([0-9]*))?)?)?"
+    r" ?(?:(Z|UTC|GMT)|(?:UTC|GMT)?([+-])([0-9]{1,2})(?::?([0-9]{2}))?)?)?"
+)
+
+
+def days(text: str) -> int | None:
+    """Days since the epoch, ``None`` if ``text`` is no date; a time behind it is ignored."""
+    parts = _DAY.fullmatch(text.strip())
+    return None if parts is None else _days(*parts.groups("1"))
+
+
+def microseconds(text: str, *, zoned: bool) -> int | None:
+    """Microseconds since the epoch, ``None`` if ``text`` is no time; in UTC where it names no zone.
+
+    Without ``zoned`` it is a local time, and may name none. More than six decimals are cut off.
+    """
+    parts = _TIME.fullmatch(text.strip())
+    if parts is None:
+        return None
+    year, month, day, hour, minute, second, fraction, utc, sign, zone_hour, zone_minute = parts.groups()
+    if not zoned and (utc or sign):
+        return None
+    day_number = _days(year, month or "1", day or "1")
+    clock = int(hour or 0), int(minute or 0), int(second or 0)
+    zone = int(zone_hour or 0) * 60 + int(zone_minute or 0)
+    if day_number is None or clock > (23, 59, 59) or max(clock[1:]) > 59 or zone > 18 * 60:
+        return None
+    minutes = (day_number * 24 + clock[0]) * 60 + clock[1] - (-zone if sign == "-" else zone)
+    return (minutes * 60 + clock[2]) * 1_000_000 + int((fraction or "")[:6].ljust(6, "0"))
+
+
+def _days(year: str, month: str, day: str) -> int | None:
+    try:
+        return date(int(year), int(month), int(day)).toordinal() - _EPOCH
+    except ValueError:
+        return None

@@ -1,0 +1,88 @@
+"""A coordinator over a source in memory, driven as Spark drives it. No JVM."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from flip27_stream.api import ReadLimits, RecordTimestampAssigner, WatermarkStrategy
+from flip27_stream.spark.coordinator import SourceCoordinator
+from flip27_stream.spark.job import Driver, Job
+from flip27_stream.spark.task import read_task
+from flip27_stream.testing import ManualClock
+from offsets import INITIAL
+from tests.spark.memory_source import MemoryEnumerator, MemorySource, World
+from watermark_alignment.options import AlignmentOptions
+from watermark_alignment.table import SplitWatermarkTable
+
+NOW = 1_000_000
+
+
+class Query:
+    """Drives a coordinator as Spark does, and keeps what Spark would: the last offset and the rows."""
+
+    def __init__(
+        self, world: World, table: Path | None, limits: ReadLimits | None = None, **options: str
+    ) -> None:
+        self.world = world
+        self.table = table
+        self.limits = limits or ReadLimits()
+        self.options = options
+        self.clock = ManualClock(NOW)
+        self.offset: dict[str, Any] = dict(INITIAL)
+        self.batches: list[list[tuple[str, int | None]]] = []
+        self.coordinator = self._coordinator()
+
+    def _coordinator(self) -> SourceCoordinator:
+        alignment = None
+        if self.table is not None:
+            given = {
+                "scan.watermark.alignment.group": "g",
+                "scan.watermark.alignment.max-drift": "10 ms",
+                "scan.watermark.alignment.table": str(self.table),
+                "scan.watermark.idle-timeout": "1 s",
+                "scan.watermark.event-time": "timestamp",
+            }
+            alignment = AlignmentOptions.parse(
+                given | {k.replace("_", "-"): v for k, v in self.options.items()}
+            )
+        strategy = WatermarkStrategy(timestamp_assigner=RecordTimestampAssigner())
+        self.job = Job(
+            MemorySource(self.world, limits=self.limits), strategy, alignment, Driver(parallelism=2)
+        )
+        return SourceCoordinator(self.job, self.clock)
+
+    def restart(self) -> None:
+        self.coordinator.close()
+        self.coordinator = self._coordinator()
+
+    def discover(self) -> None:
+        enumerator = self.coordinator._enumerator
+        assert isinstance(enumerator, MemoryEnumerator)
+        enumerator.discover()
+
+    def step(self, limit: int | None = None) -> list[tuple[str, int | None]] | None:
+        """One micro-batch; ``None`` if Spark would not run one."""
+        end = self.coordinator.latest_offset(self.offset, limit)
+        if end is self.offset:
+            return None
+        start, self.offset = self.offset, end
+        rows = self.run(start, end)
+        self.batches.append(rows)
+        return rows
+
+    def run(self, start: dict[str, Any], end: dict[str, Any]) -> list[tuple[str, int | None]]:
+        batches = [b for task in self.coordinator.tasks(start, end) for b in read_task(self.job, task)]
+        return sorted(
+            (row["split"], row["event_time"] if row["event_time"] is not None else -1)
+            for batch in batches
+            for row in batch.to_pylist()
+        )
+
+    def rows(self) -> list[dict[str, Any]]:
+        assert self.table is not None
+        rows = SplitWatermarkTable(str(self.table), {}).rows()
+        recorded: list[dict[str, Any]] = rows.sort_by(
+            [("batch", "ascending"), ("split", "ascending")]
+        ).to_pylist()
+        return recorded
