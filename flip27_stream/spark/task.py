@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import gc
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -71,6 +73,18 @@ def read_task(job: Job, task: SplitTask) -> Iterator[pa.RecordBatch]:
         send_report(
             task.report_to, TaskReport(task.batch, task.subtask, output.reports(), tuple(context.events))
         )
+    _keep_what_is_loaded()
+
+
+@functools.cache
+def _keep_what_is_loaded() -> None:
+    """Once per worker: spare what its modules made from garbage collection.
+
+    Spark collects after each task (``pyspark/daemon.py``); to look through all of it takes 50 ms,
+    more than a small task.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 class TaskContext(SourceReaderContext):
