@@ -145,12 +145,16 @@ CASES: Mapping[str, list[str]] = {
     "a int": ["1", "1.0", '"1"', "1e2", "99999999999", "-0", "null", "true", "NaN", "01", "[1]"],
     "a tinyint": ["127", "300"],
     "a string": ['"y"', "5", "true", '{"x": [1, 2.0,"é"]}', '[1, "x"]', '"\\u00e9\\n"', '"\\ud800z"', "null"],
-    "a double": ["1", "1.5e3", '"NaN"', '"Infinity"', '"-INF"', "Infinity", "-Infinity", "Inf", '"1.5"', "0.1"],
-    "a float": ["1.1", "1e300"],
+    "a double": ["1", "1.5e3", '"NaN"', '"Infinity"', '"-INF"', "Infinity", "-Infinity", "Inf", '"1.5"', "0.1",
+                 '"INF"', '"+INF"', '"+Infinity"', '"inf"', "-0.0", "-NaN", '"1_000"', '" 1"'],
+    "a float": ["1.1", "1e300", '"INF"', "7.038531e-26", "1.00000017881393432617187499"],
     "a boolean": ["true", '"true"', "1"],
-    "a decimal(6,2)": ["1.5", "1.555", "1.545", "-1.555", '"1.5"', "12345.6", "1e2", '"x"', "7", "9999.999"],
+    "a decimal(6,2)": ["1.5", "1.555", "1.545", "-1.555", '"1.5"', "12345.6", "1e2", '"x"', "7", "9999.999",
+                       '" 1.5 "', '"1_000"', '"1,000"', '"1."', '".5"', '"+1e2"', '"NaN"', "1e400"],
+    "a decimal(38,10)": ["1e27", "1e28", "1e30", "1e31", "1e38", "12345678901234567890123456789", "0.00000000005"],
     "a date": ['"2020-01-02"', '"2020-1-2"', '"2020"', '"2020-01-02T03:00:00Z"', '"2020-01-02 x"', "5", '""',
-               '"02.01.2020"', '"2020-02-30"', '"0001-01-01"'],
+               '"02.01.2020"', '"2020-02-30"', '"0001-01-01"', '" 2020-01-02 "', '"\\u00a02020-01-02"', '"2020-01T"',
+               '"1_00-01-01"'],
     "a timestamp": [f'"2020-01-02T03:04:05{end}"' for end in ("", "Z", ".123Z", ".123456789Z", "+02:00", "+0200")]
     + ['"2020-01-02 03:04:05"', '"2020-01-02"', '"2020-01"', '"2020-1-2 3:4:5"', '"2020-01-02T03"', "1577934245"]
     + ['"1577934245"', "1.5", '""', '"x"', "-1", '"2020-01-02T24:00:00Z"', '"1969-12-31T23:59:59.5Z"'],
@@ -209,6 +213,44 @@ def test_json_is_decoded_as_by_from_json(spark: SparkSession) -> None:
             if repr(row) != repr(expected):
                 differences.append((column, text, row, expected))
     assert differences == []
+
+
+TIMES = {
+    "a date": ["0000-01-01", "0000-02-29", "-0001-01-02", "+12345-01-02", "10000", "5881580-07-11", "5881580-07-12",
+               "-5877641-06-23", "-5877641-06-22", "9999999-01-01"],
+    "a timestamp": ["0000-01-01T00:00:00Z", "-0001-01-01", "+12345-01-01T00:00:00Z", "294247-01-10T04:00:54.775807Z",
+                    "294247-01-10T04:00:54.775808Z", "-290308-12-21T19:59:05.224192Z"],
+    "a timestamp_ntz": ["0000-01-01T00:00:00", "+12345-01-01T00:00:00"],
+}  # fmt: skip
+
+
+def test_times_that_python_has_not_are_those_of_from_json(spark: SparkSession) -> None:
+    """Years with a sign, before 1 and after 9999, to the ends of what Spark holds."""
+    session = spark.newSession()
+    session.conf.set("spark.sql.session.timeZone", "UTC")
+    for column, texts in TIMES.items():
+        schema = session.createDataFrame([], column).schema
+        values = [json.dumps({"a": text}) for text in texts]
+        frame = session.createDataFrame([(value,) for value in values], "v string").coalesce(1)
+        their = frame.select(from_json(col("v"), schema).alias("r")).select("r.a").toArrow()["a"]
+        ours = JsonDecoder(to_arrow_schema(schema, timezone="UTC")).decode(pa.array(values).cast(pa.binary()))
+        assert [cell.value for cell in ours.columns[0]] == [cell.value for cell in their], column
+
+
+def test_a_view_has_options_and_a_table_has_not(queries: KafkaQueries, topic: MakeTopic) -> None:
+    """Spark forgets the options of a table of a Python source; better no such table than one that cannot be read."""
+    name = topic()
+    written(queries, name, [b"a", b"b"])
+    options = ", ".join(f"'{key}' '{value}'" for key, value in queries.kafka(name).items())
+    using = f"columns_of_values USING flip27_kafka OPTIONS ({options})"
+    with pytest.raises(AnalysisException, match=r"'flip27_kafka' cannot be that of a table.*TEMPORARY VIEW"):
+        queries.spark.sql(f"CREATE TABLE {using}")
+    queries.spark.sql(f"CREATE TEMPORARY VIEW {using}")
+    try:
+        rows = queries.spark.sql("SELECT value FROM columns_of_values ORDER BY offset").collect()
+    finally:
+        queries.spark.catalog.dropTempView("columns_of_values")
+    assert [row["value"] for row in rows] == [b"a", b"b"]
 
 
 def test_the_example_on_the_page_runs(queries: KafkaQueries, topic: MakeTopic) -> None:

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-_UTC: Final = pa.timestamp("us", tz="UTC")
 _PRIMITIVES: Final[Mapping[str, pa.DataType]] = {
     "boolean": pa.bool_(),
     "int": pa.int32(),
@@ -21,12 +20,17 @@ _PRIMITIVES: Final[Mapping[str, pa.DataType]] = {
 }
 _LOGICAL: Final[Mapping[str, pa.DataType]] = {
     "int-date": pa.date32(),
-    "long-timestamp-millis": _UTC,
-    "long-timestamp-micros": _UTC,
-    "long-local-timestamp-millis": pa.timestamp("us"),
+    "long-timestamp-millis": pa.timestamp("ms", tz="UTC"),
+    "long-timestamp-micros": pa.timestamp("us", tz="UTC"),
+    "long-local-timestamp-millis": pa.timestamp("ms"),
     "long-local-timestamp-micros": pa.timestamp("us"),
 }
-_WIDER: Final = {(pa.int32(), pa.int64()), (pa.float32(), pa.float64())}
+_WIDER: Final = {
+    (pa.int32(), pa.int64()),
+    (pa.float32(), pa.float64()),
+    (pa.timestamp("ms", tz="UTC"), pa.timestamp("us", tz="UTC")),
+    (pa.timestamp("ms"), pa.timestamp("us")),
+}
 
 
 def field_types(schema: Any) -> dict[str, pa.DataType | None]:
@@ -50,6 +54,20 @@ def fits(wanted: pa.DataType, written: pa.DataType) -> bool:
     if pa.types.is_map(wanted) and pa.types.is_map(written):
         return wanted.key_type == pa.string() and fits(wanted.item_type, written.item_type)
     return wanted == written or (written, wanted) in _WIDER
+
+
+def as_written(wanted: pa.DataType, written: pa.DataType) -> pa.DataType:
+    """The type ``wanted``, which fits, with the scalars that were written."""
+    if pa.types.is_struct(wanted):
+        fields = [wanted.field(i) for i in range(wanted.num_fields)]
+        return pa.struct([f.with_type(as_written(f.type, written.field(f.name).type)) for f in fields])
+    if pa.types.is_list(wanted):
+        item = wanted.value_field
+        return pa.list_(item.with_type(as_written(item.type, written.value_type)))
+    if pa.types.is_map(wanted):
+        item = wanted.item_field
+        return pa.map_(wanted.key_field, item.with_type(as_written(item.type, written.item_type)))
+    return written
 
 
 def _collect(schema: Any, named: dict[str, Any]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import ctypes
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -18,9 +19,10 @@ from flip27_stream.connectors.kafka.json_times import days, microseconds
 from flip27_stream.connectors.kafka.value_decoding import DecodedValues
 
 _INTEGER: Final = re.compile(r"-?[0-9]{1,19}")
+_DECIMAL: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _NOT_FINITE: Final = {
     "NaN": "nan",
-    "INF": "inf", "+INF": "inf", "Infinity": "inf", "+Infinity": "inf",
+    "+INF": "inf", "Infinity": "inf", "+Infinity": "inf",
     "-INF": "-inf", "-Infinity": "-inf",
 }  # fmt: skip
 
@@ -124,7 +126,9 @@ def _checked(path: str, convert: Converter) -> Converter:
             return convert(value, wrong)
         except _NotOfTypeError as error:
             wrong.append(f"field {path} is not {error}")
-            return None
+        except RecursionError:
+            wrong.append(f"field {path} is nested too deeply")
+        return None
 
     return converted
 
@@ -203,12 +207,24 @@ def _float(value: Any) -> float:
     raise _NotOfTypeError("a number")
 
 
+def _single(value: Any) -> float:
+    number = _float(value)
+    nearest = ctypes.c_float(number).value
+    other = 2 * number - nearest
+    if other != nearest and ctypes.c_float(other).value == other:
+        # Halfway between two floats: the digits may be nearer to one of them than the double that they were rounded to.
+        return float(pa.scalar(str(value)).cast(pa.float32()).as_py())
+    return nearest
+
+
 def _decimal(value: Any, precision: int, scale: int) -> Decimal:
-    if isinstance(value, str):
+    # Spark takes the commas out of text.
+    digits = value.replace(",", "") if isinstance(value, str) else ""
+    if _DECIMAL.fullmatch(digits):
         try:
             with localcontext() as context:
                 context.prec = 2 * precision + 2
-                number = Decimal(value.strip()).quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP)
+                number = Decimal(digits).quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP)
             if number.is_finite() and number.adjusted() < precision - scale:
                 return number
         except InvalidOperation:
@@ -263,7 +279,7 @@ def _timestamp(value: Any, *, zoned: bool) -> int:
 
 _PLAIN: Final[Mapping[pa.DataType, Callable[[Any], Any]]] = {
     pa.bool_(): _boolean,
-    pa.float32(): _float,
+    pa.float32(): _single,
     pa.float64(): _float,
     pa.string(): _string,
     pa.binary(): _binary,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable
 from typing import NoReturn
 
 import pyarrow as pa
@@ -24,6 +26,7 @@ _SPARK_NAMES = {
     pa.timestamp("us", tz="UTC"): "timestamp",
     pa.timestamp("us"): "timestamp_ntz",
 }
+_TAGGED = ("variant", "geometry", "geography")
 
 
 def records_schema(values: ValueOptions, include_headers: bool) -> pa.Schema:
@@ -47,16 +50,16 @@ def row_layout(schema: pa.Schema, values: ValueOptions) -> RowLayout:
     Raises:
         OptionError: the schema has a column that there is not, or of another type.
     """
-    _refuse_duplicates(schema)
+    _refuse_duplicates(schema.names, "of the schema")
+    for field in schema:
+        _refuse_inside(field.name, field.type)
     own = _own_columns(values.format)
     if any(name.lower().startswith(values.fields_prefix.lower()) for name in own if values.fields_prefix):
         raise OptionError.of(
             "value.fields-prefix", values.fields_prefix, f"Columns of the record begin so: {', '.join(own)}."
         )
+    corrupt = _corrupt_column(schema, own, values)
     sources = tuple(_record_column(field, own, values) for field in schema)
-    for field in schema:
-        _refuse_nested_not_null(field)
-    corrupt = _corrupt_column(schema, values)
     made = [
         f for i, (f, name) in enumerate(zip(schema, sources, strict=True)) if name is None and i != corrupt
     ]
@@ -111,27 +114,42 @@ def _refuse_unknown(field: pa.Field, own: dict[str, pa.Field], values: ValueOpti
     )
 
 
-def _refuse_duplicates(schema: pa.Schema) -> None:
+def _refuse_duplicates(names: Iterable[str], where: str) -> None:
     seen: dict[str, str] = {}
-    for name in schema.names:
+    for name in names:
         if (other := seen.setdefault(name.lower(), name)) is not name:
-            raise OptionError(f"Columns '{other}' and '{name}' of the schema have the same name.")
+            raise OptionError(f"Columns '{other}' and '{name}' {where} have the same name.")
 
 
-def _refuse_nested_not_null(field: pa.Field) -> None:
-    kind = field.type
+def _refuse_inside(column: str, kind: pa.DataType) -> None:
+    """Refuse what no decoder can make of a column, at any depth."""
+    if tagged := _tagged(kind):
+        raise OptionError(
+            f"Column '{column}' of the schema is {tagged} or has it inside, which values cannot be decoded into. "
+            "Have it as string or binary, and convert it in the query."
+        )
     inner = [kind.field(i) for i in range(kind.num_fields)]
+    if pa.types.is_struct(kind):
+        _refuse_duplicates((field.name for field in inner), f"inside column '{column}' of the schema")
     if pa.types.is_map(kind):
         inner = [kind.item_field]
     for child in inner:
         if not child.nullable:
             raise OptionError(
-                f"Column '{field.name}' of the schema has NOT NULL inside; it can only be said of a column."
+                f"Column '{column}' of the schema has NOT NULL inside; it can only be said of a column."
             )
-        _refuse_nested_not_null(pa.field(field.name, child.type))
+        _refuse_inside(column, child.type)
 
 
-def _corrupt_column(schema: pa.Schema, values: ValueOptions) -> int | None:
+def _tagged(kind: pa.DataType) -> str | None:
+    """The name of a type of Spark's that Arrow has as a struct, which says so in a field."""
+    if not pa.types.is_struct(kind):
+        return None
+    tags = {tag for i in range(kind.num_fields) for tag in kind.field(i).metadata or {}}
+    return next((name for name in _TAGGED if name.encode() in tags), None)
+
+
+def _corrupt_column(schema: pa.Schema, own: Iterable[str], values: ValueOptions) -> int | None:
     wanted = values.corrupt_column
     if wanted is None:
         return None
@@ -143,7 +161,24 @@ def _corrupt_column(schema: pa.Schema, values: ValueOptions) -> int | None:
             wanted,
             f"Allowed: a column of the schema that is binary; this is {given}. Columns: {', '.join(schema.names)}.",
         )
+    if wanted.lower() in map(str.lower, own):
+        raise OptionError.of(
+            "value.corrupt-column", wanted, "Allowed: a name of its own; this is a column of the record."
+        )
+    if _is_field(schema.names[found[0]], values):
+        raise OptionError.of(
+            "value.corrupt-column", wanted, "Allowed: a name of its own; this is a field of the value."
+        )
     return found[0]
+
+
+def _is_field(column: str, values: ValueOptions) -> bool:
+    """Whether a column is known to be a field of the value."""
+    if values.fields_prefix:
+        return column.startswith(values.fields_prefix)
+    if values.avro_schema is None:
+        return False
+    return any(field["name"] == column for field in json.loads(values.avro_schema)["fields"])
 
 
 def _decoder(fields: pa.Schema, values: ValueOptions) -> ValueDecoder:

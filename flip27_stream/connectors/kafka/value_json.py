@@ -16,9 +16,10 @@ from flip27_stream.errors import OptionError
 
 _TIMESTAMP = pa.timestamp("us", tz="UTC")
 _FEW, _MANY, _SAMPLES = 16, 500, 5
+_MOST_DIGITS = 19  # half of those of 128 bits
 _BLANK = " \t\r\n"
-# Arrow's parser takes this for infinity; no other does.
-_INF = r"[\s:,\[+-]Inf[\s,\]}]"
+# Arrow's parser takes these for numbers; no other does.
+_ODD_NUMBERS = r"[\s:,\[+-]Inf[\s,\]}]|-NaN"
 
 
 class JsonDecoder(ValueDecoder):
@@ -126,8 +127,9 @@ class JsonDecoder(ValueDecoder):
 def _look_like_objects(values: pa.BinaryArray) -> pa.BooleanArray:
     """Which values begin and end as objects do; false for null."""
     looks = pc.and_(pc.starts_with(values, "{"), pc.ends_with(values, "}")).fill_null(False)
-    if b"Inf" in memoryview(values.buffers()[2] or b"").tobytes():
-        looks = pc.and_not(looks, pc.match_substring_regex(values, _INF).fill_null(False))
+    content = memoryview(values.buffers()[2] or b"").tobytes()
+    if b"Inf" in content or b"-NaN" in content:
+        looks = pc.and_not(looks, pc.match_substring_regex(values, _ODD_NUMBERS).fill_null(False))
     return looks
 
 
@@ -153,7 +155,10 @@ def _parsed_type(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_date32(kind) or kind == pa.timestamp("us"):
         return pa.string()
     if pa.types.is_decimal(kind):
-        return pa.decimal128(38, kind.scale)
+        # An exponent may wrap what it yields around; in so many more digits than wanted, that is seen.
+        return (
+            pa.decimal128(38, kind.scale) if kind.precision <= _MOST_DIGITS else pa.decimal256(76, kind.scale)
+        )
     if pa.types.is_list(kind):
         return pa.list_(_parsed_type(kind.value_type))
     if pa.types.is_struct(kind):

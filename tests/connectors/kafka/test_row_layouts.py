@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from dataclasses import replace
 
@@ -20,6 +21,22 @@ from flip27_stream.connectors.kafka.value_options import ValueFormat, ValueOptio
 from flip27_stream.errors import OptionError, RecordFormatError
 
 RAW, STRING, JSON = (ValueOptions(kind) for kind in (ValueFormat.RAW, ValueFormat.STRING, ValueFormat.JSON))
+AVRO = ValueOptions(
+    ValueFormat.AVRO,
+    avro_schema=json.dumps(
+        {
+            "type": "record",
+            "name": "r",
+            "fields": [{"name": "a", "type": "int"}, {"name": "photo", "type": "bytes"}],
+        }
+    ),
+)
+VARIANT = pa.struct(
+    [
+        pa.field("value", pa.binary(), nullable=False),
+        pa.field("metadata", pa.binary(), nullable=False, metadata={b"variant": b"true"}),
+    ]
+)
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 LEAST = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "t"}
 HEADER_LISTS = [None, [("a", b"1"), ("a", None)]]
@@ -90,6 +107,27 @@ def test_nothing_is_needed_for_a_count() -> None:
             [("bad", pa.int32())],
             replace(JSON, corrupt_column="bad"),
             ["value.corrupt-column", "binary", "int"],
+        ),
+        *(
+            ([("a", pa.int32()), (name, kind)], replace(options, corrupt_column=name.upper()), words)
+            for name, kind, options, words in [
+                ("key", pa.binary(), JSON, ["value.corrupt-column", "'KEY'", "column of the record"]),
+                ("value", pa.binary(), JSON, ["value.corrupt-column", "'VALUE'", "column of the record"]),
+                ("v_bad", pa.binary(), replace(JSON, fields_prefix="v_"), ["'V_BAD'", "field of the value"]),
+                ("photo", pa.binary(), AVRO, ["value.corrupt-column", "'PHOTO'", "field of the value"]),
+            ]
+        ),
+        (
+            [pa.field("headers", pa.list_(pa.struct([pa.field("key", pa.string(), nullable=False)])))],
+            RAW,
+            ["'headers'", "NOT NULL inside"],
+        ),
+        ([("x", VARIANT)], JSON, ["'x'", "variant", "string"]),
+        ([("x", pa.list_(pa.struct([("y", VARIANT)])))], JSON, ["'x'", "variant", "inside"]),
+        (
+            [("x", pa.list_(pa.struct([("y", pa.int32()), ("Y", pa.int32())])))],
+            JSON,
+            ["'y'", "'Y'", "inside column 'x'", "same name"],
         ),
         ([("v_x", pa.int32()), ("y", pa.int32())], replace(JSON, fields_prefix="v_"), ["'y'", "'v_'"]),
         ([("time", pa.int32())], replace(JSON, fields_prefix="time"), ["value.fields-prefix", "'time'"]),
@@ -182,3 +220,24 @@ def test_wrong_options_of_values(options: dict[str, str], words: list[str]) -> N
     with pytest.raises(OptionError) as refused:
         KafkaSourceFactory().check(LEAST | options)
     assert [word for word in words if word not in str(refused.value)] == []
+
+
+def test_an_avro_value_out_of_bounds_in_the_two_modes() -> None:
+    """One record does not stop a permissive query; a failing one says which it is."""
+    good, bad = b"\x02\x00", b"\x80\x80\x80\x80\x80\x40\x00"
+    schema = pa.schema([("a", pa.int32()), ("raw", pa.binary())])
+    assert made(schema, replace(AVRO, corrupt_column="raw"), [good, bad]).to_pylist() == [
+        {"a": 1, "raw": None},
+        {"a": None, "raw": bad},
+    ]
+    with pytest.raises(RecordFormatError, match=r"t-3 at offset 6 .* field 'a' is not within the bounds"):
+        made(pa.schema([("a", pa.int32())]), replace(AVRO, fail_fast=True), [good, bad])
+
+
+def test_a_long_value_is_not_repeated_whole() -> None:
+    schema = '{"type": "nothing", "name": "' + "n" * 100_000 + '"}'
+    with pytest.raises(OptionError) as refused:
+        KafkaSourceFactory().check(LEAST | {"value.format": "avro", "value.avro.schema": schema})
+    assert "value.avro.schema" in str(refused.value)
+    assert "n…" in str(refused.value)
+    assert len(str(refused.value)) < 700

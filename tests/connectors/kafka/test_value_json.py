@@ -27,6 +27,9 @@ FIELDS = pa.schema(
         ("cost", pa.decimal128(8, 2)),
         ("tags", pa.list_(pa.string())),
         ("place", pa.struct([("x", pa.int32()), ("since", pa.date32())])),
+        ("ratio", pa.float32()),
+        ("sum", pa.decimal128(38, 10)),
+        ("local", pa.timestamp("us")),
     ]
 )
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
@@ -42,6 +45,10 @@ OBJECTS = st.fixed_dictionaries(
         "cost": st.integers(-(10**7), 10**7).map(lambda n: n / 100) | st.sampled_from(["1.5", 7]),
         "tags": st.lists(TEXT | st.none(), max_size=3),
         "place": st.fixed_dictionaries({"x": st.integers(-9, 9), "since": st.dates().map(str)}) | st.none(),
+        "ratio": st.floats(width=32, allow_nan=False, allow_infinity=False)
+        | st.sampled_from([0.1, 7.038531e-26]),
+        "sum": st.decimals(allow_nan=False, allow_infinity=False, places=9, max_value=10**9).map(float),
+        "local": st.datetimes().map(lambda t: t.isoformat()),
         "other": st.recursive(TEXT | st.integers(), st.lists, max_leaves=3),
     },
 )
@@ -60,6 +67,16 @@ BAD = st.sampled_from(
      b'{"tags":["a",{"b": 1}]}', b'{"id":1,"id":2}', b'{"at":"2026-1-2 3:4"}', b'{"at":"soon"}', b"[" * 5000, b"null"]
 )  # fmt: skip
 
+ODD = st.builds(
+    lambda name, text: f'{{"{name}":{text}}}'.encode(),
+    st.sampled_from(FIELDS.names),
+    st.sampled_from(["0000-01-01", "0000-02-29T01:02:03Z", "-0001-02-03", "+12345-06-07", "9999999-01-01", "1_000",
+                     " 1.5 ", "1,5", "1.", ".5", "INF", "+INF", "NaN", "2020-01T", "2020-01-01T00:00:00+18:30",
+                     "2020-01-01T00:00:00+01:60", "2020-01-01T24:00:00Z", "\u00a02020-01-01"]).map(json.dumps)
+    | st.sampled_from(["-0", "-0.0", "-NaN", "+NaN", "-Infinity", "-INF", "1e5", "1e30", "1e31", "1e38", "1e400",
+                       "12345678901234567890123456789", "1.00000017881393432617187499", "7.038531e-26", "1e39"]),
+)  # fmt: skip
+
 
 def decoded(fields: pa.Schema, values: list[bytes | None]) -> tuple[list[list[Any]], list[bool]]:
     """Columns, and which values are bad; also checks that the decoder can travel."""
@@ -72,16 +89,23 @@ def one_by_one(fields: pa.Schema, values: list[bytes | None]) -> tuple[list[list
     return _plain(found.columns, found.bad, fields, len(values))
 
 
+def _numbers(column: pa.Array) -> pa.Array:
+    """Times as numbers: Python has not all the years."""
+    if pa.types.is_date32(column.type):
+        return column.view(pa.int32())
+    return column.view(pa.int64()) if pa.types.is_timestamp(column.type) else column
+
+
 def _plain(columns: Any, bad: Any, fields: pa.Schema, count: int) -> tuple[list[list[Any]], list[bool]]:
     for column, field in zip(columns, fields, strict=True):
         column.validate(full=True)
         assert column.type == field.type
         assert len(column) == count
-    rows = [[repr(v) for v in column.to_pylist()] for column in columns]
+    rows = [[repr(v) for v in _numbers(column).to_pylist()] for column in columns]
     return rows, bad.to_pylist() if bad is not None else [False] * count
 
 
-@given(st.lists(GOOD | GOOD | BAD | st.none() | st.sampled_from([b"", b" \n"]), max_size=40))
+@given(st.lists(GOOD | GOOD | BAD | ODD | st.none() | st.sampled_from([b"", b" \n"]), max_size=40))
 def test_all_at_once_is_as_one_by_one(values: list[bytes | None]) -> None:
     """Whatever is bad, its neighbours are what they are alone."""
     assert decoded(FIELDS, values) == one_by_one(FIELDS, values)
@@ -158,6 +182,26 @@ def test_numbers_that_are_not_finite() -> None:
     first, second, third = found.columns[0].to_pylist()
     assert math.isnan(first)
     assert (second, third) == (-math.inf, None)
+
+
+@pytest.mark.parametrize("depth", [400, 600, 900, 5000])
+def test_what_is_nested_deeply_is_text_or_bad(depth: int) -> None:
+    """Neighbours are not harmed, and nothing is raised."""
+    nested = b"[" * depth + b"]" * depth
+    found = JsonDecoder(pa.schema([("name", pa.string())])).decode(
+        pa.array([b'{"name":"a"}', b'{"name":' + nested + b"}", b'{"name":"b"}'])
+    )
+    bad = found.bad is not None and found.bad[1].as_py()
+    assert found.columns[0].to_pylist() == ["a", None if bad else nested.decode(), "b"]
+    assert found.bad is None or found.bad.to_pylist() == [False, True, False]
+
+
+def test_digits_that_do_not_fit_never_wrap() -> None:
+    """Arrow's parser wraps some of these around."""
+    decoder = JsonDecoder(pa.schema([("a", pa.decimal128(38, 10))]))
+    for number in (b"1e28", b"1e30", b"1e31", b"1e38", b"1e60", b"1" * 29, b"9" * 60):
+        found = decoder.decode(pa.array([b'{"a":' + number + b"}"]))
+        assert (found.columns[0].to_pylist(), found.bad) == ([None], pa.array([True])), number
 
 
 def test_no_values() -> None:
