@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 REDACTION_SETTING = "spark.sql.redaction.options.regex"
 
 SECRETS = (
-    r"(?i)jaas|keystore[._]key|private.?key|account.?key|shared.?key|sas[._]|credential"
-    r"|certificate[._]?chain|-----BEGIN "
+    r"(?i)jaas|keystore[._]key|private.?key|(account|shared|master|customer).?key|sas[._]|[?&]sig="
+    r"|credential|connection.?string|certificate[._]?chain|-----BEGIN "
 )
 """What matches is hidden, be it the name of an option or its value."""
 

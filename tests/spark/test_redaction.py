@@ -79,6 +79,8 @@ def test_explain_shows_no_secret(
         "kafka.ssl.truststore.password",
         f"{TABLE_OPTION}azure_storage_account_key",
         f"{TABLE_OPTION}account_key",
+        f"{TABLE_OPTION}azure_storage_master_key",
+        f"{TABLE_OPTION}aws_server_side_encryption_customer_key_base64",
         f"{TABLE_OPTION}aws_secret_access_key",
         f"{TABLE_OPTION}sas_token",
         f"{TABLE_OPTION}google_service_account_key",

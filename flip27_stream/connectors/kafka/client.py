@@ -41,6 +41,9 @@ __all__ = ["ConnectionOptions", "KafkaClient"]
 _LEADER_PATIENCE_S = 5.0
 _SILENT_LEADER_PATIENCE_S = 0.25
 _GLANCE_MS = 100
+_LAST_WORDS_S = (
+    1.0  # beyond the time given, for kafka-python to say what is wrong; it lets a TLS handshake take for ever
+)
 _METADATA_TRY_S = 3.0
 _LARGEST_FRAME = 2**31 - 1
 _KIP_734 = 7
@@ -75,15 +78,17 @@ class KafkaClient:
             finally:
                 self._lock.release()
 
-    def topics(self, names: Collection[str] | None = None) -> dict[str, TopicMetadata]:
+    def topics(
+        self, names: Collection[str] | None = None, within_ms: int | None = None
+    ) -> dict[str, TopicMetadata]:
         """The topics of that name that exist, or all topics.
 
         Raises:
-            UnreachableError: no broker answered in time.
+            UnreachableError: no broker answered within that time, by default ``api_timeout_ms``.
             ConnectorError: the cluster refused.
         """
         with self._lock:
-            response = self._any_broker(names)
+            response = self._any_broker(names, within_ms or self._options.api_timeout_ms)
             self._net.cluster.update_metadata(response)
             self._note_addresses()
             found = topics_in(response)
@@ -254,19 +259,22 @@ class KafkaClient:
         """Make the first contact. A broker that hangs up is asked why, so that nobody waits for a wrong password."""
         began, patience = time.time(), self._options.first_contact_timeout_ms
         contact, diagnosed = manager.bootstrap_async(patience), False
-        while not contact.is_done:
+        deadline = time.monotonic() + patience / 1000 + _LAST_WORDS_S
+        while not contact.is_done and time.monotonic() < deadline:
             net.poll(timeout_ms=_GLANCE_MS, future=contact)
             if not diagnosed and not contact.is_done and CONNECTION_LOG.hung_up_since(began):
                 diagnosed = True
                 if (reason := diagnose(self._options)) is not None:
                     raise reason
         if not contact.succeeded():
-            raise self._unreachable(patience, began) from contact.exception
+            raise self._unreachable(patience, began, ask_why=not diagnosed) from contact.exception
 
-    def _unreachable(self, tried_ms: int, since: float) -> ConnectorError:
-        if CONNECTION_LOG.hung_up_since(since) and (reason := diagnose(self._options)) is not None:
-            return reason
+    def _unreachable(self, tried_ms: int, since: float, *, ask_why: bool = True) -> ConnectorError:
         cause = CONNECTION_LOG.cause_since(since)
+        silent = cause is None and self._options.security.ssl is not None
+        unclear = silent or CONNECTION_LOG.hung_up_since(since)
+        if ask_why and unclear and (reason := diagnose(self._options)) is not None:
+            return reason
         named = ", ".join(self.address(node) for node in sorted(self._addresses))
         return UnreachableError(
             f"No Kafka broker answered at {self._options.bootstrap_servers} within {tried_ms / 1000:g} s"
@@ -275,9 +283,9 @@ class KafkaClient:
             "they advertise addresses this machine can reach."
         )
 
-    def _any_broker(self, names: Collection[str] | None) -> Any:
+    def _any_broker(self, names: Collection[str] | None, within_ms: int) -> Any:
         self._connect()
-        began, deadline = time.time(), time.monotonic() + self._options.api_timeout_ms / 1000
+        began, deadline = time.time(), time.monotonic() + within_ms / 1000
         while time.monotonic() < deadline:
             node = self.any_node()
             if node is not None:
@@ -293,7 +301,7 @@ class KafkaClient:
                     return future.value
             self.wait(max(self._options.retry_backoff_ms, 10) / 1000)
         self.close()  # the next call bootstraps again: all addresses known may be outdated
-        raise self._unreachable(self._options.api_timeout_ms, began)
+        raise self._unreachable(within_ms, began)
 
     def _by_leader(
         self, pending: Mapping[tuple[int, TopicPartition], int]

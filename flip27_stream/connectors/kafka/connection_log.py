@@ -15,7 +15,6 @@ class ConnectionLog(logging.Handler):
     """Keeps the last warnings and errors of kafka-python.
 
     While it is attached they do not go to stderr by default; handlers that the application has set up still get them.
-    It never lowers the level of a logger: at DEBUG kafka-python logs passwords.
     """
 
     def __init__(self) -> None:
@@ -40,5 +39,15 @@ class ConnectionLog(logging.Handler):
         return (message for created, message in reversed(list(self._records)) if created >= moment)
 
 
+def _shows_no_secret(record: logging.LogRecord) -> bool:
+    """At DEBUG kafka-python logs what it sends and receives: passwords and proofs of them, decoded and as bytes."""
+    arguments = record.args if isinstance(record.args, tuple) else ()
+    return not any(
+        isinstance(a, (bytes, bytearray)) or type(a).__name__.startswith("Sasl") for a in arguments
+    )
+
+
 CONNECTION_LOG = ConnectionLog()
 logging.getLogger("kafka").addHandler(CONNECTION_LOG)
+for _talkative in ("kafka.net.connection", "kafka.protocol.parser"):  # a filter holds for its own logger only
+    logging.getLogger(_talkative).addFilter(_shows_no_secret)

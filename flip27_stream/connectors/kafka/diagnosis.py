@@ -31,7 +31,7 @@ def diagnose(options: ConnectionOptions) -> ConnectorError | None:
     for server in options.bootstrap_servers.split(","):
         try:
             found = _diagnose(options, server.rpartition("//")[2])
-        except OSError:
+        except (OSError, UnicodeError, KafkaError):
             continue
         return found
     return None
@@ -46,8 +46,10 @@ def _diagnose(options: ConnectionOptions, server: str) -> ConnectorError | None:
             connection = context.wrap_socket(connection, server_hostname=_host(server)[0])
         except ssl.SSLCertVerificationError as error:
             return _untrusted(server, error)
-        except OSError:
-            return _speaks_no_tls(server, security.protocol)
+        except TimeoutError:
+            return _silent(server)
+        except OSError as error:
+            return _other_tls(server, error) or _speaks_no_tls(server, security.protocol)
     with closing(connection):
         conversation = _Conversation(connection)
         try:
@@ -108,7 +110,13 @@ def _authenticate(
                 f"The broker at {server} refused the user name and password by SASL/{sasl.mechanism}: "
                 f"{response.error_message}. Check option 'kafka.sasl.jaas.config'."
             )
-        mechanism.receive(response.auth_bytes)
+        try:
+            mechanism.receive(response.auth_bytes)
+        except (ValueError, LookupError):
+            return AuthenticationError(
+                f"The broker at {server} did not prove by SASL/{sasl.mechanism} that it knows the password, so it may "
+                "be another than it says. Check option 'kafka.bootstrap.servers'."
+            )
     return None
 
 
@@ -135,6 +143,24 @@ def _speaks_tls(server: str, protocol: str) -> ConnectorError | None:
     return UnreachableError(
         f"The broker at {server} speaks TLS, but option {_PROTOCOL} is {protocol}. Set it to "
         f"{'SSL or SASL_SSL' if protocol == 'PLAINTEXT' else 'SASL_SSL'}."
+    )
+
+
+def _silent(server: str) -> ConnectorError:
+    return UnreachableError(
+        f"The broker at {server} takes connections, but does not answer a TLS handshake. Check options {_PROTOCOL} and "
+        "'kafka.bootstrap.servers', and that the broker is well."
+    )
+
+
+def _other_tls(server: str, error: OSError) -> ConnectorError | None:
+    """Where both speak TLS, but have no version or cipher in common."""
+    reason = (error.reason or "") if isinstance(error, ssl.SSLError) else ""
+    if "ALERT" not in reason and reason != "UNSUPPORTED_PROTOCOL":
+        return None
+    return AuthenticationError(
+        f"The broker at {server} ended the TLS handshake: {reason}. Check options 'kafka.ssl.enabled.protocols' and "
+        "'kafka.ssl.protocol'."
     )
 
 

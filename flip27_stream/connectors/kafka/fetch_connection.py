@@ -24,6 +24,7 @@ from flip27_stream.errors import AuthenticationError
 _HEAD = struct.Struct(">ii")  # size of what follows, correlation id
 _KEPT_BUFFER = 16 << 20
 _RENEW_AT = 0.85  # of a session's life time; brokers end connections that outlive it (KIP-368)
+_FAILED = kafka_errors.SaslAuthenticationFailedError.errno
 _NOT_YET = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
@@ -130,11 +131,12 @@ class FetchConnection:
         while not exchange.is_done():
             answer = self._ask(SaslAuthenticateRequest(exchange.auth_bytes()), 1, deadline)
             self._check_accepted(answer.error_code, answer.error_message)
-            exchange.receive(answer.auth_bytes)
+            try:
+                exchange.receive(answer.auth_bytes)
+            except (ValueError, LookupError):  # what SCRAM's last word must be
+                self._check_accepted(_FAILED, "the broker did not prove who it is")
         if not exchange.is_authenticated():
-            self._check_accepted(
-                kafka_errors.SaslAuthenticationFailedError.errno, "the broker did not prove who it is"
-            )
+            self._check_accepted(_FAILED, "the broker did not prove who it is")
         if answer.session_lifetime_ms > 0:
             self._expires = time.monotonic() + _RENEW_AT * answer.session_lifetime_ms / 1000
 
@@ -169,7 +171,8 @@ def _connect(host: str, port: int, options: ConnectionOptions, timeout_s: float)
     except ssl.SSLCertVerificationError as error:
         plain.close()
         raise AuthenticationError(
-            f"The certificate of broker {host}:{port} is not trusted: {error}."
+            f"The certificate of broker {host}:{port} is not trusted: {error.verify_message}. Check options "
+            "'kafka.ssl.truststore.location' and 'kafka.ssl.endpoint.identification.algorithm'."
         ) from error
     except BaseException:
         plain.close()

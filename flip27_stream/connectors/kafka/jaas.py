@@ -15,7 +15,7 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _FLAGS = ("required", "requisite", "sufficient", "optional")
-_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_ESCAPE = re.compile(r"\\([0-3][0-7]{0,2}|[4-7][0-7]?|.)", re.DOTALL)
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "a": "\a", "v": "\v"}
 
 
@@ -61,10 +61,15 @@ def _tokens(text: str) -> list[tuple[str, str]]:
             )
         kind, at = match.lastgroup, match.end()
         if kind == "quoted":
-            tokens.append((kind, _ESCAPE.sub(lambda m: _ESCAPES.get(m[1], m[1]), match[0][1:-1])))
+            tokens.append((kind, _ESCAPE.sub(_unescaped, match[0][1:-1])))
         elif kind is not None:
             tokens.append((kind, match[0]))
     return tokens
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    what = escape[1]
+    return chr(int(what, 8)) if what[0] in "01234567" else _ESCAPES.get(what, what)
 
 
 def _malformed(module: str) -> OptionError:

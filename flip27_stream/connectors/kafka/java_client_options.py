@@ -183,12 +183,16 @@ def _buffer(values: OptionValues, name: str) -> int | None:
     return None if given is None or given < 0 else given
 
 
+_SERVER = re.compile(r"(\w+://)?(\[[0-9a-fA-F:.]+\]|[^\s:\[\]]+):(?P<port>[0-9]{1,5})")
+
+
 def _bootstrap_servers(text: str | None) -> str:
     servers = [server.strip() for server in (text or "").split(",") if server.strip()]
     if not servers:
         raise OptionError("Option 'kafka.bootstrap.servers' must be specified for configuring Kafka consumer")
     for server in servers:
-        if not re.fullmatch(r"(\w+://)?(\[[0-9a-fA-F:.]+\]|[^\s:\[\]]+):\d{1,5}", server):
+        match = _SERVER.fullmatch(server)
+        if match is None or not 0 < int(match["port"]) < 1 << 16:
             allowed = "Allowed: host:port, or several with commas between."
             raise OptionError.of("kafka.bootstrap.servers", text, allowed)
     return ",".join(servers)

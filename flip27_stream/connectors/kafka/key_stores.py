@@ -115,11 +115,12 @@ def _read(location: str | None, text: str | None, option: str) -> bytes:
         return (text or "").encode()
     try:
         return Path(location).read_bytes()
-    except OSError as error:
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
         raise OptionError.of(
             option,
             location,
-            f"It cannot be read ({error.strerror}). It must be there on the driver and on every executor.",
+            f"It cannot be read ({reason}). It must be there on the driver and on every executor.",
         ) from None
 
 

@@ -66,7 +66,7 @@ def json_object(option: str, text: str, example: str) -> dict[str, object]:
     """
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):
         raise OptionError.of(option, text, example)

@@ -66,13 +66,14 @@ def parse_security(values: OptionValues, warn: Callable[[str, str], None]) -> Se
 
 
 def _sasl(values: OptionValues, protocol: str) -> SaslOptions:
-    mechanism = (values.text("kafka.sasl.mechanism") or "GSSAPI").strip()
+    mechanism = values.text("kafka.sasl.mechanism")
     allowed = f"Allowed: {', '.join(_MECHANISMS)}."
-    if not values.has("kafka.sasl.mechanism"):
+    if mechanism is None:
         raise OptionError(
             f"With option 'kafka.security.protocol' {protocol}, option 'kafka.sasl.mechanism' must be given "
             f"(Java's default, GSSAPI, is not supported). {allowed}"
         )
+    mechanism = mechanism.strip()
     if mechanism not in _MECHANISMS:
         raise OptionError.of("kafka.sasl.mechanism", mechanism, f"This mechanism is not supported. {allowed}")
     text = values.text("kafka.sasl.jaas.config")
@@ -97,10 +98,11 @@ def _check_hostname(values: OptionValues) -> bool:
 
 def _versions(values: OptionValues) -> tuple[TLSVersion, TLSVersion]:
     enabled = values.text("kafka.ssl.enabled.protocols")
-    names = [name.strip() for name in (enabled or ",".join(_VERSIONS)).split(",")]
+    names = list(_VERSIONS) if enabled is None else [name.strip() for name in enabled.split(",")]
     if not set(names) <= set(_VERSIONS):
         raise OptionError.of("kafka.ssl.enabled.protocols", enabled, f"Allowed: {', '.join(_VERSIONS)}.")
-    single = (values.text("kafka.ssl.protocol") or "TLS").strip()
+    single = values.text("kafka.ssl.protocol")
+    single = "TLS" if single is None else single.strip()
     if single not in {*_VERSIONS, "TLS"}:
         raise OptionError.of("kafka.ssl.protocol", single, f"Allowed: {', '.join(_VERSIONS)}.")
     most = min(max(_VERSIONS[name] for name in names), _VERSIONS.get(single, TLSVersion.TLSv1_3))
@@ -115,10 +117,10 @@ def _versions(values: OptionValues) -> tuple[TLSVersion, TLSVersion]:
 def _trust(values: OptionValues) -> TrustStore | None:
     location, pem = _one_place(values, "kafka.ssl.truststore.location", "kafka.ssl.truststore.certificates")
     password = values.text("kafka.ssl.truststore.password")
+    kind = _store_type(values, "kafka.ssl.truststore.type", "kafka.ssl.truststore.certificates")
     if location is None and pem is None:
         _refuse_without_store(values, ("kafka.ssl.truststore.password",), "kafka.ssl.truststore.location")
         return None
-    kind = _store_type(values, "kafka.ssl.truststore.type", "kafka.ssl.truststore.certificates")
     if kind is StoreType.PEM and password is not None:
         raise OptionError(
             "Option 'kafka.ssl.truststore.password' cannot be given for a trust store of type PEM."
@@ -134,11 +136,11 @@ def _keys(values: OptionValues) -> KeyStore | None:
         raise OptionError(
             "Options 'kafka.ssl.keystore.key' and 'kafka.ssl.keystore.certificate.chain' must be given together."
         )
+    kind = _store_type(values, "kafka.ssl.keystore.type", "kafka.ssl.keystore.key")
     if location is None and key is None:
         names = ("kafka.ssl.keystore.password", "kafka.ssl.key.password")
         _refuse_without_store(values, names, "kafka.ssl.keystore.location")
         return None
-    kind = _store_type(values, "kafka.ssl.keystore.type", "kafka.ssl.keystore.key")
     if kind is StoreType.PEM and password is not None:
         raise OptionError(
             "Option 'kafka.ssl.keystore.password' cannot be given for a key store of type PEM; "
@@ -152,7 +154,10 @@ def _keys(values: OptionValues) -> KeyStore | None:
 def _one_place(values: OptionValues, location: str, pem: str) -> tuple[str | None, str | None]:
     if values.has(location) and values.has(pem):
         raise OptionError(f"Options '{location}' and '{pem}' cannot be given together.")
-    return values.text(location), values.text(pem)
+    path = values.text(location)
+    if path is not None and "-----BEGIN " in path:
+        raise OptionError(f"Option '{location}' must be a path; PEM text goes into option '{pem}'.")
+    return path, values.text(pem)
 
 
 def _store_type(values: OptionValues, name: str, pem: str) -> StoreType:

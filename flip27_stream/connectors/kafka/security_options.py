@@ -57,6 +57,13 @@ class SaslOptions:
     username: str
     password: str = field(repr=False)
 
+    @property
+    def name_on_the_wire(self) -> str:
+        """SCRAM separates by commas and equals signs, which kafka-python leaves to escape (RFC 5802)."""
+        if self.mechanism == "PLAIN":
+            return self.username
+        return self.username.replace("=", "=3D").replace(",", "=2C")
+
 
 @dataclass(frozen=True)
 class SecurityOptions:
@@ -89,6 +96,6 @@ class SecurityOptions:
         config: dict[str, Any] = {"security_protocol": self.protocol, "ssl_context": self.ssl_context()}
         if self.sasl is not None:
             config["sasl_mechanism"] = self.sasl.mechanism
-            config["sasl_plain_username"] = self.sasl.username
+            config["sasl_plain_username"] = self.sasl.name_on_the_wire
             config["sasl_plain_password"] = self.sasl.password
         return config

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
 _BLOCK = re.compile(rb"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", re.DOTALL)
+_WRITTEN_BREAK = re.compile(rb"\\[rn]")
 _ENCRYPTED = b"-----BEGIN ENCRYPTED PRIVATE KEY-----"
 
 
@@ -55,6 +56,8 @@ def format_of(data: bytes, *, pem: bool = False) -> type[StoreFormat]:
     """The format of a store. Java opens stores of type JKS and PKCS12 as what they are, whichever was named."""
     if pem:
         return Pem
+    if b"-----BEGIN " in data:
+        raise ValueError("it is PEM text")
     return Jks if data.startswith(JKS_MAGIC) else Pkcs12
 
 
@@ -90,6 +93,8 @@ class Pkcs12(StoreFormat):
 
     @staticmethod
     def keys(data: bytes, password: str | None, key_password: str | None) -> list[KeyAndChain]:
+        if key_password not in (None, password):
+            raise ValueError("it has one password for all, and kafka.ssl.key.password is another")
         key, certificates = _load_pkcs12(data, password)
         return [] if key is None or not certificates else [KeyAndChain(key, certificates)]
 
@@ -122,6 +127,8 @@ class Jks(StoreFormat):
 
 
 def _blocks(data: bytes) -> list[tuple[str, bytes]]:
+    """Line breaks may be written as backslashes and letters, as they are in JSON."""
+    data = _WRITTEN_BREAK.sub(b"\n", data)
     return [(m[1].decode(), b64decode(b"".join(m[2].split()))) for m in _BLOCK.finditer(data)]
 
 

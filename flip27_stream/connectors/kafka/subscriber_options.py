@@ -49,7 +49,7 @@ def _pattern(text: str) -> TopicPatternSubscriber:
         )
     try:
         return TopicPatternSubscriber(re.compile(text.strip()))
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:
         raise OptionError.of(
             "subscribePattern", text, f"Allowed: a regular expression; this is none: {error}."
         ) from error

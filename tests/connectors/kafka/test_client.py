@@ -13,7 +13,7 @@ from flip27_stream.connectors.kafka.client import ConnectionOptions, KafkaClient
 from flip27_stream.connectors.kafka.connection_log import CONNECTION_LOG, ConnectionLog
 from flip27_stream.connectors.kafka.protocol import FetchFrom
 from flip27_stream.connectors.kafka.split import LATEST, KafkaPartitionSplit, TopicPartition
-from flip27_stream.errors import UnreachableError
+from flip27_stream.errors import ConnectorError, UnreachableError
 from flip27_stream.testing import KafkaBroker
 from tests.connectors.kafka.kit import read, running, source
 
@@ -80,6 +80,24 @@ def test_frozen_and_killed_broker(own_broker: KafkaBroker) -> None:
             query.ranges()
         own_broker.restart()
         assert query.ranges()["t-0"].end == 10
+
+
+@pytest.mark.jvm
+def test_frozen_broker_and_the_patience_of_a_task(own_broker: KafkaBroker) -> None:
+    """``kafkaConsumer.pollTimeoutMs``: named with broker, partition and offset. Other time-outs are not waited for."""
+    made = source(own_broker, {"kafkaConsumer.pollTimeoutMs": "1000"}, subscribe="t")
+    assert read(made, KafkaPartitionSplit("t", 0, 0, 5)).column("offset") == list(range(5))
+    own_broker.pause()
+    try:
+        with pytest.raises(ConnectorError) as caught:
+            read(made, KafkaPartitionSplit("t", 0, 5, 10))
+    finally:
+        own_broker.resume()
+    said = str(caught.value)
+    assert (
+        f"The leader of t-0, broker 1 at {own_broker.bootstrap_servers}, sent no records at offset 5" in said
+    )
+    assert "'kafkaConsumer.pollTimeoutMs'" in said
 
 
 @pytest.mark.jvm

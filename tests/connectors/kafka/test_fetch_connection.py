@@ -142,6 +142,20 @@ def test_large_answers_and_small_ones_in_turn() -> None:
         assert len(fetcher._open[1]._kept) < 4_000_000
 
 
+@pytest.mark.parametrize(("rack", "sent"), [("east-1", b"\0\6east-1"), ("", b"\0\0")])
+def test_kr06_rack_of_the_client(rack: str, sent: bytes) -> None:
+    """KR-06, KIP-392: brokers are told, at the end of each fetch; nothing by default."""
+    asked: list[bytes] = []
+
+    def serve(connection: socket.socket, request: bytes) -> None:
+        asked.append(request)
+        connection.sendall(frame(request, response(b"abc")))
+
+    with fetching(serve, replace(OPTIONS, client_rack=rack)) as (_, fetcher):
+        assert records(fetch(fetcher)) == b"abc"
+    assert asked[0].endswith(sent)
+
+
 def test_silent_broker_is_given_up() -> None:
     """A half-open connection: nothing comes, or the beginning of an answer and then nothing more."""
     quick = replace(OPTIONS, request_timeout_ms=200)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -206,7 +206,7 @@ def test_a_name_that_the_certificate_has_not(secure_broker: KafkaBroker) -> None
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"kafka.ssl.truststore.password": WRONG}, "cannot be opened as JKS: Hash mismatch"),
+        ({"kafka.ssl.truststore.password": WRONG}, "cannot be opened as JKS: the password is wrong"),
         ({"kafka.ssl.truststore.location": "/nowhere/ca.jks"}, "It cannot be read"),
         ({"kafka.ssl.truststore.type": "PEM"}, "holds no certificate"),
     ],
@@ -229,3 +229,29 @@ def test_a_key_leaves_no_file_behind(
     given = options(secure_broker, "MUTUAL_TLS", "SSL", store(secure_broker, "keystore", "JKS"))
     assert parse_kafka_options(given).connection.security.ssl_context() is not None
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("mechanism", MODULES)
+@pytest.mark.parametrize("password", [None, WRONG])
+def test_the_log_has_no_password(
+    secure_broker: KafkaBroker, mechanism: str, password: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Secrets: kafka-python logs what it sends and receives at DEBUG. What is no secret is still logged."""
+    given = options(
+        secure_broker, "SASL_PLAINTEXT", "SASL_PLAINTEXT", sasl(secure_broker, mechanism, password)
+    )
+    with caplog.at_level("DEBUG"), suppress(AuthenticationError):
+        topics(given)
+    assert "ApiVersionsRequest" in caplog.text
+    assert "SaslAuthenticate" not in caplog.text
+    assert secure_broker.secure.password not in caplog.text
+    assert WRONG not in caplog.text
+
+
+def test_a_user_whose_name_needs_escapes(secure_broker: KafkaBroker) -> None:
+    """The broker gets the name as it is, and so finds that nobody has it; a name not escaped is no SCRAM at all."""
+    settings = sasl(secure_broker, "SCRAM-SHA-256", WRONG)
+    name = "kafka.sasl.jaas.config"
+    settings[name] = settings[name].replace('"alice"', '"a=b,c"')
+    with pytest.raises(AuthenticationError, match="due to invalid credentials"):
+        topics(options(secure_broker, "SASL_PLAINTEXT", "SASL_PLAINTEXT", settings))

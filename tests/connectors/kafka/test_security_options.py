@@ -96,6 +96,13 @@ def test_what_is_understood(settings: dict[str, str], expected: SecurityOptions)
         ({**SSL, "ssl.keystore.location": "/x"}, "A key store of type JKS needs option 'kafka.ssl.keystore.password'"),
         ({**SSL, "ssl.key.password": "hush-hush"}, "'kafka.ssl.key.password' is given, but not"),
         ({**SSL, "ssl.enabled.protocols": "TLSv1.1,TLSv1.2"}, "Allowed: TLSv1.2, TLSv1.3."),
+        ({**SSL, "ssl.enabled.protocols": ""}, "'kafka.ssl.enabled.protocols': ''. Allowed: TLSv1.2, TLSv1.3."),
+        ({**SSL, "ssl.protocol": ""}, "'kafka.ssl.protocol': ''. Allowed: TLSv1.2, TLSv1.3."),
+        ({**SASL, "sasl.mechanism": ""}, "'kafka.sasl.mechanism': ''. This mechanism is not supported."),
+        ({**SSL, "ssl.truststore.type": "BKS"}, "Allowed: jks, pkcs12, pem."),
+        ({**SSL, "ssl.keystore.type": "BKS"}, "Allowed: jks, pkcs12, pem."),
+        ({**SSL, "ssl.keystore.location": "-----BEGIN PRIVATE KEY-----\nhush-hush"}, "goes into option 'kafka.ssl.key"),
+        ({**SSL, "ssl.truststore.location": "-----BEGIN CERTIFICATE-----\nhush-hush"}, "must be a path;"),
         ({**SSL, "ssl.protocol": "TLSv1.2", "ssl.enabled.protocols": "TLSv1.3"}, "'kafka.ssl.enabled.protocols'"),
         ({**SSL, "ssl.endpoint.identification.algorithm": "ldaps"}, "'kafka.ssl.endpoint.identification.algorithm'"),
         ({**SSL, "ssl.engine.factory.class": "x.Y"}, "Kafka option 'ssl.engine.factory.class' is not supported."),
@@ -119,6 +126,7 @@ def test_what_is_refused(settings: dict[str, str], message: str) -> None:
         ("PlainLoginModule REQUIRED\n  password='it\"s'\n  username=u ;", 'it"s'),
         (r'PlainLoginModule required username="u" password="a\"b\\c\td";', 'a"b\\c\td'),
         ('/* mine */ PlainLoginModule required username="u" // me\n password=p user_u="x";', "p"),
+        (r'PlainLoginModule required username="u" password="\101\7x\400";', "A\x07x 0"),
         ('PlainLoginModule required username="u" password="=";', "="),
         ('PlainLoginModule required username="u" password=";";', ";"),
         ('PlainLoginModule required username="u" password="";', ""),
@@ -153,6 +161,13 @@ def test_wrong_jaas(text: str, message: str) -> None:
     with pytest.raises(OptionError, match=message) as error:
         parse({**SASL, "sasl.jaas.config": text})
     assert "hush-hush" not in str(error.value)
+
+
+@pytest.mark.parametrize(("mechanism", "name"), [("PLAIN", "a=b,c"), ("SCRAM-SHA-256", "a=3Db=2Cc")])
+def test_names_are_escaped_for_scram(mechanism: str, name: str) -> None:
+    """RFC 5802: its messages separate by commas and equals signs."""
+    security = SecurityOptions("SASL_PLAINTEXT", None, SaslOptions(mechanism, "a=b,c", "hush-hush"))
+    assert security.client_config()["sasl_plain_username"] == name
 
 
 def test_no_secret_is_in_a_repr() -> None:
