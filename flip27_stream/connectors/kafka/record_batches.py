@@ -76,7 +76,8 @@ def decode(
         if group[0].magic == 2:
             part, taken, size = _read_v2(view, group, wanted, source, enough)
         else:
-            part, taken, size = _read_legacy(view, group, wanted, source, check_crcs, enough)
+            before = batches[read - 1].last_offset if read else -1
+            part, taken, size = _read_legacy(view, group, wanted, source, check_crcs, enough, before)
         parts.append(part)
         read += taken
         inflated += size
@@ -209,14 +210,25 @@ def _payloads(
 
 
 def _read_legacy(
-    view: memoryview, batches: list[BatchHeader], wanted: Wanted, source: str, check_crcs: bool, enough: int
+    view: memoryview,
+    batches: list[BatchHeader],
+    wanted: Wanted,
+    source: str,
+    check_crcs: bool,
+    enough: int,
+    before: int,
 ) -> tuple[Records, int, int]:
-    """As :func:`_read_v2`."""
+    """As :func:`_read_v2`; offsets are above ``before``, which the header of compressed messages does not say."""
     messages: list[legacy.Message] = []
     inflated = taken = 0
     try:
         while taken < len(batches) and inflated < enough:
             found = legacy.read_messages(view, batches[taken], check_crcs)
+            if found[0].offset <= before:
+                raise MalformedError(
+                    f"it begins at offset {found[0].offset}, the one before it ends at {before}"
+                )
+            before = batches[taken].last_offset
             messages += found
             inflated += sum(len(message.value or b"") for message in found)
             taken += 1

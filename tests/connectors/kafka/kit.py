@@ -248,11 +248,17 @@ def transactions(broker: KafkaBroker, transactional_id: str) -> Iterator[KafkaPr
 
 
 def write_transaction(
-    producer: KafkaProducer, topic: str, times: list[int], *, commit: bool | None = True, partition: int = 0
+    producer: KafkaProducer,
+    topic: str,
+    times: list[int],
+    *,
+    commit: bool | None = True,
+    partition: int = 0,
+    key: bytes | None = None,
 ) -> None:
     """One transaction with a record per time; ``commit`` None leaves it open."""
     producer.begin_transaction()
-    sent = [producer.send(topic, b"%d" % t, partition=partition, timestamp_ms=t) for t in times]
+    sent = [producer.send(topic, b"%d" % t, key, partition=partition, timestamp_ms=t) for t in times]
     producer.flush()
     for future in sent:
         future.get(timeout=30)

@@ -59,6 +59,16 @@ class Proxy:
     def serve(self) -> None:
         self._start(self._accept)
 
+    @contextmanager
+    def refusing(self) -> Iterator[None]:
+        """Nobody listens within the block."""
+        self.close()
+        try:
+            yield
+        finally:
+            self._listener = socket.create_server(("127.0.0.1", self.port))
+            self.serve()
+
     def _start(self, run: object, *arguments: object) -> None:
         assert callable(run)
         thread = threading.Thread(target=run, args=arguments, name="proxy", daemon=True)

@@ -9,19 +9,19 @@ from __future__ import annotations
 import gzip
 import resource
 import struct
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 import cramjam
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 from kafka.errors import CorruptRecordError as TheirCorruptRecordError
 from kafka.record import MemoryRecords
 from kafka.record.default_records import DefaultRecordBatch
 from kafka.record.util import decode_varint
 
-from flip27_stream.connectors.kafka import compression, record_batches
+from flip27_stream.connectors.kafka import compression, record_batches, record_headers, record_starts
 from flip27_stream.connectors.kafka.record_batches import Decoded, decode
 from flip27_stream.errors import CorruptRecordError
 from tests.connectors.kafka.batch_bytes import (
@@ -36,7 +36,7 @@ from tests.connectors.kafka.batch_bytes import (
     some_rows,
     v2,
 )
-from tests.connectors.kafka.damage import damaged_messages, logs, sealed
+from tests.connectors.kafka.damage import logs, old_logs, sealed
 
 _MORE_MEMORY = 4 << 30
 
@@ -56,6 +56,17 @@ def _bounded_memory() -> Iterator[None]:
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compression, "LARGEST_BATCH", 8 << 20)
     monkeypatch.setattr(record_batches, "LARGEST_BATCH", 8 << 20)
+
+
+@pytest.fixture(params=["few", "many"])
+def ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The decoder has other ways for many records, which a few here and there are sent now."""
+    if request.param == "many":
+        monkeypatch.setattr(record_starts, "_MANY", 1)
+        monkeypatch.setattr(record_starts, "_FEWEST_RUNS", 3)
+        monkeypatch.setattr(record_starts, "_SHORT_RUN", 2)
+        monkeypatch.setattr(record_starts, "_CHUNK", 32)
+        monkeypatch.setattr(record_headers, "_FEW_RECORDS", 1)
 
 
 def by_kafka_python(log: bytes, start: int, stop: int) -> list[Row]:
@@ -149,10 +160,17 @@ def check_columns(log: bytes, start: int, stop: int, whole: Decoded) -> None:
     assert alone.next_offset == whole.next_offset
     assert alone.records.offsets.tolist() == whole.records.offsets.tolist()
     assert alone.records.timestamps.tolist() == whole.records.timestamps.tolist()
+    found: list[Row] = []
+    while start < whole.next_offset:
+        some = decode(log, start, stop, source=SOURCE, headers=True, enough=1)
+        found += rows_of(some)
+        assert some.next_offset > start
+        start = some.next_offset
+    assert found == rows_of(whole)
 
 
-@pytest.mark.usefixtures("small_batches")
-@settings(max_examples=600)
+@pytest.mark.usefixtures("small_batches", "ways")
+@settings(max_examples=400)
 @given(logs())
 def test_record_batches(log: tuple[bytes, int, int]) -> None:
     check(*log)
@@ -160,9 +178,26 @@ def test_record_batches(log: tuple[bytes, int, int]) -> None:
 
 @pytest.mark.usefixtures("small_batches")
 @settings(max_examples=300)
-@given(st.lists(st.sampled_from([0, 1]).flatmap(damaged_messages), min_size=1, max_size=3).map(b"".join))
+@given(old_logs())
 def test_messages_of_older_formats(log: bytes) -> None:
     check(log, 0, 2**63 - 1)
+
+
+def test_most_damage_gets_past_the_checksums() -> None:
+    """Else the tests above would look at checksums, and at nothing behind them."""
+    found: Counter[str] = Counter()
+
+    @settings(max_examples=400)
+    @given(logs().map(lambda drawn: drawn[0]) | old_logs())
+    def look(log: bytes) -> None:
+        try:
+            found["rows"] += len(decode(log, 0, END, source=SOURCE, headers=True).records) > 0
+        except CorruptRecordError as error:
+            found["checksum" if "checksum" in str(error) else "deeper"] += 1
+
+    look()
+    assert found["deeper"] > 3 * found["checksum"]
+    assert min(found["rows"], found["deeper"]) > found.total() / 5
 
 
 @pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])

@@ -53,6 +53,16 @@ def test_old_format_with_log_append_time() -> None:
     assert records.timestamp_types.tolist() == [1] * 3
 
 
+@pytest.mark.parametrize("before", [old([Row(5, T0, None, b"a")], 0), v2(some_rows(1, 5))])
+def test_offsets_within_a_message_that_were_there_before(before: bytes) -> None:
+    """Its header says 9 only, and is no witness; offsets would come twice."""
+    inner = bytes(compressed(old([Row(5, T0, None, b"b"), Row(9, T0, None, b"c")], 0), GZIP))
+    with pytest.raises(
+        CorruptRecordError, match=r"offset 9 of .*begins at offset 5, the one before it ends at 5"
+    ):
+        decode(before + wrapper(9, 0, GZIP, inner, T0), 0, END, source=SOURCE)
+
+
 def test_lz4_frame_of_clients_before_0_10() -> None:
     """KIP-57: they took the checksum over the magic number as well; the frame's own one proves our arithmetic."""
     rows = old_rows(0)
