@@ -25,6 +25,13 @@ stands alone: it names the thing, the value and what to do. All are picklable: t
 
 from __future__ import annotations
 
+_LONGEST = 200
+
+
+def shortened(text: str) -> str:
+    """As much of ``text`` as a message has room for."""
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
 
 class Flip27Error(Exception):
     """Root of the tree."""
@@ -35,7 +42,7 @@ class OptionError(Flip27Error, ValueError):
 
     @classmethod
     def of(cls, option: str, value: object, allowed: str) -> OptionError:
-        return cls(f"Invalid value for option '{option}': {value!r}. {allowed}")
+        return cls(f"Invalid value for option '{option}': {shortened(repr(value))}. {allowed}")
 
 
 class CheckpointError(Flip27Error):

@@ -143,6 +143,13 @@ class SplitEnumerator(ABC, Generic[SplitT, CheckpointT]):
         under such a run, since its end will never be reached.
         """
 
+    def log_ends(self, looked: Mapping[str, SplitRange]) -> Mapping[str, int]:
+        """Where the splits of the last :meth:`split_ranges`, ``looked``, end in the external system, by split id.
+
+        That may be behind the ``end`` of a range, where the source is bounded; for Spark's progress.
+        """
+        return {split_id: r.end for split_id, r in looked.items()}
+
     def describe_positions(self, positions: Mapping[str, int]) -> Mapping[str, Any]:
         """``positions`` (by split id) as users of the external system write them: JSON, for Spark's progress."""
         return positions

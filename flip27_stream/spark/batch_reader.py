@@ -41,4 +41,6 @@ class Flip27BatchReader(DataSourceReader):
         return [TaskPartition(SplitTask(i, 0, tuple(task))) for i, task in enumerate(tasks)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return read_task(self._job, partition.value)
+        """Where there are no partitions, Spark asks for one that holds ``None``."""
+        task = partition.value
+        return iter(()) if task is None else read_task(self._job, task)

@@ -110,7 +110,7 @@ class SourceCoordinator:
         """The log ends seen by the last plan, as users write them; ``None`` before the first."""
         if self._enumerator is None or not self._log:
             return None
-        return dict(self._enumerator.describe_positions({name: r.end for name, r in self._log.items()}))
+        return dict(self._enumerator.describe_positions(self._enumerator.log_ends(self._log)))
 
     def tasks(self, start_document: Document, end_document: Document) -> list[SplitTask]:
         """The tasks of the batch between two offsets: for the same two always the same ranges."""

@@ -38,6 +38,7 @@ class Flip27DataSource(DataSource):
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)
         given = {key.lower(): value for key, value in options.items()}
+        _refuse_table(given, self.factory.name)
         factory = self.factory
         known = {option.name.lower(): option.name for option in OPTIONS} | dict(factory.option_names)
         check_known(given, known, (*factory.option_prefixes, STORAGE_OPTION_PREFIX))
@@ -138,6 +139,15 @@ def register(spark: SparkSession, source: Source[Any, Any] | SourceFactory, name
         # Spark takes a name for taken if the active session has it, so this one has to be active; this makes it so.
         spark.createDataFrame([], "nothing int")
     spark.dataSource.register(data_source(source, name, spark))
+
+
+def _refuse_table(given: Mapping[str, str], name: str) -> None:
+    """A table's options come twice, also as ``option.<name>``, when it is created, and not at all when it is read."""
+    if any(f"option.{option}" in given for option in given):
+        raise OptionError(
+            f"Format '{name}' cannot be that of a table: Spark reads tables of Python sources without their options. "
+            f"Use CREATE TEMPORARY VIEW ... USING {name} OPTIONS (...), or give the options to spark.read."
+        )
 
 
 def _arrow_schema(schema: StructType) -> pa.Schema:

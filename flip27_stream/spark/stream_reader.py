@@ -16,7 +16,6 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from flip27_stream.errors import Flip27Error
 from flip27_stream.spark.coordinator import SourceCoordinator
 from flip27_stream.spark.job import Job
 from flip27_stream.spark.task import SplitTask, read_task
@@ -38,14 +37,12 @@ class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     Nothing set here in one of the two reaches the other.
     """
 
-    def __init__(self, job: Job, refusal: Flip27Error | None = None) -> None:
+    def __init__(self, job: Job) -> None:
         self._job = job
-        self._refusal = refusal
         self._coordinator: SourceCoordinator | None = None
 
     def initialOffset(self) -> dict[str, Any]:
         """A constant: Spark does not log it, so it must not depend on anything."""
-        self._refuse()
         return dict(INITIAL)
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -86,12 +83,7 @@ class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_coordinator": None}
 
-    def _refuse(self) -> None:
-        if self._refusal is not None:
-            raise self._refusal
-
     def _planning(self) -> SourceCoordinator:
-        self._refuse()
         if self._coordinator is None:
             if threading.current_thread() is threading.main_thread():
                 signal.signal(signal.SIGTERM, _stop_once)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +13,9 @@ from deltalake import write_deltalake
 from kafka import KafkaAdminClient, TopicPartition
 from pyspark.errors import AnalysisException, StreamingQueryException
 
+from flip27_stream.testing import wait_until
 from flip27_stream.testing.child import free_port
-from tests.spark.kafka_queries import SECOND, T0, KafkaQueries, Output, records
+from tests.spark.kafka_queries import CONTINUOUS, PATIENCE_S, SECOND, T0, KafkaQueries, Output, records
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -215,6 +217,35 @@ def test_the_query_goes_on_with_what_is_there_if_told_to(
     queries.run(queries.stream(name, options))
     assert output.positions() - before == {(name, 0, offset): 1 for offset in offsets}
     assert f"Records of {name}-0 may have been lost" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("fail", [True, False])
+def test_a_topic_that_is_made_again_under_a_running_query(
+    queries: KafkaQueries, checkpoint: tuple[str, Output], fail: bool
+) -> None:
+    """SK-25: found by its id, however long it is: an error, or the new one is read from its beginning."""
+    name, output = checkpoint
+    before = output.positions()
+    query = queries.start(queries.stream(name, {"failOnDataLoss": str(fail)}), trigger=CONTINUOUS)
+    try:
+        queries.broker.write(name, records(0, [T0]))
+        wait_until(lambda: output.count() == 6, "the query to run", PATIENCE_S)
+        if fail:
+            _recreate(queries, name)
+            queries.broker.write(name, records(0, [T0]))  # longer than the old one
+            with pytest.raises(
+                StreamingQueryException, match=f"{name}-0 may .* of a topic that was deleted and"
+            ):
+                query.awaitTermination(int(PATIENCE_S))
+            return
+        queries.broker.delete_topic(name)
+        queries.broker.create_topic(name)
+        wait_until(lambda: output.offsets()[-1]["splits"][f"{name}-0"][0] == 0, "it to be found", PATIENCE_S)
+        queries.broker.write(name, records(0, [T0] * 8))
+        wait_until(lambda: output.count() == 14, "its records", PATIENCE_S)
+    finally:
+        query.stop()
+    assert output.positions() - before == Counter({(name, 0, n): 1 + (n == 5) for n in range(8)})
 
 
 def test_a_file_where_the_table_should_be(queries: KafkaQueries, topic: MakeTopic) -> None:

@@ -16,7 +16,7 @@ from flip27_stream.spark.enumerator_context import CoordinatorContext
 from flip27_stream.spark.job import Driver
 from flip27_stream.testing import wait_until
 from tests.spark.driven_query import Query
-from tests.spark.memory_source import MemorySource, World
+from tests.spark.memory_source import MemoryEnumerator, MemorySource, World
 
 
 @pytest.fixture
@@ -335,6 +335,18 @@ def test_what_is_reported_is_the_end_of_the_logs(make: Callable[..., Query]) -> 
     assert query.coordinator.report_latest_offset() is None
     query.step(limit=1)
     assert query.coordinator.report_latest_offset() == {"a": 3, "b": 1}
+
+
+def test_what_is_reported_of_a_bounded_source(
+    make: Callable[..., Query], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SK-34 adapted: the end of the logs, as the enumerator knows it, not where reading ends."""
+    monkeypatch.setattr(
+        MemoryEnumerator, "log_ends", lambda _, looked: {name: r.end + 7 for name, r in looked.items()}
+    )
+    query = make({"a": [1, 2, 3]})
+    query.step()
+    assert query.coordinator.report_latest_offset() == {"a": 10}
 
 
 def test_a_split_of_a_bounded_source_is_finished_at_its_end(make: Callable[..., Query]) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
+from contextlib import closing
 
 import pytest
+from kafka import KafkaAdminClient, TopicPartition
 
 from tests.spark.both_sources import BUILT_IN, both_formats, collect, failure, positions, refusal, rows
 from tests.spark.kafka_queries import T0, KafkaQueries, records
@@ -149,10 +152,46 @@ def test_offsets_and_times_name_exactly_the_partitions_that_are_read(
 @both_formats
 def test_a_beginning_behind_the_end_is_an_error(queries: KafkaQueries, steps: str, source: str) -> None:
     """SK-33: whether both are offsets, or one is found by time or is the end of the log."""
+    both = {"startingOffsets": offsets(steps, 5, 5), "endingOffsets": offsets(steps, 6, 4)}
+    said = failure(lambda: read(queries, steps, source, **both))
+    assert "start offset 5" in said
+    assert "end offset 4" in said
     for start, end in (
-        ({"startingOffsets": offsets(steps, 5, 5)}, {"endingOffsets": offsets(steps, 6, 4)}),
         ({"startingOffsets": offsets(steps, 5, 5)}, {"endingTimestamp": str(T0 + 20)}),
-        ({"startingOffsets": offsets(steps, 5, 11)}, {}),
+        ({"startingOffsets": offsets(steps, 5, 11)}, {"failOnDataLoss": "false"}),
         ({"startingTimestamp": str(T0 + 50)}, {"endingTimestamp": str(T0 + 20)}),
     ):
-        failure(lambda given=start | end: read(queries, steps, source, **given))  # type: ignore[misc]
+        said = failure(lambda given=start | end: read(queries, steps, source, **given))  # type: ignore[misc]
+        assert source == BUILT_IN or "is after the ending offset" in said
+
+
+@both_formats
+def test_a_batch_read_of_more_than_there_is(queries: KafkaQueries, topic: MakeTopic, source: str) -> None:
+    """SK-26, SK-33: behind the end of the log, before its beginning, or nothing at all."""
+    name = topic(2)  # offsets 30 to 49 and 0 to 9
+    queries.broker.write(name, records(0, [T0] * 50) + records(1, [T0] * 10))
+    with closing(KafkaAdminClient(bootstrap_servers=queries.broker.bootstrap_servers)) as admin:
+        admin.delete_records({TopicPartition(name, 0): 30})
+    none: list[int] = []
+
+    def asked(begin: tuple[int, int], end: tuple[int, int], fail: bool) -> list[list[int]]:
+        options = {"startingOffsets": offsets(name, *begin), "endingOffsets": offsets(name, *end)}
+        waits = {"kafkaConsumer.pollTimeoutMs": "2000", "failOnDataLoss": str(fail)}
+        return read(queries, name, source, **options, **waits)
+
+    error = r"DataLossError|OffsetOutOfRangeException"
+    assert re.search(error, failure(lambda: asked((40, 5), (40, 15), True)))
+    assert asked((40, 5), (40, 15), False) == [none, [*range(5, 10)]]
+    assert re.search(error, failure(lambda: asked((0, 5), (40, 5), True)))
+    assert asked((0, 12), (40, 15), False) == [[*range(30, 40)], none]
+    assert asked((0, 5), (20, 5), False) == [none, none]
+    assert asked((0, 12), (0, 12), True) == [none, none]
+    said = failure(lambda: asked((-2, 5), (20, 5), False))
+    assert source == BUILT_IN or "Beginning offset 30 is after the ending offset 20" in said
+
+
+@both_formats
+def test_a_batch_read_of_an_empty_topic(queries: KafkaQueries, topic: MakeTopic, source: str) -> None:
+    """SK-21: no rows, all columns."""
+    table = rows(queries.batch(topic(2), {}, source))
+    assert (len(table), len(table.column_names)) == (0, 7)

@@ -62,8 +62,7 @@ def test_nothing_is_lost_or_doubled_across_runs(queries: KafkaQueries, topic: Ma
     streams = {strategy: queries.stream("", {strategy: value}, source) for strategy, value in by.items()}
 
     def run() -> dict[str, Counter[tuple[str, int, int]]]:
-        started = {strategy: Collected(s, queries.folder / strategy) for strategy, s in streams.items()}
-        return {strategy: positions(running.finish()) for strategy, running in started.items()}
+        return {strategy: positions(collect(s, queries.folder / strategy)) for strategy, s in streams.items()}
 
     assert run() == dict.fromkeys(by, offsets(name, 2, 0, 3))
     with closing(KafkaAdminClient(bootstrap_servers=queries.broker.bootstrap_servers)) as admin:

@@ -18,6 +18,7 @@ from flip27_stream.api import (
     SupportsEventTimePositions,
     WatermarkStrategy,
 )
+from flip27_stream.connectors.kafka.bounded_ranges import check_batch, refuse_reversed, up_to
 from flip27_stream.connectors.kafka.client import KafkaClient
 from flip27_stream.connectors.kafka.enumerator_state import KafkaEnumeratorState
 from flip27_stream.connectors.kafka.group_offsets import GroupCommitter
@@ -90,6 +91,7 @@ class KafkaSourceEnumerator(
         self._probe = probe
         self._ranges = LogRanges(self._client, options)
         self._splits: dict[str, KafkaPartitionSplit] = {}
+        self._looked: Mapping[str, SplitRange] = {}
         self._unplanned: set[TopicPartition] = set()
         group = options.group_id
         self._committer = GroupCommitter(KafkaClient(options.connection), group) if group else None
@@ -110,13 +112,20 @@ class KafkaSourceEnumerator(
         self._unplanned = {split.topic_partition for split in new if split.split_id not in looked.ranges}
         for tp in looked.reset:
             self._finder.forget(tp)
-        for name, topic_id in looked.recreated.items():
-            self._state = self._state.with_topic_id(name, topic_id)
-        stops = self._state.stopping_offsets
-        return looked.ranges if stops is None else self._up_to(stops, looked.ranges)
+        if looked.recreated:
+            self._state = self._state.with_successors(looked.recreated)
+        self._looked, stops = looked.ranges, self._state.stopping_offsets
+        if stops is None:
+            return looked.ranges
+        if self._options.batch:
+            check_batch(stops, self._splits, looked.ranges, fail_on_data_loss=self._options.fail_on_data_loss)
+        return up_to(stops, self._splits, looked.ranges)
+
+    def log_ends(self, looked: Mapping[str, SplitRange]) -> Mapping[str, int]:
+        return super().log_ends(self._looked)
 
     def freeze(self) -> None:
-        self._ranges.frozen = True
+        self._ranges.freeze()
 
     def describe_positions(self, positions: Mapping[str, int]) -> Mapping[str, Any]:
         """As Spark's source writes offsets: ``{"topic": {"0": 23}}``, in order."""
@@ -154,7 +163,7 @@ class KafkaSourceEnumerator(
 
         Raises:
             MissingTopicError: a topic or partition that the options name does not exist.
-            OptionError: the starting offsets do not fit.
+            OptionError: the starting offsets do not fit, or lie behind the end of a batch read.
             UnreachableError: nobody answered.
         """
         subscriber, client = self._options.subscriber, self._discovery_client
@@ -171,24 +180,16 @@ class KafkaSourceEnumerator(
             stops = options.stopping_offsets.stopping_offsets(partitions, lookups)
         if stops is not None:
             starts = {tp: offset for tp, offset in starts.items() if tp in stops}
+            if options.batch:
+                refuse_reversed(starts, stops)
+                # Nothing is asked for of the others, so nothing has to be there.
+                starts = {tp: offset for tp, offset in starts.items() if offset != stops[tp]}
         return Discovery(topics, starts, stops)
 
     def _discover_again(self) -> Discovery:
         subscriber = self._options.subscriber
         topics = self._discovery_client.topics(subscriber.topic_names)
         return Discovery(topics, dict.fromkeys(subscriber.partitions(topics), 0))
-
-    def _up_to(
-        self, stops: Mapping[TopicPartition, int], ranges: Mapping[str, SplitRange]
-    ) -> dict[str, SplitRange]:
-        """What is read of a bounded source: a split is finished once its stop is reached."""
-        cut = {}
-        for split_id, r in ranges.items():
-            stop = stops.get(self._splits[split_id].topic_partition, r.position)
-            cut[split_id] = (
-                r if r.end < stop else SplitRange(r.position, max(stop, r.position), r.drained, final=True)
-            )
-        return cut
 
     def _lookups(self) -> ClusterOffsets:
         options = self._options

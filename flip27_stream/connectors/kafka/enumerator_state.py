@@ -14,10 +14,15 @@ from flip27_stream.errors import CorruptCheckpointError
 
 @dataclass(frozen=True)
 class AssignedTopic:
-    """A topic that splits were made of: its id, which tells a topic from its successor of the same name."""
+    """A topic that splits were made of: its id, which tells a topic from its successor of the same name.
+
+    ``orphans`` are those of the partitions that belonged to a predecessor, and that this topic did not have when it was
+    found. If it gets them, they are other logs.
+    """
 
     topic_id: str
     partitions: tuple[int, ...]
+    orphans: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -52,30 +57,39 @@ class KafkaEnumeratorState:
     def without(self, partitions: Collection[TopicPartition]) -> KafkaEnumeratorState:
         """As if these partitions had not been found."""
         kept = {
-            name: replace(topic, partitions=tuple(n for n in topic.partitions if (name, n) not in partitions))
+            name: AssignedTopic(
+                topic.topic_id,
+                tuple(n for n in topic.partitions if (name, n) not in partitions),
+                tuple(n for n in topic.orphans if (name, n) not in partitions),
+            )
             for name, topic in self.topics.items()
         }
         return replace(self, topics={name: topic for name, topic in kept.items() if topic.partitions})
 
-    def with_topic_id(self, name: str, topic_id: str) -> KafkaEnumeratorState:
-        """With a topic that was deleted and made again."""
-        return replace(self, topics={**self.topics, name: replace(self.topics[name], topic_id=topic_id)})
+    def with_successors(self, recreated: Mapping[TopicPartition, str]) -> KafkaEnumeratorState:
+        """With the ids of topics that were deleted and made again, by the partitions that go on in these."""
+        topics = dict(self.topics)
+        for tp, topic_id in recreated.items():
+            known = topics[tp.topic]
+            before = known.orphans if known.topic_id == topic_id else known.partitions
+            orphans = tuple(n for n in before if n != tp.partition)
+            topics[tp.topic] = AssignedTopic(topic_id, known.partitions, orphans)
+        return replace(self, topics=topics)
 
 
 class KafkaEnumeratorStateSerializer(SimpleVersionedSerializer[KafkaEnumeratorState]):
     """``{"discovered": true, "topics": {name: [topic id, [partition, ...]]}}``.
 
-    Of a bounded source also ``"stops": {name: [[partition, offset], ...]}``, which version 1 did not know.
+    Of a bounded source also ``"stops": {name: [[partition, offset], ...]}``, which version 1 did not know. A topic with
+    orphans has a list of these, too, which version 2 did not know.
     """
 
     @property
     def version(self) -> int:
-        return 2
+        return 3
 
     def serialize(self, value: KafkaEnumeratorState) -> JsonValue:
-        topics: dict[str, JsonValue] = {
-            name: [topic.topic_id, list(topic.partitions)] for name, topic in sorted(value.topics.items())
-        }
+        topics = {name: _topic_to_json(topic) for name, topic in sorted(value.topics.items())}
         state: dict[str, JsonValue] = {"discovered": value.initial_discovery_finished, "topics": topics}
         if value.stopping_offsets is not None:
             state["stops"] = _stops_to_json(value.stopping_offsets)
@@ -86,7 +100,7 @@ class KafkaEnumeratorStateSerializer(SimpleVersionedSerializer[KafkaEnumeratorSt
         match data:
             case {"discovered": bool(discovered), "topics": dict(topics), **bounds}:
                 stops = _stops_from_json(bounds["stops"]) if "stops" in bounds else None
-                assigned = {name: _topic(name, topic) for name, topic in topics.items()}
+                assigned = {name: _topic_from_json(name, topic) for name, topic in topics.items()}
                 return KafkaEnumeratorState(assigned, discovered, stops)
         raise CorruptCheckpointError(
             f"The state of the Kafka enumerator (version {version}) is not of its form: {data!r}."
@@ -114,12 +128,22 @@ def _stops_from_json(data: object) -> dict[TopicPartition, int]:
     return stops
 
 
-def _topic(name: str, data: JsonValue) -> AssignedTopic:
+def _topic_to_json(topic: AssignedTopic) -> JsonValue:
+    orphans: list[JsonValue] = [list(topic.orphans)] if topic.orphans else []
+    return [topic.topic_id, list(topic.partitions), *orphans]
+
+
+def _topic_from_json(name: str, data: JsonValue) -> AssignedTopic:
     match data:
-        case [str(topic_id), list(partitions)]:
-            numbers = tuple(n for n in partitions if type(n) is int)
-            if len(numbers) == len(partitions):
-                return AssignedTopic(topic_id, numbers)
+        case [str(topic_id), *lists] if len(lists) in (1, 2):
+            numbers = [found for each in lists if (found := _numbers(each)) is not None]
+            if len(numbers) == len(lists):
+                return AssignedTopic(topic_id, *numbers)
     raise CorruptCheckpointError(
         f"The state of the Kafka enumerator has a topic '{name}' that is not of its form: {data!r}."
     )
+
+
+def _numbers(data: JsonValue) -> tuple[int, ...] | None:
+    numbers = tuple(n for n in data if type(n) is int) if isinstance(data, list) else ()
+    return numbers if data == list(numbers) else None

@@ -27,12 +27,12 @@ class Looked:
     Attributes:
         ranges: by split id; a split is left out if its leader did not answer, or if it is missing for too short a time
             to be gone.
-        recreated: topics that were deleted and made again, with their new ids.
+        recreated: partitions that go on in a topic that was deleted and made again, with its id.
         reset: partitions that go on elsewhere, because their records are gone.
     """
 
     ranges: dict[str, SplitRange] = field(default_factory=dict)
-    recreated: dict[str, str] = field(default_factory=dict)
+    recreated: dict[TopicPartition, str] = field(default_factory=dict)
     reset: set[TopicPartition] = field(default_factory=set)
 
 
@@ -57,21 +57,31 @@ class LogRanges:
     """Asks the leaders where logs begin and end: in a steady query one round of requests per micro-batch.
 
     Where a log begins is only asked when a split is planned for the first time, or when a fetch found an offset gone.
+    Where there is something to read, a broker is asked for the topics' ids afterwards: if these are still the same, it
+    was these topics whose ends the leaders told.
 
     Attributes:
         topics: the cluster's topics as last seen.
-        frozen: the run reads only what is known now, so a partition must not vanish.
     """
 
     def __init__(self, client: KafkaClient, options: KafkaOptions) -> None:
         self.topics: Mapping[str, TopicMetadata] = {}
-        self.frozen = False
+        self._frozen: Mapping[TopicPartition, str] | None = None
+        self._replaced: set[str] = set()
         self._client = client
         self._options = options
         self._verified: set[TopicPartition] = set()
         self._missing_since: dict[TopicPartition, float] = {}
         self._gone: set[TopicPartition] = set()
         self._silent_since: float | None = None
+
+    @property
+    def frozen(self) -> bool:
+        return self._frozen is not None
+
+    def freeze(self) -> None:
+        """The run reads only what is known now, so from now on no partition that is there must vanish."""
+        self._frozen = _partitions(self.topics)
 
     def verify(self, partitions: Iterable[TopicPartition]) -> None:
         """Ask again where these logs begin."""
@@ -87,12 +97,16 @@ class LogRanges:
             UnreachableError: no leader has answered for ``default.api.timeout.ms``.
         """
         wanted = {s.topic_partition: s.starting_offset if p is None else p for s, p in positions.items()}
-        successors, bounds = self._ask(wanted, state)
+        successors = self._successors(wanted, state)
+        bounds = self._ask(wanted, successors)
         beyond = {tp for tp in bounds.end if wanted[tp] > bounds.reach(tp)}
-        if beyond or successors.keys() - self._gone:
+        something_to_read = any(wanted[tp] < end for tp, end in bounds.end.items())
+        if something_to_read or beyond or successors.keys() - self._gone:
             self.verify(beyond)
-            self.topics = self._client.topics(self._options.subscriber.topic_names)
-            successors, bounds = self._ask(wanted, state)
+            self.topics = self._client.topics({tp.topic for tp in wanted})
+            before, successors = successors, self._successors(wanted, state)
+            if beyond or successors != before:
+                bounds = self._ask(wanted, successors)
         looked = Looked()
         self._settle_gone({tp: wanted[tp] for tp, topic_id in successors.items() if not topic_id}, looked)
         self._settle_recreated({tp: wanted[tp] for tp in successors if successors[tp]}, bounds, looked)
@@ -104,13 +118,11 @@ class LogRanges:
                 looked.ranges[str(tp)] = SplitRange(offset, end)  # by far the most
             elif tp in self._verified or tp in bounds.start:
                 self._settle(tp, offset, bounds, looked)
+        for tp, topic_id in looked.recreated.items():
+            self._replaced |= {state.topics[tp.topic].topic_id} - {topic_id}
         return self._with_drained(looked)
 
-    def _ask(
-        self, wanted: Mapping[TopicPartition, int], state: KafkaEnumeratorState
-    ) -> tuple[dict[TopicPartition, str], _Bounds]:
-        """The partitions whose topic was replaced, with its successor's id (empty if there is none); and bounds."""
-        successors = {tp: new for tp in wanted if (new := self._successor(tp, state)) is not None}
+    def _ask(self, wanted: Mapping[TopicPartition, int], successors: Mapping[TopicPartition, str]) -> _Bounds:
         there = [tp for tp in wanted if successors.get(tp) != ""]
         unsure = [
             tp for tp in there if tp in successors or tp not in self._verified or wanted[tp] == EARLIEST
@@ -127,7 +139,7 @@ class LogRanges:
         for tp in behind:
             if tp not in high_watermarks:
                 del ends[tp]  # the leader fell silent between the two questions
-        return successors, _Bounds(ends, {tp: at.offset for tp, at in start.items()}, high_watermarks)
+        return _Bounds(ends, {tp: at.offset for tp, at in start.items()}, high_watermarks)
 
     def _high_watermarks(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         if not partitions:
@@ -135,19 +147,27 @@ class LogRanges:
         (found,) = self._client.list_offsets(dict.fromkeys(partitions, LATEST), read_committed=False)
         return {tp: at.offset for tp, at in found.items()}
 
+    def _successors(
+        self, wanted: Iterable[TopicPartition], state: KafkaEnumeratorState
+    ) -> dict[TopicPartition, str]:
+        """The partitions whose topic was replaced, with its successor's id; it is empty if there is none."""
+        return {tp: new for tp in wanted if (new := self._successor(tp, state)) is not None}
+
     def _successor(self, tp: TopicPartition, state: KafkaEnumeratorState) -> str | None:
-        topic = self.topics.get(tp.topic)
+        topic, known = self.topics.get(tp.topic), state.topics[tp.topic]
         if topic is None or tp.partition not in topic.leaders:
             return ""
-        known = state.topics[tp.topic].topic_id
-        return topic.topic_id if known and topic.topic_id and topic.topic_id != known else None
+        if topic.topic_id in self._replaced:
+            return ""  # told by a broker that does not know of the successor yet
+        other = known.topic_id and topic.topic_id and topic.topic_id != known.topic_id
+        return topic.topic_id if other or tp.partition in known.orphans else None
 
     def _settle_gone(self, wanted: Mapping[TopicPartition, int], looked: Looked) -> None:
         """A broker that starts may not know of topics yet, so a partition has to be missing for a while."""
         now = time.monotonic()
         self._missing_since = {tp: self._missing_since.get(tp, now) for tp in wanted}
         gone = {tp for tp, since in self._missing_since.items() if now - since >= _GONE_AFTER_S}
-        self._refuse_lost(gone - self._gone)
+        self._refuse_lost(dict.fromkeys(gone - self._gone))
         for tp in sorted(gone):
             if tp not in self._gone:
                 self._lost(tp, wanted[tp], "nothing, the partition was deleted")
@@ -159,15 +179,15 @@ class LogRanges:
         self, wanted: Mapping[TopicPartition, int], bounds: _Bounds, looked: Looked
     ) -> None:
         """Topics all of whose leaders answered; the others stay unknown, since a topic changes its id at once."""
-        self._refuse_lost(wanted)
+        self._refuse_lost({tp: self.topics[tp.topic].topic_id for tp in wanted})
         unknown = {tp.topic for tp in wanted if tp not in bounds.start or tp not in bounds.end}
         for tp, offset in wanted.items():
             if tp.topic in unknown:
                 continue
             start, end = bounds.start[tp], bounds.end[tp]
             available = f"{start} to {end} of a topic that was deleted and made again"
-            self._lost(tp, offset, available, start, min(end, max(offset, start)))
-            looked.recreated[tp.topic] = self.topics[tp.topic].topic_id
+            self._lost(tp, offset, available, start, end if end < offset else start)
+            looked.recreated[tp] = self.topics[tp.topic].topic_id
             looked.reset.add(tp)
             looked.ranges[str(tp)] = SplitRange(start, end)
             self._verified.add(tp)
@@ -185,12 +205,15 @@ class LogRanges:
         looked.ranges[str(tp)] = SplitRange(position, end, drained=not behind)
         self._verified.add(tp)
 
-    def _refuse_lost(self, lost: Collection[TopicPartition]) -> None:
-        """Under ``Trigger.AvailableNow``, as Spark does, whatever ``failOnDataLoss`` says (scenario SK-02)."""
-        if self.frozen and lost:
-            there = sorted(
-                TopicPartition(name, n) for name, topic in self.topics.items() for n in topic.leaders
-            )
+    def _refuse_lost(self, found: Mapping[TopicPartition, str | None]) -> None:
+        """Under ``Trigger.AvailableNow``, as Spark does, whatever ``failOnDataLoss`` says (scenario SK-02).
+
+        Only of partitions that were there when the run began, by their topics' ids now; ``None`` for gone.
+        """
+        frozen = self._frozen or {}
+        lost = [tp for tp, topic_id in found.items() if tp in frozen and frozen[tp] != topic_id]
+        if lost:
+            there = _partitions(self.topics)
             raise DataLossError(
                 "Some of partitions in Kafka topic(s) have been lost during running query with Trigger.AvailableNow. "
                 "Make sure topic partitions are not dropped, or made again, during the query run. "
@@ -206,10 +229,10 @@ class LogRanges:
         instead: int | None = None,
         changed_to: int | None = None,
     ) -> None:
-        where = (
-            "" if instead is None else f" Partition {tp}'s offset was changed from {offset} to {changed_to}"
-        )
-        where += "." if instead == changed_to else f", and it is read from {instead} on."
+        where = ""
+        if instead is not None:
+            where = f" Partition {tp}'s offset was changed from {offset} to {changed_to}"
+            where += "." if instead == changed_to else f", and it is read from {instead} on."
         what = (
             f"Records of {tp} may have been lost: wanted from offset {'earliest' if offset == EARLIEST else offset}, "
             f"available {available}.{where} They were aged out, or the topic was deleted before they were read."
@@ -244,6 +267,11 @@ class LogRanges:
                 f"No leader of a partition answered for {tried:g} s; the brokers were first reached at "
                 f"{self._options.connection.bootstrap_servers}."
             )
+
+
+def _partitions(topics: Mapping[str, TopicMetadata]) -> dict[TopicPartition, str]:
+    """All there are, with their topics' ids."""
+    return {TopicPartition(name, n): topic.topic_id for name, topic in topics.items() for n in topic.leaders}
 
 
 def _names(partitions: Collection[TopicPartition]) -> str:

@@ -62,7 +62,9 @@ class ClusterOffsets:
                 raise
             except UnreachableError as error:
                 if attempt >= self.attempts:
-                    raise
+                    raise UnreachableError(
+                        f"{error} Tries: {attempt}, as option 'fetchOffset.numRetries' says."
+                    ) from error
                 log.warning("Attempt %d of %d to get offsets failed: %s", attempt, self.attempts, error)
             time.sleep(self.interval_ms / 1000)
             attempt += 1

@@ -45,7 +45,7 @@ def parse_starting_offsets(values: OptionValues, *, bounded: bool) -> OffsetsIni
     by_time = _by_time(values, "startingTimestamp", "startingOffsetsByTimestamp", latest)
     if by_time is not None:
         return by_time
-    text = (values.text("startingOffsets") or ("earliest" if bounded else "latest")).strip()
+    text = values.parsed("startingOffsets", _word, "earliest" if bounded else "latest")
     if text.lower() == "earliest":
         return Earliest()
     if text.lower() == "latest":
@@ -81,7 +81,7 @@ def parse_stopping_offsets(
     by_time = _by_time(values, "endingTimestamp", "endingOffsetsByTimestamp", True)
     if by_time is not None:
         return by_time
-    text = (values.text("endingOffsets") or "latest").strip()
+    text = values.parsed("endingOffsets", _word, "latest")
     if text.lower() == "latest":
         return Latest()
     if text.lower() == "earliest":
@@ -149,6 +149,10 @@ def _by_time(values: OptionValues, for_all: str, for_each: str, latest: bool) ->
     if text is None:
         return None
     return AtTimestamp(_by_partition(for_each, text, _TIMES_EXAMPLE, 0), for_each, latest)
+
+
+def _word(_: str, text: str) -> str:
+    return text
 
 
 def _offsets(option: str, text: str) -> dict[TopicPartition, int]:

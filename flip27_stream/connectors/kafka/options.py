@@ -62,6 +62,7 @@ class KafkaOptions:
     Attributes:
         stopping_offsets: where reading ends; ``None`` for a stream without end.
         discovery_interval_ms: how often new partitions are looked for; ``None`` for never.
+        batch: a batch read, for which all that the options name has to be there.
         group_id: the consumer group that processed offsets are committed to; ``None`` for none.
         fetch_retries: how often offsets are asked for before giving up.
         fetch_retry_interval_ms: how long to wait in between.
@@ -79,6 +80,7 @@ class KafkaOptions:
     read_committed: bool = False
     discovery_interval_ms: int | None = 1000
     include_headers: bool = False
+    batch: bool = False
     group_id: str | None = None
     fetch_retries: int = 3
     fetch_retry_interval_ms: int = 1000
@@ -122,6 +124,7 @@ def parse_kafka_options(options: Mapping[str, str], *, bounded: bool = False) ->
         read_committed=values.parsed("kafka.isolation.level", _isolation_level, False),
         discovery_interval_ms=_discovery_interval(values) if stop is None else None,
         include_headers=values.boolean("includeHeaders", False),
+        batch=bounded,
         group_id=group,
         fetch_retries=values.whole("fetchOffset.numRetries", KafkaOptions.fetch_retries, most=MOST_INT),
         fetch_retry_interval_ms=values.whole(

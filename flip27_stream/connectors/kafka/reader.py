@@ -40,7 +40,7 @@ class _Progress:
     """How far a split was read: up to ``position``, in rows that were emitted or are in a response to be decoded.
 
     ``waited`` are the seconds waited since its leader last sent records, of this split or of others asked for with it:
-    a response has room for some, and the rest stand in line.
+    a response has room for some, and the rest stand in line. ``asked`` is the broker that was asked last.
     """
 
     split_id: str
@@ -48,6 +48,7 @@ class _Progress:
     stop: int
     rows: RowMaker
     waited: float = 0.0
+    asked: int | None = None
 
     @property
     def next_fetch(self) -> int:
@@ -73,7 +74,8 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
 
     Raises:
         DataLossError: the log no longer has records of a planned range, and ``failOnDataLoss`` is set.
-        ConnectorError: a leader sent nothing for ``default.api.timeout.ms``, or refused.
+        ConnectorError: a leader sent nothing for ``kafkaConsumer.pollTimeoutMs``, by default
+            ``default.api.timeout.ms``, or refused.
         CorruptRecordError: records do not decode.
     """
 
@@ -82,6 +84,7 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
     ) -> None:
         self._options = options
         self._layout = layout or RowLayout.of_records()
+        self._patience_ms = options.poll_timeout_ms or options.connection.api_timeout_ms
         self._fetcher = FETCHERS.borrow(options.connection)
         self._client = self._fetcher.client
         self._reading: dict[TopicPartition, _Progress] = {}
@@ -147,6 +150,8 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
                 size = min(progress.next_fetch, self._options.max_partition_fetch_bytes)
                 by_node.setdefault(node, {})[tp] = FetchFrom(progress.position, size)
         for node, wanted in by_node.items():
+            for tp in wanted:
+                self._reading[tp].asked = node
             self._fetcher.send(
                 node,
                 wanted,
@@ -194,7 +199,7 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
     def _count_waiting(self, waited: float) -> None:
         for tp, progress in list(self._reading.items()):
             progress.waited += waited
-            if progress.waited > self._options.connection.api_timeout_ms / 1000:
+            if progress.waited > self._patience_ms / 1000:
                 self._give_up(tp, progress)
         self._restart_patience(self._fetcher.partitions_under_way())
 
@@ -278,21 +283,27 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
             )
 
     def _give_up(self, tp: TopicPartition, progress: _Progress) -> None:
-        leader = self._client.leaders([tp]).get(tp)
-        topic = self._client.topics([tp.topic]).get(tp.topic)
-        if topic is None or tp.partition not in topic.leaders:
+        asked = progress.asked  # whoever leads it by now, if anybody does: this one said nothing
+        who = f"The leader of {tp}" + (f", {self._client.address(asked)}," if asked is not None else "")
+        if self._was_deleted(tp):
             self._lose(tp, progress, "nothing, the partition was deleted", progress.stop)
             return
-        who = (
-            f"The leader of {tp}"
-            if leader is None
-            else f"The leader of {tp}, {self._client.address(leader)},"
-        )
         why = f" ({self._fetcher.failure})" if self._fetcher.failure is not None else ""
+        given = self._options.poll_timeout_ms is not None
+        option = "kafkaConsumer.pollTimeoutMs" if given else "kafka.default.api.timeout.ms"
         raise ConnectorError(
             f"{who} sent no records at offset {progress.position} for {progress.waited:.0f} s{why}, though the range "
-            f"ends at {progress.stop}. Check that the broker is well, or raise option 'kafka.default.api.timeout.ms'."
+            f"ends at {progress.stop}. Check that the broker is well, or raise option '{option}'."
         )
+
+    def _was_deleted(self, tp: TopicPartition) -> bool:
+        """False also where no broker says so in time."""
+        within_ms = min(self._patience_ms, self._options.connection.api_timeout_ms)
+        try:
+            topic = self._client.topics([tp.topic], within_ms).get(tp.topic)
+        except UnreachableError:
+            return False
+        return topic is None or tp.partition not in topic.leaders
 
     def _lose(self, tp: TopicPartition, progress: _Progress, available: str, instead: int) -> None:
         what = (

@@ -21,6 +21,7 @@ from flip27_stream.connectors.kafka.enumerator_state import (
     KafkaEnumeratorState,
     KafkaEnumeratorStateSerializer,
 )
+from flip27_stream.connectors.kafka.offset_options import ENDING
 from flip27_stream.connectors.kafka.options import (
     OPTION_NAMES,
     WITHOUT_EFFECT,
@@ -101,6 +102,9 @@ class KafkaSource(Source[KafkaPartitionSplit, KafkaEnumeratorState]):
         return KafkaEnumeratorStateSerializer()
 
 
+_ENDING = {name.lower() for name in ENDING}
+
+
 class KafkaSourceFactory:
     """Makes Kafka sources for ``readStream.format("flip27_kafka")``."""
 
@@ -132,11 +136,12 @@ class KafkaSourceFactory:
 
 
 def _parsed(options: Mapping[str, str]) -> KafkaOptions:
-    """Options that are right for a stream or for a batch read; which it will be is not known yet."""
+    """Options that are right for a stream or for a batch read; which it will be only an option for its end tells."""
+    is_batch = any(name.lower() in _ENDING for name in options)
     try:
-        return parse_kafka_options(options, bounded=False)
-    except OptionError as wrong_for_a_stream:
+        return parse_kafka_options(options, bounded=is_batch)
+    except OptionError as wrong:
         try:
-            return parse_kafka_options(options, bounded=True)
+            return parse_kafka_options(options, bounded=not is_batch)
         except OptionError:
-            raise wrong_for_a_stream from None
+            raise wrong from None

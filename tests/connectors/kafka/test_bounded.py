@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import closing
 
 import pytest
+from kafka import KafkaAdminClient
+from kafka import TopicPartition as ClientPartition
 
 from flip27_stream.api import SplitRange
 from flip27_stream.connectors.kafka import KafkaSource
 from flip27_stream.connectors.kafka.split import KafkaPartitionSplit, TopicPartition
+from flip27_stream.errors import DataLossError, Flip27Error, OptionError
 from flip27_stream.testing import KafkaBroker
 from tests.connectors.kafka.kit import running, source
 
@@ -57,7 +61,10 @@ def test_a_stream_up_to_offsets_that_are_still_to_come(broker: KafkaBroker, topi
             f"{name}-1": SplitRange(0, 0, final=True),
         }
         write(broker, name, 9)
-        assert query.move_to_ends()[f"{name}-0"] == SplitRange(3, 5, final=True)
+        looked = query.move_to_ends()
+        assert looked[f"{name}-0"] == SplitRange(3, 5, final=True)
+        ends = query.enumerator.describe_positions(query.enumerator.log_ends(looked))
+        assert ends == {name: {"0": 12, "1": 0}}  # SK-34: what is reported is not bounded
 
 
 def test_sk_16_a_batch_read_between_times(broker: KafkaBroker, topic: MakeTopic) -> None:
@@ -86,3 +93,64 @@ def test_sk_12_latest_is_found_once(broker: KafkaBroker, topic: MakeTopic) -> No
     with running(source(broker, subscribe=name, startingOffsets=offsets)) as query:
         write(broker, name, 3)
         assert query.ranges() == {f"{name}-0": SplitRange(2, 5)}
+
+
+ERRORS: list[tuple[tuple[int, int], type[Flip27Error], str]] = [
+    ((6, 8), DataLossError, r"{0}-0 .*wanted up to offset 8, but the log ends at 7\. .*'endingOffsets'"),
+    ((2, 6), DataLossError, r"{0}-0 .*wanted from offset 2, available 4 to 7"),
+    ((-2, 3), OptionError, r"Beginning offset 4 is after the ending offset 3 for topic {0} partition 0"),
+]
+
+
+@pytest.fixture(scope="module")
+def aged(broker: KafkaBroker) -> str:
+    """A topic with records 4 to 6 in its first partition; 0 to 3 are deleted."""
+    name = "aged-out"
+    broker.create_topic(name)
+    write(broker, name, 7)
+    with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)) as admin:
+        admin.delete_records({ClientPartition(name, 0): 4})
+    return name
+
+
+def batch(broker: KafkaBroker, name: str, start: int, stop: int, *, fail: bool) -> KafkaSource:
+    options = {
+        "kafka.bootstrap.servers": broker.bootstrap_servers,
+        "subscribe": name,
+        "startingOffsets": json.dumps({name: {"0": start}}),
+        "endingOffsets": json.dumps({name: {"0": stop}}),
+        "failOnDataLoss": str(fail),
+    }
+    return KafkaSource(options, bounded=True)
+
+
+@pytest.mark.parametrize(("asked", "kind", "said"), ERRORS)
+def test_a_batch_read_of_what_is_not_there(
+    broker: KafkaBroker, aged: str, asked: tuple[int, int], kind: type[Flip27Error], said: str
+) -> None:
+    """SK-26, SK-33: before the log begins, behind its end, or backwards."""
+    with (
+        running(batch(broker, aged, *asked, fail=True)) as query,
+        pytest.raises(kind, match=said.format(aged)),
+    ):
+        query.ranges()
+
+
+def test_a_batch_read_of_what_is_not_there_that_goes_on(
+    broker: KafkaBroker, aged: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """SK-26: failOnDataLoss false gives what is there, with a warning; backwards is wrong all the same (SK-33)."""
+    for asked, there in (((6, 9), (6, 7)), ((9, 12), (7, 7)), ((1, 6), (4, 6)), ((0, 2), (4, 4))):
+        with running(batch(broker, aged, *asked, fail=False)) as query:
+            found = query.ranges()[f"{aged}-0"]
+            assert (found.position, found.end) == there
+    assert "wanted up to offset 9, but the log ends at 7. The read goes on" in caplog.text
+    with running(batch(broker, aged, -2, 3, fail=False)) as query, pytest.raises(OptionError):
+        query.ranges()
+
+
+def test_a_batch_read_that_asks_for_nothing(broker: KafkaBroker, aged: str) -> None:
+    """SK-33: nothing has to be there then, before the log or behind it."""
+    for offset in (2, 12):
+        with running(batch(broker, aged, offset, offset, fail=True)) as query:
+            assert query.ranges() == {}

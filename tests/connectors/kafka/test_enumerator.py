@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
 
 import pytest
 from kafka import KafkaAdminClient
@@ -152,21 +154,24 @@ def test_missing_topic_and_partition(broker: KafkaBroker, topic: MakeTopic) -> N
 def test_steady_plan_costs_one_round(
     broker: KafkaBroker, topic: MakeTopic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Once begun, a plan asks each leader where its logs end, and nothing else."""
+    """Once begun, a plan asks each leader where its logs end; then one broker for topic ids, if there are records."""
     name = topic(3)
     with running(source(broker, subscribe=name, startingOffsets="earliest")) as query:
         query.move_to_ends()
         client = query.enumerator._client
-        asked: list[int] = []
+        asked: list[str] = []
         send = client.send
 
-        def count(node: int, request: object) -> object:
-            asked.append(node)
+        def count(node: int, request: Any) -> object:
+            asked.append(request.name)
             return send(node, request)
 
         monkeypatch.setattr(client, "send", count)
         assert len(query.ranges()) == 3
-        assert len(asked) == 1
+        assert asked == ["ListOffsetsRequest"]
+        write(broker, name, 1)
+        assert len(query.ranges()) == 3
+        assert asked[1:] == ["ListOffsetsRequest", "MetadataRequest"]
 
 
 def test_sk25_recreated_topic(broker: KafkaBroker, topic: MakeTopic) -> None:
@@ -205,6 +210,73 @@ def test_recreated_topic_is_read_from_its_beginning(
         assert after.partitions == before.partitions
         assert after != before
         assert query.ranges() == {f"{name}-0": SplitRange(2, 2)}
+
+
+@pytest.mark.parametrize("discovery", ["0", "1 hour"])
+def test_topic_that_was_recreated_longer(broker: KafkaBroker, topic: MakeTopic, discovery: str) -> None:
+    """I1, SK-25: noticed by the plan that would read it, before a row is planned, however seldom topics are listed."""
+    name = topic(2)
+    write(broker, name, 3)
+    made = {"startingOffsets": "earliest", DISCOVERY: discovery, "subscribe": name}
+    with (
+        running(source(broker, made, failOnDataLoss="false")) as lenient,
+        running(source(broker, made)) as strict,
+    ):
+        lenient.move_to_ends()
+        strict.move_to_ends()
+        broker.delete_topic(name)
+        broker.create_topic(name, 2)
+        write(broker, name, 5)
+        assert lenient.move_to_ends() == {f"{name}-0": SplitRange(0, 5), f"{name}-1": SplitRange(0, 0)}
+        assert lenient.ranges() == {f"{name}-0": SplitRange(5, 5), f"{name}-1": SplitRange(0, 0)}
+        with pytest.raises(
+            DataLossError, match=r"wanted from offset 3, .*made again\. .* changed from 3 to 0\. "
+        ):
+            strict.ranges()
+
+
+def test_bounded_stream_of_a_topic_that_was_recreated_longer(broker: KafkaBroker, topic: MakeTopic) -> None:
+    """I1: no listing is needed; the stop stays what it was."""
+    name = topic()
+    write(broker, name, 3)
+    stops = {
+        "scan.bounded.mode": "specific-offsets",
+        "scan.bounded.specific-offsets": json.dumps({name: {"0": 4}}),
+    }
+    made = source(broker, stops, subscribe=name, startingOffsets="earliest", failOnDataLoss="false")
+    with running(made) as query:
+        assert query.move_to_ends() == {f"{name}-0": SplitRange(0, 3)}
+        broker.delete_topic(name)
+        broker.create_topic(name)
+        write(broker, name, 5)
+        assert query.ranges() == {f"{name}-0": SplitRange(0, 4, final=True)}
+
+
+@pytest.mark.parametrize("restart", [True, False])
+@pytest.mark.parametrize("count", [2, 7])
+def test_partition_that_a_recreated_topic_gets_later(
+    broker: KafkaBroker, topic: MakeTopic, monkeypatch: pytest.MonkeyPatch, count: int, restart: bool
+) -> None:
+    """I1, SK-24: it is a new one, read from its beginning, though its predecessor of the same number was read."""
+    monkeypatch.setattr(log_ranges, "_GONE_AFTER_S", 0.0)
+    name = topic(2)
+    write(broker, name, 5, partition=1)
+    made = source(broker, subscribe=name, startingOffsets="earliest", failOnDataLoss="false")
+    with running(made) as query:
+        query.move_to_ends()
+        broker.delete_topic(name)
+        broker.create_topic(name)
+        write(broker, name, 1)
+        gone = SplitRange(5, 5, drained=False)
+        assert query.move_to_ends() == {f"{name}-0": SplitRange(0, 1), f"{name}-1": gone}
+        state = query.enumerator.snapshot_state()
+        with running(made, state) if restart else nullcontext(query) as later:
+            later.positions.update(query.positions)
+            add_partitions(broker, name, 2)
+            write(broker, name, count, partition=1)
+            later.context.run_periodic()
+            assert later.move_to_ends()[f"{name}-1"] == SplitRange(0, count)
+            assert later.ranges()[f"{name}-1"] == SplitRange(count, count)
 
 
 def test_deleted_topic(
@@ -309,6 +381,31 @@ def test_sk02_partitions_lost_under_a_run_that_has_an_end(broker: KafkaBroker, t
             DataLossError, match=r"have been lost during running query with Trigger\.AvailableNow"
         ):
             query.ranges()
+
+
+@pytest.mark.parametrize("partitions", [None, 1])
+def test_partitions_lost_before_a_run_that_has_an_end(
+    broker: KafkaBroker, topic: MakeTopic, monkeypatch: pytest.MonkeyPatch, partitions: int | None
+) -> None:
+    """SK-02, SK-24: topics of a pattern that were deleted, or made again with less, while the query was stopped."""
+    name, other = topic(2), topic()
+    made = source(
+        broker, subscribePattern=f"{name}|{other}", startingOffsets="earliest", failOnDataLoss="false"
+    )
+    write(broker, name, 5, partition=1)
+    with running(made) as query:
+        query.move_to_ends()
+        state, positions = query.enumerator.snapshot_state(), query.positions
+    broker.delete_topic(name)
+    if partitions is not None:
+        broker.create_topic(name, partitions)
+    write(broker, other, 3)
+    with running(made, state) as query:
+        query.positions.update(positions)
+        assert query.move_to_ends().get(f"{other}-0") == SplitRange(0, 3)
+        query.enumerator.freeze()
+        monkeypatch.setattr(log_ranges, "_GONE_AFTER_S", 0.0)
+        assert query.ranges()[f"{name}-1"] == SplitRange(5, 5, drained=False)
 
 
 def test_sk27_new_partition_that_does_not_begin_at_0(

@@ -21,22 +21,29 @@ from flip27_stream.errors import DataLossError
 
 STATE = KafkaEnumeratorState({"t": AssignedTopic("id", (0,))}, initial_discovery_finished=True)
 THERE = {"t": TopicMetadata("id", False, {0: 1})}
+AGAIN = {"t": TopicMetadata("new", False, {0: 1})}
 
 
 class Log:
-    """Partition ``t-0``: records 0 to 9, of which those from 5 on are in an open transaction."""
+    """Partition ``t-0``: records 0 to 9, of which those from 5 on are in an open transaction.
+
+    ``asked`` are the requests made, as "topics" and "offsets".
+    """
 
     def __init__(self) -> None:
         self.metadata: Mapping[str, TopicMetadata] = THERE
         self.start, self.stable, self.high_watermark = 0, 5, 10
         self.silent_about_all = False
+        self.asked: list[str] = []
 
     def topics(self, names: object) -> Mapping[str, TopicMetadata]:
+        self.asked.append("topics")
         return self.metadata
 
     def list_offsets(
         self, *rounds: Mapping[TopicPartition, int], read_committed: bool
     ) -> list[dict[TopicPartition, OffsetAndTimestamp]]:
+        self.asked.append("offsets")
         if self.silent_about_all and not read_committed:
             return [{} for _ in rounds]
         end = self.stable if read_committed else self.high_watermark
@@ -56,9 +63,12 @@ class Query:
         }
         self.log_ranges = LogRanges(cast(KafkaClient, log), parse_kafka_options(given))
         self.log_ranges.topics = log.metadata
+        self.state = STATE
 
     def ranges(self, position: int) -> dict[str, SplitRange]:
-        return self.log_ranges.look({KafkaPartitionSplit("t", 0): position}, STATE).ranges
+        looked = self.log_ranges.look({KafkaPartitionSplit("t", 0): position}, self.state)
+        self.state = self.state.with_successors(looked.recreated)
+        return looked.ranges
 
 
 @pytest.fixture
@@ -121,3 +131,63 @@ def test_topic_that_stays_away_is_gone(now: SimpleNamespace, caplog: pytest.LogC
         with caplog.at_level(logging.WARNING):
             assert lenient.ranges(3) == {"t-0": SplitRange(3, 3, drained=False)}
     assert caplog.text.count("may have been lost") == 1
+
+
+def test_topic_ids_are_asked_for_where_there_is_something_to_read() -> None:
+    """After the ends, so that they vouch for these; and not by a plan in vain."""
+    log = Log()
+    query = Query(log)
+    assert query.ranges(9) == {"t-0": SplitRange(9, 10)}
+    assert log.asked == ["offsets", "topics"]
+    log.asked.clear()
+    assert query.ranges(10) == {"t-0": SplitRange(10, 10)}
+    assert log.asked == ["offsets"]
+
+
+def test_broker_that_does_not_know_yet_that_a_topic_was_made_again() -> None:
+    """I1: its answer takes no query back to the log that is gone; the topic is unknown until it knows."""
+    log = Log()
+    query = Query(log)
+    log.metadata = AGAIN
+    assert query.ranges(7) == {"t-0": SplitRange(0, 10)}
+    log.metadata = THERE
+    assert query.ranges(8) == {}
+    log.metadata = AGAIN
+    assert query.ranges(8) == {"t-0": SplitRange(8, 10)}
+
+
+@pytest.mark.parametrize("after", [{}, AGAIN])
+def test_what_was_there_when_a_run_began_must_not_be_lost_by_it(
+    after: Mapping[str, TopicMetadata], now: SimpleNamespace
+) -> None:
+    """SK-02: whatever failOnDataLoss says, and however much the new topic has."""
+    log = Log()
+    query = Query(log)
+    query.ranges(3)
+    query.log_ranges.freeze()
+    log.metadata = after
+    if not after:
+        assert query.ranges(3) == {}
+        now.now += 5
+    with pytest.raises(DataLossError, match=r"during running query with .*: \[t-0\]$"):
+        query.ranges(3)
+
+
+@pytest.mark.parametrize(
+    ("after", "left"), [({}, SplitRange(3, 3, drained=False)), (AGAIN, SplitRange(0, 10))]
+)
+def test_what_was_lost_before_a_run_began_does_not_fail_it(
+    after: Mapping[str, TopicMetadata], left: SplitRange, now: SimpleNamespace
+) -> None:
+    """SK-02, SK-24: that is for failOnDataLoss to say."""
+    log = Log()
+    log.metadata = {}
+    query, strict = Query(log), Query(log, fail=True)
+    for each in (query, strict):
+        assert each.ranges(3) == {}
+        each.log_ranges.freeze()
+    log.metadata = after
+    now.now += 5
+    assert query.ranges(3) == {"t-0": left}
+    with pytest.raises(DataLossError, match="t-0 may have been lost"):
+        strict.ranges(3)

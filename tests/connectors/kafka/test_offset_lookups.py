@@ -39,15 +39,17 @@ def test_offsets_by_place_time_and_group(broker: KafkaBroker, topic: Callable[..
 
 
 def test_fetch_offset_num_retries() -> None:
-    """``fetchOffset.numRetries``: so many attempts, then the last error."""
+    """``fetchOffset.numRetries``: so many attempts, then the last error, which says how many there were."""
     asked: list[int] = []
 
     class Silent(KafkaClient):
         def offsets(self, *args: object, **kwargs: object) -> dict[TopicPartition, int]:
             asked.append(1)
-            raise UnreachableError("nobody answers")
+            raise UnreachableError("nobody answers.")
 
     lookups = ClusterOffsets(Silent(ConnectionOptions("127.0.0.1:1")), attempts=4, interval_ms=1)
-    with pytest.raises(UnreachableError, match="nobody answers"):
+    with pytest.raises(
+        UnreachableError, match=r"^nobody answers\. Tries: 4, as option 'fetchOffset\.numRetries' says\.$"
+    ):
         lookups.end_offsets([TopicPartition("t", 0)])
     assert len(asked) == 4

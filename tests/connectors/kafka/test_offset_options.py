@@ -212,7 +212,7 @@ def test_sk33_exactly_the_partitions_read(initializer: OffsetsInitializer, condi
 
 
 def test_ko05_a_group_that_committed_nothing() -> None:
-    """KO-05."""
+    """KO-05, KR-04 adapted: there is no reset policy that would begin somewhere else."""
     assert Committed("g").stopping_offsets([P0], Log({P0: 7})) == {P0: 7}
     with pytest.raises(ConnectorError, match=r"Consumer group 'g' .* committed no offset for t-1\."):
         Committed("g").stopping_offsets([P0, P1], Log({P0: 7}))

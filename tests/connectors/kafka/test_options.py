@@ -117,6 +117,13 @@ def test_assign() -> None:
         ({**SERVERS, "assign": "{nonsense"}, "Expected e.g."),
         ({"subscribe": "t"}, "Option 'kafka.bootstrap.servers' must be specified"),
         ({**LEAST, "kafka.bootstrap.servers": "localhost"}, "Invalid value for option 'kafka.bootstrap.servers'"),
+        ({**SERVERS, "subscribePattern": "a{99999999999}"}, "Invalid value for option 'subscribePattern'"),
+        ({**SERVERS, "assign": '{"a":' * 100_000}, "Expected e.g."),
+        ({**LEAST, "startingOffsets": '{"a":' * 100_000}, "Expected earliest, latest, or e.g."),
+        ({**LEAST, "startingOffsets": ""}, "Invalid value for option 'startingOffsets': ''"),
+        ({**LEAST, "kafka.bootstrap.servers": "host:0"}, "Invalid value for option 'kafka.bootstrap.servers'"),
+        ({**LEAST, "kafka.bootstrap.servers": "host:65536"}, "Invalid value for option 'kafka.bootstrap.servers'"),
+        ({**LEAST, "kafka.bootstrap.servers": "host:٩٠٩٢"}, "Invalid value for option 'kafka.bootstrap.servers'"),
         ({**LEAST, "kafka.bootstrap.servers": "host:port"}, "Invalid value for option 'kafka.bootstrap.servers'"),
         ({**LEAST, "endingOffsets": "latest"}, "Ending offset not valid in streaming queries"),
         ({**LEAST, "endingOffsetsByTimestamp": "{}"}, "Ending timestamp not valid in streaming queries"),
@@ -180,6 +187,17 @@ def test_every_option_is_known_to_the_factory() -> None:
     factory = KafkaSourceFactory()
     assert set(OPTION_NAMES) <= set(factory.option_names.values())
     assert all(name == canonical.lower() for name, canonical in factory.option_names.items())
+
+
+@pytest.mark.parametrize(
+    ("start", "said"),
+    [("7", "start offset 7 .* greater than the end offset 5"), ("-1", "can't be latest for batch")],
+)
+def test_an_end_tells_a_batch_read(start: str, said: str) -> None:
+    """SK-20, SK-33: what is wrong with it is told, not that a stream has no end."""
+    offsets = {"startingOffsets": f'{{"t":{{"0":{start}}}}}', "endingOffsets": '{"t":{"0":5}}'}
+    with pytest.raises(OptionError, match=said):
+        KafkaSourceFactory().check({**LEAST, **offsets})
 
 
 def test_limits() -> None:

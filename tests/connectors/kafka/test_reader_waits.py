@@ -14,7 +14,7 @@ from flip27_stream.connectors.kafka.options import parse_kafka_options
 from flip27_stream.connectors.kafka.protocol import OFFSET_OUT_OF_RANGE, Fetched, TopicMetadata
 from flip27_stream.connectors.kafka.reader import KafkaSourceReader
 from flip27_stream.connectors.kafka.split import KafkaPartitionSplit, TopicPartition
-from flip27_stream.errors import ConnectorError
+from flip27_stream.errors import ConnectorError, UnreachableError
 from tests.connectors.kafka.kit import Output, ReaderContext
 
 PARTITIONS, TIMEOUT_S, ANSWER_S = 30, 2.0, 0.15
@@ -28,7 +28,7 @@ class Cluster:
 
     def __init__(self, answering: Answering) -> None:
         self.now, self.answering = 100.0, answering
-        self.exists = True
+        self.exists = self.reachable = True
         self.failure: OSError | None = None
         self.client = self
         self._in_flight: list[TopicPartition] = []
@@ -64,14 +64,16 @@ class Cluster:
     def forget_leaders(self, partitions: Iterable[TopicPartition]) -> None:
         pass
 
-    def topics(self, names: Iterable[str]) -> dict[str, TopicMetadata]:
+    def topics(self, names: Iterable[str], within_ms: int) -> dict[str, TopicMetadata]:
+        if not self.reachable:
+            raise UnreachableError(f"nobody answered within {within_ms} ms")
         return {"t": TopicMetadata("id", False, dict.fromkeys(range(PARTITIONS), 0))} if self.exists else {}
 
     def address(self, node: int) -> str:
         return f"broker {node}"
 
 
-MakeReader = Callable[[Cluster], KafkaSourceReader]
+MakeReader = Callable[..., KafkaSourceReader]
 
 
 @pytest.fixture
@@ -79,12 +81,12 @@ def make_reader(monkeypatch: pytest.MonkeyPatch) -> Iterator[MakeReader]:
     """A reader of 30 partitions with 10 records each, of which a "batch" holds one record."""
     made: list[KafkaSourceReader] = []
 
-    def make(cluster: Cluster) -> KafkaSourceReader:
+    def make(cluster: Cluster, **more: str) -> KafkaSourceReader:
         patch = monkeypatch.setattr
         patch(reader_module, "FETCHERS", SimpleNamespace(borrow=lambda _: cluster, give_back=lambda _: None))
         patch(reader_module, "time", cluster)
-        options = parse_kafka_options({**OPTIONS, "kafka.default.api.timeout.ms": str(int(TIMEOUT_S * 1000))})
-        reader = KafkaSourceReader(ReaderContext(), options)
+        given = {**OPTIONS, "kafka.default.api.timeout.ms": str(int(TIMEOUT_S * 1000)), **more}
+        reader = KafkaSourceReader(ReaderContext(), parse_kafka_options(given))
         reader.add_splits([KafkaPartitionSplit("t", n, 0, 10) for n in range(PARTITIONS)])
         made.append(reader)
         return reader
@@ -127,6 +129,22 @@ def test_leader_that_sends_nothing_times_out(make_reader: MakeReader) -> None:
         reader.poll_next(Output())
 
 
+@pytest.mark.parametrize(("poll_timeout_s", "reachable"), [(1, True), (1, False), (4, True)])
+def test_kafka_consumer_poll_timeout(make_reader: MakeReader, poll_timeout_s: int, reachable: bool) -> None:
+    """``kafkaConsumer.pollTimeoutMs`` goes before ``kafka.default.api.timeout.ms``, and is named; also where nobody can
+    say whether the partition still exists."""
+    cluster = Cluster(lambda wanted: {tp: Fetched(0, b"", []) for tp in wanted})
+    cluster.reachable = reachable
+    reader = make_reader(cluster, **{"kafkaConsumer.pollTimeoutMs": f"{poll_timeout_s}000"})
+    while cluster.now + ANSWER_S < 100 + poll_timeout_s:
+        reader.poll_next(Output())
+    with pytest.raises(
+        ConnectorError,
+        match=rf"t-0, broker 0, sent no .* for {poll_timeout_s} s.*'kafkaConsumer\.pollTimeoutMs'",
+    ):
+        reader.poll_next(Output())
+
+
 def test_answer_about_splits_that_were_given_up(make_reader: MakeReader) -> None:
     """SK-27: their topic was deleted while the fetch was under way, and the answer comes all the same."""
     cluster = Cluster(lambda wanted: {tp: Fetched(OFFSET_OUT_OF_RANGE, b"", []) for tp in wanted})
@@ -137,3 +155,44 @@ def test_answer_about_splits_that_were_given_up(make_reader: MakeReader) -> None
         progress.waited = TIMEOUT_S
     reader.poll_next(Output())
     assert reader.snapshot_state() == []
+
+
+def test_broker_that_led_is_named_when_nobody_leads_any_more(make_reader: MakeReader) -> None:
+    """A leader that froze has lost its partitions by the time the reader gives up, and has no successor."""
+
+    class Leaderless(Cluster):
+        def leaders(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+            return super().leaders(partitions) if self.now == 100.0 else {}
+
+        def next_answer(self, seconds: float) -> Answer | None:
+            self._in_flight = []
+            self.now += 0.6 * TIMEOUT_S
+            return None
+
+    reader = make_reader(Leaderless(lambda asked: {}))
+    reader.poll_next(Output())
+    with pytest.raises(ConnectorError, match=r"The leader of t-0, broker 0, sent no records at offset 0"):
+        reader.poll_next(Output())
+
+
+def test_replica_that_the_leader_prefers(make_reader: MakeReader) -> None:
+    """KR-06, KIP-392: the nearest one is asked from then on, and the leader again once that one refuses."""
+    asked: list[int] = []
+
+    class Near(Cluster):
+        def send(self, node: int, wanted: Iterable[TopicPartition], **more: Any) -> None:
+            asked.append(node)
+            super().send(node, wanted, **more)
+
+        def sleep(self, seconds: float) -> None:
+            self.now += seconds
+
+    def answering(partitions: list[TopicPartition]) -> dict[TopicPartition, Fetched]:
+        if asked[-1] == 0:
+            return {tp: Fetched(0, b"", [], 7) for tp in partitions}
+        return {tp: Fetched(6, b"", [], -1) for tp in partitions}
+
+    reader = make_reader(Near(answering))
+    for _ in range(3):
+        reader.poll_next(Output())
+    assert asked[:4] == [0, 7, 0, 7]

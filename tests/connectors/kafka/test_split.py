@@ -69,6 +69,14 @@ def test_ks01_version_1_has_no_end() -> None:
     assert STATES.deserialize(1, stored) == KafkaEnumeratorState({"t": AssignedTopic("id", (0, 1))}, True)
 
 
+def test_orphans_survive() -> None:
+    """KS-01: partitions that a topic lacks, and that its predecessor had."""
+    state = KafkaEnumeratorState(
+        {"t": AssignedTopic("id", (0, 1, 2), (1, 2)), "u": AssignedTopic("", (0,))}, True
+    )
+    assert STATES.deserialize(3, json.loads(json.dumps(STATES.serialize(state)))) == state
+
+
 @pytest.mark.parametrize("data", [None, 5, [], ["t", 0], "t", "-1", "t-", "t-x", "t-¹", {"topic": "t"}])
 def test_corrupt_split(data: JsonValue) -> None:
     with pytest.raises(CorruptCheckpointError, match="Kafka split"):
@@ -82,6 +90,10 @@ def test_corrupt_split(data: JsonValue) -> None:
         {},
         {"discovered": 1, "topics": {}},
         {"discovered": True, "topics": {"t": ["id", ["0"]]}},
+        {"discovered": True, "topics": {"t": ["id", [True]]}},
+        {"discovered": True, "topics": {"t": ["id"]}},
+        {"discovered": True, "topics": {"t": ["id", [0], 0]}},
+        {"discovered": True, "topics": {"t": ["id", [0], [0], []]}},
         {"discovered": True, "topics": {}, "stops": {"t": [[0]]}},
         {"discovered": True, "topics": {}, "stops": 1},
     ],
@@ -96,7 +108,7 @@ def test_versions_nobody_knows() -> None:
     with pytest.raises(NewerCheckpointError, match=r"Kafka split .* version 9; this release reads up to 1"):
         SPLITS.deserialize(9, ["t", 0, 0])
     with pytest.raises(
-        NewerCheckpointError, match=r"Kafka enumerator .* version 9; this release reads up to 2"
+        NewerCheckpointError, match=r"Kafka enumerator .* version 9; this release reads up to 3"
     ):
         STATES.deserialize(9, {})
     with pytest.raises(CorruptCheckpointError, match="version 0"):
@@ -118,7 +130,19 @@ def test_state_grows_by_what_was_assigned() -> None:
     assert (state.partitions, state.initial_discovery_finished) == (frozenset(), False)
     state = state.with_partitions({TopicPartition("t", 1): "x", TopicPartition("t", 0): "x"})
     assert state == KafkaEnumeratorState({"t": AssignedTopic("x", (0, 1))}, True)
-    assert state.with_topic_id("t", "y").topics["t"] == AssignedTopic("y", (0, 1))
+
+
+def test_state_of_a_topic_that_was_made_again() -> None:
+    """I1: partitions that the successor lacks are remembered as another log's, until the successor has them, too."""
+    zero, one, two = (TopicPartition("t", n) for n in range(3))
+    state = KafkaEnumeratorState({"t": AssignedTopic("x", (0, 1, 2))}, True)
+    state = state.with_successors({zero: "y"})
+    assert state.topics["t"] == AssignedTopic("y", (0, 1, 2), orphans=(1, 2))
+    assert state.without({one}).topics["t"] == AssignedTopic("y", (0, 2), orphans=(2,))
+    assert state.with_successors({one: "y"}).topics["t"] == AssignedTopic("y", (0, 1, 2), orphans=(2,))
+    assert state.with_successors({zero: "z", two: "z"}).topics["t"] == AssignedTopic(
+        "z", (0, 1, 2), orphans=(1,)
+    )
 
 
 def test_state_without_partitions() -> None:
