@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from typing_extensions import Self
 
+_CACHE = "spark.kafka.consumer.cache.capacity"
+
 
 @dataclass(frozen=True)
 class Sizes:
@@ -60,10 +62,14 @@ class Stage:
 
     @cached_property
     def spark(self) -> SparkSession:
-        """local[2], with the built-in Kafka source and ours."""
+        """local[2], with the built-in Kafka source and ours.
+
+        The built-in source keeps 64 consumers by default; with more partitions than that it makes new ones in every
+        batch. Here it keeps all.
+        """
         spark = self._given[0]
         if spark is None:
-            spark = local_session("benchmarks", kafka_source=True)
+            spark = local_session("benchmarks", kafka_source=True, conf={_CACHE: str(2 * self.sizes.many)})
             self._open.callback(spark.stop)
             flip27_stream.register(spark)
         return spark

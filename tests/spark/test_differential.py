@@ -19,7 +19,7 @@ from tests.spark.random_topics import Log, OptionSets, random_logs
 pytestmark = pytest.mark.jvm
 
 SEED = random.randrange(2**32) if "FLIP27_EXPLORE" in os.environ else 27
-TOPICS, BATCH_READS, STREAMS = 12, 28, 6
+TOPICS, BATCH_READS, STREAMS = 10, 16, 4
 
 
 @pytest.fixture(scope="module")

@@ -247,12 +247,14 @@ def test_formats_before_record_batches(own_broker: KafkaBroker, logs: Path) -> N
     after = [row._replace(offset=1000 + i) for i, row in enumerate(some_rows(3))]
     log += v2(after, ZSTD)
     expected += after
+    append(own_broker, "old", batch_of(some_rows(1), 0))  # so that the log is there
     own_broker.kill()
     (logs / "old-0" / f"{0:020}.log").write_bytes(log)
     own_broker.restart()
     made = source(own_broker, subscribe="old", startingOffsets="earliest")
     with running(made) as query:
-        assert query.ranges() == {"old-0": SplitRange(0, 1003)}
+        whole = {"old-0": SplitRange(0, 1003)}
+        wait_until(lambda: query.ranges() == whole, "the broker to have recovered its log")
     output = read(made, KafkaPartitionSplit("old", 0, 0, 1003))
     assert rows(output) == expected
     assert output.column("timestampType") == [-1] * 9 + [0] * 15
