@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 import flip27_stream
+from flip27_stream.api import ReadLimits
 from flip27_stream.testing import KafkaBroker
+from tests.spark.driven_query import Query
 from tests.spark.kafka_queries import KafkaQueries
+from tests.spark.memory_source import World
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,3 +31,18 @@ def registered(spark: SparkSession) -> SparkSession:
 @pytest.fixture
 def queries(registered: SparkSession, broker: KafkaBroker, tmp_path: Path) -> KafkaQueries:
     return KafkaQueries(registered, broker, tmp_path)
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Callable[..., Query]:
+    """Makes a query without Spark over logs in memory, driven by hand."""
+
+    def query(
+        logs: Mapping[str, list[int | None]],
+        aligned: bool = True,
+        limits: ReadLimits | None = None,
+        **options: str,
+    ) -> Query:
+        return Query(World(dict(logs)), tmp_path / "table" if aligned else None, limits, **options)
+
+    return query

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,20 +11,6 @@ from flip27_stream.api import ReadLimits
 from flip27_stream.errors import ConnectorError
 from flip27_stream.spark import patience
 from tests.spark.driven_query import Query
-from tests.spark.memory_source import World
-
-
-@pytest.fixture
-def make(tmp_path: Path) -> Callable[..., Query]:
-    def query(
-        logs: Mapping[str, list[int | None]],
-        aligned: bool = True,
-        limits: ReadLimits | None = None,
-        **options: str,
-    ) -> Query:
-        return Query(World(dict(logs)), tmp_path / "table" if aligned else None, limits, **options)
-
-    return query
 
 
 def test_available_now_reads_all_that_was_there_and_no_more(make: Callable[..., Query]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,20 +16,7 @@ from flip27_stream.spark.enumerator_context import CoordinatorContext
 from flip27_stream.spark.job import Driver
 from flip27_stream.testing import wait_until
 from tests.spark.driven_query import Query
-from tests.spark.memory_source import MemoryEnumerator, MemorySource, World
-
-
-@pytest.fixture
-def make(tmp_path: Path) -> Callable[..., Query]:
-    def query(
-        logs: Mapping[str, list[int | None]],
-        aligned: bool = True,
-        limits: ReadLimits | None = None,
-        **options: str,
-    ) -> Query:
-        return Query(World(dict(logs)), tmp_path / "table" if aligned else None, limits, **options)
-
-    return query
+from tests.spark.memory_source import MemoryEnumerator, MemorySource
 
 
 def test_a_fast_split_waits_for_a_slow_one(make: Callable[..., Query]) -> None:

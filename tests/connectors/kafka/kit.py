@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
-from kafka import KafkaProducer
+from kafka import KafkaAdminClient, KafkaProducer
+from kafka.admin import NewPartitions
+from kafka.structs import TopicPartition as KafkaPythonPartition
 
 from flip27_stream.api import (
     InputStatus,
@@ -279,3 +281,23 @@ def settle(broker: KafkaBroker, topic: str, partition: int = 0) -> None:
         wait_until(settled, f"the transactions on {tp} to end")
     finally:
         client.close()
+
+
+def write_rows(broker: KafkaBroker, topic: str, count: int, partition: int = 0) -> None:
+    broker.write(topic, [(partition, 1000 * i, None, b"%d" % i) for i in range(count)])
+
+
+def delete_records(broker: KafkaBroker, topic: str, before: int) -> None:
+    admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)
+    try:
+        admin.delete_records({KafkaPythonPartition(topic, 0): before})
+    finally:
+        admin.close()
+
+
+def add_partitions(broker: KafkaBroker, topic: str, total: int) -> None:
+    admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)
+    try:
+        admin.create_partitions({topic: NewPartitions(total)})
+    finally:
+        admin.close()
