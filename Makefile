@@ -6,15 +6,18 @@ PYTHON ?= python3
 ARGS ?=
 
 VENV_PYTHON := .venv/bin/python
+# Two at a time: a test of Spark waits as much as it computes.
+PYTEST := $(VENV_PYTHON) -m pytest --numprocesses=2 --dist=worksteal
 VENV_READY := .venv/.ready
 JARS_READY := .jars/.ready
 JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
 
-.PHONY: help setup check-python check-java test test-fast lint format demo bench clean
+.PHONY: help setup check-python check-java test test-fast lint format demo demo-hybrid bench clean
 
 help:
 	@echo "make setup      packages at locked versions into .venv, Java libraries into .jars"
 	@echo "make demo       one job, built-in Kafka source beside flip27_kafka, on a real broker"
+	@echo "make demo-hybrid   one query over a Delta table of history and a live topic"
 	@echo "make test       the whole suite;  make test-fast: what needs no Java"
 	@echo "make bench      rows per second beside Spark's own source"
 	@echo "make lint       ruff, mypy, import borders;  make format: let ruff rewrite"
@@ -50,10 +53,10 @@ $(JARS_READY): $(VENV_READY) flip27_stream/testing/jars.py
 	@touch $@
 
 test: setup
-	@$(VENV_PYTHON) -m pytest $(ARGS)
+	@$(PYTEST) $(ARGS)
 
 test-fast: $(VENV_READY)
-	@$(VENV_PYTHON) -m pytest -m "not jvm" $(ARGS)
+	@$(PYTEST) -m "not jvm" $(ARGS)
 
 lint: $(VENV_READY)
 	@$(VENV_PYTHON) -m ruff check .
@@ -67,6 +70,9 @@ format: $(VENV_READY)
 
 demo: setup
 	@$(VENV_PYTHON) -m flip27_stream.demo $(ARGS)
+
+demo-hybrid: setup
+	@$(VENV_PYTHON) -m flip27_stream.demo.hybrid $(ARGS)
 
 bench: setup
 	@$(VENV_PYTHON) -m benchmarks $(ARGS)

@@ -12,7 +12,8 @@
     │   ├── UnreachableError            nobody answered at the given address in the given time
     │   ├── AuthenticationError         a broker refuses the credentials, or its certificate is not trusted
     │   ├── MissingTopicError           a topic or partition that was asked for does not exist
-    │   └── CorruptRecordError          bytes of the log that do not decode or fail their checksum
+    │   ├── CorruptRecordError          bytes of the log that do not decode or fail their checksum
+    │   └── ContractError               a source's own code breaks a promise of the source API
     ├── DataLossError               positions that the system no longer has (failOnDataLoss)
     ├── RecordFormatError           a record does not fit value.format or the schema that the user gave
     ├── EventTimeError              an event time that cannot be used
@@ -79,6 +80,10 @@ class MissingTopicError(ConnectorError):
 
 class CorruptRecordError(ConnectorError):
     """Bytes of a log that do not decode or fail their checksum."""
+
+
+class ContractError(ConnectorError):
+    """A source's own code breaks a promise of the source API; found before it can reach an offset."""
 
 
 class DataLossError(Flip27Error):

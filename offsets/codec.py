@@ -65,13 +65,12 @@ class OffsetCodec(Generic[SplitT, CheckpointT]):
         """The canonical document of ``offset``; all keys are sorted.
 
         Raises:
-            TypeError: a serializer yields something other than JSON without floats.
+            TypeError: a serializer fails, or yields something other than JSON without floats.
             ValueError: a split is stored under another split's id.
         """
-        enumerator = self._enumerator.serialize(offset.enumerator)
         return {
             "batch": offset.batch,
-            "enumerator": [self._enumerator.version, _canonical(enumerator)],
+            "enumerator": self.enumerator_to_json(offset.enumerator),
             MARKER: FORMAT_VERSION,
             "lineage": offset.lineage,
             "plausible_until": offset.plausible_until,
@@ -82,6 +81,14 @@ class OffsetCodec(Generic[SplitT, CheckpointT]):
                 for split_id, state in sorted(offset.splits.items())
             },
         }
+
+    def enumerator_to_json(self, checkpoint: CheckpointT) -> list[JsonValue]:
+        """The part of a document that holds ``checkpoint``.
+
+        Raises:
+            TypeError: its serializer yields something other than JSON without floats.
+        """
+        return [self._enumerator.version, _serialize(self._enumerator, checkpoint, "enumerator")]
 
     def from_json(self, document: Mapping[str, Any]) -> Offset[SplitT, CheckpointT] | None:
         """The offset that ``document`` holds, ``None`` for :data:`INITIAL`. The order of keys is irrelevant.
@@ -120,9 +127,9 @@ class OffsetCodec(Generic[SplitT, CheckpointT]):
         if state.split.split_id != split_id:
             raise ValueError(f"split {state.split.split_id!r} is stored as {split_id!r}")
         entry: list[JsonValue] = [state.position, state.read_max, state.quiet_since, begin]
-        data = self._splits.serialize(state.split)
+        data = _serialize(self._splits, state.split, "state", split_id)
         if data != split_id:
-            return [*entry, _canonical(data)]
+            return [*entry, data]
         while entry[-1] is None:
             entry.pop()
         return entry
@@ -137,8 +144,8 @@ class OffsetCodec(Generic[SplitT, CheckpointT]):
         position, read_max, quiet_since, begin = (*entry[:4], None, None, None)[:4]
         data = entry[4] if len(entry) == 5 else split_id
         split = _deserialize(self._splits, version, data, "state", split_id)
-        if split.split_id != split_id:
-            raise _corrupt("state", data, f"that of this split, not of {split.split_id!r}", split_id)
+        if (found := getattr(split, "split_id", split)) != split_id:
+            raise _corrupt("state", data, f"that of this split, not of {found!r}", split_id)
         state = SplitState(
             split,
             _natural("position", position, split_id),
@@ -177,6 +184,22 @@ def _check_keys(document: Mapping[str, Any]) -> None:
         raise _corrupt("offset", sorted(map(str, document)), f"the missing fields {sorted(missing)}")
     if unknown := document.keys() - _KEYS:
         raise _corrupt("offset", sorted(map(str, unknown)), "no unknown fields")
+
+
+def _serialize(
+    serializer: SimpleVersionedSerializer[T], value: T, field: str, split_id: str | None = None
+) -> JsonValue:
+    what = f"{type(serializer).__name__}.serialize() of {_place(field, split_id)}"
+    try:
+        data = serializer.serialize(value)
+    except Exception as error:
+        raise TypeError(
+            f"{what} failed on {_shortened.repr(value)}: {type(error).__name__}: {error}"
+        ) from error
+    try:
+        return _canonical(data)
+    except TypeError as error:
+        raise TypeError(f"{what}: {error}") from error
 
 
 def _deserialize(

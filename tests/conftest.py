@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -11,16 +10,17 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from flip27_stream.testing import KafkaBroker, local_session
+from tests.exploring import EXPLORES, examples
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# A shared machine stalls now and then: no deadlines. A run repeats itself; FLIP27_EXPLORE=1 looks at other examples.
+# A shared machine stalls now and then: no deadlines.
 settings.register_profile(
     "flip27",
     deadline=None,
-    max_examples=100,
-    derandomize="FLIP27_EXPLORE" not in os.environ,
+    max_examples=examples(200),
+    derandomize=not EXPLORES,
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("flip27")

@@ -40,7 +40,8 @@ def timestamp_assigner(
         schema: of the record batches.
         option: named in errors.
         record_timestamp_column: the column of the times the external system gave the records; naming it
-            yields :class:`RecordTimestampAssigner`, so that a connector may use the system's own index.
+            yields :class:`RecordTimestampAssigner`, so that a connector may use the system's own index; where its
+            records carry no such times, the column is read.
 
     Raises:
         OptionError: ``spec`` is none of these, or does not fit ``schema``.
@@ -50,7 +51,7 @@ def timestamp_assigner(
             wrong = f"column '{column.name}' is {column.type}, not timestamp or int64"
             raise _refused(option, spec, wrong, schema)
         if column.name.lower() == record_timestamp_column:
-            return RecordTimestampAssigner()
+            return RecordTimestampAssigner(otherwise=ColumnTimestampAssigner(column.name))
         return ColumnTimestampAssigner(column.name)
     if spec.startswith("/"):
         return _pointer_assigner(spec, schema, option)
@@ -63,10 +64,14 @@ def timestamp_assigner(
 class ColumnTimestampAssigner(TimestampAssigner):
     """Event time is a column: a timestamp of any unit, rounded down, or int64 milliseconds."""
 
-    column: str
+    name: str
+
+    @property
+    def column(self) -> str:
+        return self.name
 
     def extract_timestamps(self, records: pa.RecordBatch, timestamps: pa.Int64Array | None) -> pa.Int64Array:
-        return _milliseconds(records.column(self.column))
+        return _milliseconds(records.column(self.name))
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from flip27_stream.api.enumerator import (
     SplitEnumeratorContext,
     SplitRange,
     SplitsAssignment,
+    SupportsEndPosition,
     SupportsEventTimePositions,
 )
 from flip27_stream.api.events import SourceEvent
@@ -69,6 +70,7 @@ __all__ = [
     "SplitEnumeratorContext",
     "SplitRange",
     "SplitsAssignment",
+    "SupportsEndPosition",
     "SupportsEventTimePositions",
     "TimestampAssigner",
     "Watermark",

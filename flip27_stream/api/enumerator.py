@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from flip27_stream.api.events import SourceEvent
+from flip27_stream.api.limits import ReadLimits
 from flip27_stream.api.metrics import MetricGroup
+from flip27_stream.api.serializer import JsonValue
 from flip27_stream.api.split import SplitT
+from flip27_stream.api.watermark import RecordTimestampAssigner, TimestampAssigner
 
 CheckpointT = TypeVar("CheckpointT")
 
@@ -48,12 +51,18 @@ class SplitEnumeratorContext(ABC, Generic[SplitT]):
     def registered_readers(self) -> Mapping[int, ReaderInfo]:
         """The readers that splits can be assigned to, by subtask id."""
 
+    def assigned_splits(self) -> Mapping[str, SplitT]:
+        """All splits that are assigned and not retired, by id; after a restart those that the offset has."""
+        return {}
+
     @abstractmethod
     def assign_splits(self, assignment: SplitsAssignment[SplitT]) -> None:
         """Add new splits to readers; each is planned from the next micro-batch on.
 
         Raises:
-            ValueError: a reader is not registered, or a split id is assigned already.
+            ValueError: a reader is not registered or was told that there are no more splits; a split id is assigned
+                already, or cannot be stored: it must be text that UTF-8 can encode. A split that came back
+                (:meth:`SplitEnumerator.add_splits_back`) may be assigned again.
         """
 
     def assign_split(self, split: SplitT, subtask_id: int) -> None:
@@ -61,12 +70,36 @@ class SplitEnumeratorContext(ABC, Generic[SplitT]):
         self.assign_splits(SplitsAssignment({subtask_id: [split]}))
 
     @abstractmethod
+    def retire_splits(self, split_ids: Collection[str]) -> None:
+        """Forget splits that are read to their end for ever, and processed: later offsets don't have them.
+
+        To be called in :meth:`SplitEnumerator.notify_checkpoint_complete` or :meth:`SplitEnumerator.admit`. Makes no
+        micro-batch by itself; until one is planned, a restart restores the splits. A retired split must not be assigned
+        again.
+
+        Raises:
+            ValueError: a split is not assigned.
+        """
+
+    @abstractmethod
     def signal_no_more_splits(self, subtask_id: int) -> None:
-        """Say that the reader will get no further splits."""
+        """Say that the reader will get no further splits.
+
+        Once all readers were told, and all splits stand at ends that are ``final``, the source is finished: it is not
+        asked any more, and holds nobody. It is forgotten in a restart, and to be said again.
+
+        Raises:
+            ValueError: the reader is not registered.
+        """
 
     @abstractmethod
     def send_event_to_source_reader(self, subtask_id: int, event: SourceEvent) -> None:
-        """Send ``event`` along with the next micro-batch's task of that reader."""
+        """Send ``event`` along with the next micro-batch's task of that reader.
+
+        Raises:
+            ValueError: the reader is not registered.
+            ContractError: the payload is not JSON.
+        """
 
     @abstractmethod
     def call_async(
@@ -79,8 +112,8 @@ class SplitEnumeratorContext(ABC, Generic[SplitT]):
         """Run ``callable`` in a worker thread and its ``handler`` in the planning thread, once or periodically.
 
         The handler gets the value and ``None``, or ``None`` and the error. What a handler raises fails the query.
-        Without ``period_ms`` the call is made once; a one-time call made in :meth:`SplitEnumerator.start` without a
-        delay is waited for before the first micro-batch is planned.
+        Without ``period_ms`` the call is made once; a one-time call without a delay is waited for before the next
+        micro-batch is planned, so give calls that may take long a delay, if only of 1 ms.
         """
 
     @abstractmethod
@@ -98,12 +131,14 @@ class SplitRange:
         end: first position that cannot be read.
         drained: nothing at all lies at or after ``end``; false while an open transaction hides records there.
         final: the split ends at ``end`` for ever, since the source is bounded there.
+        limited: there is more behind ``end``, which only the read limits of this micro-batch keep back.
     """
 
     position: int
     end: int
     drained: bool = True
     final: bool = False
+    limited: bool = False
 
 
 class SplitEnumerator(ABC, Generic[SplitT, CheckpointT]):
@@ -134,13 +169,32 @@ class SplitEnumerator(ABC, Generic[SplitT, CheckpointT]):
         Raises:
             DataLossError: records at a position are gone.
             ConnectorError: nobody answered.
+            ContractError: raised for the enumerator, if what it answers cannot be stored in an offset: positions must
+                be of type ``int``, not negative, and not behind the end.
         """
+
+    def admit(self, limits: ReadLimits) -> None:
+        """Assign what the next micro-batch may read: the place for an enumerator that keeps a backlog of splits.
+
+        Called before each :meth:`split_ranges`, perhaps several times for one micro-batch.
+
+        Args:
+            limits: those that hold for the micro-batch; none of them under ``Trigger.Once`` and in batch reads.
+        """
+
+    def pending(self) -> int:
+        """How many splits are known and not assigned yet.
+
+        An ``AvailableNow`` run does not end while there are any, and reads the splits that are assigned meanwhile.
+        """
+        return 0
 
     def freeze(self) -> None:
         """The run that is going on reads only what the last look found (``Trigger.AvailableNow``).
 
         Called at most once, after the first :meth:`split_ranges`. A source can refuse to go on when a split vanishes
-        under such a run, since its end will never be reached.
+        under such a run, since its end will never be reached. Splits that are :meth:`pending` belong to the run; one
+        with a backlog adds nothing to it any more.
         """
 
     def log_ends(self, looked: Mapping[str, SplitRange]) -> Mapping[str, int]:
@@ -155,17 +209,32 @@ class SplitEnumerator(ABC, Generic[SplitT, CheckpointT]):
         return positions
 
     def handle_split_request(self, subtask_id: int, requester_hostname: str | None) -> None:
-        """A reader asks for a split; a source that assigns eagerly ignores it."""
+        """A reader asks for a split, from the host that its task ran on; a source that assigns eagerly ignores it.
+
+        There is no task, and so no request, before a split is assigned: the first must be assigned unasked, at best in
+        :meth:`add_reader`.
+
+        Not called for a reader that was told that there are no more splits.
+        """
 
     def add_splits_back(self, splits: Sequence[SplitT], subtask_id: int) -> None:
-        """Splits of a failed reader come back; ignored by default, since the offset keeps their positions."""
+        """A reader failed that had these splits; ignored by default.
+
+        They are in the offset with their positions and stay assigned, so nothing is lost by ignoring it: whoever runs
+        next reads the very same ranges. To note another reader for them, assign them again, before the next
+        :meth:`snapshot_state`.
+        """
 
     def add_reader(self, subtask_id: int) -> None:
-        """A reader was registered."""
+        """A reader was registered; called once for each slot, after :meth:`start`."""
 
     @abstractmethod
     def snapshot_state(self) -> CheckpointT:
-        """What the offset must hold for :meth:`Source.restore_enumerator`; equal while nothing has changed."""
+        """What the offset must hold for :meth:`Source.restore_enumerator`; equal while nothing has changed.
+
+        The offset has a split from the first :meth:`split_ranges` on that answers about it. One that was assigned but
+        left out ever since is to be found again after a restart, so it must not be in here as assigned.
+        """
 
     def notify_checkpoint_complete(self, positions: Mapping[str, int]) -> None:
         """Everything before ``positions`` (by split id) has been processed by the query."""
@@ -198,11 +267,15 @@ class PositioningRequest:
         ranges: by split id; only ranges with ``position < end``.
         latest_plausible: event times after this (ms) are treated as if the record had none; ``None`` for no bound.
         budget: no more than so many records of a split can be read in this micro-batch; ``None`` for no limit.
+        timestamp_assigner: how the query finds event time in rows of the source's schema.
+        max_out_of_orderness_ms: how far (ms) event times fall back within a split.
     """
 
     ranges: Mapping[str, SplitRange] = field(default_factory=dict)
     latest_plausible: int | None = None
     budget: int | None = None
+    timestamp_assigner: TimestampAssigner = field(default_factory=RecordTimestampAssigner)
+    max_out_of_orderness_ms: int = 0
 
 
 class EventTimePositions(ABC):
@@ -221,6 +294,13 @@ class EventTimePositions(ABC):
         silent. Both numbers never fall as ``event_time`` grows.
         """
 
+    def least_to_come(self) -> int | None:
+        """Least event time (ms) in splits that are :meth:`~SplitEnumerator.pending`; ``None`` if none is known.
+
+        It holds the assigned splits as the front of one of them does: they are read up to this and the allowed drift.
+        """
+        return None
+
 
 class SupportsEventTimePositions(ABC):
     """An enumerator whose splits can be cut by event time: the ability that split-level alignment needs."""
@@ -228,3 +308,11 @@ class SupportsEventTimePositions(ABC):
     @abstractmethod
     def event_time_positions(self, request: PositioningRequest) -> EventTimePositions:
         """A view of the ranges in ``request`` by event time, valid for one plan."""
+
+
+class SupportsEndPosition(ABC):
+    """An enumerator of a bounded source that can tell where another source has to go on (FLIP-150)."""
+
+    @abstractmethod
+    def end_position(self) -> JsonValue:
+        """Where this source ends, as the next one understands it; asked when all its splits are processed."""

@@ -12,11 +12,15 @@ class ReadLimits:
     """The limits of a source; ``None`` for no limit. Rows are counted in positions.
 
     Attributes:
-        max_rows: a batch has no more (Spark ``maxOffsetsPerTrigger``).
+        max_rows: a batch has no more (Spark ``maxOffsetsPerTrigger``). A source that limits by itself what it offers
+            (:meth:`SplitEnumerator.admit`), and whose positions are no rows, leaves it out.
         min_rows: a batch waits until there are so many (``minOffsetsPerTrigger``) ...
         max_trigger_delay_ms: ... or so long has passed since the last one (``maxTriggerDelay``).
         min_tasks: a batch is divided into at least about so many tasks, by size (``minPartitions``).
         max_rows_per_task: a task reads no more (``maxRecordsPerPartition``).
+        divide: splits that are larger than a task's fair share of a batch are read by several tasks.
+        max_files: a batch begins no more files (``maxFilesPerTrigger``) ...
+        max_bytes: ... and reads about so many bytes (``maxBytesPerTrigger``). These two are kept by the enumerator.
     """
 
     max_rows: int | None = None
@@ -24,3 +28,6 @@ class ReadLimits:
     max_trigger_delay_ms: int = _FIFTEEN_MINUTES_MS
     min_tasks: int | None = None
     max_rows_per_task: int | None = None
+    divide: bool = False
+    max_files: int | None = None
+    max_bytes: int | None = None

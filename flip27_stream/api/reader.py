@@ -72,7 +72,11 @@ class SourceReaderContext(ABC):
 
     @abstractmethod
     def send_source_event_to_coordinator(self, event: SourceEvent) -> None:
-        """Send ``event`` with this task's report; the enumerator gets it when the next micro-batch is planned."""
+        """Send ``event`` with this task's report; the enumerator gets it when the next micro-batch is planned.
+
+        Raises:
+            ContractError: the payload is not JSON, or the events of this task have more than 4 MiB.
+        """
 
 
 class SourceReader(ABC, Generic[SplitT]):
@@ -91,7 +95,7 @@ class SourceReader(ABC, Generic[SplitT]):
 
     @abstractmethod
     def snapshot_state(self) -> Sequence[SplitT]:
-        """The splits not read to their end, as far as they are left to read."""
+        """The splits not read to their end, as far as they are left to read; none after ``END_OF_INPUT``."""
 
     def is_available(self) -> Future[None]:
         """A future that is done when :meth:`poll_next` is worth calling; by default it always is."""
@@ -114,4 +118,4 @@ class SourceReader(ABC, Generic[SplitT]):
         """FLIP-217. Here pausing is done by planning, so a reader need not be able to."""
 
     def close(self) -> None:
-        """Free what the reader holds."""
+        """Free what the reader holds. An error is logged: the rows are out by then, or the read failed before."""

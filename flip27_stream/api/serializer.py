@@ -5,6 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Generic, TypeVar, Union
 
+from flip27_stream.errors import CorruptCheckpointError, NewerCheckpointError
+
 T = TypeVar("T")
 
 JsonValue = Union[None, bool, int, str, "list[JsonValue]", "dict[str, JsonValue]"]
@@ -35,3 +37,20 @@ class SimpleVersionedSerializer(ABC, Generic[T]):
             CorruptCheckpointError: ``data`` is not of the form that ``version`` writes.
             NewerCheckpointError: ``version`` is newer than :attr:`version`.
         """
+
+    def check_version(self, what: str, version: int) -> None:
+        """For :meth:`deserialize`: refuse a version of ``what`` that no release up to this one wrote.
+
+        Raises:
+            NewerCheckpointError: a newer release wrote it.
+            CorruptCheckpointError: nobody did.
+        """
+        if version > self.version:
+            raise NewerCheckpointError(
+                f"The {what} in the checkpoint has version {version}; this release reads up to {self.version}. "
+                "Run the release that wrote it, or a newer one."
+            )
+        if version < 1:
+            raise CorruptCheckpointError(
+                f"The {what} in the checkpoint has version {version}; versions start at 1."
+            )

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
+from flip27_stream.errors import ContractError, shortened
+
 
 @dataclass(frozen=True, order=True)
 class Watermark:
@@ -38,6 +40,11 @@ class WatermarkOutput(ABC):
 class TimestampAssigner(ABC):
     """Finds the event time of each record (Flink ``TimestampAssigner``). Picklable."""
 
+    @property
+    def column(self) -> str | None:
+        """The one column that event time is read from, so that statistics of it can be used; ``None`` if another."""
+        return None
+
     @abstractmethod
     def extract_timestamps(self, records: pa.RecordBatch, timestamps: pa.Int64Array | None) -> pa.Int64Array:
         """Event times (ms), one per row of ``records``; null where a record has none.
@@ -47,14 +54,42 @@ class TimestampAssigner(ABC):
             timestamps: the times (ms) the external system gave the records, null where it gave none.
         """
 
+    def event_times(self, records: pa.RecordBatch, timestamps: pa.Int64Array | None) -> pa.Int64Array:
+        """The same, looked at; what those call that use an assigner.
 
+        Raises:
+            ContractError: :meth:`extract_timestamps` returns anything but one int64 for each row.
+        """
+        times: object = self.extract_timestamps(records, timestamps)
+        if isinstance(times, pa.Array) and times.type == pa.int64() and len(times) == records.num_rows:
+            return times
+        kind = f" of {times.type}, {len(times)} long" if isinstance(times, pa.Array) else ""
+        raise ContractError(
+            f"{type(self).__name__}.extract_timestamps() returned {shortened(repr(times)) if not kind else 'an array'}"
+            f"{kind}; it must return a pyarrow array of {records.num_rows} int64 (ms), null where there is none."
+        )
+
+
+@dataclass(frozen=True)
 class RecordTimestampAssigner(TimestampAssigner):
-    """Event time is the time that the external system gave the record."""
+    """Event time is the time that the external system gave the record.
+
+    Attributes:
+        otherwise: finds it where a source's records carry no such times.
+    """
+
+    otherwise: TimestampAssigner | None = None
+
+    @property
+    def column(self) -> str | None:
+        return self.otherwise.column if self.otherwise is not None else None
 
     def extract_timestamps(self, records: pa.RecordBatch, timestamps: pa.Int64Array | None) -> pa.Int64Array:
-        if timestamps is None:
+        if timestamps is not None:
+            return timestamps
+        if self.otherwise is None:
             raise ValueError("this source's records carry no timestamps; name an event-time column")
-        return timestamps
+        return self.otherwise.extract_timestamps(records, None)
 
 
 class WatermarkGenerator(ABC):

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Generic
 
 from flip27_stream.api.split import SplitT
+from flip27_stream.errors import ContractError, shortened
 from flip27_stream.reader.hand_over import HandOverQueue
 from flip27_stream.reader.records import RecordsWithSplitIds
 from flip27_stream.reader.split_reader import SplitReader, SplitsAddition, SplitsChange, SplitsRemoval
@@ -135,6 +136,11 @@ class SplitFetcher(Generic[SplitT]):
             return True
         self._tell(paused)
         fetched = self._split_reader.fetch()
+        if not isinstance(fetched, RecordsWithSplitIds):
+            raise ContractError(
+                f"{type(self._split_reader).__name__}.fetch() returned {shortened(repr(fetched))}; it must return "
+                "RecordsWithSplitIds, empty ones where there is nothing."
+            )
         with self._work:
             self._fetching = False
         if fetched:

@@ -8,6 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from flip27_stream.errors import ContractError, shortened
+
 PlainRow = Mapping[str, Any] | Sequence[Any]
 """A row as a mapping by column name, or as a tuple or list in the order of the columns."""
 
@@ -46,16 +48,30 @@ class Records:
     positions: pa.Int64Array | None = None
 
     def __post_init__(self) -> None:
+        """Raises ContractError if it is anything but rows with as many numbers."""
+        rows: object = self.rows
+        if isinstance(rows, str | Mapping) or not isinstance(rows, pa.RecordBatch | Sequence):
+            raise ContractError(
+                f"Records() was given {shortened(repr(rows))} as rows; they must be a record batch or a list."
+            )
         for name in ("timestamps", "positions"):
             values = getattr(self, name)
-            if values is None:
-                continue
-            column = values if isinstance(values, pa.Array) else pa.array(values, pa.int64())
-            if len(column) != len(self):
-                raise ValueError(f"{len(self)} rows have {len(column)} {name}; there must be one for each")
-            object.__setattr__(self, name, column)
+            if values is not None:
+                object.__setattr__(self, name, self._column(name, values))
         if self.positions is not None and self.positions.null_count:
-            raise ValueError("positions must not be null")
+            raise ContractError(f"Positions must not be null: {shortened(repr(self.positions.to_pylist()))}.")
+
+    def _column(self, name: str, values: Any) -> pa.Int64Array:
+        try:
+            column = values if isinstance(values, pa.Array) else pa.array(values, pa.int64())
+            if column.type == pa.int64() and len(column) == len(self):
+                return column
+        except (pa.ArrowException, TypeError, OverflowError):
+            pass
+        raise ContractError(
+            f"Records() was given {shortened(repr(values))} as {name} of {len(self)} rows; there must be an int64 for "
+            "each."
+        )
 
     def __len__(self) -> int:
         return len(self.rows) if not isinstance(self.rows, pa.RecordBatch) else int(self.rows.num_rows)
@@ -84,6 +100,18 @@ class RecordsWithSplitIds:
 
     records: Mapping[str, Sequence[Records]] = field(default_factory=dict)
     finished: Collection[str] = ()
+
+    def __post_init__(self) -> None:
+        for split_id, pieces in self.records.items():
+            if not isinstance(pieces, Sequence) or not all(isinstance(piece, Records) for piece in pieces):
+                raise ContractError(
+                    f"The records of split {split_id!r} must be a sequence of Records, not "
+                    f"{shortened(repr(pieces))}."
+                )
+        if isinstance(self.finished, str):
+            raise ContractError(
+                f"finished must be a collection of split ids, not the text {self.finished!r}."
+            )
 
     def __bool__(self) -> bool:
         return bool(self.records or self.finished)

@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import Any, TypeVar, cast
 
 from flip27_stream.api import JsonValue, SimpleVersionedSerializer
-from flip27_stream.errors import CorruptCheckpointError, NewerCheckpointError
+from flip27_stream.errors import CorruptCheckpointError
 
 T = TypeVar("T")
 
@@ -33,11 +33,7 @@ class DataclassSerializer(SimpleVersionedSerializer[T]):
         return {name: _to_json(getattr(value, name)) for name in self._types}
 
     def deserialize(self, version: int, data: JsonValue) -> T:
-        if version > self.version:
-            raise NewerCheckpointError(
-                f"A {self._cls.__name__} in the checkpoint has version {version}; this release reads versions up to "
-                f"{self.version}. Install the one that wrote it, or a newer one."
-            )
+        self.check_version(self._cls.__name__, version)
         if not isinstance(data, dict) or data.keys() != self._types.keys():
             raise self._corrupt(f"it should have the fields {', '.join(sorted(self._types))}")
         for name, kind in self._types.items():

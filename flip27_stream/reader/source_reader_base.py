@@ -8,7 +8,7 @@ from concurrent.futures import Future
 
 from flip27_stream.api import InputStatus, ReaderOutput, SourceReader, SourceReaderContext
 from flip27_stream.api.split import SplitT
-from flip27_stream.errors import ConnectorError
+from flip27_stream.errors import ConnectorError, ContractError, shortened
 from flip27_stream.reader.emitter import RecordEmitter
 from flip27_stream.reader.fetcher_manager import SplitFetcherManager
 from flip27_stream.reader.progress import RangeSplit, SplitProgress
@@ -63,7 +63,13 @@ class SourceReaderBase(SourceReader[SplitT]):
     def add_splits(self, splits: Sequence[SplitT]) -> None:
         to_fetch = []
         for split in splits:
-            progress = self._splits[split.split_id] = self.initialize_state(split)
+            progress: object = self.initialize_state(split)
+            if not isinstance(progress, SplitProgress):
+                raise ContractError(
+                    f"{type(self).__name__}.initialize_state() returned {shortened(repr(progress))}; it must return a "
+                    "SplitProgress."
+                )
+            self._splits[split.split_id] = progress
             if progress.at_end:
                 self._finishing = [*self._finishing, split.split_id]
             else:

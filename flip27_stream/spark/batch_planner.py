@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
 from flip27_stream.api import (
+    EventTimePositions,
     EventTimes,
     PositioningRequest,
+    ReadLimits,
     SplitRange,
     SupportsEventTimePositions,
 )
 from flip27_stream.errors import AlignmentError
+from flip27_stream.spark.checked_positions import CheckedPositions
 from flip27_stream.spark.job import AnyEnumerator, AnyOffset, AnyState, Job
 from flip27_stream.spark.knowledge import SplitKnowledge
 from flip27_stream.spark.rate_limit import proportional_ends
 from watermark_alignment.options import AlignmentOptions
-from watermark_alignment.planner import Plan, SplitView, plan
+from watermark_alignment.pausing import plan_by_pausing
+from watermark_alignment.planner import GROUP, Plan, SplitView, plan
+
+BACKLOG = "backlog"
+"""Stands in :attr:`Plan.held_by` for splits of the source itself that are not assigned yet."""
 
 
 @dataclass(frozen=True)
@@ -25,27 +32,27 @@ class Snapshot:
 
     Attributes:
         start: the offset to go on from, ``None`` for a query that starts.
+        known: the states in it of the splits that are assigned.
         log: what can be read of each split that answered, by split id.
         run: the part of ``log`` that this run reads.
         final: whether all splits are finished at the ends in ``run``, for the run ends there.
-        limit: rows of the batch, ``None`` for no limit.
+        has_pending: whether the enumerator knows of splits that it has not assigned.
+        limits: how much the batch may read.
         now: the clock (ms) before the look at ``log``.
         seen_at: the clock (ms) after it.
         wall: the machine's own clock (ms), which may have stepped since the query began.
     """
 
     start: AnyOffset | None
+    known: Mapping[str, AnyState]
     log: Mapping[str, SplitRange]
     run: Mapping[str, SplitRange]
     final: bool
-    limit: int | None
+    has_pending: bool
+    limits: ReadLimits
     now: int
     seen_at: int
     wall: int
-
-    @property
-    def known(self) -> Mapping[str, AnyState]:
-        return self.start.splits if self.start is not None else {}
 
 
 @dataclass(frozen=True)
@@ -85,48 +92,97 @@ class BatchPlanner:
         self._job = job
         self._knowledge = knowledge
 
-    def draft(self, enumerator: AnyEnumerator, snapshot: Snapshot) -> Draft:
+    def draft(
+        self, enumerator: AnyEnumerator, snapshot: Snapshot, why_unknown: Callable[[], str | None]
+    ) -> Draft:
         """The next batch.
 
+        Args:
+            enumerator: of the source.
+            snapshot: what there is.
+            why_unknown: why it is not known what tasks read, since they do not report it; ``None`` if they do.
+
         Raises:
-            AlignmentError: it is to be aligned, and the source's splits cannot be cut by event time.
+            AlignmentError: it is to be aligned, but the source's splits can be cut by event time neither before they
+                are read nor after it.
         """
         alignment = self._job.alignment
-        if alignment is None or not self._can_align(enumerator, alignment):
-            return Draft(proportional_ends(snapshot.run, snapshot.limit))
-        assert isinstance(enumerator, SupportsEventTimePositions)
-        return self._align(enumerator, alignment, snapshot)
+        if alignment is None:
+            return Draft(proportional_ends(snapshot.run, snapshot.limits.max_rows))
+        if isinstance(enumerator, SupportsEventTimePositions):
+            return self._align(enumerator, alignment, snapshot)
+        reason = why_unknown()
+        if reason is None:
+            return self._pause(alignment, snapshot)
+        if alignment.allow_unaligned_source_splits:
+            return Draft(proportional_ends(snapshot.run, snapshot.limits.max_rows))
+        raise AlignmentError(
+            f"The splits of '{self._job.fingerprint}' cannot be cut by event time, and its tasks cannot report to this "
+            f"driver what they read, so they cannot be aligned: {reason}. Let executors reach spark.driver.host, read "
+            "them without scan.watermark.alignment.group, or set "
+            "scan.watermark.alignment.allow-unaligned-source-splits to true."
+        )
 
     def _align(
         self, enumerator: SupportsEventTimePositions, alignment: AlignmentOptions, snapshot: Snapshot
     ) -> Draft:
         to_read = {name: r for name, r in snapshot.run.items() if r.position < r.end}
-        latest_clock = max(snapshot.now, snapshot.wall)
-        plausible_until = latest_clock + alignment.max_future_ms if alignment.max_future_ms else None
-        request = PositioningRequest(to_read, plausible_until, snapshot.limit)
-        positions = enumerator.event_time_positions(request) if to_read else None
+        plausible_until = _plausible_until(alignment, snapshot)
+        strategy = self._job.strategy
+        request = PositioningRequest(
+            to_read,
+            plausible_until,
+            snapshot.limits.max_rows,
+            strategy.timestamp_assigner,
+            strategy.max_out_of_orderness_ms,
+        )
+        positions = None
+        if to_read or snapshot.has_pending:
+            positions = CheckedPositions(enumerator, request, enumerator.event_time_positions(request))
         times = positions.event_times() if positions is not None else {}
         unknown = frozenset(to_read.keys() - times.keys())
         views = self._views(snapshot, times)
         if any(self._knowledge.never_heard_of(view) for view in views):
             return Draft({view.id: view.position for view in views}, unknown=unknown)
+        backlog = _watermark_of_backlog(positions, alignment) if snapshot.has_pending else None
         planned = plan(
             views,
             positions.first_at_or_after if positions is not None else lambda _: {},
-            limit=snapshot.limit,
+            limit=snapshot.limits.max_rows,
             max_drift=alignment.max_drift_ms,
             out_of_orderness=alignment.max_out_of_orderness_ms,
             idle_timeout=alignment.idle_timeout_ms,
             now=snapshot.now,
-            floor=None,
+            floor=backlog,
         )
         return Draft(
             ends=planned.ends,
             read_max={view.id: _read_max_after(view, planned) for view in views},
             read_max_before={view.id: view.read_max for view in views},
             plausible_until=plausible_until,
-            plan=planned,
+            plan=_with_backlog(planned, backlog),
             unknown=unknown,
+        )
+
+    def _pause(self, alignment: AlignmentOptions, snapshot: Snapshot) -> Draft:
+        """FLIP-217 as Flink does it: by what readers reported."""
+        views = self._views(snapshot, dict.fromkeys(snapshot.run, EventTimes(None, None)))
+        planned = plan_by_pausing(
+            views,
+            limit=snapshot.limits.max_rows,
+            max_drift=alignment.max_drift_ms,
+            out_of_orderness=alignment.max_out_of_orderness_ms,
+            idle_timeout=alignment.idle_timeout_ms,
+            now=snapshot.now,
+            floor=None,
+        )
+        read_max = {view.id: view.read_max for view in views}
+        return Draft(
+            ends=planned.ends,
+            read_max=read_max,
+            read_max_before=read_max,
+            plausible_until=_plausible_until(alignment, snapshot),
+            plan=planned,
         )
 
     def _views(self, snapshot: Snapshot, times: Mapping[str, EventTimes]) -> list[SplitView]:
@@ -139,7 +195,7 @@ class BatchPlanner:
                 end=r.end,
                 times=times.get(name),
                 seen_at=snapshot.seen_at,
-                final=snapshot.final or r.final,
+                final=(snapshot.final and not r.limited) or r.final,
             )
             for name, r in snapshot.run.items()
         ]
@@ -150,22 +206,33 @@ class BatchPlanner:
         ]
         return answered + silent
 
-    def _can_align(self, enumerator: AnyEnumerator, alignment: AlignmentOptions) -> bool:
-        if isinstance(enumerator, SupportsEventTimePositions):
-            return True
-        if alignment.allow_unaligned_source_splits:
-            return False
-        raise AlignmentError(
-            f"The splits of '{self._job.fingerprint}' cannot be cut by event time, so they cannot be "
-            "aligned. Read them without scan.watermark.alignment.group, or set "
-            "scan.watermark.alignment.allow-unaligned-source-splits to true."
-        )
-
     def is_final(self, available_now: bool) -> bool:
         """Whether splits are finished at the ends they are planned for, since the run ends there."""
         alignment = self._job.alignment
         completes = alignment is None or alignment.available_now == "complete"
         return available_now and completes
+
+
+def _plausible_until(alignment: AlignmentOptions, snapshot: Snapshot) -> int | None:
+    latest_clock = max(snapshot.now, snapshot.wall)
+    return latest_clock + alignment.max_future_ms if alignment.max_future_ms else None
+
+
+def _watermark_of_backlog(positions: EventTimePositions | None, alignment: AlignmentOptions) -> int | None:
+    """The watermark of splits that are not assigned yet: they hold the others like any split that counts."""
+    least = positions.least_to_come() if positions is not None else None
+    return None if least is None else least - alignment.max_out_of_orderness_ms - 1
+
+
+def _with_backlog(planned: Plan, backlog: int | None) -> Plan:
+    """The plan as the other members of the group are to see it."""
+    if backlog is None:
+        return planned
+    return replace(
+        planned,
+        floor=backlog if planned.floor is None else min(planned.floor, backlog),
+        held_by=BACKLOG if planned.held_by == GROUP else planned.held_by,
+    )
 
 
 def _read_max_after(view: SplitView, planned: Plan) -> int | None:

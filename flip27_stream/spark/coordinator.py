@@ -8,33 +8,31 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import logging
 import secrets
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Any
+from dataclasses import replace
 
-from flip27_stream.api import SplitRange
+from flip27_stream.api import ReadLimits, SplitEnumerator, SplitRange
 from flip27_stream.spark.available_now import FrozenEnds
 from flip27_stream.spark.batch_planner import BatchPlanner, Draft, Snapshot
 from flip27_stream.spark.clock import QueryClock, wall_clock
+from flip27_stream.spark.contract import check_made, check_ranges, check_source, described, pending_splits
+from flip27_stream.spark.documents import Document, OffsetDocuments
 from flip27_stream.spark.enumerator_context import CoordinatorContext
 from flip27_stream.spark.job import AnyEnumerator, AnyOffset, AnyState, Job
 from flip27_stream.spark.knowledge import SplitKnowledge
 from flip27_stream.spark.packing import tasks_of
-from flip27_stream.spark.patience import Patience
-from flip27_stream.spark.rate_limit import LeastRows
+from flip27_stream.spark.patience import Patience, Standstill, standstill
+from flip27_stream.spark.rate_limit import UNLIMITED, LeastRows
+from flip27_stream.spark.readers import Readers
 from flip27_stream.spark.recorder import BatchRecorder
-from flip27_stream.spark.report_channel import ReportAddress, ReportListener
 from flip27_stream.spark.task import SplitTask
-from offsets import Offset, OffsetCodec, SplitState, ranges
-
-log = logging.getLogger(__name__)
+from offsets import Offset, SplitState, ranges
+from watermark_alignment.states import SplitStatus
 
 _FIRST_PAUSE_S, _GREATEST_PAUSE_S = 0.005, 1.0
 _IDLE_CPU_SHARE = 0.04
-
-Document = dict[str, Any]
 
 
 @contextlib.contextmanager
@@ -50,31 +48,44 @@ def _no_collection() -> Iterator[None]:
 
 
 class SourceCoordinator:
-    """Plans the micro-batches of one source of one query. All methods run in the planning thread."""
+    """Plans the micro-batches of one source of one query. All methods run in the planning thread.
 
-    def __init__(self, job: Job, clock: Callable[[], int] | None = None) -> None:
+    Args:
+        job: the source and how it is read.
+        clock: tells the time (ms since the epoch); by default :class:`QueryClock`.
+        greatest_pause_s: an answer that nothing has come takes no longer on that account; Spark asks again at once.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        clock: Callable[[], int] | None = None,
+        *,
+        greatest_pause_s: float = _GREATEST_PAUSE_S,
+    ) -> None:
+        self._greatest_pause_s = greatest_pause_s
         self._job = job
         self._clock = clock or QueryClock()
         self._wall_clock = clock or wall_clock
         source = job.source
-        self._codec: OffsetCodec[Any, Any] = OffsetCodec(
-            job.fingerprint, source.split_serializer, source.enumerator_checkpoint_serializer
-        )
+        check_source(source)
+        self._documents = OffsetDocuments(source, job.fingerprint)
         self._context = CoordinatorContext(max(job.driver.parallelism, 1), job.driver.host)
         self._enumerator: AnyEnumerator | None = None
         self._knowledge = SplitKnowledge(job.strategy.max_out_of_orderness_ms)
         self._planner = BatchPlanner(job, self._knowledge)
         self._recorder = BatchRecorder(job.alignment) if job.alignment is not None else None
-        self._reports: ReportListener | None = None
-        self._can_listen = True
+        self._readers = Readers(job.driver, self._context)
+        self._replayed: tuple[int, list[SplitTask]] = -1, []
         self._lineage = ""
         self._notified = -1
         self._available_now = False
         self._frozen: FrozenEnds | None = None
+        self._pending = 0
+        self._finished = False
         self._least_rows = LeastRows(job.limits)
         self._log: Mapping[str, SplitRange] = {}
         self._pause_s = 0.0
-        self._answer: tuple[Document, AnyOffset | None] = {}, None
 
     # ---- what Spark asks ------------------------------------------------------------------------------------------
 
@@ -87,19 +98,22 @@ class SourceCoordinator:
 
         Everything before ``document`` is processed. Raises whatever must fail the query.
         """
+        if self._finished:
+            self._context.run_due()
+            time.sleep(self._greatest_pause_s)
+            return document
         began = time.process_time()
         with _no_collection():
-            start = self._decode(document)
+            start = self._documents.read(document)
             enumerator = self._open(start)
-            self._take_reports()
+            self._take_reports(start)
             if start is not None and start.batch != self._notified:
                 enumerator.notify_checkpoint_complete({name: s.position for name, s in start.splits.items()})
                 self._notified = start.batch
-            end = self._plan_until_moved(start, limit)
+            end = self._plan_until_moved(start, self._limits(limit))
             if end is not None:
                 self._pause_s = 0.0
-                self._answer = self._codec.to_json(end), end
-                return self._answer[0]
+                return self._documents.write(end)
         if not self._available_now:
             self._pause(time.process_time() - began)
         elif self._recorder is not None:
@@ -110,28 +124,43 @@ class SourceCoordinator:
         """The log ends seen by the last plan, as users write them; ``None`` before the first."""
         if self._enumerator is None or not self._log:
             return None
-        return dict(self._enumerator.describe_positions(self._enumerator.log_ends(self._log)))
+        return described(self._enumerator, self._log)
 
     def tasks(self, start_document: Document, end_document: Document) -> list[SplitTask]:
         """The tasks of the batch between two offsets: for the same two always the same ranges."""
-        start, end = self._codec.from_json(start_document), self._codec.from_json(end_document)
+        start, end = self._documents.decode(start_document), self._documents.decode(end_document)
         if end is None or start_document == end_document:
             return []
         to_read = ranges(start, end)
         if self._recorder is not None:
             self._recorder.replayed(end, to_read)
-        address = self._report_address()
+        address = self._readers.address()
         packed = tasks_of(to_read, self._job.driver.parallelism or len(to_read), self._job.limits)
-        events = self._events(len(packed))
-        return [
-            SplitTask(i, end.batch, tuple(task), end.plausible_until, tuple(events.get(i, ())), address)
+        events = self._readers.events(end.batch, len(packed))
+        self._readers.planned(
+            end.batch, {(s.split_id, first, stop) for task in packed for s, first, stop in task}
+        )
+        slots = self._context.current_parallelism()
+        tasks = [
+            SplitTask(
+                subtask=i % slots,
+                batch=end.batch,
+                ranges=tuple(task),
+                plausible_until=end.plausible_until,
+                events=tuple(events.get(i, ())),
+                report_to=address,
+                number=i,
+            )
             for i, task in enumerate(packed)
         ]
+        if self._enumerator is None:
+            self._replayed = end.batch, tasks
+        return tasks
 
     def close(self) -> None:
         """Free everything; best effort, bounded, never raises."""
         self._context.close()
-        for part in (self._recorder, self._reports, self._enumerator):
+        for part in (self._recorder, self._readers, self._enumerator):
             with contextlib.suppress(Exception):
                 if part is not None:
                     part.close()
@@ -139,17 +168,9 @@ class SourceCoordinator:
     def _pause(self, cost_s: float) -> None:
         """Spark asks again at once. The first pauses are short, since after a batch the next rows may be near; then
         planning in vain takes no more than its share of a core."""
-        share = min(cost_s / _IDLE_CPU_SHARE, _GREATEST_PAUSE_S)
-        self._pause_s = max(min(2 * self._pause_s, share, _GREATEST_PAUSE_S), _FIRST_PAUSE_S)
+        share = min(cost_s / _IDLE_CPU_SHARE, self._greatest_pause_s)
+        self._pause_s = max(min(2 * self._pause_s, share), _FIRST_PAUSE_S)
         time.sleep(self._pause_s)
-
-    def _decode(self, document: Document) -> AnyOffset | None:
-        """The offset of ``document``; most often the last answer comes back."""
-        answered, offset = self._answer
-        if document != answered:
-            offset = self._codec.from_json(document)
-            self._answer = document, offset
-        return offset
 
     # ---- one plan -------------------------------------------------------------------------------------------------
 
@@ -159,25 +180,45 @@ class SourceCoordinator:
             if self._recorder is not None:
                 self._recorder.open(self._job.fingerprint, self._lineage)
             if start is None:
-                self._enumerator = self._job.source.create_enumerator(self._context)
+                enumerator = self._job.source.create_enumerator(self._context)
             else:
                 self._context.restore({split: s.split for split, s in start.splits.items()})
-                self._enumerator = self._job.source.restore_enumerator(self._context, start.enumerator)
+                enumerator = self._job.source.restore_enumerator(self._context, start.enumerator)
+            check_made(
+                "The source's create_enumerator() or restore_enumerator()", enumerator, SplitEnumerator
+            )
+            self._enumerator = enumerator
             self._enumerator.start()
+            self._give_back_replayed(start)
             for subtask in self._context.registered_readers():
                 self._enumerator.add_reader(subtask)
         return self._enumerator
 
-    def _plan_until_moved(self, start: AnyOffset | None, limit: int | None) -> AnyOffset | None:
+    def _give_back_replayed(self, start: AnyOffset | None) -> None:
+        """The readers that the batch before ``start`` was first planned for are gone with another process."""
+        batch, tasks = self._replayed
+        if start is not None and self._enumerator is not None and batch == start.batch:
+            for task in tasks:
+                splits = [self._context.splits[split.split_id] for split, _, _ in task.ranges]
+                self._context.give_back(splits)
+                self._enumerator.add_splits_back(splits, task.subtask)
+
+    def _limits(self, limit: int | None) -> ReadLimits:
+        """The limits of this plan: those of the options, none under Trigger.Once, whatever Spark's number says."""
+        if limit is None:
+            return ReadLimits()
+        return replace(self._job.limits, max_rows=None if limit == UNLIMITED else limit)
+
+    def _plan_until_moved(self, start: AnyOffset | None, limits: ReadLimits) -> AnyOffset | None:
         """The next offset, or ``None`` when there is nothing to do.
 
         Spark ends an AvailableNow run at the first answer that changes nothing, so while frozen records are left the
         answer is waited for. The first offset tells where every split begins, so it waits for all of them.
         """
-        patience = Patience()
+        patience, halt = Patience(), None
         while True:
             self._context.run_due()
-            snapshot = self._look(start, limit)
+            snapshot = self._look(start, limits)
             silent = self._context.splits.keys() - snapshot.log.keys()
             self._knowledge.note_silent(silent, snapshot.now)
             if start is not None or not silent:
@@ -186,21 +227,33 @@ class SourceCoordinator:
                     return None
                 silent |= draft.unknown
                 end, over = self._next_offset(snapshot, draft, silent)
+                self._finished = end is None and self._all_is_read(snapshot)
                 if end is not None or over or not self._available_now:
                     return end
-            patience.wait_for(silent)
+                halt = self._standstill(snapshot, draft) if not silent else None
+            patience.wait_for(silent, halt)
 
     def _too_little(self, snapshot: Snapshot, draft: Draft) -> bool:
         """Whether to wait for more rows; never under Once, which has no limit, and AvailableNow, which has an end."""
-        if self._available_now or snapshot.limit is None:
+        if self._available_now or snapshot.limits.min_rows is None:
             return False
         return not self._least_rows.are_there(draft.waiting(snapshot.run), snapshot.now)
 
     def _draft(self, snapshot: Snapshot) -> Draft:
         assert self._enumerator is not None
-        draft = self._planner.draft(self._enumerator, snapshot)
-        if self._recorder is not None and draft.plan is not None and snapshot.start is not None:
-            self._recorder.settle(snapshot.start, draft.plan, draft.read_max_before, snapshot.now)
+        draft = self._planner.draft(self._enumerator, snapshot, self._readers.why_unknown)
+        start = snapshot.start
+        if self._recorder is not None and draft.plan is not None and start is not None:
+            done = {
+                name: self._knowledge.read_max(name, start.splits[name])
+                for name in self._context.retired.keys() & start.splits.keys()
+            }
+            after = replace(
+                draft.plan,
+                fronts={**draft.plan.fronts, **done},
+                states={**draft.plan.states, **dict.fromkeys(done, SplitStatus.FINISHED)},
+            )
+            self._recorder.settle(start, after, {**draft.read_max_before, **done}, snapshot.now)
         return draft
 
     def _next_offset(
@@ -210,10 +263,18 @@ class SourceCoordinator:
         assert self._enumerator is not None
         start = snapshot.start
         splits, begin = self._next_states(snapshot, draft)
-        over = self._run_is_over(splits) if snapshot.final else not silent
+        over = self._run_is_over(splits) if snapshot.final else not silent and not self._expects_more(draft)
         checkpoint = self._enumerator.snapshot_state()
-        if start is not None and splits == start.splits and not begin and checkpoint == start.enumerator:
+        if (
+            start is not None
+            and splits == snapshot.known
+            and not begin
+            and self._documents.has_stored(checkpoint)
+        ):
             return None, over
+        splits = {name: _refined(state, draft.read_max.get(name)) for name, state in splits.items()}
+        self._knowledge.forget(self._context.retired)
+        self._context.retired.clear()
         end: AnyOffset = Offset(
             source=self._job.fingerprint,
             lineage=self._lineage,
@@ -227,27 +288,68 @@ class SourceCoordinator:
             self._recorder.planned(end, ranges(start, end), draft.plan.states)
         return end, over
 
-    def _look(self, start: AnyOffset | None, limit: int | None) -> Snapshot:
+    def _look(self, start: AnyOffset | None, limits: ReadLimits) -> Snapshot:
         """One consistent look at all splits."""
-        assert self._enumerator is not None
+        enumerator, assigned = self._enumerator, self._context.splits
+        assert enumerator is not None
+        enumerator.admit(limits)
         now = self._clock()
-        known = start.splits if start is not None else {}
-        log = self._enumerator.split_ranges(
-            {
-                split: known[name].position if name in known else None
-                for name, split in self._context.splits.items()
-            }
+        known = {n: s for n, s in start.splits.items() if n in assigned} if start is not None else {}
+        log = enumerator.split_ranges(
+            {split: known[name].position if name in known else None for name, split in assigned.items()}
         )
+        check_ranges(log, assigned, enumerator)
         self._log = log
-        if self._available_now and self._frozen is None:
-            self._frozen = FrozenEnds(self._context.splits)
-            self._enumerator.freeze()
-        run = log if self._frozen is None else self._frozen.cut(log)
-        final = self._planner.is_final(self._available_now)
-        return Snapshot(start, log, run, final, limit, now, seen_at=self._clock(), wall=self._wall_clock())
+        if self._frozen is not None:
+            self._frozen.follow(assigned, more=self._pending > 0)
+        elif self._available_now:
+            self._frozen = FrozenEnds(assigned)
+            enumerator.freeze()
+        self._pending = pending_splits(enumerator)
+        return Snapshot(
+            start=start,
+            known=known,
+            log=log,
+            run=log if self._frozen is None else self._frozen.cut(log),
+            final=self._planner.is_final(self._available_now),
+            has_pending=self._pending > 0,
+            limits=limits,
+            now=now,
+            seen_at=self._clock(),
+            wall=self._wall_clock(),
+        )
 
     def _run_is_over(self, splits: Mapping[str, AnyState]) -> bool:
-        return self._frozen is None or self._frozen.reached({name: s.position for name, s in splits.items()})
+        if self._frozen is None:
+            return True
+        return not self._pending and self._frozen.reached({n: s.position for n, s in splits.items()})
+
+    def _expects_more(self, draft: Draft) -> bool:
+        """Whether splits are to come that nobody holds back."""
+        return self._pending > 0 and (draft.plan is None or draft.plan.held_by is None)
+
+    def _standstill(self, snapshot: Snapshot, draft: Draft) -> Standstill:
+        """Why an AvailableNow run goes on though nothing moves."""
+        assert self._frozen is not None
+        assert self._enumerator is not None
+        return standstill(
+            self._job.fingerprint,
+            self._enumerator,
+            pending=self._pending,
+            left=self._frozen.left({name: s.position for name, s in snapshot.known.items()}),
+            turns=self._context.turns(),
+            held_by=draft.plan.held_by if draft.plan is not None else None,
+        )
+
+    def _all_is_read(self, snapshot: Snapshot) -> bool:
+        """Whether there is nothing to read, and never will be."""
+        ends = snapshot.log.values()
+        return (
+            self._context.has_all_splits
+            and not snapshot.has_pending
+            and len(ends) == len(self._context.splits)
+            and all(r.final and r.position == r.end for r in ends)
+        )
 
     def _next_states(self, snapshot: Snapshot, draft: Draft) -> tuple[dict[str, AnyState], dict[str, int]]:
         """The splits of the next offset, and the begin positions that it has to tell."""
@@ -268,36 +370,19 @@ class SourceCoordinator:
             )
         return states, begin
 
-    def _take_reports(self) -> None:
+    def _take_reports(self, start: AnyOffset | None) -> None:
         assert self._enumerator is not None
-        for report in self._reports.take() if self._reports is not None else ():
+        for report in self._readers.take(start.batch if start is not None else None):
             for split in report.splits:
                 self._knowledge.take_in(split)
             if self._recorder is not None:
                 self._recorder.take_in(report)
-            for event in report.events:
-                self._enumerator.handle_source_event(report.subtask, event)
+            if start is not None:
+                self._readers.deliver(report, start.batch, self._enumerator)
 
-    def _report_address(self) -> ReportAddress | None:
-        """Where tasks report; nowhere if this host cannot listen at the driver's address."""
-        if self._reports is None and self._can_listen:
-            driver = self._job.driver
-            try:
-                self._reports = ReportListener(driver.bind_address, driver.host)
-            except OSError as e:
-                self._can_listen = False
-                log.warning(
-                    "Tasks cannot report to %s (%s): batches are planned from what planning sees itself. Set "
-                    "spark.driver.bindAddress to an address of this host.",
-                    driver.bind_address,
-                    e,
-                )
-        return self._reports.address if self._reports is not None else None
 
-    def _events(self, tasks: int) -> dict[int, list[Any]]:
-        """Events to send, by task; readers are slots, of which a small batch has fewer."""
-        by_task: dict[int, list[Any]] = {}
-        if tasks:
-            for subtask in sorted(self._context.events):
-                by_task.setdefault(subtask % tasks, []).extend(self._context.events.pop(subtask))
-        return by_task
+def _refined(state: AnyState, read_max: int | None) -> AnyState:
+    """With what reports told since of the greatest event time read; that alone makes no new offset."""
+    if read_max is None or (state.read_max is not None and read_max <= state.read_max):
+        return state
+    return replace(state, read_max=read_max)

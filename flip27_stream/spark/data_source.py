@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import pyarrow as pa
+from pyspark import cloudpickle
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
@@ -13,8 +14,9 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
 from flip27_stream.api import Source, WatermarkStrategy
-from flip27_stream.errors import Flip27Error, OptionError
+from flip27_stream.errors import Flip27Error, OptionError, shortened
 from flip27_stream.spark.batch_reader import Flip27BatchReader
+from flip27_stream.spark.contract import check_source
 from flip27_stream.spark.job import Driver, Job, SourceFactory
 from flip27_stream.spark.redaction import hide_secrets
 from flip27_stream.spark.refused import RefusedStreamReader
@@ -84,6 +86,9 @@ class FixedSource:
     option_prefixes: tuple[str, ...] = ()
 
     def __init__(self, source: Source[Any, Any], name: str) -> None:
+        check_source(source)
+        _check_columns(source.schema, name)
+        _check_pickles(source, name)
         self.name = name
         self._source = source
 
@@ -119,7 +124,13 @@ def data_source(
         source: a source configured in code, or a factory that makes one from options.
         name: what to give to ``format``; a factory has a name of its own.
         spark: the session it will be registered with; the active one by default.
+
+    Raises:
+        ValueError: there is no name, the source cannot be pickled, or it has columns that Spark has not.
+        ContractError: a property of the source is not what it must be.
     """
+    if isinstance(source, type) or (not isinstance(source, Source) and not hasattr(source, "create")):
+        raise ValueError(f"Give data_source() a Source or a SourceFactory, an object of it, not {source!r}.")
     if isinstance(source, Source):
         if name is None:
             raise ValueError("a source needs a name to be registered as a format")
@@ -158,6 +169,40 @@ def _arrow_schema(schema: StructType) -> pa.Schema:
         raise OptionError(
             f"The schema {schema.simpleString()} has a type that Arrow has not: {error}"
         ) from error
+
+
+def _check_columns(schema: object, name: str) -> None:
+    """Raises ValueError if Spark does not take record batches of ``schema`` as they are."""
+    if not isinstance(schema, pa.Schema) or not schema.names or len(set(schema.names)) < len(schema.names):
+        raise ValueError(
+            f"The schema of source '{name}' must be a pyarrow.Schema with at least one column, each of another name; "
+            f"it is {shortened(repr(schema))}."
+        )
+    unfit = [f"{field} ({wanted})" for field in schema if (wanted := _unfit(field)) is not None]
+    if unfit:
+        raise ValueError(
+            f"Source '{name}' has columns of types that Spark does not read: {', '.join(unfit)}. Its record batches "
+            "must have Spark's own types."
+        )
+
+
+def _unfit(field: pa.Field) -> str | None:
+    """What a column should be instead; ``None`` if it is fine."""
+    try:
+        wanted = to_arrow_schema(from_arrow_schema(pa.schema([field])), timezone="UTC").field(0).type
+    except PySparkException:
+        return "Spark has nothing like it"
+    return None if wanted == field.type else f"make it {wanted}"
+
+
+def _check_pickles(source: Source[Any, Any], name: str) -> None:
+    try:
+        cloudpickle.dumps(source)  # type: ignore[no-untyped-call]
+    except Exception as e:
+        raise ValueError(
+            f"Source '{name}' cannot be sent to other processes: {e}. It must be picklable: keep configuration in "
+            f"{type(source).__name__}, and open connections, files and locks in its enumerator and readers."
+        ) from e
 
 
 def _strategy(alignment: AlignmentOptions | None, schema: pa.Schema) -> WatermarkStrategy:

@@ -50,7 +50,7 @@ class EventTimeObserver:
         Raises:
             ImplausibleEventTimeError: a row's event time is implausible, and the policy is to fail.
         """
-        column = self._assigner.extract_timestamps(records, timestamps)
+        column = self._assigner.event_times(records, timestamps)
         times = column.fill_null(-1).to_numpy() if column.null_count else column.to_numpy()
         if self._until is not None and int(times.max()) > self._until:
             implausible = times > self._until

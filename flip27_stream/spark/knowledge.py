@@ -101,6 +101,15 @@ class SplitKnowledge:
         """
         return view.front is None and view.id not in self._heard
 
+    def forget(self, splits: Collection[str]) -> None:
+        """They are retired."""
+        for split in splits:
+            self._read_max.pop(split, None)
+            self._next.pop(split, None)
+            self._quiet.pop(split, None)
+            self._heard.discard(split)
+        self._warned = {(split, text) for split, text in self._warned if split not in splits}
+
     def note_silent(self, silent: Collection[str], now: int) -> None:
         """Warn of splits whose leader has been silent for long."""
         self._silent_since = {split: self._silent_since.get(split, now) for split in silent}

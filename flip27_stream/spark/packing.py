@@ -11,6 +11,8 @@ from flip27_stream.api import ReadLimits, SourceSplit
 Range = tuple[SourceSplit, int, int]
 """A split, the position to read from, and the position to read up to."""
 
+_LEAST_SHARE = 20_000
+
 
 def tasks_of(ranges: Sequence[Range], parallelism: int, limits: ReadLimits) -> list[list[Range]]:
     """What each task reads; empty ranges are left out. The same input gives the same tasks.
@@ -21,7 +23,23 @@ def tasks_of(ranges: Sequence[Range], parallelism: int, limits: ReadLimits) -> l
     pieces = divided(work, limits)
     if len(pieces) > len(work) or limits.max_rows_per_task is not None:
         return [[piece] for piece in pieces]
-    return pack(work, max(parallelism, limits.min_tasks or 0))
+    tasks = max(parallelism, limits.min_tasks or 0)
+    return evenly(work, tasks) if limits.divide else pack(work, tasks)
+
+
+def evenly(ranges: Sequence[Range], parallelism: int) -> list[list[Range]]:
+    """At most ``parallelism`` tasks of about equal size: what is larger than one task's share is cut.
+
+    A split is in a task once at most. Where all is little, nothing is cut.
+    """
+    share = max(-(-sum(map(_size, ranges)) // max(parallelism, 1)), _LEAST_SHARE)
+    whole: list[list[Range]] = []
+    rest: list[Range] = []
+    for split, start, end in ranges:
+        cuts = range(start, max(end - share, start), share)
+        whole += [[(split, cut, cut + share)] for cut in cuts]
+        rest.append((split, start + len(cuts) * share, end))
+    return whole + pack(rest, max(parallelism - len(whole), 1))
 
 
 def divided(ranges: Sequence[Range], limits: ReadLimits) -> list[Range]:

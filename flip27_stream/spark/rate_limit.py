@@ -7,6 +7,9 @@ from collections.abc import Mapping
 
 from flip27_stream.api import ReadLimits, SplitRange
 
+UNLIMITED = 2**63 - 1
+"""Stands for "no limit of rows, but those of the options" where Spark takes nothing but a number."""
+
 
 def proportional_ends(ranges: Mapping[str, SplitRange], limit: int | None) -> dict[str, int]:
     """The end of each split when ``limit`` rows are divided by what there is to read.

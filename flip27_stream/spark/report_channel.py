@@ -44,12 +44,27 @@ class SplitReport:
 
 @dataclass(frozen=True)
 class TaskReport:
-    """The report of one task of one micro-batch."""
+    """The report of one task of one micro-batch.
+
+    Attributes:
+        batch: number of the micro-batch.
+        task: number of the task in it.
+        subtask: the reader slot that it ran as.
+        host: where it ran.
+        splits: what it read.
+        events: messages to the enumerator.
+        split_requests: how often the reader asked for a split.
+        failed: ids of the splits of an attempt that failed; it read nothing that counts.
+    """
 
     batch: int
+    task: int
     subtask: int
-    splits: Sequence[SplitReport]
-    events: Sequence[SourceEvent] = field(default_factory=tuple)
+    host: str = ""
+    splits: Sequence[SplitReport] = ()
+    events: Sequence[SourceEvent] = ()
+    split_requests: int = 0
+    failed: Sequence[str] = ()
 
     def to_bytes(self) -> bytes:
         return json.dumps(asdict(self)).encode()
@@ -58,9 +73,15 @@ class TaskReport:
     def from_bytes(data: bytes) -> TaskReport:
         """Raises ValueError, KeyError or TypeError if ``data`` is not a report."""
         d = json.loads(data)
-        splits = tuple(SplitReport(**s) for s in d["splits"])
         return TaskReport(
-            int(d["batch"]), int(d["subtask"]), splits, tuple(SourceEvent(**e) for e in d["events"])
+            batch=int(d["batch"]),
+            task=int(d["task"]),
+            subtask=int(d["subtask"]),
+            host=str(d["host"]),
+            splits=tuple(SplitReport(**s) for s in d["splits"]),
+            events=tuple(SourceEvent(**e) for e in d["events"]),
+            split_requests=int(d["split_requests"]),
+            failed=tuple(map(str, d["failed"])),
         )
 
 

@@ -18,10 +18,9 @@ from pyspark.sql.streaming.datasource import (
 
 from flip27_stream.spark.coordinator import SourceCoordinator
 from flip27_stream.spark.job import Job
+from flip27_stream.spark.rate_limit import UNLIMITED
 from flip27_stream.spark.task import SplitTask, read_task
 from offsets import INITIAL
-
-_ALL = 2**63 - 1
 
 
 class TaskPartition(InputPartition):
@@ -48,9 +47,9 @@ class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def getDefaultReadLimit(self) -> ReadLimit:
         """Spark takes one limit, and Trigger.Once replaces it: any other than "all" stands for those of the options."""
         limits = self._job.limits
-        if limits.max_rows is None and limits.min_rows is None:
+        if {limits.max_rows, limits.min_rows, limits.max_files, limits.max_bytes} == {None}:
             return ReadAllAvailable()
-        return ReadMaxRows(_ALL if limits.max_rows is None else limits.max_rows)
+        return ReadMaxRows(UNLIMITED if limits.max_rows is None else limits.max_rows)
 
     def prepareForTriggerAvailableNow(self) -> None:
         self._planning().prepare_available_now()

@@ -1,4 +1,4 @@
-"""The public test kit: real Kafka brokers, records by the million, a clock to advance, a local Spark.
+"""The public test kit: a conformance suite, real Kafka brokers, records by the million, a clock, a local Spark.
 
 ::
 
@@ -13,9 +13,15 @@
         cluster.create_topic("clicks", partitions=4)
         cluster.kill(cluster.leader_of("clicks", 0))          # or pause(), resume(), restart()
 
+A source of your own is run through what every source must do by a subclass of :class:`SourceConformanceSuite`.
+
 Servers listen on free loopback ports, keep their data in temporary directories, and end with the block, or with the
 process that started them, however it ends.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from flip27_stream.testing.broker import KafkaBroker
 from flip27_stream.testing.bulk import write_bulk
@@ -26,14 +32,28 @@ from flip27_stream.testing.session import local_session
 from flip27_stream.testing.topics import Record
 from flip27_stream.testing.waiting import wait_until
 
+if TYPE_CHECKING:
+    from flip27_stream.testing.conformance import ExternalSystem, SourceConformanceSuite
+
 __all__ = [
     "Clock",
+    "ExternalSystem",
     "KafkaBroker",
     "KafkaCluster",
     "ManualClock",
     "Record",
     "SecureListener",
+    "SourceConformanceSuite",
     "local_session",
     "wait_until",
     "write_bulk",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The conformance suite is loaded when asked for: it knows the Spark adapter, which a broker does not need."""
+    if name in ("ExternalSystem", "SourceConformanceSuite"):
+        from flip27_stream.testing import conformance
+
+        return getattr(conformance, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -24,15 +24,19 @@ from typing import Any
 
 from flip27_stream.api import (
     PositioningRequest,
+    RecordTimestampAssigner,
     Source,
     SplitRange,
     SupportsEventTimePositions,
     WatermarkStrategy,
 )
 from flip27_stream.errors import CheckpointError
+from flip27_stream.testing.aligned_run import AlignedRun, SplitTimes, event_times
 from flip27_stream.testing.source_query import SourceQuery, TaskRows
 
 _RECORDS = 23
+_DRIFT_PART = 8
+_BATCHES = 6
 _QUESTIONS = 40
 
 
@@ -68,10 +72,15 @@ class SourceConformanceSuite(ABC):
     """The checks; subclass it and say which system to use.
 
     Attributes:
-        strategy: how event time is found in the source's rows, for the check of event-time positions.
+        strategy: how event time is found in the source's rows, for the checks of alignment.
+        unit_ms: how much event time the smallest piece spans that a split can be cut into; 0 where it can be cut before
+            any record.
+        splits_finish: whether a split that is read to its end gets nothing more, as a file, and so holds no other back.
     """
 
     strategy: WatermarkStrategy = WatermarkStrategy()
+    unit_ms: int = 0
+    splits_finish: bool = False
 
     @abstractmethod
     def create_system(self) -> ExternalSystem:
@@ -172,7 +181,44 @@ class SourceConformanceSuite(ABC):
                 if isinstance(enumerator, SupportsEventTimePositions):
                     found = enumerator.split_ranges(dict.fromkeys(splits))
                     ranges = {s: found[s.split_id] for s in splits if s.split_id in found}
-                    _check_event_times(query, enumerator, ranges, self.strategy)
+                    _check_event_times(query, enumerator, ranges, self.strategy, self.unit_ms)
+
+    def test_alignment(self) -> None:
+        """Aligned with each other, splits are read to the end, over a restart; every batch of it can be replayed. Where
+        positions by event time are known, no split is ever further ahead than allowed (I3). A source whose rows have no
+        event time has nothing to prove here."""
+        with closing(self.create_system()) as system:
+            written = [system.write(number, _RECORDS) for number in range(3)]
+            expected = sum(map(len, written))
+            with (
+                SourceQuery(system.source, strategy=self.strategy) as query,
+                query.enumerator() as (found, _),
+            ):
+                splits, positions = _survey(query, expected)
+                exact = isinstance(found, SupportsEventTimePositions)
+            times = [t for split in splits.values() for t in split.times]
+            if not times:
+                return
+            run = AlignedRun(
+                system.source,
+                self.strategy,
+                max_drift_ms=max((max(times) - min(times)) // _DRIFT_PART, 1),
+                unit_ms=self.unit_ms,
+                limit=max(positions // _BATCHES, 1),
+                splits=splits,
+                exact=exact,
+                splits_finish=self.splits_finish,
+            )
+            run.run(expected)
+            _check_rows([system.identify(row) for row in run.rows], written)
+            run.check_replays()
+
+    def test_batch(self) -> None:
+        """``spark.read``: planned once, all there is, in tasks of their own."""
+        with closing(self.create_system()) as system:
+            written = [system.write(number, _RECORDS + number) for number in range(4)]
+            with SourceQuery(system.source) as query:
+                _check_rows([system.identify(row) for row in query.read_batch()], written)
 
     def _reads_all(self, sizes: Sequence[int], parallelism: int) -> None:
         with closing(self.create_system()) as system:
@@ -237,9 +283,15 @@ def _check_event_times(
     enumerator: SupportsEventTimePositions,
     ranges: dict[Any, SplitRange],
     strategy: WatermarkStrategy,
+    unit_ms: int,
 ) -> None:
-    view = enumerator.event_time_positions(PositioningRequest({s.split_id: r for s, r in ranges.items()}))
-    seen = {s.split_id: _event_times(query, s, r.position, r.end, strategy) for s, r in ranges.items()}
+    request = PositioningRequest(
+        {s.split_id: r for s, r in ranges.items()},
+        timestamp_assigner=strategy.timestamp_assigner,
+        max_out_of_orderness_ms=strategy.max_out_of_orderness_ms,
+    )
+    view = enumerator.event_time_positions(request)
+    seen = {s.split_id: event_times(query, s, r.position, r.end, strategy) for s, r in ranges.items()}
     for split_id, known in view.event_times().items():
         first = next(iter(seen[split_id]), None)
         assert known.next == first, f"split {split_id} begins with event time {first}, not {known.next}"
@@ -262,21 +314,25 @@ def _check_event_times(
             )
             assert least[1] <= rows, f"{where}; it was {least[1]} rows for an earlier time"
             least = position, rows
-            later = [
-                x for x in _event_times(query, split, known_range.position, position, strategy) if x >= t
-            ]
+            before = event_times(query, split, known_range.position, position, strategy)
+            later = [x for x in before if x >= t + unit_ms]
             assert not later, f"{where}, but there are records of {later[0]} before that"
 
 
-def _event_times(
-    query: SourceQuery, split: Any, start: int, end: int, strategy: WatermarkStrategy
-) -> list[int]:
-    """Event times of the records of a range that have one, in order."""
-    output = TaskRows(query.source.schema, [(split, start, end)])
-    query.read_into(output)
-    return [
-        time
-        for records, timestamps in output.batches
-        for time in strategy.timestamp_assigner.extract_timestamps(records, timestamps).to_pylist()
-        if time is not None
-    ]
+def _survey(query: SourceQuery, expected: int) -> tuple[dict[str, SplitTimes], int]:
+    """The event times of all splits, none where rows have none, and how many positions they have altogether."""
+    splits: dict[str, SplitTimes] = {}
+    rows = positions = 0
+    while rows < expected:
+        start, query.offset = query.wait_for_batch()
+        for split, first, end in (piece for task in query.tasks(start, query.offset) for piece in task):
+            output = TaskRows(query.source.schema, [(split, first, end)])
+            query.read_into(output)
+            rows, positions = rows + len(output.rows), positions + end - first
+            assigner = query.job.strategy.timestamp_assigner
+            known = splits.setdefault(split.split_id, SplitTimes([])).times
+            for records, timestamps in output.batches:
+                if timestamps is not None or assigner != RecordTimestampAssigner():
+                    found = assigner.extract_timestamps(records, timestamps).to_pylist()
+                    known += [time for time in found if time is not None]
+    return splits, positions

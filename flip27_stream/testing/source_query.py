@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import json
 import pickle
 import time
@@ -14,18 +15,24 @@ import pyarrow as pa
 from flip27_stream.api import (
     InputStatus,
     ReaderOutput,
+    ReadLimits,
     Source,
     SourceOutput,
+    SourceReader,
     SplitEnumerator,
     Watermark,
     WatermarkStrategy,
 )
+from flip27_stream.spark.batch_reader import Flip27BatchReader
 from flip27_stream.spark.coordinator import SourceCoordinator
 from flip27_stream.spark.enumerator_context import CoordinatorContext
 from flip27_stream.spark.job import Driver, Job
-from flip27_stream.spark.task import TaskContext
+from flip27_stream.spark.rate_limit import UNLIMITED
+from flip27_stream.spark.task import TaskContext, read_task
+from flip27_stream.testing.clock import Clock
 from flip27_stream.testing.waiting import wait_until
 from offsets import INITIAL
+from watermark_alignment.options import AlignmentOptions
 
 T = TypeVar("T")
 
@@ -36,7 +43,9 @@ Document = dict[str, Any]
 Row = dict[str, Any]
 
 _PATIENCE_S = 30.0
+_AVAILABILITY_S = 30.0
 _EMPTY_BATCHES = 20
+_PAUSE_S = 0.02
 
 
 class SourceQuery:
@@ -48,21 +57,30 @@ class SourceQuery:
         source: what is read.
         offset: where to go on; by default at the beginning.
         parallelism: readers, and tasks of a batch.
+        strategy: how event time is found in its rows.
+        alignment: options of alignment; by default it is off.
+        clock: tells the time (ms since the epoch); by default the machine's.
     """
 
     def __init__(
-        self, source: Source[Any, Any], offset: Document | None = None, parallelism: int = 2
+        self,
+        source: Source[Any, Any],
+        offset: Document | None = None,
+        parallelism: int = 2,
+        *,
+        strategy: WatermarkStrategy | None = None,
+        alignment: AlignmentOptions | None = None,
+        clock: Clock | None = None,
     ) -> None:
         self.source: Source[Any, Any] = _copy(source)
         self.offset: Document = dict(INITIAL) if offset is None else offset
-        self._coordinator = SourceCoordinator(
-            Job(
-                source=self.source,
-                strategy=WatermarkStrategy(),
-                alignment=None,
-                driver=Driver(parallelism=parallelism),
-            )
+        self.job = Job(
+            source=self.source,
+            strategy=strategy or WatermarkStrategy(),
+            alignment=alignment,
+            driver=Driver(parallelism=parallelism),
         )
+        self._coordinator = SourceCoordinator(self.job, clock, greatest_pause_s=_PAUSE_S)
 
     def run(self, expected: int) -> list[Row]:
         """Micro-batches until so many rows came, or time is up, and then until there is nothing more."""
@@ -84,10 +102,14 @@ class SourceQuery:
                 f"written; the last went from {batch[0]} to {batch[1]}"
             )
 
-    def next_batch(self) -> tuple[Document, Document] | None:
-        """Start and end offset of the next batch, ``None`` if there is none now. Planning it doesn't run it."""
+    def next_batch(self, limit: int | None = None) -> tuple[Document, Document] | None:
+        """Start and end offset of the next batch, ``None`` if there is none now. Planning it doesn't run it.
+
+        Args:
+            limit: rows of the batch; by default only the limits of the source hold.
+        """
         start = self.offset
-        end = self._coordinator.latest_offset(start, None)
+        end = self._coordinator.latest_offset(start, limit or self.source.read_limits.max_rows or UNLIMITED)
         return None if end == start else (start, json.loads(json.dumps(end)))
 
     def wait_for_batch(self) -> tuple[Document, Document]:
@@ -103,6 +125,17 @@ class SourceQuery:
     def tasks(self, start: Document, end: Document) -> list[list[Range]]:
         """The ranges of each task of a batch."""
         return [list(task.ranges) for task in _copy(self._coordinator.tasks(start, end))]
+
+    def read_all(self, start: Document, end: Document) -> list[Row]:
+        """The rows of a batch, read as Spark's workers do it, who report."""
+        tasks = _copy(self._coordinator.tasks(start, end))
+        return [row for task in tasks for records in read_task(self.job, task) for row in records.to_pylist()]
+
+    def read_batch(self) -> list[Row]:
+        """All rows, as a batch query reads them."""
+        reader = Flip27BatchReader(self.job)
+        tasks = _copy([partition.value for partition in reader.partitions()])
+        return [row for task in tasks for records in read_task(self.job, task) for row in records.to_pylist()]
 
     def read(self, task: Sequence[Range]) -> list[Row]:
         """The rows of a task."""
@@ -127,7 +160,7 @@ class SourceQuery:
                 status = reader.poll_next(output)
                 yield status
                 if status is InputStatus.NOTHING_AVAILABLE:
-                    reader.is_available().result(_PATIENCE_S)
+                    _wait_for(reader, task)
         finally:
             reader.close()
 
@@ -139,6 +172,7 @@ class SourceQuery:
 
         def assigned() -> dict[str, Any]:
             context.run_due()
+            enumerator.admit(ReadLimits())
             return context.splits
 
         try:
@@ -157,6 +191,17 @@ class SourceQuery:
 
     def close(self) -> None:
         self._coordinator.close()
+
+
+def _wait_for(reader: SourceReader[Any], task: Sequence[Range]) -> None:
+    try:
+        reader.is_available().result(_AVAILABILITY_S)
+    except concurrent.futures.TimeoutError:
+        left = [split.split_id for split in reader.snapshot_state()]
+        raise AssertionError(
+            f"the reader has had nothing for {_AVAILABILITY_S:g} s and is not at its end; of {list(task)} it has these "
+            f"splits left: {left}"
+        ) from None
 
 
 class _IgnoresWatermarks(SourceOutput):

@@ -26,7 +26,7 @@ from flip27_stream.api import (
     SupportsEventTimePositions,
 )
 from flip27_stream.reader import DataclassSerializer, IteratorSourceReader, RangeSplit, Record
-from flip27_stream.testing.conformance import ExternalSystem
+from flip27_stream.testing import ExternalSystem
 
 SYSTEMS: dict[int, list[list[int]]] = {}
 """Event times of each log of each system; what another process would ask a server for."""
@@ -51,17 +51,17 @@ class Assigned:
 
 class MemoryLogs(ExternalSystem):
     def __init__(self, fault: str = "") -> None:
-        self._number = next(_numbers)
+        self.number = next(_numbers)
         self._fault = fault
-        SYSTEMS[self._number] = []
+        SYSTEMS[self.number] = []
 
     @property
     def source(self) -> MemoryLogSource:
-        return MemoryLogSource(self._number, self._fault)
+        return MemoryLogSource(self.number, self._fault)
 
     def write(self, split: int, count: int) -> Sequence[Hashable]:
         """Event times rise by 10 but fall back by 25 at every third record."""
-        logs = SYSTEMS[self._number]
+        logs = SYSTEMS[self.number]
         while len(logs) <= split:
             logs.append([])
         first = len(logs[split])
@@ -74,7 +74,7 @@ class MemoryLogs(ExternalSystem):
         return row["log"], row["number"]
 
     def close(self) -> None:
-        del SYSTEMS[self._number]
+        del SYSTEMS[self.number]
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,8 @@ class Positions(EventTimePositions):
         found = {}
         for name, r in self._ranges.items():
             times = self._logs[name][r.position : r.end]
-            found[name] = EventTimes(times[0], max(times) + (self._fault == "an invented reach"))
+            invented = {"an invented reach": 1, "a reach far ahead": 1_000_000}.get(self._fault, 0)
+            found[name] = EventTimes(times[0], max(times) + invented)
             if self._fault == "the least time first":
                 found[name] = EventTimes(min(times), max(times))
         return found

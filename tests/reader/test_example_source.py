@@ -8,12 +8,15 @@ from collections.abc import Hashable, Sequence
 from pathlib import Path
 from typing import Any
 
+from examples import log_folder
+from examples.log_folder import SCHEMA, LogFile, LogFolder
 from flip27_stream.api import WatermarkStrategy
 from flip27_stream.spark.job import Driver, Job
 from flip27_stream.spark.task import SplitTask, read_task
-from flip27_stream.testing.conformance import ExternalSystem, SourceConformanceSuite
-from tests.reader import log_folder
-from tests.reader.log_folder import LogFile, LogFolder
+from flip27_stream.testing import ExternalSystem, SourceConformanceSuite
+from watermark_alignment.event_time import timestamp_assigner
+
+NOON = 1_700_000_000_000
 
 
 class LogFolderSystem(ExternalSystem):
@@ -31,15 +34,20 @@ class LogFolderSystem(ExternalSystem):
         self._written[split] = first + count
         rows = [(name, n, f"line {n} of {name}") for n in range(first, first + count)]
         with open(self.folder / name, "a") as file:
-            file.writelines(f"{line}\n" for _, _, line in rows)
+            file.writelines(f"{NOON + 1000 * split + 10 * n} {text}\n" for _, n, text in rows)
         return rows
+
+    def identify(self, row: dict[str, Any]) -> Hashable:
+        return row["file"], row["number"], row["text"]
 
     def close(self) -> None:
         shutil.rmtree(self.folder)
 
 
 class TestLogFolder(SourceConformanceSuite):
-    """SX-01 to SX-08, CO-11, CO-25."""
+    """SX-01 to SX-08, CO-11, CO-25, and alignment by pausing."""
+
+    strategy = WatermarkStrategy().with_timestamp_assigner(timestamp_assigner("timestamp", SCHEMA))
 
     def create_system(self) -> ExternalSystem:
         return LogFolderSystem()
@@ -51,11 +59,17 @@ def test_it_is_short() -> None:
     assert len(text.splitlines()) < 100
 
 
+def test_the_page_has_it_whole() -> None:
+    """docs/write-a-source.md shows the very file that is tested here."""
+    page = (Path(__file__).parents[2] / "docs" / "write-a-source.md").read_text()
+    assert f"```python\n{Path(log_folder.__file__ or '').read_text()}```" in page
+
+
 def test_a_task_of_a_micro_batch_reads_it(tmp_path: Path) -> None:
     """What Spark runs in a Python worker: planned ranges of two files, one of them beyond what the other has."""
-    (tmp_path / "a.log").write_text("a0\na1\na2\na3\n")
-    (tmp_path / "b.log").write_text("b0\nb1\n")
+    (tmp_path / "a.log").write_text("0 a0\n1 a1\n2 a2\n3 a3\n")
+    (tmp_path / "b.log").write_text("0 b0\n1 b1\n")
     job = Job(LogFolder(str(tmp_path)), WatermarkStrategy(), alignment=None, driver=Driver())
     ranges: list[Any] = [(LogFile(str(tmp_path / "a.log")), 1, 3), (LogFile(str(tmp_path / "b.log")), 0, 2)]
     rows = [row for batch in read_task(job, SplitTask(0, 0, ranges)) for row in batch.to_pylist()]
-    assert [row["line"] for row in rows] == ["a1", "a2", "b0", "b1"]
+    assert [row["text"] for row in rows] == ["a1", "a2", "b0", "b1"]

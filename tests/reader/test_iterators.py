@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from flip27_stream.errors import ConnectorError, DataLossError, RecordFormatError
+from flip27_stream.errors import ConnectorError, ContractError, DataLossError, RecordFormatError
 from flip27_stream.reader import (
     ArrowRecordEmitter,
     IteratorSourceReader,
@@ -207,8 +207,8 @@ def test_paused_splits_are_passed_over_and_removed_ones_closed() -> None:
 
 
 def test_positions_and_timestamps_are_one_for_each_row() -> None:
-    with pytest.raises(ValueError, match="2 rows have 1 positions"):
+    with pytest.raises(ContractError, match="positions of 2 rows; there must be an int64 for each"):
         Records([(1,), (2,)], positions=[1])
-    with pytest.raises(ValueError, match="must not be null"):
+    with pytest.raises(ContractError, match="must not be null"):
         Records([(1,)], positions=[None])
     assert len(values_of(splits((0, 1))[0], [0])) == 1

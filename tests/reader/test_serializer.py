@@ -45,5 +45,5 @@ def test_damage_is_refused(damaged: object) -> None:
 
 
 def test_a_newer_version_is_refused() -> None:
-    with pytest.raises(NewerCheckpointError, match="has version 2; this release reads versions up to 1"):
+    with pytest.raises(NewerCheckpointError, match="has version 2; this release reads up to 1"):
         DataclassSerializer(Numbers).deserialize(2, {"number": 3})

@@ -43,6 +43,6 @@ def make(tmp_path: Path) -> Callable[..., Query]:
         limits: ReadLimits | None = None,
         **options: str,
     ) -> Query:
-        return Query(World(dict(logs)), tmp_path / "table" if aligned else None, limits, **options)
+        return Query(World(dict(logs)), tmp_path / "table" if aligned else None, limits, options=options)
 
     return query

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from flip27_stream.spark.job import Driver, Job
 from flip27_stream.spark.task import read_task
 from flip27_stream.testing import ManualClock
 from offsets import INITIAL
-from tests.spark.memory_source import MemoryEnumerator, MemorySource, World
+from tests.spark.memory_source import LogEnumerator, MemorySource, World
 from watermark_alignment.options import AlignmentOptions
 from watermark_alignment.table import SplitWatermarkTable
 
@@ -22,12 +23,20 @@ class Query:
     """Drives a coordinator as Spark does, and keeps what Spark would: the last offset and the rows."""
 
     def __init__(
-        self, world: World, table: Path | None, limits: ReadLimits | None = None, **options: str
+        self,
+        world: World,
+        table: Path | None,
+        limits: ReadLimits | None = None,
+        *,
+        options: Mapping[str, str] | None = None,
+        source: MemorySource | None = None,
+        parallelism: int = 2,
     ) -> None:
         self.world = world
+        self.source = source or MemorySource(world, limits=limits or ReadLimits())
+        self.parallelism = parallelism
         self.table = table
-        self.limits = limits or ReadLimits()
-        self.options = options
+        self.options = options or {}
         self.clock = ManualClock(NOW)
         self.offset: dict[str, Any] = dict(INITIAL)
         self.batches: list[list[tuple[str, int | None]]] = []
@@ -47,10 +56,8 @@ class Query:
                 given | {k.replace("_", "-"): v for k, v in self.options.items()}
             )
         strategy = WatermarkStrategy(timestamp_assigner=RecordTimestampAssigner())
-        self.job = Job(
-            MemorySource(self.world, limits=self.limits), strategy, alignment, Driver(parallelism=2)
-        )
-        return SourceCoordinator(self.job, self.clock)
+        self.job = Job(self.source, strategy, alignment, Driver(parallelism=self.parallelism))
+        return SourceCoordinator(self.job, self.clock, greatest_pause_s=0)
 
     def restart(self) -> None:
         self.coordinator.close()
@@ -58,7 +65,7 @@ class Query:
 
     def discover(self) -> None:
         enumerator = self.coordinator._enumerator
-        assert isinstance(enumerator, MemoryEnumerator)
+        assert isinstance(enumerator, LogEnumerator)
         enumerator.discover()
 
     def step(self, limit: int | None = None) -> list[tuple[str, int | None]] | None:

@@ -1,6 +1,6 @@
-"""A driver program of its own, to be killed: one aligned query from Kafka into a Delta table.
+"""A driver program of its own, to be killed: two aligned queries of one topic, each into a Delta table.
 
-``python -m tests.spark.driver '{"options": {...}, "sink": "delta", "output": "...", ...}'``
+``python -m tests.spark.driver '{"options": {...}, "folder": "..."}'``
 """
 
 from __future__ import annotations
@@ -8,13 +8,17 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import flip27_stream
 from flip27_stream.testing import local_session
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+SINK, FOREACH_BATCH = "out", "each"
+"""The queries, by their tables: one through the streaming sink, one through an idempotent batch write."""
 
 
 @dataclass(frozen=True)
@@ -23,39 +27,38 @@ class Assignment:
 
     Attributes:
         options: of the source.
-        sink: ``delta`` for the streaming sink, ``foreach_batch`` for an idempotent batch write.
-        output: path of the table.
-        checkpoint: path.
-        to_the_end: read what is there and end, rather than go on for ever.
+        folder: for tables and checkpoints.
     """
 
     options: dict[str, str]
-    sink: str
-    output: str
-    checkpoint: str
-    to_the_end: bool
+    folder: str
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
+
+    def start(self, spark: SparkSession, name: str, **trigger: Any) -> StreamingQuery:
+        """One of the two queries; that through the sink begins at the latest records."""
+        output, own = f"{self.folder}/{name}", {"scan.watermark.alignment.group": name}
+        if name == SINK:
+            own["startingOffsets"] = "latest"
+        stream = spark.readStream.format("flip27_kafka").options(**self.options | own).load()
+        writer = stream.writeStream.option("checkpointLocation", f"{output}-checkpoint").trigger(**trigger)
+        if name == SINK:
+            return writer.format("delta").start(output)
+
+        def write(batch: DataFrame, number: int) -> None:
+            once = {"txnAppId": "driver", "txnVersion": str(number)}
+            batch.write.format("delta").mode("append").options(**once).save(output)
+
+        return writer.foreachBatch(write).start()
 
 
 def main(assignment: Assignment) -> None:
     spark = local_session("flip27-driver", conf={"spark.sql.shuffle.partitions": "1"})
     flip27_stream.register(spark)
-    stream = spark.readStream.format("flip27_kafka").options(**assignment.options).load()
-    writer = stream.writeStream.option("checkpointLocation", assignment.checkpoint)
-    writer = writer.trigger(availableNow=True) if assignment.to_the_end else writer
-    if assignment.sink == "delta":
-        query = writer.format("delta").start(assignment.output)
-    else:
-
-        def write(batch: DataFrame, number: int) -> None:
-            once = {"txnAppId": "driver", "txnVersion": str(number)}
-            batch.write.format("delta").mode("append").options(**once).save(assignment.output)
-
-        query = writer.foreachBatch(write).start()
-    query.awaitTermination()
-    spark.stop()
+    for name in (SINK, FOREACH_BATCH):
+        assignment.start(spark, name, processingTime="0 seconds")
+    spark.streams.awaitAnyTermination()
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,6 +45,7 @@ class World:
     finished: set[str] = field(default_factory=set)
     undrained: set[str] = field(default_factory=set)
     calls: list[str] = field(default_factory=list)
+    requests: list[PositioningRequest] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -82,8 +83,8 @@ class CountSerializer(SimpleVersionedSerializer[int]):
         return data
 
 
-class MemoryEnumerator(SplitEnumerator[MemorySplit, int], SupportsEventTimePositions):
-    """Assigns every log of its world; its state is their number."""
+class LogEnumerator(SplitEnumerator[MemorySplit, int]):
+    """Assigns every log of its world; its state is their number. Knows positions, but not where an event time lies."""
 
     def __init__(self, world: World, context: SplitEnumeratorContext[MemorySplit], assigned: int = 0) -> None:
         self.world = world
@@ -114,9 +115,6 @@ class MemoryEnumerator(SplitEnumerator[MemorySplit, int], SupportsEventTimePosit
             if s.name not in self.world.silent
         }
 
-    def event_time_positions(self, request: PositioningRequest) -> EventTimePositions:
-        return MemoryPositions(self.world, request)
-
     def snapshot_state(self) -> int:
         return self.assigned
 
@@ -125,6 +123,14 @@ class MemoryEnumerator(SplitEnumerator[MemorySplit, int], SupportsEventTimePosit
 
     def notify_checkpoint_complete(self, positions: Mapping[str, int]) -> None:
         self.world.calls.append(f"complete {dict(positions)}")
+
+
+class MemoryEnumerator(LogEnumerator, SupportsEventTimePositions):
+    """Knows where event times lie, too."""
+
+    def event_time_positions(self, request: PositioningRequest) -> EventTimePositions:
+        self.world.requests.append(request)
+        return MemoryPositions(self.world, request)
 
 
 class MemoryPositions(EventTimePositions):
@@ -187,6 +193,8 @@ class MemorySource(Source[MemorySplit, int]):
     boundedness: Boundedness = Boundedness.CONTINUOUS_UNBOUNDED
     fingerprint: str = "memory"
     limits: ReadLimits = field(default_factory=ReadLimits)
+    enumerator: Callable[..., LogEnumerator] = MemoryEnumerator
+    reader: Callable[[World, SourceReaderContext], SourceReader[MemorySplit]] | None = None
 
     @property
     def read_limits(self) -> ReadLimits:
@@ -197,15 +205,15 @@ class MemorySource(Source[MemorySplit, int]):
         return SCHEMA
 
     def create_reader(self, context: SourceReaderContext) -> SourceReader[MemorySplit]:
-        return MemoryReader(self.world)
+        return self.reader(self.world, context) if self.reader is not None else MemoryReader(self.world)
 
-    def create_enumerator(self, context: SplitEnumeratorContext[MemorySplit]) -> MemoryEnumerator:
-        return MemoryEnumerator(self.world, context)
+    def create_enumerator(self, context: SplitEnumeratorContext[MemorySplit]) -> LogEnumerator:
+        return self.enumerator(self.world, context)
 
     def restore_enumerator(
         self, context: SplitEnumeratorContext[MemorySplit], checkpoint: int
-    ) -> MemoryEnumerator:
-        return MemoryEnumerator(self.world, context, checkpoint)
+    ) -> LogEnumerator:
+        return self.enumerator(self.world, context, checkpoint)
 
     @property
     def split_serializer(self) -> SimpleVersionedSerializer[Any]:

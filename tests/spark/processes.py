@@ -5,6 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
+"""A JVM that lives for seconds is best off without the optimising compiler."""
+
+QUICK_START = {"JAVA_TOOL_OPTIONS": QUICK_JAVA}
+"""For the environment of a process that starts such a JVM."""
+
 
 def alive(pid: int) -> bool:
     """Whether a process runs; one that has ended and that nobody waited for does not."""
@@ -13,8 +19,8 @@ def alive(pid: int) -> bool:
 
 def descendants(pid: int) -> list[int]:
     """The processes that a process started, and those that they started."""
-    parents = {int(p.name): parent for p in Path("/proc").glob("[0-9]*") if (parent := _parent(int(p.name)))}
-    found = [child for child, parent in parents.items() if parent == pid]
+    parents = {int(p.name): parent(int(p.name)) for p in Path("/proc").glob("[0-9]*")}
+    found = [child for child, by in parents.items() if by == pid]
     return found + [further for child in found for further in descendants(child)]
 
 
@@ -29,8 +35,9 @@ def _state(pid: int) -> str | None:
     return fields[0] if (fields := _stat(pid)) else None
 
 
-def _parent(pid: int) -> int | None:
-    return int(fields[1]) if (fields := _stat(pid)) else None
+def parent(pid: int) -> int:
+    """Who started a process; 0 if it is gone."""
+    return int(fields[1]) if (fields := _stat(pid)) else 0
 
 
 def _stat(pid: int) -> list[str]:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from flip27_stream.api import ReadLimits, SourceReader
-from flip27_stream.errors import AlignmentError, ConnectorError, ForeignCheckpointError
+from flip27_stream.api import ReadLimits
+from flip27_stream.errors import ConnectorError, ForeignCheckpointError
 from flip27_stream.spark import patience
 from flip27_stream.spark.coordinator import SourceCoordinator
 from flip27_stream.spark.enumerator_context import CoordinatorContext
@@ -215,21 +215,6 @@ def test_as_07_time_in_which_a_query_is_stopped_proves_nothing_about_data(make: 
     query.restart()
     assert query.step() == [("slow", 101)]
     assert query.step() is None
-
-
-@pytest.mark.parametrize("allowed", ["false", "true"])
-def test_as_18_splits_that_cannot_be_cut(
-    make: Callable[..., Query], allowed: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """AS-18: an error, unless the user allows them to run unaligned."""
-    option = "scan.watermark.alignment.allow-unaligned-source-splits"
-    query = make({"a": [1], "b": [10_000]}, **{option: allowed})
-    monkeypatch.setattr("flip27_stream.spark.batch_planner.SupportsEventTimePositions", SourceReader)
-    if allowed == "true":
-        assert query.step() == [("a", 1), ("b", 10_000)]
-    else:
-        with pytest.raises(AlignmentError, match=option):
-            query.step()
 
 
 def test_a_checkpoint_of_another_source_is_refused(make: Callable[..., Query]) -> None:

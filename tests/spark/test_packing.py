@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from flip27_stream.api import ReadLimits
 from flip27_stream.spark.ledger import PlannedBatch, PlannedSplit
-from flip27_stream.spark.packing import Range, divided, pack, tasks_of
+from flip27_stream.spark.packing import Range, divided, evenly, pack, tasks_of
 from flip27_stream.spark.report_channel import SplitReport
 from tests.spark.memory_source import MemorySplit
 from watermark_alignment.states import SplitStatus
@@ -108,3 +108,18 @@ def test_al_11_pieces_of_a_split_are_counted_once() -> None:
     assert batch.rows_read() == {"a": 9}
     batch.take_in(SplitReport("a", 4, 10, rows=5))
     assert batch.rows_read() == {"a": 8}
+
+
+@given(st.lists(st.integers(1, 400_000), min_size=1, max_size=12), st.integers(1, 8))
+def test_large_splits_are_read_by_several_tasks(sizes: list[int], parallelism: int) -> None:
+    """Every position once, every split once in a task, and no task larger than two fair shares."""
+    work = ranges(*((7, 7 + size) for size in sizes))
+    tasks = evenly(work, parallelism)
+    pieces = sorted((piece for task in tasks for piece in task), key=lambda r: (r[0].split_id, r[1]))
+    assert [(found[0], found[-1]) for found in bounds(pieces)] == [
+        (a, b) for _, a, b in sorted(work, key=str)
+    ]
+    assert all(len({split.split_id for split, _, _ in task}) == len(task) for task in tasks)
+    assert len(tasks) <= parallelism
+    share = max(-(-sum(sizes) // parallelism), 20_000)
+    assert max(sum(b - a for _, a, b in task) for task in tasks) <= 2 * share

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.exploring import examples
 from tests.watermark_alignment.invariants import World, endless_ties, grow, random_world
 from tests.watermark_alignment.simulator import Batch, Entry, Hidden, Log, Member, Settings
 from watermark_alignment.planner import GROUP
@@ -30,14 +31,14 @@ def test_i2_cost_stays_within_the_limit(rng: Random, limit: int) -> None:
     assert random_world(rng, limit=limit).breached("I2") == []
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(100))
 @given(shrinking, st.sampled_from([None, 2]))
 def test_i3_drift_at_every_boundary(rng: Random, limit: int | None) -> None:
     """I3: with a read limit and without one."""
     assert random_world(rng, limit=limit).breached("I3") == []
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(100))
 @given(shrinking, st.integers(0, 9), st.integers(0, 3))
 def test_i4_no_covered_row_is_dropped(rng: Random, max_drift: int, bound: int) -> None:
     """I4: at the least delay that is safe, with a no-data batch between any two."""

@@ -36,18 +36,18 @@ def log_files(path: Path) -> int:
 
 
 def test_files_stay_few_over_many_batches(path: Path) -> None:
-    """400 batches in rounds of 20 at retention 0: never more files than one round makes, and no row lost."""
+    """120 batches in rounds of 20 at retention 0: never more files than one round makes, and no row lost."""
     DeltaTable.create(str(path), SCHEMA, configuration=KEEP_NOTHING)
     table = SplitWatermarkTable(str(path), {})
     maintenance = Maintenance(table, every=20, clock=lambda: START_MS)
-    for batch in range(400):
+    for batch in range(120):
         table.append("clicks/1", batch, split_rows(batch, splits=4 + batch % 5), {})
         maintenance.committed()
         if batch % 20 == 19:
             assert files(path) == len(table.delta.file_uris()) == 1
             assert log_files(path) <= 5
     found = SplitWatermarkTable(str(path), {}).rows()
-    assert found.num_rows == sum(4 + batch % 5 for batch in range(400))
+    assert found.num_rows == sum(4 + batch % 5 for batch in range(120))
     assert found.group_by(["batch", "split"]).aggregate([]).num_rows == found.num_rows
 
 
@@ -111,20 +111,20 @@ def test_members_survive_the_maintenance_of_each_other(path: Path) -> None:
 
     def member(name: str) -> int:
         table = SplitWatermarkTable(str(path), {})
-        maintenance = Maintenance(table, every=8, row_retention_ms=HOUR_MS, clock=lambda: START_MS)
+        maintenance = Maintenance(table, every=4, row_retention_ms=HOUR_MS, clock=lambda: START_MS)
         written = 0
-        for batch in range(60):
+        for batch in range(24):
             written += table.append(f"{name}/1", batch, split_rows(batch, source=name), {})
             maintenance.committed()
         return written
 
     with ThreadPoolExecutor(3) as pool:
-        assert list(pool.map(member, ["a", "b", "c"])) == [60, 60, 60]
+        assert list(pool.map(member, ["a", "b", "c"])) == [24, 24, 24]
     table = SplitWatermarkTable(str(path), {})
     found = table.rows()
-    assert found.num_rows == 3 * 60 * 4
+    assert found.num_rows == 3 * 24 * 4
     assert found.group_by(["source", "batch", "split"]).aggregate([]).num_rows == found.num_rows
-    assert len(table.delta.file_uris()) <= 3 * 3 * 8, "even where two rounds in three are cut short"
+    assert len(table.delta.file_uris()) <= 3 * 3 * 4, "even where two rounds in three are cut short"
     assert Maintenance(table, clock=lambda: START_MS).run()
     assert len(table.delta.file_uris()) == 1
 
@@ -191,8 +191,8 @@ def test_deleting_rows_while_others_write(path: Path) -> None:
     def member(name: str) -> None:
         now = START_MS
         table = SplitWatermarkTable(str(path), {})
-        maintenance = Maintenance(table, every=5, row_retention_ms=20_000, clock=lambda: now)
-        for batch in range(40):
+        maintenance = Maintenance(table, every=5, row_retention_ms=10_000, clock=lambda: now)
+        for batch in range(20):
             now = START_MS + batch * 1000
             table.append(f"{name}/1", batch, split_rows(batch, source=name), {})
             maintenance.committed()
@@ -201,7 +201,7 @@ def test_deleting_rows_while_others_write(path: Path) -> None:
         list(pool.map(member, ["a", "b", "c"]))
     found = SplitWatermarkTable(str(path), {}).rows()
     kept = set(zip(found["source"].to_pylist(), found["batch"].to_pylist(), strict=True))
-    assert {(source, batch) for source in "abc" for batch in range(20, 40)} <= kept
+    assert {(source, batch) for source in "abc" for batch in range(10, 20)} <= kept
     assert found.group_by(["source", "batch", "split"]).aggregate([]).num_rows == found.num_rows
 
 

@@ -16,6 +16,7 @@ from flip27_stream.api import (
     SplitRange,
     SplitsAssignment,
     SupportsEventTimePositions,
+    TimestampAssigner,
     WatermarkStrategy,
 )
 from flip27_stream.connectors.kafka.bounded_ranges import check_batch, refuse_reversed, up_to
@@ -46,6 +47,16 @@ class Discovery:
     stopping_offsets: Mapping[TopicPartition, int] | None = None
 
 
+@dataclass(frozen=True)
+class Finding:
+    """How positions by event time are found, and for which event time and disorder (ms)."""
+
+    assigner: TimestampAssigner
+    max_out_of_orderness_ms: int
+    probe: EventTimeProbe
+    finder: PositionFinder
+
+
 class KafkaSourceEnumerator(
     SplitEnumerator[KafkaPartitionSplit, KafkaEnumeratorState], SupportsEventTimePositions
 ):
@@ -73,7 +84,7 @@ class KafkaSourceEnumerator(
         self,
         context: SplitEnumeratorContext[KafkaPartitionSplit],
         options: KafkaOptions,
-        strategy: WatermarkStrategy,
+        strategy: WatermarkStrategy | None,
         state: KafkaEnumeratorState,
         layout: RowLayout | None = None,
     ) -> None:
@@ -82,13 +93,9 @@ class KafkaSourceEnumerator(
         self._state = state
         self._client = KafkaClient(options.connection)
         self._discovery_client = KafkaClient(options.connection)
-        probe = EventTimeProbe(
-            self._client, strategy.timestamp_assigner, layout, read_committed=options.read_committed
-        )
-        by_timestamp = type(strategy.timestamp_assigner) is RecordTimestampAssigner
-        locator = TimestampIndex() if by_timestamp else Bisection(strategy.max_out_of_orderness_ms)
-        self._finder = PositionFinder(self._client, probe, locator, read_committed=options.read_committed)
-        self._probe = probe
+        self._layout = layout
+        self._strategy = strategy
+        self._finding: Finding | None = None
         self._ranges = LogRanges(self._client, options)
         self._splits: dict[str, KafkaPartitionSplit] = {}
         self._looked: Mapping[str, SplitRange] = {}
@@ -106,12 +113,15 @@ class KafkaSourceEnumerator(
 
     def split_ranges(self, positions: Mapping[KafkaPartitionSplit, int | None]) -> Mapping[str, SplitRange]:
         self._splits = {split.split_id: split for split in positions}
-        self._ranges.verify(self._probe.take_out_of_range())
+        finding = self._finding
+        if finding is not None:
+            self._ranges.verify(finding.probe.take_out_of_range())
         looked = self._ranges.look(positions, self._state)
         new = [split for split, position in positions.items() if position is None]
         self._unplanned = {split.topic_partition for split in new if split.split_id not in looked.ranges}
-        for tp in looked.reset:
-            self._finder.forget(tp)
+        if finding is not None:
+            for tp in looked.reset:
+                finding.finder.forget(tp)
         if looked.recreated:
             self._state = self._state.with_successors(looked.recreated)
         self._looked, stops = looked.ranges, self._state.stopping_offsets
@@ -135,9 +145,8 @@ class KafkaSourceEnumerator(
         return described
 
     def event_time_positions(self, request: PositioningRequest) -> EventTimePositions:
-        return self._finder.positions(
-            {split_id: self._splits[split_id] for split_id in request.ranges}, request
-        )
+        finder = self._find_for(request).finder
+        return finder.positions({split_id: self._splits[split_id] for split_id in request.ranges}, request)
 
     def snapshot_state(self) -> KafkaEnumeratorState:
         """Without the partitions that were not planned yet: a restart has to find them again."""
@@ -190,6 +199,23 @@ class KafkaSourceEnumerator(
         subscriber = self._options.subscriber
         topics = self._discovery_client.topics(subscriber.topic_names)
         return Discovery(topics, dict.fromkeys(subscriber.partitions(topics), 0))
+
+    def _find_for(self, request: PositioningRequest) -> Finding:
+        """How event times are found: as the source was told, or else as the query says, which may change its mind."""
+        says = self._strategy or request
+        assigner, disorder = says.timestamp_assigner, says.max_out_of_orderness_ms
+        found = self._finding
+        if found is not None:
+            if found.assigner == assigner and found.max_out_of_orderness_ms >= disorder:
+                return found
+            disorder = max(disorder, found.max_out_of_orderness_ms)
+        committed = self._options.read_committed
+        probe = EventTimeProbe(self._client, assigner, self._layout, read_committed=committed)
+        by_timestamp = type(assigner) is RecordTimestampAssigner
+        locator = TimestampIndex() if by_timestamp else Bisection(disorder)
+        finder = PositionFinder(self._client, probe, locator, read_committed=committed)
+        self._finding = Finding(assigner, disorder, probe, finder)
+        return self._finding
 
     def _lookups(self) -> ClusterOffsets:
         options = self._options

@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import groupby
 
 from flip27_stream.api import JsonValue, SimpleVersionedSerializer
-from flip27_stream.connectors.kafka.split import TopicPartition, check_version
+from flip27_stream.connectors.kafka.split import TopicPartition
 from flip27_stream.errors import CorruptCheckpointError
 
 
@@ -96,7 +96,7 @@ class KafkaEnumeratorStateSerializer(SimpleVersionedSerializer[KafkaEnumeratorSt
         return state
 
     def deserialize(self, version: int, data: JsonValue) -> KafkaEnumeratorState:
-        check_version("state of the Kafka enumerator", version, self.version)
+        self.check_version("state of the Kafka enumerator", version)
         match data:
             case {"discovered": bool(discovered), "topics": dict(topics), **bounds}:
                 stops = _stops_from_json(bounds["stops"]) if "stops" in bounds else None

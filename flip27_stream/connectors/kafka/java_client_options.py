@@ -11,9 +11,9 @@ import logging
 import re
 
 from flip27_stream.connectors.kafka.connection_options import ConnectionOptions
-from flip27_stream.connectors.kafka.option_values import MOST_INT, OptionValues
 from flip27_stream.connectors.kafka.security_names import SECURITY_NAMES, parse_security
 from flip27_stream.errors import OptionError
+from flip27_stream.option_values import MOST_INT, OptionValues
 
 log = logging.getLogger(__name__)
 

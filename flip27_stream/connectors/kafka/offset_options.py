@@ -13,10 +13,10 @@ from flip27_stream.connectors.kafka.offsets_initializer import (
     OffsetsInitializer,
     Specific,
 )
-from flip27_stream.connectors.kafka.option_values import MOST_LONG, OptionValues, json_object
 from flip27_stream.connectors.kafka.split import EARLIEST, LATEST, TopicPartition
 from flip27_stream.connectors.kafka.subscriber import KafkaSubscriber, TopicListSubscriber
 from flip27_stream.errors import OptionError
+from flip27_stream.option_values import MOST_LONG, OptionValues, json_object
 
 STARTING = (
     "startingOffsets",

@@ -21,10 +21,10 @@ from flip27_stream.connectors.kafka.java_client_options import (
     warn_without_effect,
 )
 from flip27_stream.connectors.kafka.offsets_initializer import OffsetsInitializer
-from flip27_stream.connectors.kafka.option_values import MOST_INT, OptionValues
 from flip27_stream.connectors.kafka.subscriber import KafkaSubscriber
 from flip27_stream.connectors.kafka.value_options import ValueOptions
 from flip27_stream.errors import OptionError
+from flip27_stream.option_values import MOST_INT, OptionValues
 from watermark_alignment.options import check_known, parse_duration
 
 __all__ = ["FORBIDDEN", "OPTION_NAMES", "WITHOUT_EFFECT", "KafkaOptions", "parse_kafka_options"]

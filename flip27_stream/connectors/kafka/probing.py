@@ -106,7 +106,7 @@ class EventTimeProbe:
             times = records.timestamps
         else:
             rows = RowMaker(tp, self._layout).rows(records)
-            column = self._assigner.extract_timestamps(rows, record_timestamps(records))
+            column = self._assigner.event_times(rows, record_timestamps(records))
             times = column.fill_null(NO_EVENT_TIME).to_numpy()
         return Chunk(offset, decoded.next_offset, records.offsets, _valid(times))
 

@@ -10,9 +10,9 @@ from ssl import TLSVersion
 
 from flip27_stream.connectors.kafka.jaas import parse_jaas
 from flip27_stream.connectors.kafka.key_stores import KeyStore, StoreType, TrustStore
-from flip27_stream.connectors.kafka.option_values import OptionValues
 from flip27_stream.connectors.kafka.security_options import SaslOptions, SecurityOptions, SslOptions
 from flip27_stream.errors import OptionError
+from flip27_stream.option_values import OptionValues
 
 SECURITY_NAMES = (
     "kafka.security.protocol",

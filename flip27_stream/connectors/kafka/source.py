@@ -61,7 +61,7 @@ class KafkaSource(Source[KafkaPartitionSplit, KafkaEnumeratorState]):
         if schema is None:
             schema = records_schema(self._options.values, self._options.include_headers)
         self._layout = row_layout(schema, self._options.values)
-        self._strategy = strategy or WatermarkStrategy()
+        self._strategy = strategy
         self._bounded = bounded or self._options.stopping_offsets is not None
 
     @property

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from flip27_stream.api import JsonValue, SimpleVersionedSerializer, SourceSplit
-from flip27_stream.errors import CorruptCheckpointError, NewerCheckpointError
+from flip27_stream.errors import CorruptCheckpointError
 
 EARLIEST = -2
 """Stands for the first offset of a partition, on the wire and in options (Flink ``EARLIEST_OFFSET``)."""
@@ -67,27 +67,9 @@ class KafkaPartitionSplitSerializer(SimpleVersionedSerializer[KafkaPartitionSpli
         return value.split_id
 
     def deserialize(self, version: int, data: JsonValue) -> KafkaPartitionSplit:
-        check_version("Kafka split", version, self.version)
+        self.check_version("Kafka split", version)
         if isinstance(data, str):
             topic, _, number = data.rpartition("-")
             if topic and number.isascii() and number.isdigit():
                 return KafkaPartitionSplit(topic, int(number))
         raise CorruptCheckpointError(f"A Kafka split is stored as 'topic-partition', not as {data!r}.")
-
-
-def check_version(what: str, version: int, known: int) -> None:
-    """Refuse a version that no release up to this one wrote.
-
-    Raises:
-        NewerCheckpointError: a newer release wrote it.
-        CorruptCheckpointError: nobody did.
-    """
-    if version > known:
-        raise NewerCheckpointError(
-            f"The {what} in the checkpoint has version {version}; this release reads up to {known}. "
-            "Run the release that wrote it, or a newer one."
-        )
-    if version < 1:
-        raise CorruptCheckpointError(
-            f"The {what} in the checkpoint has version {version}; versions start at 1."
-        )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-from flip27_stream.connectors.kafka.option_values import OptionValues, json_object
 from flip27_stream.connectors.kafka.split import TopicPartition
 from flip27_stream.connectors.kafka.subscriber import (
     KafkaSubscriber,
@@ -13,6 +12,7 @@ from flip27_stream.connectors.kafka.subscriber import (
     TopicPatternSubscriber,
 )
 from flip27_stream.errors import OptionError
+from flip27_stream.option_values import OptionValues, json_object
 
 OPTION_NAMES = ("subscribe", "subscribePattern", "assign")
 

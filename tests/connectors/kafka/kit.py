@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -81,6 +81,9 @@ class EnumeratorContext(SplitEnumeratorContext[KafkaPartitionSplit]):
 
     def assign_splits(self, assignment: SplitsAssignment[KafkaPartitionSplit]) -> None:
         self.assignments.append({reader: list(splits) for reader, splits in assignment.assignment.items()})
+
+    def retire_splits(self, split_ids: Collection[str]) -> None:
+        raise NotImplementedError
 
     def signal_no_more_splits(self, subtask_id: int) -> None:
         raise NotImplementedError

@@ -31,6 +31,7 @@ from tests.connectors.kafka.batch_bytes import (
     some_rows,
     v2,
 )
+from tests.exploring import examples
 
 
 def test_checksum_is_checked_unless_told_otherwise() -> None:
@@ -100,7 +101,7 @@ def test_decompression_is_bounded(codec: int, monkeypatch: pytest.MonkeyPatch) -
     assert all_rows(log, 2) == rows[2:4]
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(batches(most_rows=50), st.data())
 def test_damaged_bytes(groups: list[list[Row]], data: st.DataObject) -> None:
     """Where the checksum can't help (it is made to fit): rows are what is there, or an error; never a crash."""
@@ -119,7 +120,7 @@ def test_damaged_bytes(groups: list[list[Row]], data: st.DataObject) -> None:
     assert found == one_by_one(bytes(records), rows, len(rows))
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.binary(max_size=200), st.integers(0, 4), st.integers(0, 40))
 def test_random_bytes(records: bytes, codec: int, count: int) -> None:
     """Bytes that never were records, compressed or not: an error, or they happen to be records."""
@@ -132,7 +133,7 @@ def test_random_bytes(records: bytes, codec: int, count: int) -> None:
     assert not count or found == one_by_one(records, some_rows(1), count)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.binary(max_size=300))
 def test_noise(noise: bytes) -> None:
     for check in (True, False):

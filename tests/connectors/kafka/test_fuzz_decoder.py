@@ -37,6 +37,7 @@ from tests.connectors.kafka.batch_bytes import (
     v2,
 )
 from tests.connectors.kafka.damage import logs, old_logs, sealed
+from tests.exploring import examples
 
 _MORE_MEMORY = 4 << 30
 
@@ -170,14 +171,14 @@ def check_columns(log: bytes, start: int, stop: int, whole: Decoded) -> None:
 
 
 @pytest.mark.usefixtures("small_batches", "ways")
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(logs())
 def test_record_batches(log: tuple[bytes, int, int]) -> None:
     check(*log)
 
 
 @pytest.mark.usefixtures("small_batches")
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(old_logs())
 def test_messages_of_older_formats(log: bytes) -> None:
     check(log, 0, 2**63 - 1)
@@ -187,7 +188,7 @@ def test_most_damage_gets_past_the_checksums() -> None:
     """Else the tests above would look at checksums, and at nothing behind them."""
     found: Counter[str] = Counter()
 
-    @settings(max_examples=400)
+    @settings(max_examples=examples(400))
     @given(logs().map(lambda drawn: drawn[0]) | old_logs())
     def look(log: bytes) -> None:
         try:

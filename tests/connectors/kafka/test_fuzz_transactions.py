@@ -29,6 +29,7 @@ from tests.connectors.kafka.batch_bytes import (
     some_rows,
     v2,
 )
+from tests.exploring import examples
 
 PRODUCERS = [7, 8, 2**62]
 
@@ -139,7 +140,7 @@ def by_kafka_python(data: bytes, start: int, stop: int, aborted: list[Transactio
     return [row for row in found if row.offset < stop]
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(histories(), st.data())
 def test_rows_are_those_committed(history: History, data: st.DataObject) -> None:
     """I12, KR-07: from any offset, to any other, aborted transactions told of in any order."""

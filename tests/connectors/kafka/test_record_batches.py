@@ -37,9 +37,10 @@ from tests.connectors.kafka.batch_bytes import (
     v2,
     xerial,
 )
+from tests.exploring import examples
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(180))
 @given(batches(), st.lists(st.integers(0, 4), min_size=4, max_size=4), st.data())
 def test_equals_kafka_python(groups: list[list[Row]], codec_ids: list[int], data: st.DataObject) -> None:
     """Any records, any codecs side by side, trimmed at both ends, the last batch cut off."""

@@ -1,4 +1,4 @@
-"""A source of one's own, whole: a folder of text files that grow line by line. A file is a split, a line a row."""
+"""A source of one's own: a folder of files that grow by lines, which begin with their event time (ms) and a blank."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ import pyarrow as pa
 
 from flip27_stream.api import (
     Boundedness,
+    ReadLimits,
     Source,
-    SourceReader,
     SourceReaderContext,
     SplitEnumerator,
     SplitEnumeratorContext,
     SplitRange,
 )
 from flip27_stream.reader import DataclassSerializer, IteratorSourceReader, RangeSplit
+
+TIME = pa.timestamp("us", "UTC")
+SCHEMA = pa.schema({"file": "string", "number": "int64", "timestamp": TIME, "text": "string"})
 
 
 @dataclass(frozen=True)
@@ -35,39 +38,39 @@ class Assigned:
     paths: tuple[str, ...] = ()
 
 
+Context = SplitEnumeratorContext[LogFile]
+
+
 def read_lines(split: LogFile) -> Iterator[dict[str, object]]:
     """The lines of a file from number ``split.start`` up to ``split.end``."""
     with open(split.path) as lines:
         for number, line in enumerate(islice(lines, split.start, split.end), split.start):
-            yield {"file": split.split_id, "number": number, "line": line.rstrip("\n")}
+            ms, _, text = line.rstrip("\n").partition(" ")
+            yield {"file": split.split_id, "number": number, "timestamp": int(ms) * 1000, "text": text}
 
 
 class LogFolderEnumerator(SplitEnumerator[LogFile, Assigned]):
-    def __init__(self, folder: str, context: SplitEnumeratorContext[LogFile], state: Assigned) -> None:
-        self._folder = Path(folder)
-        self._context = context
-        self._state = state
+    def __init__(self, folder: str, context: Context, state: Assigned) -> None:
+        self._folder, self._context, self._state = Path(folder), context, state
 
     def start(self) -> None:
         self._context.call_async(self._list, self._assign)
         self._context.call_async(self._list, self._assign, initial_delay_ms=100, period_ms=100)
 
     def _list(self) -> list[str]:
-        return sorted(str(path) for path in self._folder.glob("*.log"))
+        return [str(path) for path in self._folder.glob("*.log")]
 
     def _assign(self, paths: list[str], error: BaseException | None) -> None:
         if error is not None:
             raise error
-        for path in (p for p in paths if p not in self._state.paths):
+        for path in sorted(set(paths) - set(self._state.paths)):
             reader = len(self._state.paths) % self._context.current_parallelism()
             self._context.assign_split(LogFile(path), reader)
             self._state = Assigned((*self._state.paths, path))
 
     def split_ranges(self, positions: Mapping[LogFile, int | None]) -> Mapping[str, SplitRange]:
-        return {
-            split.split_id: SplitRange(position or 0, Path(split.path).read_bytes().count(b"\n"))
-            for split, position in positions.items()
-        }
+        lines = {split: Path(split.path).read_bytes().count(b"\n") for split in positions}
+        return {split.split_id: SplitRange(at or 0, lines[split]) for split, at in positions.items()}
 
     def snapshot_state(self) -> Assigned:
         return self._state
@@ -76,8 +79,9 @@ class LogFolderEnumerator(SplitEnumerator[LogFile, Assigned]):
 @dataclass(frozen=True)
 class LogFolder(Source[LogFile, Assigned]):
     folder: str
+    read_limits = ReadLimits(max_rows=1000)
     boundedness = Boundedness.CONTINUOUS_UNBOUNDED
-    schema = pa.schema([("file", pa.string()), ("number", pa.int64()), ("line", pa.string())])
+    schema = SCHEMA
     split_serializer = DataclassSerializer(LogFile)
     enumerator_checkpoint_serializer = DataclassSerializer(Assigned)
 
@@ -85,13 +89,11 @@ class LogFolder(Source[LogFile, Assigned]):
     def fingerprint(self) -> str:
         return f"lines of {self.folder}/*.log"
 
-    def create_reader(self, context: SourceReaderContext) -> SourceReader[LogFile]:
+    def create_reader(self, context: SourceReaderContext) -> IteratorSourceReader[LogFile]:
         return IteratorSourceReader(context, self.schema, read_lines)
 
-    def create_enumerator(self, context: SplitEnumeratorContext[LogFile]) -> LogFolderEnumerator:
+    def create_enumerator(self, context: Context) -> LogFolderEnumerator:
         return LogFolderEnumerator(self.folder, context, Assigned())
 
-    def restore_enumerator(
-        self, context: SplitEnumeratorContext[LogFile], checkpoint: Assigned
-    ) -> LogFolderEnumerator:
+    def restore_enumerator(self, context: Context, checkpoint: Assigned) -> LogFolderEnumerator:
         return LogFolderEnumerator(self.folder, context, checkpoint)

@@ -1,0 +1,162 @@
+"""Runs a source aligned, without Spark, and looks at every boundary between two micro-batches whether it is."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from flip27_stream.api import SourceSplit, WatermarkStrategy
+from flip27_stream.spark.clock import wall_clock
+from flip27_stream.testing.clock import ManualClock
+from flip27_stream.testing.source_query import Document, Range, Row, SourceQuery, TaskRows
+from watermark_alignment.options import AlignmentOptions
+
+_IDLE_TIMEOUT_MS = 60_000
+_EMPTY_BATCHES = 20
+
+
+@dataclass
+class SplitTimes:
+    """Event times of one split, in its order, of the records that have one; the first ``read`` of them were read."""
+
+    times: list[int]
+    read: int = 0
+
+    @property
+    def read_max(self) -> int | None:
+        return max(self.times[: self.read], default=None)
+
+    @property
+    def front(self) -> int | None:
+        """Greatest event time read or next to read."""
+        return max(self.times[: self.read + 1], default=None)
+
+    @property
+    def has_more(self) -> bool:
+        return self.read < len(self.times)
+
+
+@dataclass
+class AlignedRun:
+    """One aligned query over a system that nobody writes to.
+
+    Attributes:
+        source: what is read.
+        strategy: how event time is found in its rows.
+        max_drift_ms: what is asked for.
+        unit_ms: what is allowed beyond it, where splits cannot be cut at any event time.
+        limit: rows of a micro-batch.
+        splits: event times of each split, by id.
+        exact: whether positions by event time are known, so that the drift is bounded at every boundary.
+        splits_finish: whether a split that is read to its end does not count any more.
+    """
+
+    source: Any
+    strategy: WatermarkStrategy
+    max_drift_ms: int
+    unit_ms: int
+    limit: int
+    splits: Mapping[str, SplitTimes]
+    exact: bool
+    splits_finish: bool = False
+    rows: list[Row] = field(default_factory=list)
+    batches: list[tuple[Document, Document, list[list[Range]]]] = field(default_factory=list)
+    _nobody_is_idle: bool = True
+
+    def run(self, expected: int, restart_after: int = 2) -> None:
+        """Read all there is, with a restart after some batches.
+
+        Raises:
+            AssertionError: the drift is more than was asked for, or not all rows come.
+        """
+        clock = ManualClock(wall_clock())
+        with tempfile.TemporaryDirectory() as folder:
+            offset = None
+            for stop_after in (restart_after, None):
+                with self._query(folder, clock, offset) as query:
+                    self._run(query, clock, expected, stop_after)
+                    offset = query.offset
+
+    def check_replays(self) -> None:
+        """Another process plans the very same ranges of every batch, from its two offsets."""
+        with SourceQuery(self.source) as query:
+            for start, end, ranges in self.batches:
+                replayed = query.tasks(start, end)
+                assert replayed == ranges, f"a replay plans other ranges: {replayed}, not {ranges}"
+
+    def _run(self, query: SourceQuery, clock: ManualClock, expected: int, stop_after: int | None) -> None:
+        vain = empty = 0
+        while len(self.rows) < expected and (stop_after is None or len(self.batches) < stop_after):
+            batch = query.next_batch(self.limit)
+            if batch is None:
+                # Splits at their ends hold the others until they are idle.
+                vain += 1
+                assert vain < 100, (
+                    f"{expected - len(self.rows)} rows are not read, and nobody holds them back"
+                )
+                clock.advance(_IDLE_TIMEOUT_MS + 1)
+                self._nobody_is_idle = False
+                continue
+            tasks = query.tasks(*batch)
+            self.rows += query.read_all(*batch)
+            for split, start, end in (piece for task in tasks for piece in task):
+                read = event_times(query, split, start, end, self.strategy)
+                self.splits[split.split_id].read += len(read)
+            query.offset = batch[1]
+            self.batches.append((*batch, tasks))
+            vain, empty = (0, 0) if tasks else (vain, empty + 1)
+            assert empty < _EMPTY_BATCHES, (
+                f"{empty} batches in a row were empty: positions or snapshot_state() change though nothing was "
+                f"written; the last went from {batch[0]} to {batch[1]}"
+            )
+            if self.exact:
+                self._check_drift()
+
+    def _check_drift(self) -> None:
+        """I3: the greatest event time read, less the least front of those that count."""
+        read = max((s.read_max for s in self.splits.values() if s.read_max is not None), default=None)
+        counting = [s for s in self.splits.values() if s.has_more or self._at_ends_count]
+        least = min((s.front for s in counting if s.front is not None), default=None)
+        if read is None or least is None:
+            return
+        assert read - least <= self.max_drift_ms + self.unit_ms, (
+            f"after batch {len(self.batches)} the greatest event time read is {read}, {read - least} ms ahead of the "
+            f"least front, {least}; no more than {self.max_drift_ms + self.unit_ms} ms are allowed"
+        )
+
+    @property
+    def _at_ends_count(self) -> bool:
+        return self._nobody_is_idle and not self.splits_finish
+
+    @contextmanager
+    def _query(self, folder: str, clock: ManualClock, offset: Document | None) -> Iterator[SourceQuery]:
+        alignment = AlignmentOptions.parse(
+            {
+                "scan.watermark.alignment.group": "conformance",
+                "scan.watermark.alignment.max-drift": f"{self.max_drift_ms} ms",
+                "scan.watermark.alignment.table": folder,
+                "scan.watermark.idle-timeout": f"{_IDLE_TIMEOUT_MS} ms",
+                "scan.watermark.max-out-of-orderness": f"{self.strategy.max_out_of_orderness_ms} ms",
+                "scan.watermark.max-future": "0",
+            }
+        )
+        query = SourceQuery(self.source, offset, strategy=self.strategy, alignment=alignment, clock=clock)
+        with query:
+            yield query
+
+
+def event_times(
+    query: SourceQuery, split: SourceSplit, start: int, end: int, strategy: WatermarkStrategy
+) -> list[int]:
+    """Event times (ms) of the records of a range that have one, in order."""
+    output = TaskRows(query.source.schema, [(split, start, end)])
+    query.read_into(output)
+    return [
+        time
+        for records, timestamps in output.batches
+        for time in strategy.timestamp_assigner.extract_timestamps(records, timestamps).to_pylist()
+        if time is not None
+    ]

@@ -1,0 +1,64 @@
+"""A query over a Delta table of history and a live topic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from flip27_stream.api import Source
+from flip27_stream.connectors.files import FileSource
+from flip27_stream.connectors.hybrid import HybridSource, Overlap, SourceSwitchContext
+from flip27_stream.connectors.kafka import KafkaSource
+from flip27_stream.spark.data_source import register
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+
+@dataclass(frozen=True)
+class History:
+    """A topic, and a Delta table that its records were copied into up to some moment.
+
+    Attributes:
+        table: path of the Delta table.
+        bootstrap_servers: of the broker.
+        topic: its name.
+        overlap_ms: how much of the history's end is read again from the topic.
+        options: of the query.
+        output: path of the Delta table that the query writes.
+        checkpoint: path.
+        rows: of a micro-batch.
+    """
+
+    table: str
+    bootstrap_servers: str
+    topic: str
+    output: str
+    checkpoint: str
+    overlap_ms: int = 0
+    rows: int = 50
+    options: dict[str, str] = field(default_factory=dict)
+
+    def source(self) -> HybridSource:
+        """The table, then the topic."""
+        kafka = {
+            "kafka.bootstrap.servers": self.bootstrap_servers,
+            "subscribe": self.topic,
+            "startingOffsetsByTimestampStrategy": "latest",
+            "maxOffsetsPerTrigger": str(self.rows),
+        }
+
+        def live(switch: SourceSwitchContext) -> Source[Any, Any]:
+            return KafkaSource(kafka | {"startingTimestamp": str(switch.start_time_ms)})
+
+        table = {"path": self.table, "files.format": "delta", "maxFilesPerTrigger": "2"}
+        history = FileSource(table, bounded=True)
+        overlap = Overlap(ms=self.overlap_ms) if self.overlap_ms else None
+        return HybridSource.builder(history, event_time="timestamp").add_source(live, overlap=overlap).build()
+
+    def start(self, spark: SparkSession, **trigger: Any) -> StreamingQuery:
+        register(spark, self.source(), "history_and_topic")
+        stream = spark.readStream.format("history_and_topic").options(**self.options).load()
+        writer = stream.writeStream.format("delta").option("checkpointLocation", self.checkpoint)
+        return writer.trigger(**trigger).start(self.output)

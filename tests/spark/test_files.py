@@ -1,0 +1,158 @@
+"""``flip27_files`` on a real Spark: beside Spark's own sources, aligned, from Delta tables, over restarts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.errors.exceptions.base import PySparkException
+from pyspark.sql.functions import count, window
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.jvm
+
+HOUR = 3_600_000
+START = 1_700_000_000_000 // HOUR * HOUR
+
+
+def write_hour(folder: Path, hour: int, name: str, rows: int = 60) -> None:
+    """One file with an hour of rows, in order."""
+    folder.mkdir(parents=True, exist_ok=True)
+    times = START + hour * HOUR + np.arange(rows, dtype=np.int64) * (HOUR // rows)
+    columns = {
+        "time": pa.array(times, pa.timestamp("ms", "UTC")).cast(pa.timestamp("us", "UTC")),
+        "id": np.arange(hour * rows, (hour + 1) * rows),
+        "name": [f"row {n}" for n in range(rows)],
+    }
+    pq.write_table(pa.table(columns), folder / name, row_group_size=rows // 2)
+
+
+def run(
+    frame: DataFrame, checkpoint: Path, each: Callable[[DataFrame, int], None] | None = None
+) -> list[Any]:
+    """Run an AvailableNow query to its end; the rows of all micro-batches, in the order they came."""
+    rows: list[Any] = []
+
+    def collect(batch: DataFrame, number: int) -> None:
+        rows.extend(tuple(row) for row in batch.collect())
+
+    writer = frame.writeStream.foreachBatch(each or collect).outputMode("update")
+    query = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
+    query.awaitTermination()
+    return rows
+
+
+@pytest.fixture
+def shuffled(tmp_path: Path) -> Path:
+    """A day of hours, whose names and modification times are no order of event times."""
+    folder = tmp_path / "shuffled"
+    for number in range(24):
+        write_hour(folder, number * 7 % 24, f"{number:02}.parquet")
+    return folder
+
+
+def test_parquet_is_read_as_by_spark_in_batch_and_in_parts(
+    registered: SparkSession, shuffled: Path, tmp_path: Path
+) -> None:
+    """Same schema and rows; a second run reads what came meanwhile, and nothing twice."""
+    builtin = registered.read.parquet(str(shuffled))
+    batch = registered.read.format("flip27_files").load(str(shuffled))
+    assert batch.schema == builtin.schema
+    assert sorted(batch.collect()) == sorted(builtin.collect())
+    stream = registered.readStream.format("flip27_files").option("maxRowsPerTrigger", 800)
+    first = run(stream.load(str(shuffled)), tmp_path / "checkpoint")
+    write_hour(shuffled, 24, "new.parquet")
+    second = run(stream.load(str(shuffled)), tmp_path / "checkpoint")
+    assert len(first) == 24 * 60
+    assert {row[1] for row in second} == set(range(24 * 60, 25 * 60))
+    assert sorted(row[1] for row in first) == list(range(24 * 60))
+
+
+def counted(stream: DataFrame, checkpoint: Path) -> tuple[int, int]:
+    """Rows in hourly windows with a delay of half an hour, and the most rows of state there were."""
+    counts: dict[Any, int] = {}
+    windows = stream.withWatermark("time", "90 minutes").groupBy(window("time", "1 hour")).agg(count("*"))
+
+    def take_in(batch: DataFrame, number: int) -> None:
+        counts.update({row[0]: row[1] for row in batch.collect()})
+
+    writer = windows.writeStream.outputMode("update").foreachBatch(take_in)
+    query = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
+    query.awaitTermination()
+    state = max(p.stateOperators[0].numRowsTotal for p in query.recentProgress if p.stateOperators)
+    return sum(counts.values()), state
+
+
+def test_a_shuffled_backlog_in_event_time_order_loses_nothing(
+    registered: SparkSession, shuffled: Path, tmp_path: Path
+) -> None:
+    """I4: drift 30 minutes, a row group spans 30 minutes, delay 90 minutes; Spark's own source loses rows."""
+    schema = registered.read.parquet(str(shuffled)).schema
+    builtin = registered.readStream.schema(schema).option("maxFilesPerTrigger", 4).parquet(str(shuffled))
+    ours = (
+        registered.readStream.format("flip27_files")
+        .option("maxFilesPerTrigger", 4)
+        .option("scan.watermark.alignment.group", "history")
+        .option("scan.watermark.alignment.max-drift", "30 minutes")
+        .option("scan.watermark.alignment.table", str(tmp_path / "watermarks"))
+        .option("scan.watermark.event-time", "time")
+        .load(str(shuffled))
+    )
+    lost, _ = counted(builtin, tmp_path / "builtin")
+    kept, state = counted(ours, tmp_path / "ours")
+    assert lost < 24 * 60
+    assert kept == 24 * 60
+    assert state <= 8
+
+
+def test_a_delta_table_is_followed(registered: SparkSession, shuffled: Path, tmp_path: Path) -> None:
+    """A table that Spark writes: the snapshot, then an append, with a partition column."""
+    table = tmp_path / "table"
+    rows = registered.read.parquet(str(shuffled)).selectExpr("*", "id % 3 as part")
+    rows.where("id < 1000").write.format("delta").partitionBy("part").save(str(table))
+    stream = registered.readStream.format("flip27_files").option("files.format", "delta").load(str(table))
+    first = run(stream, tmp_path / "checkpoint")
+    rows.where("id >= 1000").write.format("delta").mode("append").save(str(table))
+    second = run(stream, tmp_path / "checkpoint")
+    assert stream.schema == registered.read.format("delta").load(str(table)).schema
+    expected = [tuple(row) for row in rows.collect()]
+    assert sorted(first) == sorted(row for row in expected if row[1] < 1000)
+    assert sorted(second) == sorted(row for row in expected if row[1] >= 1000)
+
+
+def test_a_table_with_deletion_vectors_is_refused_by_name(registered: SparkSession, tmp_path: Path) -> None:
+    table = str(tmp_path / "table")
+    rows = registered.range(10).coalesce(1).write.format("delta")
+    rows.option("delta.enableDeletionVectors", "true").save(table)
+    reader = registered.read.format("flip27_files").option("files.format", "delta")
+    assert reader.load(table).count() == 10
+    registered.sql(f"DELETE FROM delta.`{table}` WHERE id = 3")
+    with pytest.raises(PySparkException, match="deletion vectors, which are not understood"):
+        reader.load(table).count()
+
+
+@pytest.mark.parametrize("format_", ["json", "csv"])
+def test_other_formats_are_read_as_by_spark(registered: SparkSession, tmp_path: Path, format_: str) -> None:
+    rows = registered.range(5000).selectExpr("id", "cast(id as string) as name", "id / 2 as half")
+    folder = str(tmp_path / format_)
+    rows.repartition(3).write.format(format_).save(folder)
+    builtin = registered.read.format(format_).schema(rows.schema).load(folder)
+    ours = registered.readStream.format("flip27_files").option("files.format", format_).schema(rows.schema)
+    read = run(ours.option("maxBytesPerTrigger", "64k").load(folder), tmp_path / "checkpoint")
+    assert sorted(read) == sorted(tuple(row) for row in builtin.collect())
+
+
+def test_wrong_options_fail_at_load(registered: SparkSession, tmp_path: Path) -> None:
+    reader = registered.readStream.format("flip27_files").option("maxFilesPerTriger", "5")
+    with pytest.raises(AnalysisException, match="Did you mean 'maxFilesPerTrigger'"):
+        reader.load(str(tmp_path))
+    with pytest.raises(AnalysisException, match=r"no file in .* to learn the columns from"):
+        registered.readStream.format("flip27_files").load(str(tmp_path))

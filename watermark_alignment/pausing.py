@@ -1,0 +1,57 @@
+"""Pausing by what was read: the rule of FLIP-217, for splits whose positions by event time nobody knows.
+
+A split whose greatest event time read is more than the allowed drift above the least is not read further until the
+others have come near. That is after the fact: by how much a split gets ahead is up to what a micro-batch reads of it.
+:mod:`watermark_alignment.planner` cuts exactly, where a connector can say where an event time lies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from watermark_alignment.planner import Plan, SplitView, cap_of, resting_state, share
+from watermark_alignment.states import SplitStatus
+
+
+def plan_by_pausing(
+    splits: Sequence[SplitView],
+    *,
+    limit: int | None,
+    max_drift: int,
+    out_of_orderness: int,
+    idle_timeout: int,
+    now: int,
+    floor: int | None,
+) -> Plan:
+    """Plan one micro-batch from what was read; arguments as for :func:`watermark_alignment.planner.plan`.
+
+    A split of which nothing was read yet does not count, and is read. One that is final holds the others, too, until it
+    is at its end: it may be cut by the limit at any event time.
+    """
+    views = sorted(splits, key=lambda v: v.id)
+    fixed = {v.id: state for v in views if (state := resting_state(v, idle_timeout, now)) is not None}
+    counting = [replace(v, final=False) for v in views if v.id not in fixed and v.front is not None]
+    horizon, holder = cap_of(counting, floor, max_drift, out_of_orderness)
+    readable = [v for v in views if v.position < v.end]
+    ahead = {v.id for v in readable if horizon is not None and v.front is not None and v.front >= horizon}
+    free = [v for v in readable if v.id not in ahead]
+    ends = {v.id: v.position for v in views} | _ends(free, limit)
+    least = min((v.front for v in counting if v.front is not None), default=None)
+    return Plan(
+        horizon=horizon,
+        ends=ends,
+        states={
+            v.id: fixed.get(v.id, SplitStatus.PAUSED if v.id in ahead else SplitStatus.ACTIVE) for v in views
+        },
+        fronts={v.id: v.front for v in views},
+        floor=None if least is None else least - out_of_orderness - 1,
+        held_by=holder if ahead else None,
+        cut=frozenset(v.id for v in free if ends[v.id] < v.end),
+    )
+
+
+def _ends(free: Sequence[SplitView], limit: int | None) -> dict[str, int]:
+    if limit is None or sum(v.end - v.position for v in free) <= limit:
+        return {v.id: v.end for v in free}
+    return share(free, {v.id: (v.end, v.end - v.position) for v in free}, limit)
