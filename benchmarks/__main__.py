@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks import ceiling, columns, memory, planning, planning_cpu, read_speed, small_batches
+from benchmarks import ceiling, columns, files, memory, planning, planning_cpu, read_speed, small_batches
 from benchmarks.command import run
 
 ALL = (
@@ -13,6 +13,7 @@ ALL = (
     planning.measure,
     planning_cpu.measure,
     memory.measure,
+    files.measure,
 )
 
 if __name__ == "__main__":

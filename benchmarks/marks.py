@@ -38,7 +38,7 @@ class Result:
     Attributes:
         work: what was done.
         beside: what the yardstick did, mostly Spark's built-in source.
-        ours: what ``flip27_kafka`` did.
+        ours: what this project's source did.
         figures: one per pair (or plan, or process), of which the median counts.
         unit: of the figures.
         mark: what the median has to reach; ``None`` where the issue names no figure.
@@ -77,7 +77,7 @@ class Result:
 def table(results: Sequence[Result], title: str) -> Table:
     """All results; lines whose mark is missed stand out."""
     drawn = Table(title=title, title_justify="left")
-    for heading in ("work", "beside", "flip27_kafka", "median", "range", "mark", ""):
+    for heading in ("work", "beside", "ours", "median", "range", "mark", ""):
         drawn.add_column(heading, justify="left" if heading in ("work", "") else "right")
     for result in results:
         drawn.add_row(*result.cells(), style="bold red" if result.met is False else None)

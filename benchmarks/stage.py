@@ -30,6 +30,8 @@ class Sizes:
         batches: small batches per round and contender.
         many: partitions of "many partitions".
         splits: of the plan that needs no broker.
+        files: of the plan of a folder.
+        days: of the history in files.
     """
 
     records: int = 2_000_000
@@ -38,6 +40,8 @@ class Sizes:
     batches: int = 8
     many: int = 200
     splits: int = 10_000
+    files: int = 100_000
+    days: int = 365
 
 
 class Stage:

@@ -15,6 +15,7 @@ implements it, :mod:`flip27_stream.spark` runs it inside Spark, :mod:`watermark_
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -22,16 +23,23 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSource
 
     from flip27_stream.api import Source
+    from flip27_stream.connectors.files import FileSource
+    from flip27_stream.connectors.hybrid import HybridSource
+    from flip27_stream.connectors.kafka import KafkaSource
 
-__all__ = ["data_source", "register"]
+__all__ = ["FileSource", "HybridSource", "KafkaSource", "data_source", "register"]
+
+_CONNECTORS = {"FileSource": "files", "HybridSource": "hybrid", "KafkaSource": "kafka"}
 
 
 def register(spark: SparkSession) -> None:
-    """Make the formats of this package known to a session: ``flip27_kafka``."""
+    """Make the formats of this package known to a session: ``flip27_kafka`` and ``flip27_files``."""
+    from flip27_stream.connectors.files import FileSourceFactory
     from flip27_stream.connectors.kafka import KafkaSourceFactory
     from flip27_stream.spark import data_source as adapter  # here, so that the model works without pyspark
 
     adapter.register(spark, KafkaSourceFactory())
+    adapter.register(spark, FileSourceFactory())
 
 
 def data_source(source: Source[Any, Any], name: str) -> type[DataSource]:
@@ -39,3 +47,10 @@ def data_source(source: Source[Any, Any], name: str) -> type[DataSource]:
     from flip27_stream.spark import data_source as adapter
 
     return adapter.data_source(source, name)
+
+
+def __getattr__(name: str) -> Any:
+    """Sources are loaded when they are asked for, with the clients that they need."""
+    if name not in _CONNECTORS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"flip27_stream.connectors.{_CONNECTORS[name]}"), name)

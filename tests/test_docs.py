@@ -11,6 +11,11 @@ from typing import Any
 
 import pytest
 
+from flip27_stream.connectors.files import options as file_options
+from flip27_stream.connectors.files.digest import BUCKETS
+from flip27_stream.connectors.files.formats import FORMAT_OPTIONS, file_format
+from flip27_stream.connectors.files.options import parse_file_options
+from flip27_stream.connectors.files.seen import WINDOW
 from flip27_stream.connectors.kafka.client import ConnectionOptions
 from flip27_stream.connectors.kafka.options import (
     FORBIDDEN,
@@ -55,7 +60,7 @@ def rows(section: str) -> dict[str, Row]:
     return {row[0]: Row(*row) for row in cells}
 
 
-ALIGNMENT, KAFKA = rows("Alignment and event time"), rows("Kafka")
+ALIGNMENT, KAFKA, FILES = rows("Alignment and event time"), rows("Kafka"), rows("Files")
 
 
 def test_the_page_has_every_alignment_option_and_no_other() -> None:
@@ -102,6 +107,33 @@ def test_the_default_of_the_api_timeout() -> None:
 def test_the_page_names_what_is_refused_and_what_has_no_effect() -> None:
     for name in (*FORBIDDEN, *WITHOUT_EFFECT):
         assert f"`{name}`" in OPTIONS_PAGE
+
+
+def test_the_page_has_every_option_of_files_and_no_other() -> None:
+    assert list(FILES) == list(file_options.OPTION_NAMES)
+    refused = OPTIONS_PAGE.split("## Files")[1].split("Refused, with the reason:")[1]
+    assert re.findall(r"`(\w+)`", refused) == list(file_options.REFUSED)
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv", "delta"])
+def test_defaults_of_options_of_files(form: str) -> None:
+    """Writing out every default of the page changes nothing."""
+    of_lines = {name.lower() for names in FORMAT_OPTIONS.values() for name in names}
+    folders_only, delta_only = set(file_options.FOLDER_OPTIONS), set(file_options.DELTA_OPTIONS)
+    left_out = {"files.format", *(delta_only if form != "delta" else folders_only)}
+    least = {"path": "/data", "files.format": form}
+    defaults = {n: row.value for n, row in FILES.items() if row.value is not None and n not in left_out}
+    plain = {name: value for name, value in defaults.items() if name.lower() not in of_lines}
+    assert parse_file_options({**least, **plain}) == parse_file_options(least)
+    if form == "csv":
+        lines = {name: value for name, value in defaults.items() if name.lower() in of_lines}
+        assert file_format(form, lines) == file_format(form, {})
+
+
+def test_the_memory_of_files_is_as_the_page_says() -> None:
+    page = (ROOT / "docs" / "files.md").read_text()
+    assert f"{WINDOW:,} newest files" in page
+    assert f"in {BUCKETS} buckets" in page
 
 
 def test_the_short_table_of_the_readme_agrees_with_the_options_page() -> None:

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 import flip27_stream
-from benchmarks import ceiling, columns, memory, planning, planning_cpu, read_speed, small_batches
+from benchmarks import ceiling, columns, files, memory, planning, planning_cpu, read_speed, small_batches
 from benchmarks.command import Measure
 from benchmarks.marks import Result, at_least, at_most, table
 from benchmarks.stage import Sizes, Stage
@@ -21,7 +21,7 @@ from flip27_stream.testing import KafkaBroker
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-TINY = Sizes(records=400, pairs=1, warm_up=0, batches=1, many=5, splits=20)
+TINY = Sizes(records=400, pairs=1, warm_up=0, batches=1, many=5, splits=20, files=50, days=6)
 
 
 def test_contenders_take_turns_and_the_order_turns_around() -> None:
@@ -68,6 +68,7 @@ def test_planning_without_a_broker() -> None:
         pytest.param(small_batches.measure, 3, id="small_batches"),
         pytest.param(planning.measure, 3, id="planning"),
         pytest.param(memory.measure, 8, id="memory"),
+        pytest.param(files.measure, 12, id="files"),
     ],
 )
 def test_it_runs_and_finds_figures(measure: Measure, lines: int, stage: Stage) -> None:

@@ -1,0 +1,232 @@
+"""The tail of an ORC file: rows of each stripe and statistics, which Arrow's reader does not show.
+
+Follows the ORC v1 specification: a postscript that is not compressed, behind a footer and the stripes' statistics in
+Protocol Buffers, in compressed chunks.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import cramjam
+import pyarrow as pa
+
+_FIRST_READ = 16 << 10
+_MAGIC = b"ORC"
+_VARINT, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5
+
+TIMESTAMP = 9
+"""The kind of a type: what a clock on the wall shows."""
+
+
+@dataclass(frozen=True)
+class Stripe:
+    """One stripe.
+
+    Attributes:
+        rows: how many.
+        size: bytes of its data, compressed.
+        times: by column id, least and greatest value: ms for times, the number itself for integers; ``None`` where
+            all values are null. Columns without such statistics are left out.
+        footer: where its own footer begins in the file, and how long it is.
+    """
+
+    rows: int
+    size: int
+    times: dict[int, tuple[int, int] | None]
+    footer: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class OrcFooter:
+    """The stripes of a file.
+
+    Attributes:
+        stripes: in their order.
+        columns: at the top level: name to column id and kind.
+        compression: the number of the codec, and the size of its blocks.
+    """
+
+    stripes: tuple[Stripe, ...]
+    columns: dict[str, tuple[int, int]]
+    compression: tuple[int, int]
+
+
+def read_orc_footer(file: pa.NativeFile) -> OrcFooter:
+    """Read the tail of ``file``, in one or two reads.
+
+    Raises:
+        pa.ArrowInvalid: it is no ORC file, or damaged.
+    """
+    size = file.size()
+    tail = file.read_at(min(size, _FIRST_READ), max(size - _FIRST_READ, 0))
+    if len(tail) < 4 or tail[-4:-1] != _MAGIC:
+        raise pa.ArrowInvalid("it does not end as an ORC file does.")
+    length = tail[-1]
+    postscript = _Message(tail[-1 - length : -1])
+    footer_length, metadata_length = postscript.number(1), postscript.number(5)
+    needed = 1 + length + footer_length + metadata_length
+    if needed > size:
+        raise pa.ArrowInvalid(f"its footer would be longer than the {size} bytes of the file.")
+    if needed > len(tail):
+        tail = file.read_at(needed, size - needed)
+    try:
+        return _decoded(tail[: len(tail) - 1 - length], postscript)
+    except (IndexError, TypeError, ValueError) as error:
+        raise pa.ArrowInvalid(f"its footer is damaged: {error}") from error
+
+
+def writer_zone(file: pa.NativeFile, footer: OrcFooter, stripe: Stripe) -> str:
+    """The time zone of the wall clock that a stripe's timestamps without zone were read from.
+
+    Raises:
+        pa.ArrowInvalid: the stripe's footer is damaged.
+    """
+    start, length = stripe.footer
+    try:
+        zones = _Message(_plain(file.read_at(length, start), *footer.compression)).every(3)
+        return bytes(zones[-1]).decode() if zones else "UTC"
+    except (IndexError, TypeError, ValueError) as error:
+        raise pa.ArrowInvalid(f"the footer of its stripe at byte {start} is damaged: {error}") from error
+
+
+def _decoded(tail: bytes, postscript: _Message) -> OrcFooter:
+    """The footer, which is last in ``tail``, and the statistics before it."""
+    compression, block = postscript.number(2), postscript.number(3)
+    start = len(tail) - postscript.number(1)
+    footer = _Message(_plain(tail[start:], compression, block))
+    metadata = _Message(_plain(tail[start - postscript.number(5) : start], compression, block))
+    statistics = [[_Message(s) for s in _Message(one).every(1)] for one in metadata.every(1)]
+    stripes = [
+        _stripe(_Message(one), statistics[i] if i < len(statistics) else [])
+        for i, one in enumerate(footer.every(3))
+    ]
+    return OrcFooter(tuple(stripes), _columns([_Message(t) for t in footer.every(4)]), (compression, block))
+
+
+def _stripe(message: _Message, statistics: list[_Message]) -> Stripe:
+    times = {}
+    for column, of_column in enumerate(statistics):
+        found = _least_and_greatest(of_column)
+        if found is not None or (of_column.has(1) and of_column.number(1) == 0):
+            times[column] = found
+    offset, index, data, footer, rows = map(message.number, range(1, 6))
+    return Stripe(rows, index + data + footer, times, (offset + index + data, footer))
+
+
+def _least_and_greatest(statistics: _Message) -> tuple[int, int] | None:
+    """Of instants and of wall-clock times, taken for UTC, or of integers."""
+    for field, least, greatest in ((9, 3, 4), (2, 1, 2)):
+        if statistics.has(field):
+            inner = _Message(statistics.every(field)[0])
+            if inner.has(least) and inner.has(greatest):
+                return _signed(inner.number(least)), _signed(inner.number(greatest))
+    return None
+
+
+def _columns(types: list[_Message]) -> dict[str, tuple[int, int]]:
+    if not types:
+        raise pa.ArrowInvalid("its footer has no types.")
+    root = types[0]
+    ids = [number for packed in root.every(2) for number in _varints(packed)]
+    names = [bytes(name).decode() for name in root.every(3)]
+    return {name: (i, types[i].number(1)) for name, i in zip(names, ids, strict=True)}
+
+
+class _Message:
+    """A Protocol Buffers message, by field number."""
+
+    def __init__(self, data: bytes) -> None:
+        self._fields: dict[int, list[Any]] = {}
+        for number, value in _fields(data):
+            self._fields.setdefault(number, []).append(value)
+
+    def has(self, field: int) -> bool:
+        return field in self._fields
+
+    def number(self, field: int) -> int:
+        """The last number given; 0 if there is none."""
+        return int(self._fields.get(field, [0])[-1])
+
+    def every(self, field: int) -> list[Any]:
+        """All values, bytes or numbers."""
+        return self._fields.get(field, [])
+
+
+def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
+    at = 0
+    while at < len(data):
+        key, at = _varint(data, at)
+        kind = key & 7
+        if kind == _VARINT:
+            value, at = _varint(data, at)
+            yield key >> 3, value
+            continue
+        if kind == _BYTES:
+            length, at = _varint(data, at)
+        elif kind in (_EIGHT, _FOUR):
+            length = 8 if kind == _EIGHT else 4
+        else:
+            raise pa.ArrowInvalid(f"its footer has a field of the unknown wire type {kind}.")
+        if at + length > len(data):
+            raise pa.ArrowInvalid("its footer is cut off.")
+        yield key >> 3, data[at : at + length]
+        at += length
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while at < len(data):
+        byte = data[at]
+        value |= (byte & 0x7F) << shift
+        at += 1
+        if byte < 0x80:
+            return value, at
+        shift += 7
+    raise pa.ArrowInvalid("its footer is cut off.")
+
+
+def _varints(data: int | bytes) -> Iterator[int]:
+    if isinstance(data, int):
+        yield data
+        return
+    at = 0
+    while at < len(data):
+        value, at = _varint(data, at)
+        yield value
+
+
+def _signed(number: int) -> int:
+    """Zigzag: the sign is in the last bit."""
+    return (number >> 1) ^ -(number & 1)
+
+
+def _plain(data: bytes, compression: int, block: int) -> bytes:
+    """Chunks with a header of three bytes each: the length, and whether the chunk is stored as it is."""
+    if compression == 0:
+        return data
+    parts, at = [], 0
+    while at < len(data):
+        header = int.from_bytes(data[at : at + 3], "little")
+        chunk = data[at + 3 : at + 3 + (header >> 1)]
+        parts.append(chunk if header & 1 else _decompressed(chunk, compression, block))
+        at += 3 + (header >> 1)
+    return b"".join(parts)
+
+
+def _decompressed(chunk: bytes, compression: int, block: int) -> bytes:
+    try:
+        if compression == 1:
+            return zlib.decompress(chunk, wbits=-zlib.MAX_WBITS)
+        if compression == 2:
+            return bytes(cramjam.snappy.decompress_raw(chunk))
+        if compression == 4:
+            return bytes(cramjam.lz4.decompress_block(chunk, output_len=block))
+        if compression == 5:
+            return bytes(cramjam.zstd.decompress(chunk))
+    except (zlib.error, cramjam.DecompressionError) as error:
+        raise pa.ArrowInvalid(f"its footer does not decompress: {error}") from error
+    raise pa.ArrowInvalid(f"its compression is number {compression}, which is not zlib, snappy, lz4 or zstd.")

@@ -1,0 +1,316 @@
+"""Between the columns of files and the columns of Spark."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from flip27_stream.errors import RecordFormatError
+
+log = logging.getLogger(__name__)
+
+INSTANT = pa.timestamp("us", tz="UTC")
+"""Spark's ``timestamp``."""
+
+LOCAL = pa.timestamp("us")
+"""Spark's ``timestamp_ntz``."""
+
+_SIGNED = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
+_SAME = {pa.bool_(), *_SIGNED, pa.float32(), pa.float64(), pa.string(), pa.binary(), pa.date32(), pa.null()}
+_INSTEAD = {
+    pa.uint8(): pa.int16(),
+    pa.uint16(): pa.int32(),
+    pa.uint32(): pa.int64(),
+    pa.uint64(): pa.decimal128(20, 0),
+    pa.float16(): pa.float32(),
+    pa.large_string(): pa.string(),
+    pa.string_view(): pa.string(),
+    pa.large_binary(): pa.binary(),
+    pa.binary_view(): pa.binary(),
+    pa.date64(): pa.date32(),
+}
+_MOST_DIGITS = 38
+
+
+def spark_schema(schema: pa.Schema, what: str) -> pa.Schema:
+    """``schema`` in types that Spark has, all nullable; a column without a type becomes string.
+
+    Raises:
+        RecordFormatError: Spark has no type for a column of ``what``.
+    """
+    refuse_same_names(schema.names, what)
+    fields = []
+    for field in schema:
+        kind = spark_type(field.type)
+        if kind is None:
+            raise RecordFormatError(
+                f"Column '{field.name}' of {what} is {field.type}, for which Spark has no type. Leave it out: name "
+                "the columns that are wanted with .schema(...)."
+            )
+        fields.append(pa.field(field.name, pa.string() if pt.is_null(kind) else kind))
+    return pa.schema(fields)
+
+
+def spark_type(kind: pa.DataType) -> pa.DataType | None:
+    """Spark's Arrow type for ``kind``, ``None`` if there is none. Unsigned numbers get the next larger type."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return spark_type(kind.storage_type)
+    if pt.is_dictionary(kind) or pt.is_run_end_encoded(kind):
+        return spark_type(kind.value_type)
+    if kind in _SAME:
+        return kind
+    if kind in _INSTEAD:
+        return _INSTEAD[kind]
+    if pt.is_fixed_size_binary(kind):
+        return pa.binary()
+    if pt.is_timestamp(kind):
+        return LOCAL if kind.tz is None else INSTANT
+    if pt.is_decimal(kind):
+        return pa.decimal128(kind.precision, kind.scale) if kind.precision <= _MOST_DIGITS else None
+    return _spark_nested(kind)
+
+
+def _spark_nested(kind: pa.DataType) -> pa.DataType | None:
+    if is_list(kind):
+        inner = spark_type(kind.value_type)
+        return None if inner is None else pa.list_(_or_string(inner))
+    if pt.is_map(kind):
+        key, item = spark_type(kind.key_type), spark_type(kind.item_type)
+        return None if key is None or item is None else pa.map_(_or_string(key), _or_string(item))
+    if pt.is_struct(kind):
+        inners = [(f.name, spark_type(f.type)) for f in kind]
+        if any(inner is None for _, inner in inners):
+            return None
+        return pa.struct([(name, _or_string(inner)) for name, inner in inners if inner is not None])
+    return None
+
+
+def _or_string(kind: pa.DataType) -> pa.DataType:
+    return pa.string() if pt.is_null(kind) else kind
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Whether it is a list of any sort."""
+    return bool(
+        pt.is_list(kind)
+        or pt.is_large_list(kind)
+        or pt.is_fixed_size_list(kind)
+        or pt.is_list_view(kind)
+        or pt.is_large_list_view(kind)
+    )
+
+
+def can_become(given: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether every value of ``given`` is one of ``wanted``, or nearly: Spark's rules for Parquet, and wider numbers.
+
+    Finer times are cut to microseconds, and times without a zone taken for UTC. Binary becomes string if it is UTF-8.
+    """
+    spark = spark_type(given)
+    if spark is None:
+        return False
+    if spark == wanted or pt.is_null(spark):
+        return True
+    if spark in _SIGNED:
+        return _number_fits(_SIGNED.index(spark), wanted)
+    if spark == LOCAL:
+        return bool(wanted == INSTANT)
+    if pt.is_decimal(spark) and pt.is_decimal(wanted):
+        finer = wanted.scale - spark.scale
+        return bool(finer >= 0 and wanted.precision - spark.precision >= finer)
+    if is_list(spark) and pt.is_list(wanted):
+        return can_become(spark.value_type, wanted.value_type)
+    if pt.is_map(spark) and pt.is_map(wanted):
+        return can_become(spark.key_type, wanted.key_type) and can_become(spark.item_type, wanted.item_type)
+    if pt.is_struct(spark) and pt.is_struct(wanted):
+        inner = {f.name: f.type for f in spark}
+        return all(f.name not in inner or can_become(inner[f.name], f.type) for f in wanted)
+    return (spark, wanted) in {
+        (pa.float32(), pa.float64()),
+        (pa.string(), pa.binary()),
+        (pa.binary(), pa.string()),
+        (pa.date32(), LOCAL),
+    }
+
+
+def _number_fits(size: int, wanted: pa.DataType) -> bool:
+    """Whether integers of 2 ** ``size`` bytes fit ``wanted``."""
+    if wanted in _SIGNED:
+        return size <= _SIGNED.index(wanted)
+    if pt.is_decimal(wanted):
+        return bool(wanted.precision - wanted.scale >= (3, 5, 10, 20)[size])
+    return bool(wanted == pa.float64() and size <= 2)
+
+
+def find_column(names: Sequence[str], wanted: str) -> int | None:
+    """Where a column of that name is: in exactly this spelling, or else in any; ``None`` if there is none."""
+    if wanted in names:
+        return names.index(wanted)
+    low = wanted.lower()
+    return next((i for i, name in enumerate(names) if name.lower() == low), None)
+
+
+def refuse_same_names(names: Iterable[str], what: str) -> None:
+    """Raises :class:`RecordFormatError` where two columns have names that Spark cannot tell apart."""
+    seen: dict[str, str] = {}
+    for name in names:
+        if name.lower() in seen:
+            raise RecordFormatError(
+                f"Columns '{seen[name.lower()]}' and '{name}' of {what} have the same name to Spark, which does not "
+                "tell upper and lower case apart. Name the columns that are wanted with .schema(...)."
+            )
+        seen[name.lower()] = name
+
+
+@dataclass(frozen=True)
+class Projection:
+    """Makes batches of a file's columns into batches of the columns wanted.
+
+    Attributes:
+        wanted: the columns wanted.
+        sources: for each the name in the file, ``None`` where the file has none.
+        what: the file, for errors.
+    """
+
+    wanted: pa.Schema
+    sources: tuple[str | None, ...]
+    what: str
+
+    @classmethod
+    def of(cls, file: pa.Schema, wanted: pa.Schema, what: str) -> Projection:
+        """The way from ``file`` to ``wanted``.
+
+        Raises:
+            RecordFormatError: a column has another type than is wanted, or is NOT NULL and not there.
+        """
+        sources: list[str | None] = []
+        for field in wanted:
+            index = find_column(file.names, field.name)
+            if index is None and not field.nullable:
+                raise RecordFormatError(f"Column '{field.name}' is NOT NULL, and {what} has no such column.")
+            if index is not None and not can_become(file.field(index).type, field.type):
+                raise RecordFormatError(
+                    f"Column '{field.name}' of {what} is {file.field(index).type}, and the schema asks for "
+                    f"{field.type}. Ask for the type of the file and convert it in the query; to skip files that do "
+                    "not fit, set option ignoreCorruptFiles to true."
+                )
+            sources.append(None if index is None else file.names[index])
+        return cls(wanted, tuple(sources), what)
+
+    @property
+    def columns(self) -> list[str]:
+        """Columns to read of the file."""
+        return [name for name in self.sources if name is not None]
+
+    @property
+    def missing(self) -> list[str]:
+        """Columns wanted that the file lacks."""
+        return [field.name for field, name in zip(self.wanted, self.sources, strict=True) if name is None]
+
+    def warn_of_missing(self) -> None:
+        """A column that a file lacks is null, as in Spark's own sources, but not in silence: once per process."""
+        if self.missing:
+            _warn_once(tuple(self.missing), self.what.split(" ")[0], self.what)
+
+    def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The columns wanted, of a batch that has at least :attr:`columns`.
+
+        Raises:
+            RecordFormatError: a column that is NOT NULL has a null, or a value does not convert.
+        """
+        arrays = [
+            pa.nulls(batch.num_rows, field.type) if name is None else self._column(batch.column(name), field)
+            for field, name in zip(self.wanted, self.sources, strict=True)
+        ]
+        if not arrays:
+            return _without_columns(batch.num_rows)
+        return pa.RecordBatch.from_arrays(arrays, schema=self.wanted)
+
+    def _column(self, array: pa.Array, field: pa.Field) -> pa.Array:
+        if array.null_count and not field.nullable:
+            raise RecordFormatError(f"Column '{field.name}' is NOT NULL, and {self.what} has a null there.")
+        return cast(array, field, self.what)
+
+
+_warned: set[tuple[str, ...]] = set()
+
+
+def _warn_once(columns: tuple[str, ...], kind: str, what: str) -> None:
+    if (kind, *columns) not in _warned:
+        _warned.add((kind, *columns))
+        log.warning(
+            "%s has no column %s; its rows have null there. Others may be so, too.", what, ", ".join(columns)
+        )
+
+
+def cast(array: pa.Array, field: pa.Field, what: str) -> pa.Array:
+    """``array`` in the type of ``field``; see :func:`can_become`.
+
+    Raises:
+        RecordFormatError: a value does not convert.
+    """
+    if array.type == field.type:
+        return array
+    if isinstance(array.type, pa.BaseExtensionType):
+        return cast(array.storage, field, what)
+    try:
+        return array.cast(options=pa.compute.CastOptions(field.type, allow_time_truncate=True))
+    except pa.ArrowException as error:
+        raise RecordFormatError(
+            f"Column '{field.name}' of {what} does not convert to {field.type}: {error}"
+        ) from error
+
+
+def constants(values: Mapping[str, str | None], schema: pa.Schema, what: str) -> Mapping[str, pa.Scalar]:
+    """Values of partition columns in the types of ``schema``, by name in lower case.
+
+    Raises:
+        RecordFormatError: a value does not convert.
+    """
+    found = {}
+    for name, text in values.items():
+        index = find_column(schema.names, name)
+        if index is not None:
+            field = schema.field(index)
+            found[field.name] = _constant(text, field, what)
+    return found
+
+
+def _constant(text: str | None, field: pa.Field, what: str) -> pa.Scalar:
+    if text is None:
+        if not field.nullable:
+            raise RecordFormatError(
+                f"Column '{field.name}' is NOT NULL, and the partition of {what} has none."
+            )
+        return pa.scalar(None, field.type)
+    if pt.is_binary(field.type):
+        raise RecordFormatError(
+            f"Column '{field.name}' is a partition column of {what} and binary: writers do not agree on how such "
+            "values are written, so they are not read. Leave it out: name the columns wanted with .schema(...)."
+        )
+    try:
+        local = pa.scalar(text).cast(LOCAL) if field.type == INSTANT and text[-1:].isdigit() else None
+        return pa.scalar(text).cast(field.type) if local is None else local.cast(INSTANT)
+    except pa.ArrowException as error:
+        raise RecordFormatError(
+            f"Column '{field.name}' of the partition of {what} is {text!r}, which is no {field.type}."
+        ) from error
+
+
+def with_constants(
+    batch: pa.RecordBatch, values: Mapping[str, pa.Scalar], schema: pa.Schema
+) -> pa.RecordBatch:
+    """``batch`` and the same value in every row for each column of ``values``, in the order of ``schema``."""
+    arrays = [
+        pa.repeat(values[name], batch.num_rows) if name in values else batch.column(name)
+        for name in schema.names
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _without_columns(rows: int) -> pa.RecordBatch:
+    """So many rows of nothing."""
+    return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))

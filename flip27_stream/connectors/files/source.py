@@ -1,0 +1,198 @@
+"""The source of files and Delta tables."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from flip27_stream.api import (
+    Boundedness,
+    ReadLimits,
+    Source,
+    SourceReaderContext,
+    SplitEnumeratorContext,
+    WatermarkStrategy,
+)
+from flip27_stream.connectors.files.backlog import Backlog
+from flip27_stream.connectors.files.delta_files import DeltaFiles, DeltaState
+from flip27_stream.connectors.files.enumerator import EnumeratorOptions, FileSourceEnumerator
+from flip27_stream.connectors.files.enumerator_state import FilesState, FilesStateSerializer
+from flip27_stream.connectors.files.filesystem import OPTION_PREFIX, Storage
+from flip27_stream.connectors.files.formats import FileFormat, file_format
+from flip27_stream.connectors.files.listed_files import ListedFiles
+from flip27_stream.connectors.files.options import OPTION_NAMES, FileOptions, parse_file_options
+from flip27_stream.connectors.files.reader import FileSourceReader
+from flip27_stream.connectors.files.schemas import spark_schema
+from flip27_stream.connectors.files.seen import SeenFiles, SeenState
+from flip27_stream.connectors.files.split import FileSplit, FileSplitSerializer
+from flip27_stream.connectors.files.statistics import EventTimeOrder, FileStatistics
+from flip27_stream.connectors.files.tolerance import Tolerance
+from flip27_stream.errors import CorruptCheckpointError, OptionError
+
+log = logging.getLogger(__name__)
+
+
+class FileSource(Source[FileSplit, FilesState]):
+    """Reads files of folders, or a Delta table (Flink ``FileSource``).
+
+    Args:
+        options: names in any case; see the options page.
+        strategy: how event time is found. With alignment files are read in its order from the first on; without a
+            strategy the source learns of it when the first micro-batch is planned.
+        bounded: read what is there when reading begins, and no further.
+        schema: the columns wanted; by default those of the Delta table, or of the first file by name.
+
+    Raises:
+        OptionError: an option is unknown, missing or wrong.
+    """
+
+    def __init__(
+        self,
+        options: Mapping[str, str],
+        strategy: WatermarkStrategy | None = None,
+        *,
+        bounded: bool = False,
+        schema: pa.Schema | None = None,
+    ) -> None:
+        self._options = parse_file_options(options)
+        file_format(self._data_format, self._options.format_options, schema)
+        self._schema = schema
+        aligned = strategy is not None and strategy.alignment is not None
+        self._order = EventTimeOrder.of(strategy.timestamp_assigner) if strategy and aligned else None
+        self._bounded = bounded or self._options.monitor_interval_ms is None
+
+    @property
+    def boundedness(self) -> Boundedness:
+        return Boundedness.BOUNDED if self._bounded else Boundedness.CONTINUOUS_UNBOUNDED
+
+    @property
+    def schema(self) -> pa.Schema:
+        if self._schema is None:
+            self._schema = infer_schema(self._options)
+        return self._schema
+
+    @property
+    def fingerprint(self) -> str:
+        options = self._options
+        if options.delta is not None:
+            return f"Delta table {options.delta.uri}"
+        assert options.listing is not None
+        where = ", ".join(options.listing.paths)
+        return f"{options.format} files of {options.listing.storage.uri}{where}"
+
+    @property
+    def read_limits(self) -> ReadLimits:
+        return self._options.limits
+
+    def create_reader(self, context: SourceReaderContext) -> FileSourceReader:
+        filesystem = self._storage.filesystem()
+        return FileSourceReader(context, filesystem, self._format(), self.schema, self._tolerance)
+
+    def create_enumerator(self, context: SplitEnumeratorContext[FileSplit]) -> FileSourceEnumerator:
+        initial = SeenState() if self._options.delta is None else DeltaState()
+        return self.restore_enumerator(context, initial)
+
+    def restore_enumerator(
+        self, context: SplitEnumeratorContext[FileSplit], checkpoint: FilesState
+    ) -> FileSourceEnumerator:
+        options = self._options
+        statistics = FileStatistics(
+            self._storage,
+            self._format(),
+            self.schema,
+            count_rows=options.max_rows is not None,
+            tolerance=self._tolerance,
+        )
+        settings = EnumeratorOptions(options.monitor_interval_ms, options.max_rows)
+        backlog = self._backlog(statistics, checkpoint)
+        return FileSourceEnumerator(context, backlog, statistics, settings, bounded=self._bounded)
+
+    @property
+    def split_serializer(self) -> FileSplitSerializer:
+        return FileSplitSerializer()
+
+    @property
+    def enumerator_checkpoint_serializer(self) -> FilesStateSerializer:
+        return FilesStateSerializer()
+
+    def _backlog(self, statistics: FileStatistics, state: FilesState) -> Backlog[Any, Any]:
+        options = self._options
+        if options.delta is not None and isinstance(state, DeltaState):
+            return DeltaFiles(options.delta, statistics, state, options.start, self._order)
+        if options.listing is not None and isinstance(state, SeenState):
+            seen = SeenFiles(state, fail_on_data_loss=options.fail_on_data_loss)
+            return ListedFiles(
+                options.listing, statistics, seen, options.modified, self._order, bounded=self._bounded
+            )
+        raise CorruptCheckpointError(
+            f"The checkpoint of the enumerator is not one of {self.fingerprint}, but of "
+            f"{'files of folders' if options.delta is not None else 'a Delta table'}."
+        )
+
+    @property
+    def _storage(self) -> Storage:
+        place = self._options.delta or self._options.listing
+        assert place is not None
+        return place.storage
+
+    @property
+    def _tolerance(self) -> Tolerance:
+        return Tolerance(corrupt=self._options.ignore_corrupt, missing=self._options.ignore_missing)
+
+    @property
+    def _data_format(self) -> str:
+        return "parquet" if self._options.delta is not None else self._options.format
+
+    def _format(self) -> FileFormat:
+        return file_format(self._data_format, self._options.format_options, self.schema)
+
+
+class FileSourceFactory:
+    """Makes file sources for ``readStream.format("flip27_files")``."""
+
+    name: ClassVar[str] = "flip27_files"
+    option_names: ClassVar[Mapping[str, str]] = {name.lower(): name for name in OPTION_NAMES}
+    option_prefixes: ClassVar[tuple[str, ...]] = (OPTION_PREFIX,)
+
+    def check(self, options: Mapping[str, str]) -> None:
+        """Raises :class:`OptionError` where the options are wrong; files are not looked at."""
+        parsed = parse_file_options(options)
+        file_format("parquet" if parsed.delta is not None else parsed.format, parsed.format_options)
+
+    def schema(self, options: Mapping[str, str]) -> pa.Schema:
+        """The columns where the user names none; see :func:`infer_schema`."""
+        return infer_schema(parse_file_options(options))
+
+    def create(
+        self,
+        options: Mapping[str, str],
+        strategy: WatermarkStrategy,
+        *,
+        bounded: bool = False,
+        schema: pa.Schema | None = None,
+    ) -> FileSource:
+        """The source that these options describe; see :class:`FileSource`."""
+        return FileSource(options, strategy, bounded=bounded, schema=schema)
+
+
+def infer_schema(options: FileOptions) -> pa.Schema:
+    """The columns of the Delta table, or of the first file by name.
+
+    Raises:
+        OptionError: there is no file.
+        ConnectorError: it cannot be read.
+    """
+    if options.delta is not None:
+        return spark_schema(options.delta.schema(), f"Delta table {options.delta.uri}")
+    assert options.listing is not None
+    paths = [file.path for file in options.listing() if file.size]
+    if not paths:
+        raise OptionError(
+            f"There is no file in {', '.join(options.listing.paths)} (option 'path') to learn the columns from. Give "
+            "them with .schema(...)."
+        )
+    chosen = file_format(options.format, options.format_options)
+    return chosen.schema(options.listing.storage.filesystem(), min(paths))

@@ -1,0 +1,28 @@
+"""Which files may be skipped that cannot be read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from flip27_stream.errors import CorruptRecordError, DataLossError, RecordFormatError
+
+UNREADABLE: Final = (CorruptRecordError, RecordFormatError, DataLossError)
+"""What is wrong with one file, and not with where it is."""
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """What does not fail a query, but is warned of and counted.
+
+    Attributes:
+        corrupt: files that do not decode, or whose columns do not fit: the rest of the range is skipped.
+        missing: files that are gone, or were written anew after they were listed.
+    """
+
+    corrupt: bool = False
+    missing: bool = False
+
+    def allows(self, error: Exception) -> bool:
+        """Whether a file with that error, one of :data:`UNREADABLE`, is skipped."""
+        return self.missing if isinstance(error, DataLossError) else self.corrupt

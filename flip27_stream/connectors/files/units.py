@@ -1,0 +1,63 @@
+"""The parts of a file that can be read by themselves, and what is known of them before they are read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+Int64s = npt.NDArray[np.int64]
+
+NEVER: Final = 2**63 - 1
+"""The least event time of rows that have none; the greatest is then -1."""
+
+
+@dataclass(frozen=True, eq=False)
+class FileUnits:
+    """Row groups, stripes or blocks of lines: unit ``i`` is what lies in positions ``borders[i] .. borders[i + 1]``.
+
+    Attributes:
+        borders: one more than units; the first is 0, the last the end of the file.
+        rows: rows of each unit, ``None`` where only reading tells.
+        sizes: bytes of each unit.
+        least: least event time (ms) of each unit, :data:`NEVER` where no row has one or it is not known; 0 where
+            statistics tell no more than that some values are before the epoch, and so none.
+        greatest: the greatest, likewise, or -1.
+        known: whether event times of the unit are known.
+        divisible: whether a range may begin and end between borders without reading the unit again and again.
+    """
+
+    borders: Int64s
+    rows: Int64s | None
+    sizes: Int64s
+    least: Int64s
+    greatest: Int64s
+    known: npt.NDArray[np.bool_]
+    divisible: bool
+
+    def __len__(self) -> int:
+        return len(self.borders) - 1
+
+    @property
+    def end(self) -> int:
+        """The position behind the last unit."""
+        return int(self.borders[-1])
+
+    @property
+    def least_event_time(self) -> int | None:
+        """The least event time (ms) in the file; ``None`` if no row has one, or :attr:`all_known` is false."""
+        least = min(self.least.tolist(), default=NEVER)
+        return least if least != NEVER and self.all_known else None
+
+    @property
+    def greatest_event_time(self) -> int | None:
+        """The greatest event time (ms) in the file, likewise."""
+        greatest = max(self.greatest.tolist(), default=-1)
+        return greatest if greatest >= 0 and self.all_known else None
+
+    @property
+    def all_known(self) -> bool:
+        """Whether event times of all units are known."""
+        return all(self.known.tolist())

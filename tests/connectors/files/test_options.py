@@ -1,0 +1,155 @@
+"""Options of files: names, values, errors that name both."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from flip27_stream.api import Boundedness, ReadLimits
+from flip27_stream.connectors.files.delta_files import DeltaStart, DeltaState
+from flip27_stream.connectors.files.digest import Bucket
+from flip27_stream.connectors.files.enumerator_state import FilesState, FilesStateSerializer
+from flip27_stream.connectors.files.options import parse_file_options
+from flip27_stream.connectors.files.seen import Frontier, SeenState
+from flip27_stream.connectors.files.source import FileSource
+from flip27_stream.errors import CorruptCheckpointError, NewerCheckpointError, OptionError
+
+LEAST = {"path": "/data"}
+
+
+def test_least_options() -> None:
+    options = parse_file_options(LEAST)
+    assert options.format == "parquet"
+    assert options.listing is not None
+    assert options.listing.paths == ("/data",)
+    assert options.limits == ReadLimits(max_files=1000, divide=True)
+    assert options.monitor_interval_ms == 1000
+
+
+def test_names_are_in_any_case_and_paths_may_be_several() -> None:
+    options = parse_file_options(
+        {
+            "PATHS": '["/a", "/b"]',
+            "Files.Format": "JSON",
+            "maxbytespertrigger": "10G",
+            "recursivefilelookup": "false",
+        }
+    )
+    assert options.listing is not None
+    assert options.listing.paths == ("/a", "/b")
+    assert options.limits.max_bytes == 10 << 30
+    assert not options.listing.recursive
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"path": ""}, "'path' must be set"),
+        ({"paths": "[1]"}, r"'paths'.*JSON array"),
+        ({"paths": '["/a", "s3://b/c"]'}, "several file systems"),
+        ({"files.format": "avro"}, r"'files.format'.*'avro'.*parquet"),
+        ({"maxFilesPerTrigger": "0"}, r"'maxFilesPerTrigger'.*'0'.*from 1"),
+        ({"maxBytesPerTrigger": "ten"}, r"'maxBytesPerTrigger'.*64m"),
+        ({"maxFilePerTrigger": "1"}, "Did you mean 'maxFilesPerTrigger'"),
+        ({"source.path.regex-pattern": "("}, r"'source.path.regex-pattern'.*regular expression"),
+        ({"source.monitor-interval": "5"}, r"'source.monitor-interval'.*duration"),
+        ({"files.modified": "maybe"}, r"'files.modified'.*ignore, read, fail"),
+        ({"maxFileAge": "7d"}, r"'maxFileAge' is not supported.*remembered"),
+        ({"startingVersion": "1"}, "'startingVersion' goes with files.format delta"),
+        ({"files.format": "delta", "pathGlobFilter": "*"}, "'pathGlobFilter' goes with files of folders"),
+        ({"files.format": "delta", "startingVersion": "-1"}, r"'startingVersion'.*latest"),
+        ({"files.format": "delta", "startingTimestamp": "soon"}, r"'startingTimestamp'.*2026-01-31"),
+        (
+            {"files.format": "delta", "startingVersion": "1", "startingTimestamp": "2026-01-01"},
+            "Only one of",
+        ),
+    ],
+)
+def test_what_is_wrong_is_named(given: dict[str, str], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        parse_file_options({**LEAST, **given} if "path" not in given else given)
+
+
+def test_where_a_delta_table_begins() -> None:
+    delta = {**LEAST, "files.format": "delta"}
+    assert parse_file_options(delta).start == DeltaStart()
+    assert parse_file_options({**delta, "startingVersion": "LATEST"}).start == DeltaStart(latest=True)
+    assert parse_file_options({**delta, "startingVersion": "3"}).start == DeltaStart(version=3)
+    parsed = parse_file_options({**delta, "startingTimestamp": "2026-01-31"}).start
+    assert parsed == DeltaStart(timestamp="2026-01-31T00:00:00+00:00")
+
+
+def test_the_source_is_configuration_only() -> None:
+    schema = pa.schema([("id", pa.int64())])
+    stored = {"path": "s3://bucket/data", "files.storage.option.key": "hush"}
+    source = FileSource(stored, schema=schema)
+    assert pickle.loads(pickle.dumps(source)).fingerprint == "parquet files of s3://bucketbucket/data"
+    source = FileSource(LEAST, schema=schema)
+    assert source.boundedness is Boundedness.CONTINUOUS_UNBOUNDED
+    assert FileSource(LEAST, bounded=True).boundedness is Boundedness.BOUNDED
+    assert FileSource({**LEAST, "source.monitor-interval": "0"}).boundedness is Boundedness.BOUNDED
+    assert FileSource({"path": "/t", "files.format": "delta"}).fingerprint == "Delta table /t"
+
+
+MARK = bytes(range(12))
+STATES: list[FilesState] = [
+    SeenState(),
+    SeenState(
+        5, 9, (Frontier(None, (3, "a")), Frontier("ts")), (Bucket(5, 2, 2**64 - 1),), (MARK,), (MARK,), 7
+    ),
+    DeltaState(),
+    DeltaState(3, 5, (Frontier("ts", (9, "b")),), "an id"),
+]
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_states_come_back_equal(state: FilesState) -> None:
+    """FI-12"""
+    serializer = FilesStateSerializer()
+    assert serializer.deserialize(1, serializer.serialize(state)) == state
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        None,
+        {},
+        {"delta": [1]},
+        {"delta": [1, None, [[3]], None]},
+        {"delta": [1, None, [], 3]},
+        {"seen": [0, None, [], [], "AAAA", "", None]},
+        {"seen": [0, None, [], [[1, 2, "x"]], "", "", None]},
+        {"seen": [0, None, [], [], "?", "", None]},
+        {"seen": [0, None, [], [], ""]},
+    ],
+)
+def test_what_is_no_state_is_refused(data: Any) -> None:
+    with pytest.raises(CorruptCheckpointError, match=r"enumerator of files \(version 1\)"):
+        FilesStateSerializer().deserialize(1, data)
+
+
+def test_a_newer_state_is_refused() -> None:
+    with pytest.raises(NewerCheckpointError, match="version 2"):
+        FilesStateSerializer().deserialize(2, {})
+
+
+def test_the_first_version_of_the_state_stays_readable() -> None:
+    """As this release writes it."""
+    stored: Any = {
+        "seen": [5, 9, [[None, 3, "a"], ["ts"]], [[5, 2, "ffffffffffffffff"]], "AAECAwQFBgcICQoL", "", None]
+    }
+    expected = SeenState(
+        5, 9, (Frontier(None, (3, "a")), Frontier("ts")), (Bucket(5, 2, 2**64 - 1),), (MARK,)
+    )
+    assert FilesStateSerializer().deserialize(1, stored) == expected
+
+
+@pytest.mark.parametrize("format_", ["json", "delta"])
+def test_parameters_of_a_store_are_refused_for_local_paths(format_: str) -> None:
+    """They would be ignored in silence."""
+    options = {"path": "/data", "files.format": format_, "files.storage.option.region": "eu-west-1"}
+    with pytest.raises(OptionError, match=r"files\.storage\.option\.region.* local file system.*'/data'"):
+        parse_file_options(options)

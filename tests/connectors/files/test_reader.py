@@ -1,0 +1,202 @@
+"""The reader: ranges of files as a task reads them, and what is skipped instead of failing."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from datetime import date
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from flip27_stream.api import InputStatus, WatermarkStrategy
+from flip27_stream.connectors.files.formats import file_format
+from flip27_stream.connectors.files.reader import MALFORMED, SKIPPED, FileSourceReader
+from flip27_stream.connectors.files.split import FileSplit
+from flip27_stream.connectors.files.tolerance import Tolerance
+from flip27_stream.errors import CorruptRecordError, DataLossError, Flip27Error, RecordFormatError
+from flip27_stream.spark.job import Driver, Job
+from flip27_stream.spark.task import SplitTask, TaskContext, TaskOutput
+from tests.connectors.files.reading import LOCAL_FS
+
+IDS = pa.schema([("id", pa.int64())])
+
+
+class Task:
+    """Reads splits as a task of a micro-batch does."""
+
+    def __init__(
+        self, format: str, schema: pa.Schema = IDS, tolerance: Tolerance | None = None, **options: str
+    ) -> None:
+        self.context = TaskContext(0)
+        self._schema = schema
+        self._reader = FileSourceReader(
+            self.context, LOCAL_FS, file_format(format, options, schema), schema, tolerance
+        )
+
+    def read(self, splits: Sequence[FileSplit]) -> list[dict[str, Any]]:
+        source = SimpleNamespace(schema=self._schema)
+        job = Job(source, WatermarkStrategy(), None, Driver())  # type: ignore[arg-type]
+        output = TaskOutput(job, SplitTask(0, 1, [(s, s.start, s.end) for s in splits]))
+        rows: list[dict[str, Any]] = []
+        try:
+            self._reader.start()
+            self._reader.add_splits(splits)
+            self._reader.notify_no_more_splits()
+            status = InputStatus.MORE_AVAILABLE
+            while status is not InputStatus.END_OF_INPUT:
+                status = self._reader.poll_next(output)
+                for batch in output.drain():
+                    rows += batch.to_pylist()
+                if status is InputStatus.NOTHING_AVAILABLE:
+                    self._reader.is_available().result(10)
+        finally:
+            self._reader.close()
+        return rows
+
+    def counts(self) -> dict[str, int]:
+        return {
+            name: n
+            for name, n in self.context.metric_group().snapshot().items()
+            if "files" in name or "mal" in name
+        }
+
+
+def _split(path: Path, start: int, end: int, partition: Sequence[tuple[str, str | None]] = ()) -> FileSplit:
+    return FileSplit(str(path), 1, path.stat().st_size, tuple(partition)).between(start, end)
+
+
+@pytest.fixture
+def numbers(tmp_path: Path) -> Path:
+    path = tmp_path / "numbers.parquet"
+    pq.write_table(pa.table({"id": range(1000)}), path, row_group_size=300)
+    return path
+
+
+def test_ranges_are_read_one_after_the_other(numbers: Path, tmp_path: Path) -> None:
+    """I1: every range from its start up to its end."""
+    other = tmp_path / "other.parquet"
+    pq.write_table(pa.table({"id": range(5000, 5010)}), other)
+    rows = Task("parquet").read(
+        [_split(numbers, 250, 650), _split(other, 3, 5), _split(numbers, 999, 1000)][:2]
+    )
+    assert [row["id"] for row in rows] == [*range(250, 650), 5003, 5004]
+
+
+def test_values_of_partitions_are_columns(numbers: Path) -> None:
+    """Where the schema has them, with its types; they are not looked for in the file."""
+    schema = pa.schema([("Day", pa.date32()), ("id", pa.int64()), ("n", pa.int32()), ("none", pa.string())])
+    split = _split(numbers, 7, 8, [("day", "2024-02-29"), ("n", "12"), ("none", None), ("unwanted", "x")])
+    assert Task("parquet", schema).read([split]) == [
+        {"Day": date(2024, 2, 29), "id": 7, "n": 12, "none": None}
+    ]
+
+
+def test_only_values_of_partitions(numbers: Path) -> None:
+    schema = pa.schema([("n", pa.int64())])
+    assert Task("parquet", schema).read([_split(numbers, 0, 400, [("n", "1")])]) == [{"n": 1}] * 400
+
+
+def test_value_of_a_partition_that_does_not_convert(numbers: Path) -> None:
+    schema = pa.schema([("n", pa.int64())])
+    with pytest.raises(
+        RecordFormatError, match=r"Column 'n' of the partition of parquet file .* is 'x', which is no int64"
+    ):
+        Task("parquet", schema).read([_split(numbers, 0, 1, [("n", "x")])])
+
+
+def _damaged(path: Path) -> FileSplit:
+    """Its second row group does not decode."""
+    split = _split(path, 0, 900)
+    data = bytearray(path.read_bytes())
+    chunk = pq.read_metadata(path).row_group(1).column(0)
+    begin = chunk.dictionary_page_offset or chunk.data_page_offset
+    data[begin : begin + 20] = b"\xff" * 20
+    path.write_bytes(data)
+    return split
+
+
+def _gone(path: Path) -> FileSplit:
+    split = _split(path, 0, 900)
+    path.unlink()
+    return split
+
+
+def _written_anew(path: Path) -> FileSplit:
+    split = _split(path, 0, 900)
+    pq.write_table(pa.table({"id": range(5)}), path)
+    return split
+
+
+def _other_schema(path: Path) -> FileSplit:
+    pq.write_table(pa.table({"id": ["x"] * 900}), path)
+    return _split(path, 0, 900)
+
+
+BAD = [
+    (_damaged, CorruptRecordError, "corrupt"),
+    (_other_schema, RecordFormatError, "corrupt"),
+    (_gone, DataLossError, "missing"),
+    (_written_anew, DataLossError, "missing"),
+]
+
+
+@pytest.mark.parametrize(("spoil", "error", "why"), BAD)
+def test_bad_files_fail(numbers: Path, spoil: Any, error: type[Flip27Error], why: str) -> None:
+    """The default, and where the other kind is tolerated: an error that names file and format."""
+    split = spoil(numbers)
+    for tolerance in (Tolerance(), Tolerance(corrupt=why == "missing", missing=why == "corrupt")):
+        with pytest.raises(error, match=r"parquet file .*numbers\.parquet"):
+            Task("parquet", tolerance=tolerance).read([split])
+
+
+@pytest.mark.parametrize(("spoil", "error", "why"), BAD)
+def test_bad_files_are_skipped_warned_of_and_counted(
+    numbers: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, spoil: Any, error: object, why: str
+) -> None:
+    """What decodes before the damage stays, as in Spark; the next file is read."""
+    good = tmp_path / "good.parquet"
+    pq.write_table(pa.table({"id": [-1]}), good)
+    split = spoil(numbers)
+    task = Task("parquet", tolerance=Tolerance(corrupt=why == "corrupt", missing=why == "missing"))
+    with caplog.at_level(logging.WARNING):
+        rows = task.read([split, _split(good, 0, 1)])
+    assert rows[-1] == {"id": -1}
+    assert len(rows) == 1 or (spoil is _damaged and [row["id"] for row in rows[:-1]] == list(range(300)))
+    (record,) = caplog.records
+    assert f"Rows of split {split.split_id} from 0 to 900 are skipped" in record.getMessage()
+    assert task.counts() == {f"{why}_files": 1}
+    (event,) = task.context.events
+    assert (event.name, event.payload) == (SKIPPED, {"split": split.split_id, "start": 0, "why": why})
+
+
+def test_malformed_records_are_warned_of_and_counted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "a.json"
+    path.write_text('{"id": 1}\nbad\n{"id": 2}\nworse\n')
+    split = _split(path, 0, path.stat().st_size)
+    task = Task("json", mode="DROPMALFORMED")
+    with caplog.at_level(logging.WARNING):
+        assert task.read([split]) == [{"id": 1}, {"id": 2}]
+    (record,) = caplog.records
+    assert "2 malformed records of split" in record.getMessage()
+    assert "line at byte 10" in record.getMessage()
+    assert task.counts() == {"malformed_records": 2}
+    assert task.context.events[0].payload == {"split": split.split_id, "start": 0, "records": 2}
+    assert task.context.events[0].name == MALFORMED
+
+
+def test_rows_of_compressed_lines_stay_in_their_range(tmp_path: Path) -> None:
+    """There is more text than bytes in the file: positions must not leave the range, or rows would be cut off."""
+    path = tmp_path / "a.json.gz"
+    with pa.CompressedOutputStream(str(path), "gzip") as out:
+        out.write(b"".join(b'{"id": %d}\n' % i for i in range(9000)))
+    size = path.stat().st_size
+    splits = [_split(path, 0, size // 2), _split(path, size // 2, size)]
+    rows = [row["id"] for split in splits for row in Task("json").read([split])]
+    assert rows == list(range(9000))
