@@ -1,0 +1,271 @@
+"""Reads the sources one after the other: delegates to the enumerator of one, and switches to the next."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from flip27_stream.api import (
+    EventTimePositions,
+    JsonValue,
+    PositioningRequest,
+    ReadLimits,
+    SourceEvent,
+    SplitEnumerator,
+    SplitEnumeratorContext,
+    SplitRange,
+    SupportsEndPosition,
+    SupportsEventTimePositions,
+    TimestampAssigner,
+)
+from flip27_stream.connectors.hybrid.child_context import ChildContext, untagged
+from flip27_stream.connectors.hybrid.enumerator_state import HybridEnumeratorState
+from flip27_stream.connectors.hybrid.event_times import HybridEventTimePositions, NothingToRead
+from flip27_stream.connectors.hybrid.overlap import Intervals
+from flip27_stream.connectors.hybrid.seam import Seam, SeamRecorder
+from flip27_stream.connectors.hybrid.split import HybridSourceSplit, split_id
+from flip27_stream.connectors.hybrid.stage import Chain, Stage
+from flip27_stream.connectors.hybrid.tail import read_again
+from flip27_stream.errors import AlignmentError, ForeignCheckpointError
+
+log = logging.getLogger(__name__)
+
+_MAX_FUTURE_MS = 3_600_000
+"""An event time later than this after the clock is not believed: the default of ``scan.watermark.max-future``."""
+
+
+class HybridSourceSplitEnumerator(
+    SplitEnumerator[HybridSourceSplit, HybridEnumeratorState], SupportsEventTimePositions
+):
+    """The enumerator of a hybrid source (Flink ``HybridSourceSplitEnumerator``).
+
+    Life cycle:
+
+    1. :meth:`start` makes the enumerator of the first source, or of the one that the checkpoint names.
+    2. All calls go on to it; ids of splits get the index of the source in front.
+    3. Before each look, :meth:`admit` finds out whether the source is finished: it has no split to come and none
+       pending, and each is processed up to an end that is final. Processed means that the offset that the plan goes on
+       from has it, so the last batch of the source has run.
+    4. Then it switches, in the same plan: the factory of the next source gets the end position, the splits read are
+       retired, and the next enumerator is started and assigns its splits. The offset of that plan has them all, with
+       their begin, and the end position, so a restart asks the past nothing.
+    5. A process that ends before that offset is logged finds the source finished again, and switches again.
+    """
+
+    def __init__(
+        self,
+        context: SplitEnumeratorContext[HybridSourceSplit],
+        chain: Chain,
+        checkpoint: HybridEnumeratorState | None = None,
+    ) -> None:
+        self._context = context
+        self._chain = chain
+        self._checkpoint = checkpoint
+        self._limits = ReadLimits()
+        self._processed: Mapping[str, int] = {}
+        self._ends: dict[str, SplitRange] = {}
+        self._frozen = self._child_frozen = False
+        self._restored = checkpoint is not None
+        self._snapshot: tuple[Any, JsonValue] | None = None
+
+    def start(self) -> None:
+        c = self._checkpoint
+        stage = self._chain.stage(0) if c is None else self._chain.stage(c.index, c.end_position)
+        self._open(stage, c.seam if c else Seam(), c.known if c else {}, at_once=False)
+        if c is None:
+            self._child = stage.source.create_enumerator(self._child_context)
+        else:
+            if c.source != stage.source.fingerprint:
+                raise ForeignCheckpointError(
+                    f"{stage.name} was {c.source!r} when the checkpoint was written; its factory now makes "
+                    f"{stage.source.fingerprint!r}. Use another checkpointLocation, or the factory that it was written "
+                    "by."
+                )
+            state = stage.source.enumerator_checkpoint_serializer.deserialize(c.version, c.data)
+            self._child = stage.source.restore_enumerator(self._child_context, state)
+        self._child.start()
+        self._tell_event_time()
+
+    def add_reader(self, subtask_id: int) -> None:
+        self._child.add_reader(subtask_id)
+
+    def admit(self, limits: ReadLimits) -> None:
+        self._limits = limits
+        self._admit()
+        if self._restored:
+            # Whether the source was finished when the process before ended is not in the offset, and the plan of a run
+            # under Trigger.Once is its only one.
+            self._restored = False
+            self._ends = dict(self._child.split_ranges(self._child_context.positions(self._processed)))
+        while not self._stage.is_last and self._is_finished():
+            self._switch()
+
+    def pending(self) -> int:
+        """At least one for each source that is still to come."""
+        return self._child.pending() + len(self._chain.links) - 1 - self._stage.index
+
+    def split_ranges(self, positions: Mapping[HybridSourceSplit, int | None]) -> Mapping[str, SplitRange]:
+        ranges = self._child.split_ranges({split.split: p for split, p in positions.items()})
+        self._ends = dict(ranges)
+        if not self._stage.is_last:
+            self._seam.looked(positions, ranges)
+            if self._stage.event_time is not None:
+                self._look_at_event_times(self._stage.event_time, ranges)
+        if self._frozen and not self._child_frozen:
+            self._child.freeze()
+            self._child_frozen = True
+        return {split_id(self._stage.index, name): r for name, r in ranges.items()}
+
+    def freeze(self) -> None:
+        """Holds for the sources to come, too: each is frozen when it is first looked at."""
+        self._frozen = self._child_frozen = True
+        self._child.freeze()
+
+    def event_time_positions(self, request: PositioningRequest) -> EventTimePositions:
+        """Raises AlignmentError if the source that is being read cannot tell."""
+        if not isinstance(self._child, SupportsEventTimePositions):
+            raise AlignmentError(
+                f"{self._stage.name} ({self._stage.source.fingerprint}) cannot be cut by event time, so it cannot be "
+                "aligned. Read it without scan.watermark.alignment.group."
+            )
+        ranges = self._of_child(request.ranges)
+        if not ranges and not self._child.pending():
+            return NothingToRead()
+        mine = replace(
+            request, ranges=ranges, timestamp_assigner=self._stage.assigner(request.timestamp_assigner)
+        )
+        positions = self._child.event_time_positions(mine)
+        if ranges and not positions.event_times():
+            positions = self._child.event_time_positions(mine)  # it had another order of event time in mind
+        return HybridEventTimePositions(
+            positions,
+            self._stage.index,
+            lambda times: None if self._stage.is_last else self._seam.aligned(ranges, times),
+        )
+
+    def log_ends(self, looked: Mapping[str, SplitRange]) -> Mapping[str, int]:
+        ends = self._child.log_ends(self._of_child(looked))
+        return {split_id(self._stage.index, name): end for name, end in ends.items()}
+
+    def describe_positions(self, positions: Mapping[str, int]) -> Mapping[str, Any]:
+        return self._child.describe_positions(self._of_child(positions))
+
+    def snapshot_state(self) -> HybridEnumeratorState:
+        source, state = self._stage.source, self._child.snapshot_state()
+        serializer = source.enumerator_checkpoint_serializer
+        if self._snapshot is None or self._snapshot[0] != state:
+            self._snapshot = state, serializer.serialize(state)
+        return HybridEnumeratorState(
+            index=self._stage.index,
+            version=serializer.version,
+            data=self._snapshot[1],
+            source=source.fingerprint,
+            end_position=self._stage.end_position,
+            seam=Seam() if self._stage.is_last else self._seam.seam(),
+            known=dict(self._child_context.known),
+        )
+
+    def notify_checkpoint_complete(self, positions: Mapping[str, int]) -> None:
+        self._processed = self._of_child(positions)
+        self._child.notify_checkpoint_complete(self._processed)
+
+    def handle_split_request(self, subtask_id: int, requester_hostname: str | None) -> None:
+        self._child.handle_split_request(subtask_id, requester_hostname)
+
+    def handle_source_event(self, subtask_id: int, event: SourceEvent) -> None:
+        """What a reader of an earlier source sent is not for this one."""
+        if (own := untagged(event, self._stage.index)) is not None:
+            self._child.handle_source_event(subtask_id, own)
+
+    def add_splits_back(self, splits: Sequence[HybridSourceSplit], subtask_id: int) -> None:
+        mine = [split.split for split in splits if split.index == self._stage.index]
+        if mine:
+            self._child.add_splits_back(mine, subtask_id)
+
+    def close(self) -> None:
+        if (child := getattr(self, "_child", None)) is not None:
+            child.close()
+
+    def _open(self, stage: Stage, seam: Seam, known: Mapping[str, Intervals], *, at_once: bool) -> None:
+        overlap = self._chain.overlap_after(stage.index)
+        self._stage = stage
+        self._seam = SeamRecorder(seam, overlap.ms if overlap else None)
+        self._child_context = ChildContext(self._context, stage, known, at_once=at_once)
+        self._ends = {}
+        self._snapshot = None
+
+    def _admit(self) -> None:
+        limited = self._limits != ReadLimits()
+        self._child.admit(self._stage.source.read_limits if limited else self._limits)
+
+    def _tell_event_time(self) -> None:
+        """Before it assigns anything, so that a source with a backlog assigns in this order."""
+        if self._stage.event_time is not None and isinstance(self._child, SupportsEventTimePositions):
+            request = PositioningRequest(timestamp_assigner=self._stage.event_time)
+            self._child.event_time_positions(request)
+
+    def _look_at_event_times(self, assigner: TimestampAssigner, ranges: Mapping[str, SplitRange]) -> None:
+        """As alignment would, for the next source to know where this one ends."""
+        unseen = self._seam.unseen(ranges)
+        if unseen and isinstance(self._child, SupportsEventTimePositions):
+            latest = time.time_ns() // 1_000_000 + _MAX_FUTURE_MS
+            request = PositioningRequest(unseen, latest_plausible=latest, timestamp_assigner=assigner)
+            self._seam.saw(unseen, self._child.event_time_positions(request).event_times())
+
+    def _is_finished(self) -> bool:
+        """Whether all of the source is processed."""
+        if not self._child_context.is_discovered or self._child.pending():
+            return False
+        return all(self._is_read(name) for name in self._child_context.assigned_splits())
+
+    def _is_read(self, name: str) -> bool:
+        r, position = self._ends.get(name), self._processed.get(name)
+        return r is not None and position is not None and r.final and not r.limited and position >= r.end
+
+    def _switch(self) -> None:
+        """To the next source; what it has to know of this one is asked before this one is closed."""
+        before, child = self._stage, self._child
+        end, unknown = self._end_position()
+        overlap = self._chain.overlap_after(before.index)
+        tail = self._seam.seam().tail.values()
+        known = overlap.positions(read_again(before, tail)) if overlap else {}
+        stage = self._chain.stage(before.index + 1, end, child, unknown)
+        source = stage.source
+        log.info(
+            "Source %d of the hybrid source is read, up to %r; on to %s",
+            before.index,
+            end,
+            source.fingerprint,
+        )
+        self._child_context.close()
+        child.close()
+        self._open(stage, Seam(), known, at_once=True)
+        self._child = source.create_enumerator(self._child_context)
+        self._child_frozen = False
+        self._child.start()
+        self._tell_event_time()
+        for subtask in self._context.registered_readers():
+            self._child.add_reader(subtask)
+        self._child_context.run_queued()
+        self._admit()
+
+    def _end_position(self) -> tuple[JsonValue, str | None]:
+        """Where the source ends, and why that is not known if it is not."""
+        if isinstance(self._child, SupportsEndPosition):
+            return self._child.end_position(), None
+        seam = self._seam.seam()
+        if not seam.blind:
+            return seam.greatest, None
+        return None, (
+            f"{self._stage.name} ({self._stage.source.fingerprint}) was read without a look at its event times, so it "
+            "is not known where it ends. Name the column of event time (event_time) when it is added, or read with "
+            "option scan.watermark.alignment.group."
+        )
+
+    def _of_child(self, by_id: Mapping[str, Any]) -> dict[str, Any]:
+        """What is of splits of the source that is being read, by their ids in it."""
+        prefix = split_id(self._stage.index, "")
+        return {name[len(prefix) :]: value for name, value in by_id.items() if name.startswith(prefix)}

@@ -1,0 +1,106 @@
+"""What the enumerator keeps in a checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from flip27_stream.api import JsonValue, SimpleVersionedSerializer
+from flip27_stream.connectors.hybrid.overlap import Intervals, intervals_of
+from flip27_stream.connectors.hybrid.seam import Seam, TailSplit
+from flip27_stream.connectors.hybrid.split import Stored
+from flip27_stream.errors import CorruptCheckpointError
+
+
+@dataclass(frozen=True)
+class HybridEnumeratorState:
+    """Which source is read, and all that is needed to make it again (Flink ``HybridSourceEnumeratorState``).
+
+    Attributes:
+        index: of the source.
+        version: of the serializer of its enumerator's state.
+        data: what that wrote.
+        source: what is read, in words.
+        end_position: of the source before.
+        seam: what is known of this source's end.
+        known: by split of this source, positions in the overlap whose rows the source before had; of splits that are
+            not assigned yet.
+    """
+
+    index: int
+    version: int
+    data: JsonValue
+    source: str
+    end_position: JsonValue = None
+    seam: Seam = field(default_factory=Seam)
+    known: Mapping[str, Intervals] = field(default_factory=dict)
+
+
+class HybridEnumeratorStateSerializer(SimpleVersionedSerializer[HybridEnumeratorState]):
+    """``{"index": 1, "source": "...", "state": [version, data]}``, and where there are any ``"end"``, the end position;
+    ``"greatest"``, ``"blind"`` and ``"tail"`` of the seam; ``"known"`` positions of the overlap.
+    """
+
+    @property
+    def version(self) -> int:
+        return 1
+
+    def serialize(self, value: HybridEnumeratorState) -> JsonValue:
+        tail: dict[str, JsonValue] = {
+            name: [t.split.version, t.split.data, t.begin, t.end, t.reach]
+            for name, t in value.seam.tail.items()
+        }
+        known: dict[str, JsonValue] = {
+            split: [list(pair) for pair in intervals] for split, intervals in value.known.items()
+        }
+        optional: dict[str, JsonValue] = {
+            "end": value.end_position,
+            "greatest": value.seam.greatest,
+            "blind": value.seam.blind or None,
+            "tail": tail or None,
+            "known": known or None,
+        }
+        return {
+            "index": value.index,
+            "source": value.source,
+            "state": [value.version, value.data],
+            **{name: field for name, field in optional.items() if field is not None},
+        }
+
+    def deserialize(self, version: int, data: JsonValue) -> HybridEnumeratorState:
+        self.check_version("state of the hybrid enumerator", version)
+        match data:
+            case {"index": int(index), "source": str(source), "state": [int(state_version), state]}:
+                more = _object(data)
+                seam = Seam(_time(more.get("greatest")), bool(more.get("blind")), _tail(more.get("tail")))
+                known = {split: intervals_of(pairs) for split, pairs in _object(more.get("known")).items()}
+                return HybridEnumeratorState(
+                    index, state_version, state, source, more.get("end"), seam, known
+                )
+        raise CorruptCheckpointError(f"The state of the hybrid enumerator is not of its form: {data!r}.")
+
+
+def _tail(data: JsonValue) -> dict[str, TailSplit]:
+    tail = {}
+    for name, entry in _object(data).items():
+        match entry:
+            case [int(version), state, int(begin), int(end), reach]:
+                tail[name] = TailSplit(Stored(name, version, state), begin, end, _time(reach))
+            case _:
+                raise CorruptCheckpointError(f"Split {name} of the overlap is not of its form: {entry!r}.")
+    return tail
+
+
+def _object(data: JsonValue) -> dict[str, Any]:
+    if data is None or isinstance(data, dict):
+        return data or {}
+    raise CorruptCheckpointError(
+        f"The state of the hybrid enumerator has {data!r} where an object should be."
+    )
+
+
+def _time(data: JsonValue) -> int | None:
+    if data is None or type(data) is int:
+        return data
+    raise CorruptCheckpointError(f"The state of the hybrid enumerator has {data!r} where a time should be.")

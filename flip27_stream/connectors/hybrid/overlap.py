@@ -1,0 +1,107 @@
+"""An overlap at the seam: the end of one source is read again from the next, without the rows that it had."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from flip27_stream.errors import ConnectorError, OptionError
+
+Intervals = tuple[tuple[int, int], ...]
+"""Positions from the first up to, not including, the second; ascending, apart from each other."""
+
+Positions = npt.NDArray[np.int64]
+
+_MOST_INTERVALS = 1000
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """How the next source overlaps with the one before, and how a row that is in both is recognised.
+
+    The rows of the source before must say which split of the next they came from, and where they stood in it, as those
+    of a table do into which a topic was copied with its columns.
+
+    Attributes:
+        ms: how far back (ms of event time) the next source begins; more than event times are out of order.
+        split: the id of the next source's split, with columns in braces; of Kafka's: ``{topic}-{partition}``.
+        position: the column with the position in it.
+    """
+
+    ms: int
+    split: str = "{topic}-{partition}"
+    position: str = "offset"
+
+    def __post_init__(self) -> None:
+        if self.ms <= 0:
+            raise ValueError(f"an overlap must be longer than 0 ms: {self.ms}")
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that make the split's id."""
+        return [name for _, name, _, _ in string.Formatter().parse(self.split) if name]
+
+    def check(self, schema: pa.Schema) -> None:
+        """Raises OptionError if the chain has not these columns."""
+        if not self.columns:
+            raise OptionError(
+                f"An overlap's split '{self.split}' names no column; for Kafka it is {{topic}}-{{partition}}."
+            )
+        missing = sorted({*self.columns, self.position} - set(schema.names))
+        if missing:
+            raise OptionError(
+                f"An overlap is told apart by columns that the hybrid source has not: {', '.join(missing)}. It has "
+                f"{', '.join(schema.names)}."
+            )
+
+    def positions(self, batches: Iterable[pa.RecordBatch]) -> dict[str, Intervals]:
+        """The positions of rows, by the split they came from.
+
+        Raises:
+            ConnectorError: they are scattered too much to be remembered.
+        """
+        found: dict[str, list[Positions]] = {}
+        for batch in batches:
+            positions = batch.column(self.position).cast(pa.int64())
+            for split, rows in self._rows_by_split(batch).items():
+                found.setdefault(split, []).append(positions.take(rows).drop_null().to_numpy())
+        return {split: self._intervals(split, np.concatenate(parts)) for split, parts in found.items()}
+
+    def _rows_by_split(self, batch: pa.RecordBatch) -> dict[str, pa.Array]:
+        numbered = pa.table({"row": pa.array(range(batch.num_rows), pa.int64())})
+        for name in self.columns:
+            numbered = numbered.append_column(f"split.{name}", batch.column(name))
+        groups = numbered.group_by(numbered.column_names[1:]).aggregate([("row", "list")])
+        ids = (
+            self.split.format(**{n: key[f"split.{n}"] for n in self.columns}) for key in groups.to_pylist()
+        )
+        return dict(zip(ids, (rows.values for rows in groups["row_list"]), strict=True))
+
+    def _intervals(self, split: str, positions: Positions) -> Intervals:
+        ordered = np.unique(positions)
+        breaks = np.flatnonzero(np.diff(ordered) > 1)
+        firsts, lasts = ordered[np.r_[0, breaks + 1]], ordered[np.r_[breaks, len(ordered) - 1]]
+        if len(firsts) > _MOST_INTERVALS:
+            raise ConnectorError(
+                f"Within the overlap the rows of {split} have {len(firsts)} gaps between their positions; at most "
+                f"{_MOST_INTERVALS} can be remembered. Choose a shorter overlap than {self.ms} ms."
+            )
+        return tuple((int(first), int(last) + 1) for first, last in zip(firsts, lasts, strict=True))
+
+
+def not_among(positions: pa.Int64Array, known: Intervals) -> pa.BooleanArray | None:
+    """For each position whether it is in none of ``known``; ``None`` if all are."""
+    array = positions.to_numpy()
+    if not len(array) or int(array.min()) >= known[-1][1]:
+        return None
+    edges = np.array(known, dtype=np.int64).reshape(-1)
+    return pa.array(np.searchsorted(edges, array, side="right") % 2 == 0)
+
+
+def intervals_of(pairs: Sequence[Sequence[int]]) -> Intervals:
+    return tuple((int(first), int(end)) for first, end in pairs)

@@ -1,0 +1,205 @@
+"""Reads splits of one of the sources in a task."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Future
+from itertools import groupby
+from operator import attrgetter
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from flip27_stream.api import (
+    InputStatus,
+    MetricGroup,
+    ReaderOutput,
+    SourceEvent,
+    SourceOutput,
+    SourceReader,
+    SourceReaderContext,
+    Watermark,
+)
+from flip27_stream.connectors.hybrid.child_context import tagged, untagged
+from flip27_stream.connectors.hybrid.overlap import Intervals, not_among
+from flip27_stream.connectors.hybrid.split import HybridSourceSplit, split_id
+from flip27_stream.connectors.hybrid.stage import Stage
+from flip27_stream.errors import ConnectorError
+
+
+class HybridSourceReader(SourceReader[HybridSourceSplit]):
+    """Delegates to readers of the sources that its splits are of (Flink ``HybridSourceReader``).
+
+    A micro-batch reads one source: the next one begins in the batch after the last of the one before. A batch read has
+    all in one; then a task reads one source after the other.
+    """
+
+    def __init__(self, context: SourceReaderContext) -> None:
+        self._context = context
+        self._readers: dict[int, SourceReader[Any]] = {}
+        self._outputs: dict[int, HybridReaderOutput] = {}
+        self._splits: dict[str, HybridSourceSplit] = {}
+
+    def add_splits(self, splits: Sequence[HybridSourceSplit]) -> None:
+        self._splits.update({split.split_id: split for split in splits})
+        for index, group in groupby(sorted(splits, key=attrgetter("index")), attrgetter("index")):
+            mine = list(group)
+            if index not in self._readers:
+                context = ChildReaderContext(self._context, index)
+                self._readers[index] = mine[0].stage.source.create_reader(context)
+                self._readers[index].start()
+            self._readers[index].add_splits([split.split for split in mine])
+
+    def poll_next(self, output: ReaderOutput) -> InputStatus:
+        while self._readers:
+            index, reader = next(iter(self._readers.items()))
+            status = reader.poll_next(self._output(index, output))
+            if status is not InputStatus.END_OF_INPUT:
+                return status
+            self._readers.pop(index).close()
+        return InputStatus.END_OF_INPUT
+
+    def snapshot_state(self) -> Sequence[HybridSourceSplit]:
+        left = [
+            (index, split) for index, reader in self._readers.items() for split in reader.snapshot_state()
+        ]
+        known = [(self._splits[split_id(index, split.split_id)], split) for index, split in left]
+        return [HybridSourceSplit.of(whole.stage, split, whole.known) for whole, split in known]
+
+    def is_available(self) -> Future[None]:
+        return next((reader.is_available() for reader in self._readers.values()), super().is_available())
+
+    def notify_no_more_splits(self) -> None:
+        for reader in self._readers.values():
+            reader.notify_no_more_splits()
+
+    def handle_source_events(self, event: SourceEvent) -> None:
+        """What the enumerator of another source sent is not for this one."""
+        for index, reader in self._readers.items():
+            if (own := untagged(event, index)) is not None:
+                reader.handle_source_events(own)
+
+    def pause_or_resume_splits(self, to_pause: Sequence[str], to_resume: Sequence[str]) -> None:
+        for index, reader in self._readers.items():
+            prefix = split_id(index, "")
+            pause, resume = (
+                [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
+                for names in (to_pause, to_resume)
+            )
+            reader.pause_or_resume_splits(pause, resume)
+
+    def close(self) -> None:
+        for reader in self._readers.values():
+            reader.close()
+
+    def _output(self, index: int, output: ReaderOutput) -> HybridReaderOutput:
+        found = self._outputs.get(index)
+        if found is None or found.of is not output:
+            mine = {s.stored.id: s for s in self._splits.values() if s.index == index}
+            stage = next(iter(mine.values())).stage
+            found = HybridReaderOutput(output, stage, {name: split.known for name, split in mine.items()})
+            self._outputs[index] = found
+        return found
+
+
+class HybridReaderOutput(ReaderOutput):
+    """Turns what a source's reader emits into rows of the chain."""
+
+    def __init__(self, output: ReaderOutput, stage: Stage, known: dict[str, Intervals]) -> None:
+        self.of = output
+        self._stage = stage
+        self._known = known
+
+    def create_output_for_split(self, split_id_: str) -> SourceOutput:
+        inner = self.of.create_output_for_split(split_id(self._stage.index, split_id_))
+        return HybridSplitOutput(inner, self._stage, split_id_, self._known.get(split_id_, ()))
+
+    def release_output_for_split(self, split_id_: str) -> None:
+        self.of.release_output_for_split(split_id(self._stage.index, split_id_))
+
+    def collect(
+        self,
+        records: pa.RecordBatch,
+        timestamps: pa.Int64Array | None = None,
+        positions: pa.Int64Array | None = None,
+    ) -> None:
+        if len(self._known) != 1:
+            raise ValueError("a reader of several splits must emit through create_output_for_split")
+        (name, known), *_ = self._known.items()
+        HybridSplitOutput(self.of, self._stage, name, known).collect(records, timestamps, positions)
+
+    def emit_watermark(self, watermark: Watermark) -> None:
+        self.of.emit_watermark(watermark)
+
+    def mark_idle(self) -> None:
+        self.of.mark_idle()
+
+    def mark_active(self) -> None:
+        self.of.mark_active()
+
+
+class HybridSplitOutput(SourceOutput):
+    """The output of one split: leaves out rows that the source before had, and converts the others."""
+
+    def __init__(self, output: SourceOutput, stage: Stage, name: str, known: Intervals) -> None:
+        self._output = output
+        self._stage = stage
+        self._name = name
+        self._known = known
+
+    def collect(
+        self,
+        records: pa.RecordBatch,
+        timestamps: pa.Int64Array | None = None,
+        positions: pa.Int64Array | None = None,
+    ) -> None:
+        if self._known:
+            records, timestamps, positions = self._unknown(records, timestamps, positions)
+        rows = self._stage.rows(records)
+        if rows.num_rows != records.num_rows:
+            timestamps = positions = None  # the converter left out rows, and nobody knows which
+        self._output.collect(rows, timestamps, positions)
+
+    def emit_watermark(self, watermark: Watermark) -> None:
+        self._output.emit_watermark(watermark)
+
+    def mark_idle(self) -> None:
+        self._output.mark_idle()
+
+    def mark_active(self) -> None:
+        self._output.mark_active()
+
+    def _unknown(
+        self, records: pa.RecordBatch, timestamps: pa.Int64Array | None, positions: pa.Int64Array | None
+    ) -> tuple[pa.RecordBatch, pa.Int64Array | None, pa.Int64Array | None]:
+        if positions is None:
+            raise ConnectorError(
+                f"The reader of {self._stage.source.fingerprint} does not say at which position of split {self._name} "
+                "its rows stand, so an overlap cannot be told apart. Leave the overlap out."
+            )
+        wanted = not_among(positions, self._known)
+        if wanted is None:
+            return records, timestamps, positions
+        times = None if timestamps is None else pc.filter(timestamps, wanted)
+        return records.filter(wanted), times, pc.filter(positions, wanted)
+
+
+class ChildReaderContext(SourceReaderContext):
+    """The context of a source's reader."""
+
+    def __init__(self, context: SourceReaderContext, index: int) -> None:
+        self._context = context
+        self._index = index
+
+    def metric_group(self) -> MetricGroup:
+        return self._context.metric_group()
+
+    def index_of_subtask(self) -> int:
+        return self._context.index_of_subtask()
+
+    def send_split_request(self) -> None:
+        self._context.send_split_request()
+
+    def send_source_event_to_coordinator(self, event: SourceEvent) -> None:
+        self._context.send_source_event_to_coordinator(tagged(event, self._index))

@@ -1,0 +1,217 @@
+"""The hybrid source and its builder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pyarrow as pa
+
+from flip27_stream.api import (
+    Boundedness,
+    ReadLimits,
+    Source,
+    SourceReaderContext,
+    SplitEnumeratorContext,
+    TimestampAssigner,
+)
+from flip27_stream.connectors.hybrid.enumerator import HybridSourceSplitEnumerator
+from flip27_stream.connectors.hybrid.enumerator_state import (
+    HybridEnumeratorState,
+    HybridEnumeratorStateSerializer,
+)
+from flip27_stream.connectors.hybrid.overlap import Overlap
+from flip27_stream.connectors.hybrid.reader import HybridSourceReader
+from flip27_stream.connectors.hybrid.schemas import Converter, check, common_schema, converted_schema
+from flip27_stream.connectors.hybrid.split import HybridSourceSplit, HybridSourceSplitSerializer
+from flip27_stream.connectors.hybrid.stage import Chain, Factory, Link, tried
+from flip27_stream.errors import OptionError
+from watermark_alignment.event_time import timestamp_assigner
+
+AnySource = Source[Any, Any]
+
+
+class HybridSource(Source[HybridSourceSplit, HybridEnumeratorState]):
+    """Reads one source to its end, then the next (FLIP-150, Flink ``HybridSource``)::
+
+        history = FileSource({"path": "/delta/clicks", "files.format": "delta"}, bounded=True)
+
+        def live(switch):
+            return KafkaSource({"subscribe": "clicks", "startingTimestamp": str(switch.start_time_ms), ...})
+
+        source = HybridSource.builder(history).add_source(live).build()
+        spark.dataSource.register(flip27_stream.data_source(source, name="clicks"))
+
+    Build it with :meth:`builder`.
+    """
+
+    def __init__(self, chain: Chain, limits: ReadLimits | None = None) -> None:
+        self._chain = chain
+        self._limits = limits
+
+    @staticmethod
+    def builder(
+        first: AnySource,
+        *,
+        converter: Converter | None = None,
+        event_time: str | None = None,
+        limits: ReadLimits | None = None,
+    ) -> HybridSourceBuilder:
+        """Begin with a source; its columns are those of the whole.
+
+        Args:
+            first: the source to read first.
+            converter: see :meth:`HybridSourceBuilder.add_source`.
+            event_time: see :meth:`HybridSourceBuilder.add_source`.
+            limits: of each micro-batch, whatever source it reads; see :attr:`read_limits`.
+        """
+        return HybridSourceBuilder(first, converter, event_time, limits)
+
+    @property
+    def boundedness(self) -> Boundedness:
+        """That of the last source."""
+        return self._chain.links[-1].boundedness
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._chain.schema
+
+    @property
+    def fingerprint(self) -> str:
+        names = [link.name for link in self._chain.links]
+        return f"Hybrid: {', then '.join(names)}"
+
+    @property
+    def read_limits(self) -> ReadLimits:
+        """Those given to the builder; else the least of the sources as far as they are known, and otherwise the last's.
+
+        Spark is told of one limit of rows when the query starts. Limits of files and bytes are those of each source.
+        """
+        if self._limits is not None:
+            return self._limits
+        known = [link.made.read_limits for link in self._chain.links if link.made is not None]
+        last = known[-1]
+        return ReadLimits(
+            max_rows=_least(limits.max_rows for limits in known),
+            min_rows=last.min_rows,
+            max_trigger_delay_ms=last.max_trigger_delay_ms,
+            min_tasks=last.min_tasks,
+            max_rows_per_task=last.max_rows_per_task,
+            max_files=_least(limits.max_files for limits in known),
+            max_bytes=_least(limits.max_bytes for limits in known),
+        )
+
+    def create_reader(self, context: SourceReaderContext) -> HybridSourceReader:
+        return HybridSourceReader(context)
+
+    def create_enumerator(
+        self, context: SplitEnumeratorContext[HybridSourceSplit]
+    ) -> HybridSourceSplitEnumerator:
+        return HybridSourceSplitEnumerator(context, self._chain)
+
+    def restore_enumerator(
+        self, context: SplitEnumeratorContext[HybridSourceSplit], checkpoint: HybridEnumeratorState
+    ) -> HybridSourceSplitEnumerator:
+        return HybridSourceSplitEnumerator(context, self._chain, checkpoint)
+
+    @property
+    def split_serializer(self) -> HybridSourceSplitSerializer:
+        return HybridSourceSplitSerializer(self._chain)
+
+    @property
+    def enumerator_checkpoint_serializer(self) -> HybridEnumeratorStateSerializer:
+        return HybridEnumeratorStateSerializer()
+
+
+class HybridSourceBuilder:
+    """Collects the sources of a :class:`HybridSource` (Flink ``HybridSourceBuilder``)."""
+
+    def __init__(
+        self,
+        first: AnySource,
+        converter: Converter | None,
+        event_time: str | None,
+        limits: ReadLimits | None,
+    ) -> None:
+        self._schema = common_schema(converted_schema(first.schema, converter))
+        self._limits = limits
+        self._links = [Link(first, None, first.boundedness, converter, _assigner(event_time, first))]
+
+    def add_source(
+        self,
+        source: AnySource | Factory,
+        *,
+        boundedness: Boundedness | None = None,
+        converter: Converter | None = None,
+        event_time: str | None = None,
+        overlap: Overlap | None = None,
+    ) -> HybridSourceBuilder:
+        """Go on with another source.
+
+        Args:
+            source: the source; or a function that makes it at the switch, of a :class:`SourceSwitchContext`. It is also
+                called on trial here, with an end position of 0, for its columns and limits; where it cannot do with
+                that, they are compared at the switch.
+            boundedness: of what a function makes; without it, what the trial made says it, or else it is unbounded.
+            converter: turns its record batches into those of the whole. Called where they are read; it may leave out
+                rows, and must not change their order.
+            event_time: the column of event time in its own rows, if it is not the query's
+                (``scan.watermark.event-time``). Give it to a source that is followed by another in a query without
+                alignment, for the end position to be known.
+            overlap: how it overlaps with the source before.
+
+        Raises:
+            OptionError: a source before is not bounded; or columns do not fit, and which.
+        """
+        index = len(self._links)
+        if not self._links[-1].is_bounded:
+            raise OptionError(
+                f"Source {index - 1} of the hybrid source, {self._links[-1].name}, is not bounded: all sources except "
+                "the final one must be. Make it bounded, with bounded=True or an option that says where it ends."
+            )
+        factory = None if isinstance(source, Source) else source
+        made = source if isinstance(source, Source) else tried(source, overlap)
+        if made is not None:
+            boundedness = _agreed(boundedness, made, index)
+            schema = converted_schema(made.schema, converter)
+            check(schema, self._schema, f"Source {index} of the hybrid source ({made.fingerprint})")
+        if overlap is not None:
+            overlap.check(self._schema)
+        self._links.append(
+            Link(
+                made,
+                factory,
+                boundedness or Boundedness.CONTINUOUS_UNBOUNDED,
+                converter,
+                _assigner(event_time, made),
+                overlap,
+            )
+        )
+        return self
+
+    def build(self) -> HybridSource:
+        """The source."""
+        return HybridSource(Chain(self._links, self._schema), self._limits)
+
+
+def _agreed(said: Boundedness | None, made: AnySource, index: int) -> Boundedness:
+    if said is Boundedness.BOUNDED and made.boundedness is not Boundedness.BOUNDED:
+        raise OptionError(
+            f"Source {index} of the hybrid source was said to be bounded, but {made.fingerprint} is not."
+        )
+    return said or made.boundedness
+
+
+def _assigner(event_time: str | None, source: AnySource | None) -> TimestampAssigner | None:
+    if event_time is None:
+        return None
+    if source is None:
+        raise OptionError(
+            f"Event time '{event_time}' is given for a source whose columns are not known: its factory cannot be "
+            "tried. Let it make a source of the end position 0 as well."
+        )
+    return timestamp_assigner(event_time, source.schema, "event_time")
+
+
+def _least(values: Iterable[int | None]) -> int | None:
+    return min((value for value in values if value is not None), default=None)

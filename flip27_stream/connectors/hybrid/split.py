@@ -1,0 +1,125 @@
+"""A split of one of the sources."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from flip27_stream.api import JsonValue, SimpleVersionedSerializer, SourceSplit
+from flip27_stream.connectors.hybrid.overlap import Intervals, intervals_of
+from flip27_stream.connectors.hybrid.stage import Chain, Stage
+from flip27_stream.errors import CorruptCheckpointError
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A split as its source's serializer wrote it.
+
+    Attributes:
+        id: the split's id in its source.
+        version: of the serializer.
+        data: what it wrote.
+    """
+
+    id: str
+    version: int
+    data: JsonValue
+
+
+@dataclass(frozen=True)
+class HybridSourceSplit(SourceSplit):
+    """A split of the source at one index (Flink ``HybridSourceSplit``). Positions are those of the split in it.
+
+    It is read from its stored form when it is needed, so that an offset can be read even if a factory fails; pickled
+    it is complete, so that a task needs no factory.
+
+    Attributes:
+        index: of its source.
+        end_position: of the source before; what this one was made by.
+        stored: the split itself.
+        known: positions in an overlap whose rows the source before had.
+        stage: its source.
+    """
+
+    index: int
+    end_position: JsonValue
+    stored: Stored
+    known: Intervals = ()
+    stage: Stage = field(compare=False, kw_only=True)
+    cut: SourceSplit | None = field(default=None, compare=False, kw_only=True)
+
+    @staticmethod
+    def of(stage: Stage, split: SourceSplit, known: Intervals = ()) -> HybridSourceSplit:
+        serializer = stage.source.split_serializer
+        stored = Stored(split.split_id, serializer.version, serializer.serialize(split))
+        return HybridSourceSplit(stage.index, stage.end_position, stored, known, stage=stage, cut=split)
+
+    def __hash__(self) -> int:
+        return hash((self.index, self.stored.id))
+
+    @cached_property
+    def split_id(self) -> str:
+        return split_id(self.index, self.stored.id)
+
+    @cached_property
+    def split(self) -> Any:
+        """The split of the source itself."""
+        if self.cut is not None:
+            return self.cut
+        return self.stage.source.split_serializer.deserialize(self.stored.version, self.stored.data)
+
+    def between(self, start: int, end: int) -> HybridSourceSplit:
+        return replace(self, cut=self.split.between(start, end))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"cut": self.split}
+
+
+def split_id(index: int, child_id: str) -> str:
+    """The id of a split in the hybrid source."""
+    return f"{index}:{child_id}"
+
+
+class HybridSourceSplitSerializer(SimpleVersionedSerializer[HybridSourceSplit]):
+    """``[index, version, id, data, end position, [[from, to], ...]]``.
+
+    ``data`` is what version ``version`` of the source's own serializer wrote, null where that is the id. Trailing
+    blanks are left out.
+    """
+
+    def __init__(self, chain: Chain) -> None:
+        self._chain = chain
+
+    @property
+    def version(self) -> int:
+        return 1
+
+    def serialize(self, value: HybridSourceSplit) -> JsonValue:
+        stored = value.stored
+        data = None if stored.data == stored.id else stored.data
+        known: list[JsonValue] = [list(pair) for pair in value.known]
+        written: list[JsonValue] = [value.index, stored.version, stored.id, data, value.end_position, known]
+        while written[-1] in (None, []):
+            written.pop()
+        return written
+
+    def deserialize(self, version: int, data: JsonValue) -> HybridSourceSplit:
+        self.check_version("hybrid split", version)
+        match data:
+            case [int(index), int(child_version), str(name), *rest] if len(rest) <= 3:
+                state, end, known = (*rest, None, None, None)[:3]
+                if not 0 <= index < len(self._chain.links):
+                    raise CorruptCheckpointError(
+                        f"There is a split of source {index}; the hybrid source has {len(self._chain.links)}."
+                    )
+                return HybridSourceSplit(
+                    index,
+                    end,
+                    Stored(name, child_version, name if state is None else state),
+                    intervals_of(known or ()),  # type: ignore[arg-type]
+                    stage=self._chain.stage(index, end),
+                )
+        raise CorruptCheckpointError(
+            f"A hybrid split is stored as [index, version, id, ...], not as {data!r}."
+        )

@@ -1,0 +1,100 @@
+"""Reads the end of a source again, in the planning process, to know which rows the next one need not read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+
+from flip27_stream.api import (
+    InputStatus,
+    MetricGroup,
+    ReaderOutput,
+    SourceEvent,
+    SourceOutput,
+    SourceReaderContext,
+    Watermark,
+)
+from flip27_stream.connectors.hybrid.seam import TailSplit
+from flip27_stream.connectors.hybrid.stage import Stage
+
+_AVAILABILITY_TIMEOUT_S = 60.0
+
+
+def read_again(stage: Stage, tail: Iterable[TailSplit]) -> Iterator[pa.RecordBatch]:
+    """The rows of splits that were read, as rows of the chain."""
+    serializer = stage.source.split_serializer
+    splits = [
+        serializer.deserialize(t.split.version, t.split.data).between(t.begin, t.end)
+        for t in tail
+        if t.begin < t.end
+    ]
+    if not splits:
+        return
+    output = _Collected()
+    reader = stage.source.create_reader(_PlannerContext())
+    try:
+        reader.start()
+        reader.add_splits(splits)
+        reader.notify_no_more_splits()
+        status = InputStatus.MORE_AVAILABLE
+        while status is not InputStatus.END_OF_INPUT:
+            status = reader.poll_next(output)
+            yield from (stage.rows(records) for records in output.take())
+            if status is InputStatus.NOTHING_AVAILABLE:
+                reader.is_available().result(_AVAILABILITY_TIMEOUT_S)
+    finally:
+        reader.close()
+
+
+class _Collected(ReaderOutput):
+    """Collects rows, whatever split they are of."""
+
+    def __init__(self) -> None:
+        self._records: list[pa.RecordBatch] = []
+
+    def take(self) -> list[pa.RecordBatch]:
+        taken, self._records = self._records, []
+        return taken
+
+    def create_output_for_split(self, split_id: str) -> SourceOutput:
+        return self
+
+    def release_output_for_split(self, split_id: str) -> None:
+        """Nothing is kept by split."""
+
+    def collect(
+        self,
+        records: pa.RecordBatch,
+        timestamps: pa.Int64Array | None = None,
+        positions: pa.Int64Array | None = None,
+    ) -> None:
+        self._records.append(records)
+
+    def emit_watermark(self, watermark: Watermark) -> None:
+        """Nobody waits for one here."""
+
+    def mark_idle(self) -> None:
+        """See :meth:`emit_watermark`."""
+
+    def mark_active(self) -> None:
+        """See :meth:`emit_watermark`."""
+
+
+class _PlannerContext(SourceReaderContext):
+    """A reader outside of any task: what it says to its enumerator was said when the rows were first read."""
+
+    def __init__(self) -> None:
+        self._metrics = MetricGroup()
+
+    def metric_group(self) -> MetricGroup:
+        return self._metrics
+
+    def index_of_subtask(self) -> int:
+        return 0
+
+    def send_split_request(self) -> None:
+        """See the class."""
+
+    def send_source_event_to_coordinator(self, event: SourceEvent) -> None:
+        """See the class."""

@@ -1,0 +1,191 @@
+"""Hybrid sources over logs in memory, and a query that drives their coordinator as Spark does. No JVM."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pyspark import cloudpickle
+
+from flip27_stream.api import (
+    Boundedness,
+    Source,
+    SplitEnumeratorContext,
+    SplitRange,
+    WatermarkStrategy,
+)
+from flip27_stream.connectors.hybrid import HybridSource, SourceSwitchContext
+from flip27_stream.spark.coordinator import SourceCoordinator
+from flip27_stream.spark.job import Driver, Job
+from flip27_stream.spark.task import SplitTask, read_task
+from flip27_stream.testing import ManualClock
+from offsets import INITIAL
+from tests.spark.memory_source import MemoryEnumerator, MemorySource, MemorySplit, World
+from watermark_alignment.event_time import timestamp_assigner
+from watermark_alignment.options import AlignmentOptions
+
+NOW = 1_000_000
+SOME = 2**63 - 1
+
+Row = tuple[str, int | None]
+
+
+def history(name: str, logs: Mapping[str, list[int | None]], **more: Any) -> MemorySource:
+    """A bounded source that ends where its logs end."""
+    world = World(dict(logs), finished=set(logs))
+    return MemorySource(world, Boundedness.BOUNDED, fingerprint=name, **more)
+
+
+def live(name: str, logs: Mapping[str, list[int | None]], **more: Any) -> MemorySource:
+    return MemorySource(World(dict(logs)), fingerprint=name, **more)
+
+
+class TimedEnumerator(MemoryEnumerator):
+    """Begins at the first record of each log at or after a time."""
+
+    def __init__(
+        self, world: World, context: SplitEnumeratorContext[MemorySplit], assigned: int, start_ms: int
+    ) -> None:
+        super().__init__(world, context, assigned)
+        self._start_ms = start_ms
+
+    def split_ranges(self, positions: Mapping[MemorySplit, int | None]) -> Mapping[str, SplitRange]:
+        known = {s: self._first(s.name) if p is None else p for s, p in positions.items()}
+        return super().split_ranges(known)
+
+    def _first(self, name: str) -> int:
+        log = self.world.logs[name]
+        return next((i for i, t in enumerate(log) if t is not None and t >= self._start_ms), len(log))
+
+
+@dataclass
+class TimedSource(MemorySource):
+    """Reads its logs from a time (ms) on, as a Kafka source with ``startingTimestamp`` does."""
+
+    start_ms: int = 0
+
+    def create_enumerator(self, context: SplitEnumeratorContext[MemorySplit]) -> TimedEnumerator:
+        return TimedEnumerator(self.world, context, 0, self.start_ms)
+
+    def restore_enumerator(
+        self, context: SplitEnumeratorContext[MemorySplit], checkpoint: int
+    ) -> TimedEnumerator:
+        return TimedEnumerator(self.world, context, checkpoint, self.start_ms)
+
+
+@dataclass
+class Made:
+    """A factory of a source that goes on in time, and what it was called with."""
+
+    logs: dict[str, list[int | None]]
+    boundedness: Boundedness = Boundedness.CONTINUOUS_UNBOUNDED
+    calls: list[SourceSwitchContext] = field(default_factory=list)
+    world: World = field(init=False)
+
+    def __post_init__(self) -> None:
+        bounded = self.boundedness is Boundedness.BOUNDED
+        self.world = World(dict(self.logs), finished=set(self.logs) if bounded else set())
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"calls": []}
+
+    def __call__(self, switch: SourceSwitchContext) -> Source[Any, Any]:
+        self.calls.append(switch)
+        return TimedSource(self.world, self.boundedness, "made", start_ms=switch.start_time_ms)
+
+
+class HybridQuery:
+    """A query over a hybrid source: what Spark would log goes through JSON, what it would send is pickled.
+
+    Args:
+        source: what is read; made anew by each restart, as in another process.
+        table: of split watermarks, for an aligned query.
+        available_now: whether each run ends at what is there when it begins.
+    """
+
+    def __init__(
+        self,
+        source: Callable[[], HybridSource],
+        table: Path | None = None,
+        *,
+        available_now: bool = False,
+        drift_ms: int = 10,
+    ) -> None:
+        self._source = source
+        self._table = table
+        self._available_now = available_now
+        self._drift_ms = drift_ms
+        self.clock = ManualClock(NOW)
+        self.offset: dict[str, Any] = dict(INITIAL)
+        self.offsets: list[dict[str, Any]] = []
+        self.rows: list[Row] = []
+        self.coordinator = self._coordinator()
+
+    def restart(self) -> None:
+        """Go on in another process."""
+        self.coordinator.close()
+        self.coordinator = self._coordinator()
+
+    def _coordinator(self) -> SourceCoordinator:
+        alignment = None
+        if self._table is not None:
+            alignment = AlignmentOptions.parse(
+                {
+                    "scan.watermark.alignment.group": "g",
+                    "scan.watermark.alignment.max-drift": f"{self._drift_ms} ms",
+                    "scan.watermark.alignment.table": str(self._table),
+                    "scan.watermark.max-future": "0",
+                }
+            )
+        self.source = self._source()
+        assigner = timestamp_assigner("event_time", self.source.schema, record_timestamp_column="event_time")
+        strategy = WatermarkStrategy(timestamp_assigner=assigner)
+        self.job = Job(self.source, strategy, alignment, Driver(parallelism=2))
+        coordinator = SourceCoordinator(self.job, self.clock, greatest_pause_s=0)
+        if self._available_now:
+            coordinator.prepare_available_now()
+        return coordinator
+
+    def plan(self, limit: int | None = SOME) -> dict[str, Any] | None:
+        """The end of the next batch, which is not run and not logged; ``None`` if Spark would not run one."""
+        end = self.coordinator.latest_offset(self.offset, limit)
+        return None if end is self.offset else json.loads(json.dumps(end))
+
+    def step(self, limit: int | None = SOME) -> list[Row] | None:
+        """One micro-batch."""
+        end = self.plan(limit)
+        if end is None:
+            return None
+        start, self.offset = self.offset, end
+        rows = self.read(start, end)
+        self.offsets.append(end)
+        self.rows += rows
+        return rows
+
+    def run(self, limit: int | None = SOME) -> list[Row]:
+        """Micro-batches until there is nothing more; their rows."""
+        before = len(self.rows)
+        while self.step(limit) is not None:
+            assert len(self.offsets) < 500, f"empty batches for ever: {self.offsets[-2:]}"
+        return self.rows[before:]
+
+    def read(self, start: dict[str, Any], end: dict[str, Any]) -> list[Row]:
+        job, tasks = _copy((self.job, self.coordinator.tasks(start, end)))
+        batches = [batch for task in tasks for batch in read_task(job, task)]
+        assert all(batch.schema == self.source.schema for batch in batches)
+        return sorted((row["split"], row["event_time"]) for b in batches for row in b.to_pylist())
+
+    @property
+    def index(self) -> int:
+        """Of the source that the last offset is in."""
+        return int(self.offset["enumerator"][1]["index"])
+
+
+def _copy(value: tuple[Job, list[SplitTask]]) -> tuple[Job, list[SplitTask]]:
+    """As it arrives in another process; Spark pickles functions, too."""
+    copied: tuple[Job, list[SplitTask]] = pickle.loads(cloudpickle.dumps(value))  # type: ignore[no-untyped-call]
+    return copied

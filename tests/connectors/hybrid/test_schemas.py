@@ -1,0 +1,180 @@
+"""One schema for all sources: what does not fit is named when the source is built. No JVM."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from flip27_stream.api import (
+    ReaderOutput,
+    ReadLimits,
+    RecordTimestampAssigner,
+    SourceOutput,
+    SourceReader,
+    SourceReaderContext,
+    Watermark,
+)
+from flip27_stream.connectors.hybrid import HybridSource, SourceSwitchContext
+from flip27_stream.errors import OptionError, RecordFormatError
+from tests.connectors.hybrid.kit import HybridQuery, Made, history, live
+from tests.spark.memory_source import MemoryReader, MemorySource, World
+
+OTHER = pa.schema([("name", pa.string()), ("at", pa.timestamp("ms")), ("extra", pa.int8())])
+
+
+class OtherReader(MemoryReader):
+    """Emits the rows of a log with other columns."""
+
+    def poll_next(self, output: ReaderOutput) -> Any:
+        return super().poll_next(_Renamed(output))
+
+
+class _Renamed(ReaderOutput):
+    def __init__(self, output: ReaderOutput | SourceOutput) -> None:
+        self._output = output
+
+    def create_output_for_split(self, split_id: str) -> SourceOutput:
+        assert isinstance(self._output, ReaderOutput)
+        return _Renamed(self._output.create_output_for_split(split_id))
+
+    def release_output_for_split(self, split_id: str) -> None:
+        raise NotImplementedError
+
+    def collect(self, records: pa.RecordBatch, timestamps: Any = None, positions: Any = None) -> None:
+        times = records["event_time"].cast(pa.timestamp("ms"))
+        columns = [records["split"], times, pa.nulls(len(records), pa.int8())]
+        self._output.collect(pa.RecordBatch.from_arrays(columns, schema=OTHER), None, positions)
+
+    def emit_watermark(self, watermark: Watermark) -> None:
+        raise NotImplementedError
+
+    def mark_idle(self) -> None:
+        raise NotImplementedError
+
+    def mark_active(self) -> None:
+        raise NotImplementedError
+
+
+class OtherSource(MemorySource):
+    @property
+    def schema(self) -> pa.Schema:
+        return OTHER
+
+    def create_reader(self, context: SourceReaderContext) -> SourceReader[Any]:
+        return OtherReader(self.world)
+
+
+def other(**logs: list[int | None]) -> OtherSource:
+    return OtherSource(World(dict(logs)), fingerprint="other")
+
+
+def convert(records: pa.RecordBatch) -> pa.RecordBatch:
+    times = records["at"].cast(pa.int64())
+    return pa.RecordBatch.from_arrays([records["name"], times], names=["split", "event_time"])
+
+
+def late(records: pa.RecordBatch) -> pa.RecordBatch:
+    return records.filter(pc.greater(records["event_time"], 100))
+
+
+@pytest.mark.parametrize("deferred", [False, True])
+def test_a_mismatch_fails_at_the_start_and_names_the_columns(deferred: bool) -> None:
+    builder = HybridSource.builder(history("old", {}))
+    with pytest.raises(OptionError) as error:
+        builder.add_source((lambda switch: other()) if deferred else other())
+    text = str(error.value)
+    for part in (
+        "Source 1 of the hybrid source (other)",
+        "column 'split' (string) is missing",
+        "column 'event_time' (int64) is missing",
+        "column 'at' (timestamp[ms]) is too many",
+        "a converter to (split string, event_time int64)",
+    ):
+        assert part in text
+
+
+def test_another_type_is_named() -> None:
+    wrong = history("old", {}), other()
+    builder = HybridSource.builder(
+        wrong[0], converter=lambda r: r.rename_columns(["name", "at"]), event_time="event_time"
+    )
+    with pytest.raises(OptionError, match=r"column 'at' is timestamp\[ms\], not int64; column 'extra'"):
+        builder.add_source(wrong[1])
+
+
+def test_a_factory_that_cannot_be_tried_is_checked_at_the_switch() -> None:
+    """It needs the enumerator, which only the switch has."""
+
+    def make(switch: SourceSwitchContext) -> Any:
+        assert switch.previous_enumerator is not None
+        return other()
+
+    query = HybridQuery(lambda: HybridSource.builder(history("old", {"o": [1]})).add_source(make).build())
+    assert query.step() == [("o", 1)]
+    with pytest.raises(OptionError, match="Source 1 of the hybrid source does not have the columns"):
+        query.step()
+
+
+@pytest.mark.parametrize("aligned", [False, True])
+def test_converted_rows_of_both_sources_are_one_stream(tmp_path: Path, aligned: bool) -> None:
+    """Event time is found in converted rows, in tasks and in plans, where a source has other columns."""
+    source = HybridSource.builder(history("old", {"o": [90, 101, 102]}), converter=late)
+    source.add_source(other(n=[103, 104]), converter=convert)
+    query = HybridQuery(source.build, tmp_path / "table" if aligned else None)
+    assert query.run() == [("o", 101), ("o", 102), ("n", 103), ("n", 104)]
+
+
+def test_the_assigner_of_the_query_sees_converted_rows(tmp_path: Path) -> None:
+    """A source is asked in alignment about its own rows. The times that its system gave them stay known as such."""
+    old = history("old", {"o": [1]})
+    given = old.world.requests
+    query = HybridQuery(
+        HybridSource.builder(old, converter=late).add_source(live("n", {})).build, tmp_path / "t"
+    )
+    query.step()
+    records = pa.RecordBatch.from_pydict({"split": ["o"], "event_time": [101]}, schema=old.schema)
+    assigner = given[0].timestamp_assigner
+    assert isinstance(assigner, RecordTimestampAssigner)
+    assert assigner.extract_timestamps(records, pa.array([7], pa.int64())).to_pylist() == [7]
+    assert assigner.extract_timestamps(records, None).to_pylist() == [101]
+    with pytest.raises(OptionError, match="leaves out rows"):
+        assigner.extract_timestamps(records.set_column(1, "event_time", pa.array([3])), None)
+
+
+def test_a_converter_that_gives_other_columns_for_some_rows_is_named() -> None:
+    def fickle(records: pa.RecordBatch) -> pa.RecordBatch:
+        return records if not len(records) else records.drop_columns(["split"])
+
+    query = HybridQuery(HybridSource.builder(history("old", {"o": [1]}), converter=fickle).build)
+    with pytest.raises(RecordFormatError, match=r"Source 0 .*column 'split' \(string\) is missing"):
+        query.step()
+
+
+def test_a_converter_that_fails_on_no_rows_is_named() -> None:
+    with pytest.raises(OptionError, match=r"fails on a batch without rows .*KeyError"):
+        HybridSource.builder(history("old", {}), converter=lambda r: r["nothing"])
+
+
+def test_columns_may_come_in_another_order() -> None:
+    def swap(records: pa.RecordBatch) -> pa.RecordBatch:
+        return records.select(["event_time", "split"])
+
+    source = HybridSource.builder(history("old", {"o": [1]}))
+    query = HybridQuery(source.add_source(live("new", {"n": [2]}), converter=swap).build)
+    assert query.run() == [("o", 1), ("n", 2)]
+
+
+def test_limits_are_those_given_or_the_least_of_the_sources() -> None:
+    """Also of what a factory makes on trial."""
+    old = history("old", {}, limits=ReadLimits(max_rows=7, max_files=3, min_tasks=2))
+    made = Made({})
+    new = live("new", {}, limits=ReadLimits(max_rows=9, min_rows=4, max_bytes=50))
+    both = HybridSource.builder(old).add_source(lambda switch: new).build().read_limits
+    assert both == ReadLimits(max_rows=7, min_rows=4, max_files=3, max_bytes=50)
+    assert HybridSource.builder(old).add_source(made).build().read_limits.max_rows == 7
+    given = HybridSource.builder(old, limits=ReadLimits(max_rows=100)).add_source(new).build()
+    assert given.read_limits == ReadLimits(max_rows=100)

@@ -1,0 +1,115 @@
+"""What is in a checkpoint: splits and the enumerator's state."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from flip27_stream.connectors.hybrid import HybridSource
+from flip27_stream.connectors.hybrid.enumerator_state import (
+    HybridEnumeratorState,
+    HybridEnumeratorStateSerializer,
+)
+from flip27_stream.connectors.hybrid.seam import Seam, TailSplit
+from flip27_stream.connectors.hybrid.split import HybridSourceSplit, Stored
+from flip27_stream.errors import CorruptCheckpointError, NewerCheckpointError
+from tests.connectors.hybrid.kit import Made, history
+from tests.spark.memory_source import MemorySplit
+
+HYBRID = HybridSource.builder(history("old", {})).add_source(Made({})).build()
+CHAIN = HYBRID._chain
+
+SPLITS: list[tuple[HybridSourceSplit, Any]] = [
+    (HybridSourceSplit.of(CHAIN.stage(0), MemorySplit("a")), [0, 1, "a"]),
+    (HybridSourceSplit.of(CHAIN.stage(1, 17), MemorySplit("b")), [1, 1, "b", None, 17]),
+    (
+        HybridSourceSplit.of(CHAIN.stage(1, 17), MemorySplit("b"), ((0, 4), (6, 9))),
+        [1, 1, "b", None, 17, [[0, 4], [6, 9]]],
+    ),
+    (
+        HybridSourceSplit(0, None, Stored("x", 3, {"file": "y"}), stage=CHAIN.stage(0)),
+        [0, 3, "x", {"file": "y"}],
+    ),
+]
+
+
+@pytest.mark.parametrize(("split", "written"), SPLITS)
+def test_hy_16_splits_survive(split: HybridSourceSplit, written: Any) -> None:
+    """HY-16: written in this form, of which releases to come must read every one."""
+    serializer = HYBRID.split_serializer
+    assert serializer.serialize(split) == written
+    read = serializer.deserialize(1, json.loads(json.dumps(written)))
+    assert read == split
+    assert hash(read) == hash(split)
+    assert read.split_id == split.split_id == f"{written[0]}:{written[2]}"
+    assert serializer.serialize(read) == written
+
+
+def test_a_split_of_a_source_is_itself_again() -> None:
+    read = HYBRID.split_serializer.deserialize(1, [0, 1, "a"])
+    assert read.split == MemorySplit("a")
+    assert read.between(2, 5).split == MemorySplit("a", 2, 5)
+
+
+SEAMS = [
+    Seam(),
+    Seam(greatest=5, blind=True),
+    Seam(
+        greatest=9,
+        tail={"f": TailSplit(Stored("f", 2, [1, "f"]), 0, 7, 9), "g": TailSplit(Stored("g", 2, "g"), 3, 4)},
+    ),
+]
+
+
+@pytest.mark.parametrize("seam", SEAMS)
+@pytest.mark.parametrize("end", [None, 17, {"version": 3}])
+def test_states_survive(seam: Seam, end: Any) -> None:
+    state = HybridEnumeratorState(1, 4, {"n": 2}, "Kafka x", end, seam, {"b": ((0, 4), (6, 9))})
+    serializer = HybridEnumeratorStateSerializer()
+    assert serializer.deserialize(1, json.loads(json.dumps(serializer.serialize(state)))) == state
+
+
+def test_a_state_is_written_in_this_form() -> None:
+    written = HybridEnumeratorStateSerializer().serialize(
+        HybridEnumeratorState(1, 4, ["x"], "made", 17, SEAMS[2], {"b": ((0, 4),)})
+    )
+    assert written == {
+        "index": 1,
+        "source": "made",
+        "state": [4, ["x"]],
+        "end": 17,
+        "greatest": 9,
+        "tail": {"f": [2, [1, "f"], 0, 7, 9], "g": [2, "g", 3, 4, None]},
+        "known": {"b": [[0, 4]]},
+    }
+
+
+def test_hy_16_other_versions_are_refused() -> None:
+    """HY-16: with errors that say so."""
+    for serializer in (HYBRID.split_serializer, HYBRID.enumerator_checkpoint_serializer):
+        with pytest.raises(NewerCheckpointError, match="has version 2; this release reads up to 1"):
+            serializer.deserialize(2, [])
+        with pytest.raises(CorruptCheckpointError, match="versions start at 1"):
+            serializer.deserialize(0, [])
+
+
+@pytest.mark.parametrize(
+    "data",
+    [None, "a", [], [0, 1], ["0", 1, "a"], [0, 1, "a", None, None, None, 5], [2, 1, "a"], [-1, 1, "a"]],
+)
+def test_damaged_splits_are_refused(data: Any) -> None:
+    with pytest.raises(CorruptCheckpointError):
+        HYBRID.split_serializer.deserialize(1, data)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"index": "0"}, {"state": 5}, {"greatest": "5"}, {"tail": [1]}, {"tail": {"f": [1]}}, {"known": 5}],
+)
+def test_damaged_states_are_refused(change: dict[str, Any]) -> None:
+    right: dict[str, Any] = {"index": 0, "source": "x", "state": [1, None]}
+    HybridEnumeratorStateSerializer().deserialize(1, right)
+    with pytest.raises(CorruptCheckpointError):
+        HybridEnumeratorStateSerializer().deserialize(1, right | change)
