@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
@@ -24,7 +25,16 @@ _S3_NAMES: Final = {
     "aws_region": "region",
     "aws_endpoint_url": "endpoint_override",
 }
+_ALLOW_HTTP: Final = "aws_allow_http"
 _FLAGS: Final = {"true": True, "false": False}
+_PARSERS: Final[Mapping[str, Callable[[str], Any]]] = {
+    "request_timeout": float,
+    "connect_timeout": float,
+    "retry_time_limit": lambda seconds: timedelta(seconds=float(seconds)),
+    "replication": int,
+    "buffer_size": int,
+    "default_block_size": int,
+}
 
 
 @dataclass(frozen=True)
@@ -70,6 +80,11 @@ def locate(path: str, options: Mapping[str, str]) -> tuple[Storage, str]:
     return storage, f"{bucket}{inside}".rstrip("/")
 
 
+def known_to_arrow(options: Mapping[str, str]) -> dict[str, str]:
+    """Of the storage options of delta-rs those that Arrow's file system for the same store has, too."""
+    return {n: v for n, v in options.items() if not n.startswith("aws_") or n in (*_S3_NAMES, _ALLOW_HTTP)}
+
+
 @lru_cache(maxsize=64)
 def _filesystem(storage: Storage) -> fs.FileSystem:
     if not storage.uri:
@@ -79,7 +94,7 @@ def _filesystem(storage: Storage) -> fs.FileSystem:
     try:
         if make is None or (not storage.options and parts.scheme not in ("s3a", "s3n")):
             return fs.FileSystem.from_uri(storage.uri)[0]
-        return make(parts.netloc, {name: _FLAGS.get(value, value) for name, value in storage.options})
+        return make(parts.netloc, {name: _typed(name, value) for name, value in storage.options})
     except (TypeError, ValueError, pa.ArrowException, OSError) as error:
         raise OptionError(
             f"Arrow makes no file system of '{storage.uri}' with the options "
@@ -88,9 +103,14 @@ def _filesystem(storage: Storage) -> fs.FileSystem:
         ) from error
 
 
+def _typed(name: str, value: str) -> Any:
+    """What Arrow takes for an option: keys may look like numbers, so only what is one is made one."""
+    return _PARSERS[name](value) if name in _PARSERS else _FLAGS.get(value, value)
+
+
 def _s3(authority: str, options: dict[str, Any]) -> fs.FileSystem:
     named = {_S3_NAMES.get(name, name): value for name, value in options.items()}
-    if named.pop("aws_allow_http", False) is True:
+    if named.pop(_ALLOW_HTTP, False) is True:
         named["scheme"] = "http"
     return fs.S3FileSystem(**named)
 

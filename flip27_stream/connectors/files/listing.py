@@ -37,7 +37,9 @@ class FileListing:
     recursive: bool = True
 
     def __call__(self) -> list[FoundFile]:
-        """All files that are there now, each once, in no order.
+        """All files that are there now and have something in them, each once, in no order.
+
+        An empty one is most often about to be written; if it is not, nothing is lost with it.
 
         Raises:
             ConnectorError: a path that is no glob does not exist, or the file system did not answer.
@@ -61,6 +63,8 @@ class FileListing:
         return None if self.path_regex is None else re.compile(self.path_regex)
 
     def _is_wanted(self, file: FoundFile) -> bool:
+        if not file.size:
+            return False
         name, path = self._name_pattern, self._path_pattern
         if name is not None and not name.fullmatch(file.path.rpartition("/")[2]):
             return False

@@ -11,7 +11,7 @@ from typing import Final
 from flip27_stream.api import ReadLimits
 from flip27_stream.connectors.files.delta_files import DeltaStart
 from flip27_stream.connectors.files.delta_log import DeltaLog, parse_time
-from flip27_stream.connectors.files.filesystem import OPTION_PREFIX, Storage, locate
+from flip27_stream.connectors.files.filesystem import OPTION_PREFIX, Storage, known_to_arrow, locate
 from flip27_stream.connectors.files.formats import FORMAT_OPTIONS
 from flip27_stream.connectors.files.listed_files import ModifiedFiles
 from flip27_stream.connectors.files.listing import FileListing, glob_regex
@@ -195,7 +195,7 @@ def _delta(paths: list[str], storage: Mapping[str, str]) -> DeltaLog:
         raise OptionError(
             f"With files.format delta there is one path, that of the table, not {', '.join(paths)}."
         )
-    place, path = _located(paths[0], storage)
+    place, path = _located(paths[0], known_to_arrow(storage))
     return DeltaLog(path if not place.uri else paths[0], place, path, storage)
 
 

@@ -188,7 +188,7 @@ def infer_schema(options: FileOptions) -> pa.Schema:
     if options.delta is not None:
         return spark_schema(options.delta.schema(), f"Delta table {options.delta.uri}")
     assert options.listing is not None
-    paths = [file.path for file in options.listing() if file.size]
+    paths = [file.path for file in options.listing()]
     if not paths:
         raise OptionError(
             f"There is no file in {', '.join(options.listing.paths)} (option 'path') to learn the columns from. Give "

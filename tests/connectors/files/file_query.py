@@ -40,11 +40,13 @@ def write(
     ids: int = 0,
     statistics: bool = True,
 ) -> None:
-    """A Parquet file: column ``ts`` from ``first_ms`` on, ``id`` counting from ``ids``."""
+    """A Parquet file that appears whole: column ``ts`` from ``first_ms`` on, ``id`` counting from ``ids``."""
     times = pa.array(first_ms + step_ms * np.arange(rows), pa.timestamp("ms", "UTC"))
     columns = {"ts": times.cast(pa.timestamp("us", "UTC")), "id": np.arange(ids, ids + rows)}
     path.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(pa.table(columns), path, row_group_size=group, write_statistics=statistics)
+    unfinished = path.with_name(f".{path.name}")
+    pq.write_table(pa.table(columns), unfinished, row_group_size=group, write_statistics=statistics)
+    unfinished.replace(path)
 
 
 class FileQuery:

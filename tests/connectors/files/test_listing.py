@@ -25,6 +25,14 @@ def listed(root: Path, path: str = "", **settings: object) -> set[str]:
     return {file.path.removeprefix(f"{root}/") for file in listing()}
 
 
+def test_an_empty_file_is_not_there_yet(tmp_path: Path) -> None:
+    make(tmp_path, "written", "begun")
+    (tmp_path / "begun").write_text("")
+    assert listed(tmp_path) == {"written"}
+    (tmp_path / "begun").write_text("now")
+    assert listed(tmp_path) == {"written", "begun"}
+
+
 def test_folders_with_their_subfolders(tmp_path: Path) -> None:
     """FI-06"""
     names = ("file1", "nested/file.out", "nested/deeper/anotherfile.txt")
