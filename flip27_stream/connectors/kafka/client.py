@@ -286,8 +286,9 @@ class KafkaClient:
     def _any_broker(self, names: Collection[str] | None, within_ms: int) -> Any:
         self._connect()
         began, deadline = time.time(), time.monotonic() + within_ms / 1000
+        silent = set(self._silent)
         while time.monotonic() < deadline:
-            node = self.any_node()
+            node = self._node_besides(silent)
             if node is not None:
                 topics = (
                     None
@@ -299,9 +300,20 @@ class KafkaClient:
                 self.wait(min(_METADATA_TRY_S, deadline - time.monotonic()), future)
                 if future.succeeded():
                     return future.value
+                silent.add(node)
             self.wait(max(self._options.retry_backoff_ms, 10) / 1000)
         self.close()  # the next call bootstraps again: all addresses known may be outdated
         raise self._unreachable(within_ms, began)
+
+    def _node_besides(self, silent: set[int]) -> int | None:
+        """A broker that can be asked now, one that was not silent as long as there is any."""
+        node = self.any_node()
+        if node not in silent:
+            return node
+        others = sorted(b.node_id for b in self._net.cluster.brokers() if b.node_id not in silent)
+        if not others:
+            silent.clear()
+        return others[0] if others else node
 
     def _by_leader(
         self, pending: Mapping[tuple[int, TopicPartition], int]

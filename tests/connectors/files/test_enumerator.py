@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import re
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,25 +15,13 @@ from hypothesis import strategies as st
 
 from flip27_stream.api import TimestampAssigner
 from flip27_stream.connectors.files.parquet import ParquetFormat
-from flip27_stream.connectors.files.seen import SeenFiles
-from flip27_stream.connectors.files.statistics import EventTimeOrder, FileStatistics
+from flip27_stream.connectors.files.statistics import EventTimeOrder
 from flip27_stream.connectors.files.units import FileUnits
-from flip27_stream.errors import CorruptRecordError, DataLossError, Flip27Error, OptionError
+from flip27_stream.errors import Flip27Error, OptionError
 from flip27_stream.testing import wait_until
 from tests.connectors.files.file_query import SECOND, UNLIMITED, FileQuery, write
 
 DAY = 86_400 * SECOND
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """Ten files of 100 rows and 100 seconds each; their names and modification times are no order of event times."""
-    data = tmp_path / "data"
-    for number in range(10):
-        path = data / f"{number * 7 % 10}.parquet"
-        write(path, number * 100 * SECOND + 1, ids=number * 100)
-        os.utime(path, (10**9 + number * 3 % 10,) * 2)
-    return data
 
 
 def test_files_are_read_in_the_order_of_modification_times(folder: Path) -> None:
@@ -185,35 +170,6 @@ def test_a_processed_file_may_be_gone_after_a_restart(folder: Path) -> None:
     assert query.ids() == dict.fromkeys(range(1100), 1)
 
 
-def test_a_file_that_is_gone_before_it_is_read(folder: Path) -> None:
-    query = FileQuery({"path": str(folder), "maxFilesPerTrigger": "1"})
-    query.step()
-    by_time = sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime)
-    by_time[1].unlink()
-    with pytest.raises(DataLossError, match=r"is gone.*ignoreMissingFiles"):
-        query.step()
-
-
-def test_or_is_skipped(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
-    query = FileQuery({"path": str(folder), "maxFilesPerTrigger": "1", "ignoreMissingFiles": "true"})
-    query.step()
-    by_time = sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime)
-    by_time[1].unlink()
-    query.run()
-    assert len(query.rows) == 900
-    assert re.search(rf"{by_time[1].name}.* skipped", caplog.text)
-
-
-def test_damaged_files(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
-    (folder / "damaged.parquet").write_bytes(b"PAR1 no PAR1")
-    with pytest.raises(CorruptRecordError, match=r"damaged\.parquet.*ignoreCorruptFiles"):
-        FileQuery({"path": str(folder)}).run()
-    query = FileQuery({"path": str(folder), "ignoreCorruptFiles": "true"})
-    query.run()
-    assert len(query.rows) == 1000
-    assert "damaged.parquet is skipped" in caplog.text
-
-
 def test_empty_files_are_no_splits(tmp_path: Path) -> None:
     write(tmp_path / "empty.parquet", 1, rows=0)
     write(tmp_path / "full.parquet", 1, rows=5)
@@ -236,26 +192,6 @@ def test_a_bounded_source_reads_what_was_there_when_it_began(folder: Path) -> No
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(Flip27Error, match=r"There is no .*nowhere"):
         FileQuery({"path": str(tmp_path / "nowhere")})
-
-
-@pytest.mark.parametrize("option", ["ignoreMissingFiles", None])
-def test_a_file_that_is_begun_and_gone_after_a_restart(folder: Path, option: str | None) -> None:
-    """What is left of it is skipped, as by a task, or fails the query; all the rest is read."""
-    options = {"path": str(folder), "maxRowsPerTrigger": "50"} | ({option: "true"} if option else {})
-    query = FileQuery(options, max_drift="1 h")
-    while not query.rows:
-        query.step()
-    (begun,) = [Path(name.rpartition("@")[0]) for name in query.splits]
-    expected = len(query.rows) + 900
-    begun.unlink()
-    query.restart()
-    if option is None:
-        with pytest.raises(DataLossError, match=r"is gone.*ignoreMissingFiles"):
-            query.run()
-        return
-    query.run()
-    assert len(query.rows) == expected
-    assert set(query.ids().values()) == {1}
 
 
 @pytest.mark.parametrize("max_drift", ["10 s", None])
@@ -282,68 +218,6 @@ def test_an_aligned_query_whose_files_are_all_read_waits_for_more(folder: Path) 
     write(folder / "new.parquet", 1, ids=1000)
     wait_until(lambda: query.step() is None and len(query.rows) == 1100, "the new file")
     assert query.ids() == dict.fromkeys(range(1100), 1)
-
-
-@pytest.fixture
-def generations(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A handful of files is worked off as many are."""
-    monkeypatch.setattr("flip27_stream.connectors.files.source.SeenFiles", partial(SeenFiles, window=4))
-
-
-@pytest.mark.usefixtures("generations")
-@pytest.mark.parametrize("was_read", [True, False])
-def test_a_file_that_becomes_unreadable_while_a_generation_is_open(folder: Path, was_read: bool) -> None:
-    """After a restart its place in the order is unknown, so whether it was read is: that is an error, or said."""
-    options = {"path": str(folder), "maxFilesPerTrigger": "3"}
-    query = FileQuery(options, max_drift="1 h")
-    while not query.rows:
-        query.step()
-    assert query.state[1]["seen"][2], "a generation is open"
-    damaged, rows = next(
-        (path, rows)
-        for number in range(1, 10)
-        if (query.ids()[(rows := range(number * 100, number * 100 + 100))[0]] == 1) is was_read
-        and (path := folder / f"{number * 7 % 10}.parquet")
-    )
-    status, good = damaged.stat(), damaged.read_bytes()
-    damaged.write_bytes(bytes(len(good)))
-    os.utime(damaged, ns=(status.st_atime_ns, status.st_mtime_ns))
-    query.restart()
-    with pytest.raises(CorruptRecordError, match=rf"{damaged.name}.*ignoreCorruptFiles"):
-        query.run()
-    query.coordinator.close()
-    tolerant = FileQuery({**options, "ignoreCorruptFiles": "true"}, max_drift="1 h")
-    tolerant.offset = query.offset
-    tolerant.run()
-    damaged.write_bytes(good)
-    os.utime(damaged, ns=(status.st_atime_ns, status.st_mtime_ns))
-    tolerant.restart()
-    tolerant.run()
-    lost = set() if was_read else set(rows)
-    assert query.ids() + tolerant.ids() == dict.fromkeys(set(range(1000)) - lost, 1)
-
-
-@pytest.mark.usefixtures("generations")
-def test_a_file_that_could_not_be_read_when_it_was_listed(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is read in its place, so that after a restart it is known to be read."""
-    least = FileStatistics.least
-    missed = {str(folder / "8.parquet")}
-
-    def without(self: FileStatistics, paths: Sequence[str], *others: Any) -> Mapping[str, int | None]:
-        found = dict(least(self, paths, *others))
-        return {path: time for path, time in found.items() if path not in missed}
-
-    monkeypatch.setattr(FileStatistics, "least", without)
-    query = FileQuery({"path": str(folder), "maxFilesPerTrigger": "1"}, max_drift="1 h")
-    query.step()
-    monkeypatch.setattr(FileStatistics, "least", least)
-    while query.step() is not None:
-        query.restart()
-    times = [row["ts"] for row in query.rows]
-    assert times == sorted(times)
-    assert query.ids() == dict.fromkeys(range(1000), 1)
 
 
 class Plain(TimestampAssigner):

@@ -20,6 +20,8 @@ import pytest
 import flip27_stream
 from flip27_stream.api import InputStatus
 from flip27_stream.connectors.kafka import KafkaSource
+from flip27_stream.connectors.kafka.client import KafkaClient
+from flip27_stream.connectors.kafka.connection_options import ConnectionOptions
 from flip27_stream.connectors.kafka.split import KafkaPartitionSplit
 from flip27_stream.errors import ConnectorError, UnreachableError
 from flip27_stream.testing import KafkaBroker, KafkaCluster, wait_until, write_bulk
@@ -213,6 +215,17 @@ def test_frozen_leader_that_nobody_replaces(cluster: KafkaCluster) -> None:
         reading.to_the_end()
     assert f"at offset {reading.rows}" in str(caught.value)
     assert f"broker {leader} at {cluster.address(leader)}" in str(caught.value)
+
+
+@pytest.mark.parametrize("frozen", [1, 2, 3])
+def test_metadata_comes_from_a_broker_that_answers(cluster: KafkaCluster, frozen: int) -> None:
+    """One that was silent is not asked again while there are others, so a short time-out is enough."""
+    options = ConnectionOptions(cluster.bootstrap_servers, request_timeout_ms=300, api_timeout_ms=1500)
+    with closing(KafkaClient(options)) as client:
+        client.topics(None)
+        with paused(cluster, frozen):
+            for _ in range(5):
+                client.topics(None)
 
 
 @pytest.mark.timeout(400)

@@ -1,0 +1,21 @@
+"""What tests of files share."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.connectors.files.file_query import SECOND, write
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Ten files of 100 rows and 100 seconds each; their names and modification times are no order of event times."""
+    data = tmp_path / "data"
+    for number in range(10):
+        path = data / f"{number * 7 % 10}.parquet"
+        write(path, number * 100 * SECOND + 1, ids=number * 100)
+        os.utime(path, (10**9 + number * 3 % 10,) * 2)
+    return data
