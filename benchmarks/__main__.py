@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from benchmarks import ceiling, columns, files, memory, planning, planning_cpu, read_speed, small_batches
+from benchmarks import (
+    ceiling,
+    columns,
+    files,
+    group,
+    memory,
+    planning,
+    planning_cpu,
+    read_speed,
+    small_batches,
+)
 from benchmarks.command import run
 
 ALL = (
@@ -12,6 +22,7 @@ ALL = (
     small_batches.measure,
     planning.measure,
     planning_cpu.measure,
+    group.measure,
     memory.measure,
     files.measure,
 )

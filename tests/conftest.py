@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from flip27_stream.spark.coordinator import SourceCoordinator
 from flip27_stream.testing import KafkaBroker, local_session
 from tests.exploring import EXPLORES, examples
+from tests.spark.processes import QUICK_START
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,9 +46,28 @@ def secure_broker() -> Iterator[KafkaBroker]:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The Spark session all tests share: local[2], with Delta and the built-in Kafka source."""
-    session = local_session("flip27-tests", kafka_source=True)
+    with pytest.MonkeyPatch.context() as environment:
+        for name, value in QUICK_START.items():
+            environment.setenv(name, value)
+        session = local_session("flip27-tests", kafka_source=True)
     yield session
     session.stop()
+
+
+@pytest.fixture(autouse=True)
+def coordinators(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What a test left open, as a killed process does, ends with it: members of groups live on in their threads."""
+    made: list[SourceCoordinator] = []
+    begin = SourceCoordinator.__init__
+
+    def recorded(self: SourceCoordinator, *args: Any, **options: Any) -> None:
+        begin(self, *args, **options)
+        made.append(self)
+
+    monkeypatch.setattr(SourceCoordinator, "__init__", recorded)
+    yield
+    for coordinator in made:
+        coordinator.close()
 
 
 @pytest.fixture

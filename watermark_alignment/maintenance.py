@@ -48,7 +48,7 @@ class Maintenance:
     """Looks after one table, in the thread that writes it.
 
     Replaced data files and old log entries are deleted once they are older than the table properties
-    ``delta.deletedFileRetentionDuration`` and ``delta.logRetentionDuration``, 1 hour each in a table made by
+    ``delta.deletedFileRetentionDuration`` and ``delta.logRetentionDuration``, 15 minutes each in a table made by
     :class:`SplitWatermarkTable`: so long a reader may hold on to a version. With several writers neither may
     be shorter than a commit takes, else a file is deleted before its commit.
 
@@ -73,10 +73,11 @@ class Maintenance:
         self._commits = 0
         self._failures = 0
 
-    def committed(self) -> None:
-        """To be called after each commit; runs a round when one is due. Never raises."""
-        self._commits += 1
-        if self._commits % self._every == 0:
+    def committed(self, commits: int = 1) -> None:
+        """To be told of commits; runs a round when one is due. Never raises."""
+        self._commits += commits
+        if self._commits >= self._every:
+            self._commits %= self._every
             self.run()
 
     def run(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
@@ -258,6 +259,10 @@ class AlignmentOptions:
     implausible_event_time: str
     event_time: str
     source_id: str | None
+
+    def name_of_source(self, fingerprint: str, lineage: str) -> str:
+        """What a source that reads ``fingerprint``, with a checkpoint of ``lineage``, is called in group and table."""
+        return self.source_id or f"{hashlib.sha256(fingerprint.encode()).hexdigest()[:8]}-{lineage}"
 
     @staticmethod
     def parse(options: Mapping[str, str]) -> AlignmentOptions | None:

@@ -91,6 +91,11 @@ class Plan:
     held_by: str | None
     cut: frozenset[str] = frozenset()
 
+    @property
+    def waiting(self) -> int:
+        """How many splits wait for :attr:`held_by`."""
+        return 0 if self.held_by is None else list(self.states.values()).count(SplitStatus.PAUSED)
+
 
 def plan(
     splits: Sequence[SplitView],

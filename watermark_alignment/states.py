@@ -6,12 +6,17 @@ from enum import Enum
 
 
 class SplitStatus(str, Enum):
-    """Exclusive; stored as words. Only active and paused splits count, that is, hold the others back."""
+    """Exclusive; stored as words."""
 
     ACTIVE = "ACTIVE"
     PAUSED = "PAUSED"
     IDLE = "IDLE"
     FINISHED = "FINISHED"
+
+    @property
+    def counts(self) -> bool:
+        """Whether such a split holds the others back."""
+        return self in (SplitStatus.ACTIVE, SplitStatus.PAUSED)
 
     def __str__(self) -> str:
         return self.value

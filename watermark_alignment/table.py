@@ -47,14 +47,15 @@ SCHEMA = pa.schema(
 )
 
 PROPERTIES: Mapping[str, str] = {
-    "delta.logRetentionDuration": "interval 1 hours",
-    "delta.deletedFileRetentionDuration": "interval 1 hours",
+    "delta.logRetentionDuration": "interval 15 minutes",
+    "delta.deletedFileRetentionDuration": "interval 15 minutes",
 }
 """Table properties of a new table; alter them in the table to keep more history, or less."""
 
 NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 """Leaves checkpoints and log clean-up to maintenance, so that a commit costs the same at every version."""
 
+_NO_ROWS = SCHEMA.empty_table()
 _YEAR_1_MS, _YEAR_9999_MS = -62_135_596_800_000, 253_402_300_799_999
 _ATTEMPTS = 5
 
@@ -141,6 +142,20 @@ class SplitWatermarkTable:
             self.open()
         raise self.failure(f"did not take batch {batch} of '{app_id}'", error)
 
+    def note(self, metadata: Mapping[str, str]) -> int:
+        """A commit of nothing but ``metadata``; returns the version that it made.
+
+        :raises AlignmentError: the commit failed, also after the newest version of the table was taken up.
+        """
+        properties = CommitProperties(custom_metadata=dict(metadata))
+        error: Exception | None = None
+        for _ in range(_ATTEMPTS):
+            error = self._commit(_NO_ROWS, properties)
+            if error is None:
+                return int(self.delta.version())
+            self.open()
+        raise self.failure("did not take a commit", error)
+
     def rows(self, *, group: str | None = None, source: str | None = None) -> pa.Table:
         """The newest rows in the order they were recorded, those of one group or source where that is given.
 
@@ -148,14 +163,26 @@ class SplitWatermarkTable:
         """
         wanted = {"group": group, "source": source}
         terms = [_equals(column, value) for column, value in wanted.items() if value is not None]
+        delta = self.load()
         try:
-            delta = self._load()
-            if delta is None:
-                raise TableNotFoundError("there is no Delta table")
             found = pa.table(delta.scan(SCHEMA.names, " AND ".join(terms) or None)).cast(SCHEMA)
         except Exception as error:  # noqa: BLE001 - as in open
             raise self.failure("cannot be read", error) from None
         return found.sort_by([(c, "ascending") for c in ("recorded_at", "source", "batch", "split")])
+
+    def load(self) -> DeltaTable:
+        """The newest version of a table that exists, in a handle of its own; nothing is created.
+
+        :raises AlignmentError: there is no such table, it has another schema, or it is out of reach.
+        """
+        try:
+            delta = self._load()
+            if delta is None:
+                raise TableNotFoundError("there is no Delta table")
+        except Exception as error:  # noqa: BLE001 - as in open
+            raise self.failure("cannot be read", error) from None
+        self._check_schema(delta)
+        return delta
 
     def failure(self, what: str, error: Exception | None) -> AlignmentError:
         """An error that names the table and the cause, on one line, without the values of storage options."""

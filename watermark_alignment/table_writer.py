@@ -14,6 +14,7 @@ from watermark_alignment.table import SplitRow, SplitWatermarkTable
 _LOG = logging.getLogger(__name__)
 
 _FIRST_RETRY_S, _LAST_RETRY_S = 0.1, 30.0
+_MANY_COMMITS = 10
 
 
 class _Commit(NamedTuple):
@@ -43,6 +44,7 @@ class TableWriter:
         self._maintenance = maintenance or Maintenance(table)
         self._pending: deque[_Commit] = deque(maxlen=capacity)
         self._dropped = 0
+        self._elsewhere = 0
         self._changed = threading.Condition()
         self._hurry = False
         self._closing = False
@@ -55,10 +57,14 @@ class TableWriter:
                 return
             self._dropped += len(self._pending) == self._pending.maxlen
             self._pending.append(_Commit(batch, tuple(rows), dict(metadata)))
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="split-watermark-table", daemon=True)
-                self._thread.start()
-            self._changed.notify_all()
+            self._wake()
+
+    def count_commit(self) -> None:
+        """Somebody else in this process has made a commit: that, too, brings maintenance nearer."""
+        with self._changed:
+            self._elsewhere += 1
+            if self._elsewhere >= _MANY_COMMITS and not self._closing:
+                self._wake()
 
     def flush(self, timeout_s: float) -> bool:
         """Wait until all that was submitted is in the table; False if ``timeout_s`` is too short."""
@@ -75,9 +81,18 @@ class TableWriter:
         if self._thread is not None:
             self._thread.join(timeout_s)
 
+    def _wake(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="split-watermark-table", daemon=True)
+            self._thread.start()
+        self._changed.notify_all()
+
     def _run(self) -> None:
         retry_s = _FIRST_RETRY_S
-        while (commit := self._next()) is not None:
+        while not self._is_over():
+            if (commit := self._next()) is None:
+                self._maintenance.committed(self._take_elsewhere())
+                continue
             try:
                 written = self._table.append(self._app_id, commit.batch, commit.rows, commit.metadata)
             except Exception as error:  # noqa: BLE001 - the thread has to survive
@@ -94,13 +109,23 @@ class TableWriter:
             self._report_dropped(recovered=retry_s > _FIRST_RETRY_S)
             retry_s = _FIRST_RETRY_S
             if written:
-                self._maintenance.committed()
+                self._maintenance.committed(1 + self._take_elsewhere())
+
+    def _is_over(self) -> bool:
+        """Waits until there is something to do; true when closed and empty."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._pending or self._closing or self._elsewhere >= _MANY_COMMITS)
+            return self._closing and not self._pending
 
     def _next(self) -> _Commit | None:
-        """The oldest commit, which stays in the queue until it is written; None when closed and empty."""
+        """The oldest commit, which stays in the queue until it is written."""
         with self._changed:
-            self._changed.wait_for(lambda: self._pending or self._closing)
             return self._pending[0] if self._pending else None
+
+    def _take_elsewhere(self) -> int:
+        with self._changed:
+            count, self._elsewhere = self._elsewhere, 0
+        return count
 
     def _done(self, commit: _Commit) -> None:
         with self._changed:

@@ -41,6 +41,9 @@ class Snapshot:
         now: the clock (ms) before the look at ``log``.
         seen_at: the clock (ms) after it.
         wall: the machine's own clock (ms), which may have stepped since the query began.
+        floor: least watermark of the other members of the group; ``None`` if nobody holds.
+        single: whether the run has this one batch (``Trigger.Once``).
+        no_more: whether the source has said that no more splits will come.
     """
 
     start: AnyOffset | None
@@ -53,6 +56,9 @@ class Snapshot:
     now: int
     seen_at: int
     wall: int
+    floor: int | None = None
+    single: bool = False
+    no_more: bool = False
 
 
 @dataclass(frozen=True)
@@ -67,6 +73,8 @@ class Draft:
         plan: what the aligning planner said; ``None`` for an unaligned batch, and where nothing may move because
             nothing at all is known of a split.
         unknown: splits with something to read whose event times are not known now.
+        runs_empty: whether Spark is to run the batch although it reads nothing.
+        floor: least watermark of the other members of the group, as it was planned with.
     """
 
     ends: Mapping[str, int]
@@ -75,6 +83,8 @@ class Draft:
     plausible_until: int | None = None
     plan: Plan | None = None
     unknown: frozenset[str] = frozenset()
+    runs_empty: bool = False
+    floor: int | None = None
 
     def waiting(self, run: Mapping[str, SplitRange]) -> int:
         """How many rows of ``run`` can be read, now or, where the limit left some, in batches to come.
@@ -91,6 +101,16 @@ class BatchPlanner:
     def __init__(self, job: Job, knowledge: SplitKnowledge) -> None:
         self._job = job
         self._knowledge = knowledge
+
+    def open(self, lineage: str) -> None:
+        """The query of this lineage is about to plan its first batch."""
+
+    def close(self) -> None:
+        """It plans no more; bounded, never raises."""
+
+    def others_moved(self) -> bool:
+        """Whether what holds this source has moved since the last call, so that more can soon be read."""
+        return False
 
     def draft(
         self, enumerator: AnyEnumerator, snapshot: Snapshot, why_unknown: Callable[[], str | None]
@@ -153,15 +173,16 @@ class BatchPlanner:
             out_of_orderness=alignment.max_out_of_orderness_ms,
             idle_timeout=alignment.idle_timeout_ms,
             now=snapshot.now,
-            floor=backlog,
+            floor=_least(backlog, snapshot.floor),
         )
         return Draft(
             ends=planned.ends,
             read_max={view.id: _read_max_after(view, planned) for view in views},
             read_max_before={view.id: view.read_max for view in views},
             plausible_until=plausible_until,
-            plan=_with_backlog(planned, backlog),
+            plan=_with_backlog(planned, backlog, snapshot.floor),
             unknown=unknown,
+            floor=snapshot.floor,
         )
 
     def _pause(self, alignment: AlignmentOptions, snapshot: Snapshot) -> Draft:
@@ -174,7 +195,7 @@ class BatchPlanner:
             out_of_orderness=alignment.max_out_of_orderness_ms,
             idle_timeout=alignment.idle_timeout_ms,
             now=snapshot.now,
-            floor=None,
+            floor=snapshot.floor,
         )
         read_max = {view.id: view.read_max for view in views}
         return Draft(
@@ -183,6 +204,7 @@ class BatchPlanner:
             read_max_before=read_max,
             plausible_until=_plausible_until(alignment, snapshot),
             plan=planned,
+            floor=snapshot.floor,
         )
 
     def _views(self, snapshot: Snapshot, times: Mapping[str, EventTimes]) -> list[SplitView]:
@@ -224,15 +246,20 @@ def _watermark_of_backlog(positions: EventTimePositions | None, alignment: Align
     return None if least is None else least - alignment.max_out_of_orderness_ms - 1
 
 
-def _with_backlog(planned: Plan, backlog: int | None) -> Plan:
-    """The plan as the other members of the group are to see it."""
+def _with_backlog(planned: Plan, backlog: int | None, group: int | None) -> Plan:
+    """The plan as the other members of the group are to see it, whose own floor is ``group``."""
     if backlog is None:
         return planned
+    is_bound = planned.held_by == GROUP and (group is None or backlog <= group)
     return replace(
-        planned,
-        floor=backlog if planned.floor is None else min(planned.floor, backlog),
-        held_by=BACKLOG if planned.held_by == GROUP else planned.held_by,
+        planned, floor=_least(planned.floor, backlog), held_by=BACKLOG if is_bound else planned.held_by
     )
+
+
+def _least(one: int | None, other: int | None) -> int | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return min(one, other)
 
 
 def _read_max_after(view: SplitView, planned: Plan) -> int | None:

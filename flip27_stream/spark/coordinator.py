@@ -20,6 +20,7 @@ from flip27_stream.spark.clock import QueryClock, wall_clock
 from flip27_stream.spark.contract import check_made, check_ranges, check_source, described, pending_splits
 from flip27_stream.spark.documents import Document, OffsetDocuments
 from flip27_stream.spark.enumerator_context import CoordinatorContext
+from flip27_stream.spark.group_planner import GroupPlanner
 from flip27_stream.spark.job import AnyEnumerator, AnyOffset, AnyState, Job
 from flip27_stream.spark.knowledge import SplitKnowledge
 from flip27_stream.spark.packing import tasks_of
@@ -74,7 +75,12 @@ class SourceCoordinator:
         self._enumerator: AnyEnumerator | None = None
         self._knowledge = SplitKnowledge(job.strategy.max_out_of_orderness_ms)
         self._planner = BatchPlanner(job, self._knowledge)
-        self._recorder = BatchRecorder(job.alignment) if job.alignment is not None else None
+        self._recorder: BatchRecorder | None = None
+        if job.alignment is not None:
+            self._recorder = BatchRecorder(job.alignment)
+            self._planner = GroupPlanner(
+                job, job.alignment, self._knowledge, self._clock, self._recorder.count_commit
+            )
         self._readers = Readers(job.driver, self._context)
         self._replayed: tuple[int, list[SplitTask]] = -1, []
         self._lineage = ""
@@ -83,6 +89,7 @@ class SourceCoordinator:
         self._frozen: FrozenEnds | None = None
         self._pending = 0
         self._finished = False
+        self._single = False
         self._least_rows = LeastRows(job.limits)
         self._log: Mapping[str, SplitRange] = {}
         self._pause_s = 0.0
@@ -110,6 +117,7 @@ class SourceCoordinator:
             if start is not None and start.batch != self._notified:
                 enumerator.notify_checkpoint_complete({name: s.position for name, s in start.splits.items()})
                 self._notified = start.batch
+            self._single = limit is None
             end = self._plan_until_moved(start, self._limits(limit))
             if end is not None:
                 self._pause_s = 0.0
@@ -160,7 +168,7 @@ class SourceCoordinator:
     def close(self) -> None:
         """Free everything; best effort, bounded, never raises."""
         self._context.close()
-        for part in (self._recorder, self._readers, self._enumerator):
+        for part in (self._planner, self._recorder, self._readers, self._enumerator):
             with contextlib.suppress(Exception):
                 if part is not None:
                     part.close()
@@ -168,6 +176,8 @@ class SourceCoordinator:
     def _pause(self, cost_s: float) -> None:
         """Spark asks again at once. The first pauses are short, since after a batch the next rows may be near; then
         planning in vain takes no more than its share of a core."""
+        if self._planner.others_moved():
+            self._pause_s = 0.0
         share = min(cost_s / _IDLE_CPU_SHARE, self._greatest_pause_s)
         self._pause_s = max(min(2 * self._pause_s, share), _FIRST_PAUSE_S)
         time.sleep(self._pause_s)
@@ -179,6 +189,7 @@ class SourceCoordinator:
             self._lineage = start.lineage if start is not None else secrets.token_hex(8)
             if self._recorder is not None:
                 self._recorder.open(self._job.fingerprint, self._lineage)
+            self._planner.open(self._lineage)
             if start is None:
                 enumerator = self._job.source.create_enumerator(self._context)
             else:
@@ -235,7 +246,7 @@ class SourceCoordinator:
 
     def _too_little(self, snapshot: Snapshot, draft: Draft) -> bool:
         """Whether to wait for more rows; never under Once, which has no limit, and AvailableNow, which has an end."""
-        if self._available_now or snapshot.limits.min_rows is None:
+        if self._available_now or draft.runs_empty or snapshot.limits.min_rows is None:
             return False
         return not self._least_rows.are_there(draft.waiting(snapshot.run), snapshot.now)
 
@@ -253,7 +264,8 @@ class SourceCoordinator:
                 fronts={**draft.plan.fronts, **done},
                 states={**draft.plan.states, **dict.fromkeys(done, SplitStatus.FINISHED)},
             )
-            self._recorder.settle(start, after, {**draft.read_max_before, **done}, snapshot.now)
+            read_max = {**draft.read_max_before, **done}
+            self._recorder.settle(start, after, read_max, draft.floor, snapshot.now)
         return draft
 
     def _next_offset(
@@ -265,12 +277,8 @@ class SourceCoordinator:
         splits, begin = self._next_states(snapshot, draft)
         over = self._run_is_over(splits) if snapshot.final else not silent and not self._expects_more(draft)
         checkpoint = self._enumerator.snapshot_state()
-        if (
-            start is not None
-            and splits == snapshot.known
-            and not begin
-            and self._documents.has_stored(checkpoint)
-        ):
+        changed = splits != snapshot.known or begin or draft.runs_empty
+        if start is not None and not changed and self._documents.has_stored(checkpoint):
             return None, over
         splits = {name: _refined(state, draft.read_max.get(name)) for name, state in splits.items()}
         self._knowledge.forget(self._context.retired)
@@ -317,6 +325,8 @@ class SourceCoordinator:
             now=now,
             seen_at=self._clock(),
             wall=self._wall_clock(),
+            single=self._single,
+            no_more=self._context.has_all_splits,
         )
 
     def _run_is_over(self, splits: Mapping[str, AnyState]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -51,6 +52,7 @@ class Flip27DataSource(DataSource):
             if not key.startswith("scan.watermark.") and key != SOURCE_ID.name
         }
         factory.check(self._own)
+        self._definition = secrets.token_hex(8)  # here, for each planning process makes its reader anew
 
     @classmethod
     def name(cls) -> str:
@@ -76,7 +78,7 @@ class Flip27DataSource(DataSource):
         alignment = None if bounded else self._alignment
         strategy = _strategy(alignment, wanted)
         source = self.factory.create(self._own, strategy, bounded=bounded, schema=wanted)
-        return Job(source, strategy, alignment, self.driver)
+        return Job(source, strategy, alignment, self.driver, self._definition)
 
 
 class FixedSource:

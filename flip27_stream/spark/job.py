@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -98,12 +99,14 @@ class Job:
         strategy: how event time is found in it.
         alignment: options of alignment, ``None`` where it is off.
         driver: facts about the driver.
+        definition: drawn once for each DataFrame; two processes of a self-join share it.
     """
 
     source: Source[Any, Any]
     strategy: WatermarkStrategy
     alignment: AlignmentOptions | None
     driver: Driver
+    definition: str = field(default_factory=lambda: secrets.token_hex(8), compare=False)
 
     @property
     def limits(self) -> ReadLimits:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -13,11 +14,18 @@ from watermark_alignment.table import SplitRow
 
 @dataclass(frozen=True)
 class PlannedSplit:
-    """One split's part in a micro-batch."""
+    """One split's part in a micro-batch; its status is ``None`` if the process that planned it is gone."""
 
     start: int
     end: int
-    status: SplitStatus
+    status: SplitStatus | None
+
+    def status_before(self, after: SplitStatus | None) -> SplitStatus:
+        """When it was planned; if that is not known: idle if it did not move and is idle ``after`` the batch."""
+        if self.status is not None:
+            return self.status
+        was_idle = self.start == self.end and after is SplitStatus.IDLE
+        return SplitStatus.IDLE if was_idle else SplitStatus.ACTIVE
 
 
 @dataclass
@@ -40,6 +48,17 @@ class PlannedBatch:
                 rows[report.split] += report.rows - (report.end - report.start)
         return rows
 
+    def unreported(self) -> int:
+        """Of how many splits not all that was planned was reported."""
+        reported = Counter[str]()
+        for report in self.reports.values():
+            reported[report.split] += report.end - report.start
+        return sum(p.end - p.start > reported[name] for name, p in self.splits.items())
+
+    def is_unobserved(self) -> bool:
+        """Whether rows were planned and no task has reported any."""
+        return not self.reports and any(p.start < p.end for p in self.splits.values())
+
     def implausible(self) -> int:
         return sum(r.implausible for r in self.reports.values())
 
@@ -53,7 +72,12 @@ class Ledger:
     out_of_orderness: int
 
     def rows(
-        self, batch: PlannedBatch, after: Plan, read_max: Mapping[str, int | None], recorded_at: int
+        self,
+        batch: PlannedBatch,
+        after: Plan,
+        read_max: Mapping[str, int | None],
+        floor: int | None,
+        recorded_at: int,
     ) -> list[SplitRow]:
         """The table's rows of ``batch``.
 
@@ -61,14 +85,16 @@ class Ledger:
             batch: what was planned.
             after: the next plan; its fronts are those that the batch left behind.
             read_max: greatest event time read, by split.
+            floor: least watermark of the other members of the group, as rule 2 counts it.
             recorded_at: the clock (ms).
         """
-        counted = (SplitStatus.ACTIVE, SplitStatus.PAUSED)
+        states = {name: p.status_before(after.states.get(name)) for name, p in batch.splits.items()}
         fronts = [
             after.fronts.get(split)
-            for split, planned in batch.splits.items()
-            if planned.status in counted and after.states.get(split) is not SplitStatus.FINISHED
+            for split, status in states.items()
+            if status.counts and after.states.get(split) is not SplitStatus.FINISHED
         ]
+        fronts.append(None if floor is None else floor + self.out_of_orderness + 1)
         least = min((front for front in fronts if front is not None), default=None)
         rows = batch.rows_read()
         return [
@@ -84,7 +110,7 @@ class Ledger:
                 if (front := after.fronts.get(split)) is None
                 else front - self.out_of_orderness - 1,
                 max_event_time=(seen := read_max.get(split)),
-                status=str(planned.status),
+                status=str(states[split]),
                 # What was read is ahead, not what a paused split has next.
                 drift_ms=None if seen is None or least is None else max(seen - least, 0),
                 recorded_at=recorded_at,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections.abc import Mapping, Sequence
 
@@ -10,6 +9,8 @@ from flip27_stream.spark.job import AnyOffset
 from flip27_stream.spark.ledger import Ledger, PlannedBatch, PlannedSplit
 from flip27_stream.spark.packing import Range
 from flip27_stream.spark.report_channel import TaskReport
+from watermark_alignment.batch_note import KEY as NOTE
+from watermark_alignment.batch_note import BatchNote
 from watermark_alignment.options import AlignmentOptions
 from watermark_alignment.planner import Plan
 from watermark_alignment.states import SplitStatus
@@ -19,6 +20,7 @@ from watermark_alignment.table_writer import TableWriter
 log = logging.getLogger(__name__)
 
 _FLUSH_TIMEOUT_S = 30.0
+_SILENT_BATCHES = 3
 
 
 class BatchRecorder:
@@ -29,6 +31,8 @@ class BatchRecorder:
         self._running: PlannedBatch | None = None
         self._ledger: Ledger | None = None
         self._writer: TableWriter | None = None
+        self._lineage = ""
+        self._silent_batches = 0
 
     def open(self, fingerprint: str, lineage: str) -> None:
         """Open the table, so that a wrong path fails the query at once.
@@ -38,13 +42,19 @@ class BatchRecorder:
         """
         table = SplitWatermarkTable(self._alignment.table, self._alignment.storage_options)
         table.open()
-        source = (
-            self._alignment.source_id or f"{hashlib.sha256(fingerprint.encode()).hexdigest()[:8]}-{lineage}"
-        )
+        source = self._alignment.name_of_source(fingerprint, lineage)
         self._ledger = Ledger(self._alignment.group, source, self._alignment.max_out_of_orderness_ms)
         self._writer = TableWriter(table, f"{source}:{lineage}")
+        self._lineage = lineage
 
-    def planned(self, end: AnyOffset, ranges: Sequence[Range], states: Mapping[str, SplitStatus]) -> None:
+    def count_commit(self) -> None:
+        """This process has made a commit that tells the group something: the table has to be looked after, too."""
+        if self._writer is not None:
+            self._writer.count_commit()
+
+    def planned(
+        self, end: AnyOffset, ranges: Sequence[Range], states: Mapping[str, SplitStatus | None]
+    ) -> None:
         """The batch that ends at ``end`` is about to run."""
         moving = {split.split_id: (start, stop) for split, start, stop in ranges}
         self._running = PlannedBatch(
@@ -59,25 +69,60 @@ class BatchRecorder:
     def replayed(self, end: AnyOffset, ranges: Sequence[Range]) -> None:
         """The batch that ends at ``end`` runs; after a restart it was planned by a process that is gone."""
         if self._running is None or self._running.batch != end.batch:
-            self.planned(end, ranges, dict.fromkeys(end.splits, SplitStatus.ACTIVE))
+            self.planned(end, ranges, dict.fromkeys(end.splits))
 
     def take_in(self, report: TaskReport) -> None:
         if self._running is not None and report.batch == self._running.batch:
             for split in report.splits:
                 self._running.take_in(split)
 
-    def settle(self, start: AnyOffset, after: Plan, read_max: Mapping[str, int | None], now: int) -> None:
-        """All before ``start`` is processed: write the rows of the batch that led there."""
+    def settle(
+        self,
+        start: AnyOffset,
+        after: Plan,
+        read_max: Mapping[str, int | None],
+        floor: int | None,
+        now: int,
+    ) -> None:
+        """All before ``start`` is processed: write the rows of the batch that led there; see :meth:`Ledger.rows`."""
         if self._running is None or self._running.batch != start.batch:
             return
         assert self._ledger is not None
         assert self._writer is not None
-        rows = self._ledger.rows(self._running, after, read_max, now)
-        metadata = {"watermark": "" if after.floor is None else str(after.floor)}
+        rows = self._ledger.rows(self._running, after, read_max, floor, now)
+        metadata = {
+            "watermark": "" if after.floor is None else str(after.floor),
+            NOTE: self._note(self._ledger, self._running).to_text(),
+        }
+        self._warn_of_silence(self._running)
         if implausible := self._running.implausible():
             metadata["implausible"] = str(implausible)
         self._writer.submit(self._running.batch, rows, metadata)
         self._running = None
+
+    def _note(self, ledger: Ledger, batch: PlannedBatch) -> BatchNote:
+        return BatchNote(
+            group=ledger.group,
+            source=ledger.source,
+            lineage=self._lineage,
+            batch=batch.batch,
+            max_drift_ms=self._alignment.max_drift_ms,
+            unreported=batch.unreported(),
+        )
+
+    def _warn_of_silence(self, batch: PlannedBatch) -> None:
+        """Once, until a report comes."""
+        if batch.reports:
+            self._silent_batches = 0
+        elif batch.is_unobserved():
+            self._silent_batches += 1
+        if batch.is_unobserved() and self._silent_batches == _SILENT_BATCHES:
+            log.warning(
+                "no task has reported in %d batches: watermarks are planned, not observed. Alignment goes by what "
+                "planning itself sees, and disorder within splits is not noticed. Let executors reach the driver at "
+                "spark.driver.host.",
+                _SILENT_BATCHES,
+            )
 
     def flush(self) -> None:
         """Wait for the table; warns if it does not come."""

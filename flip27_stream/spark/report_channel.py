@@ -5,6 +5,7 @@ Reports are an optimisation. Where the network forbids them, planning goes on wi
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -15,18 +16,27 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
-from typing import Any
+from typing import Any, TypeVar
 
 from flip27_stream.api import SourceEvent
+from flip27_stream.errors import shortened
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 _CONNECT_TIMEOUT_S = 2.0
 _IO_TIMEOUT_S = 5.0
+_CLIENT_TIMEOUT_S = 10.0
+_LOOK_AT_CLIENTS_S = 1.0
 _MAX_MESSAGE = 16 * 1024 * 1024
 _RETRY_UNREACHABLE_S = 60.0
 _ACCEPT_RETRY_S = 0.1
 _MOST_AT_ONCE = 256
+_REFUSALS = (
+    *(OSError, EOFError, AuthenticationError, AssertionError),  # of the connection
+    *(ValueError, KeyError, TypeError, RecursionError, MemoryError),  # of what came over it
+)
 
 
 @dataclass(frozen=True)
@@ -71,18 +81,46 @@ class TaskReport:
 
     @staticmethod
     def from_bytes(data: bytes) -> TaskReport:
-        """Raises ValueError, KeyError or TypeError if ``data`` is not a report."""
+        """Raises ValueError, KeyError, TypeError or RecursionError if ``data`` is not a report."""
         d = json.loads(data)
         return TaskReport(
-            batch=int(d["batch"]),
-            task=int(d["task"]),
-            subtask=int(d["subtask"]),
-            host=str(d["host"]),
-            splits=tuple(SplitReport(**s) for s in d["splits"]),
-            events=tuple(SourceEvent(**e) for e in d["events"]),
-            split_requests=int(d["split_requests"]),
-            failed=tuple(map(str, d["failed"])),
+            batch=_whole(d["batch"]),
+            task=_whole(d["task"]),
+            subtask=_whole(d["subtask"]),
+            host=_text(d["host"]),
+            splits=tuple(_split_report(s) for s in _list(d["splits"])),
+            events=tuple(SourceEvent(_text(e["name"]), e["payload"]) for e in _list(d["events"])),
+            split_requests=_whole(d["split_requests"]),
+            failed=tuple(_text(split) for split in _list(d["failed"])),
         )
+
+
+def _split_report(told: Any) -> SplitReport:
+    report = SplitReport(**told)
+    _text(report.split)
+    for number in (report.start, report.end, report.rows, report.disorder, report.implausible):
+        _whole(number)
+    if report.max_event_time is not None:
+        _whole(report.max_event_time)
+    return report
+
+
+def _whole(value: Any) -> int:
+    return _of(int, value)
+
+
+def _text(value: Any) -> str:
+    return _of(str, value)
+
+
+def _list(value: Any) -> list[Any]:
+    return _of(list, value)
+
+
+def _of(kind: type[T], value: Any) -> T:
+    if type(value) is not kind:
+        raise TypeError(f"{shortened(repr(value))} is not of type {kind.__name__}")
+    return value
 
 
 @dataclass(frozen=True)
@@ -95,7 +133,7 @@ class ReportAddress:
 
 
 class ReportListener:
-    """Receives reports, in the planning process.
+    """Receives reports, in the planning process; of a client that takes long it takes leave.
 
     Raises:
         OSError: nobody can listen at that address.
@@ -104,9 +142,10 @@ class ReportListener:
     def __init__(self, bind_address: str, advertised_host: str) -> None:
         family = socket.AF_INET6 if ":" in bind_address else socket.AF_INET
         self._server = socket.create_server((bind_address.strip("[]"), 0), family=family)
-        self._places = threading.BoundedSemaphore(_MOST_AT_ONCE)
+        self._server.settimeout(_LOOK_AT_CLIENTS_S)
         self.address = ReportAddress(advertised_host, self._server.getsockname()[1], os.urandom(32))
         self._lock = threading.Lock()
+        self._clients: dict[socket.socket, float] = {}
         self._received: list[TaskReport] = []
         threading.Thread(target=self._accept, name="flip27-reports", daemon=True).start()
 
@@ -121,31 +160,47 @@ class ReportListener:
 
     def _accept(self) -> None:
         while True:
+            self._hang_up_on_the_slow()
             try:
                 client, _ = self._server.accept()
+            except TimeoutError:
+                continue
             except OSError:
                 if self._server.fileno() < 0:  # closed
                     return
                 time.sleep(_ACCEPT_RETRY_S)
                 continue
-            if not self._places.acquire(blocking=False):
-                client.close()
-                continue
+            with self._lock:
+                if len(self._clients) >= _MOST_AT_ONCE:
+                    client.close()
+                    continue
+                self._clients[client] = time.monotonic() + _CLIENT_TIMEOUT_S
             threading.Thread(target=self._receive, args=(client,), name="flip27-report", daemon=True).start()
+
+    def _hang_up_on_the_slow(self) -> None:
+        """Each read has a time-out, but a client may send a byte at a time."""
+        with self._lock:
+            now = time.monotonic()
+            for client, deadline in self._clients.items():
+                if now > deadline:
+                    with contextlib.suppress(OSError):
+                        client.shutdown(socket.SHUT_RDWR)
 
     def _receive(self, client: socket.socket) -> None:
         try:
-            with _connection(client) as connection:
+            with _connection(client.dup()) as connection:
                 deliver_challenge(connection, self.address.key)
                 answer_challenge(connection, self.address.key)
                 report = TaskReport.from_bytes(connection.recv_bytes(_MAX_MESSAGE))
                 with self._lock:
                     self._received.append(report)
                 connection.send_bytes(b"ok")
-        except (OSError, EOFError, AuthenticationError, AssertionError, ValueError, KeyError, TypeError) as e:
+        except _REFUSALS as e:
             log.info("a report was refused: %s", e)
         finally:
-            self._places.release()
+            with self._lock:
+                del self._clients[client]
+            client.close()
 
 
 _unreachable: dict[tuple[str, int], float] = {}

@@ -45,9 +45,17 @@ class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return dict(INITIAL)
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Spark takes one limit, and Trigger.Once replaces it: any other than "all" stands for those of the options."""
+        """Spark takes one limit, and Trigger.Once replaces it: any other than "all" stands for those of the options.
+
+        Aligned, it is never "all", so that Trigger.Once can be told from other triggers.
+        """
         limits = self._job.limits
-        if {limits.max_rows, limits.min_rows, limits.max_files, limits.max_bytes} == {None}:
+        if self._job.alignment is None and {
+            limits.max_rows,
+            limits.min_rows,
+            limits.max_files,
+            limits.max_bytes,
+        } == {None}:
             return ReadAllAvailable()
         return ReadMaxRows(UNLIMITED if limits.max_rows is None else limits.max_rows)
 

@@ -11,7 +11,17 @@ import pytest
 from rich.console import Console
 
 import flip27_stream
-from benchmarks import ceiling, columns, files, memory, planning, planning_cpu, read_speed, small_batches
+from benchmarks import (
+    ceiling,
+    columns,
+    files,
+    group,
+    memory,
+    planning,
+    planning_cpu,
+    read_speed,
+    small_batches,
+)
 from benchmarks.command import Measure
 from benchmarks.marks import Result, at_least, at_most, table
 from benchmarks.stage import Sizes, Stage
@@ -56,6 +66,7 @@ def test_a_mark_is_met_at_its_limit(figure: float, least: bool, most: bool) -> N
 
 def test_planning_without_a_broker() -> None:
     assert len(_run(planning_cpu.measure, Stage(TINY))) == 4
+    assert len(_run(group.measure, Stage(TINY))) == 1
 
 
 @pytest.mark.jvm

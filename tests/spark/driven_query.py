@@ -39,6 +39,7 @@ class Query:
         self.options = options or {}
         self.clock = ManualClock(NOW)
         self.offset: dict[str, Any] = dict(INITIAL)
+        self._announced = False
         self.batches: list[list[tuple[str, int | None]]] = []
         self.coordinator = self._coordinator()
 
@@ -61,6 +62,7 @@ class Query:
 
     def restart(self) -> None:
         self.coordinator.close()
+        self._announced = False
         self.coordinator = self._coordinator()
 
     def discover(self) -> None:
@@ -69,7 +71,20 @@ class Query:
         enumerator.discover()
 
     def step(self, limit: int | None = None) -> list[tuple[str, int | None]] | None:
-        """One micro-batch; ``None`` if Spark would not run one."""
+        """One micro-batch, ``None`` if Spark would not run one; that of a run which only announces it comes before.
+
+        Without a limit it is planned as for ``Trigger.Once``.
+        """
+        announces = self.table is not None and limit is not None and not self._announced
+        self._announced = True
+        rows = self.batch(limit)
+        if not announces or rows != []:
+            return rows
+        self.batches.pop()
+        return self.batch(limit)
+
+    def batch(self, limit: int | None = None) -> list[tuple[str, int | None]] | None:
+        """As :meth:`step`, also the first of a run."""
         end = self.coordinator.latest_offset(self.offset, limit)
         if end is self.offset:
             return None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -28,10 +29,12 @@ class Assignment:
     Attributes:
         options: of the source.
         folder: for tables and checkpoints.
+        queries: those to start.
     """
 
     options: dict[str, str]
     folder: str
+    queries: Sequence[str] = (SINK, FOREACH_BATCH)
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -56,7 +59,7 @@ class Assignment:
 def main(assignment: Assignment) -> None:
     spark = local_session("flip27-driver", conf={"spark.sql.shuffle.partitions": "1"})
     flip27_stream.register(spark)
-    for name in (SINK, FOREACH_BATCH):
+    for name in assignment.queries:
         assignment.start(spark, name, processingTime="0 seconds")
     spark.streams.awaitAnyTermination()
 

@@ -28,7 +28,7 @@ CONTINUOUS: Mapping[str, Any] = {"processingTime": "0 seconds"}
 AVAILABLE_NOW: Mapping[str, Any] = {"availableNow": True}
 ONCE: Mapping[str, Any] = {"once": True}
 
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 
 
 def records(partition: int, times: Iterable[int], size: int = 0) -> list[Record]:

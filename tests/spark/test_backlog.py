@@ -66,6 +66,7 @@ def test_what_is_to_come_holds_what_was_assigned(make: Make) -> None:
     first = query.step(UNLIMITED)
     assert first == [("long", 100), ("long", 110)]
     assert query.step(UNLIMITED) is None, "'long' keeps the only place, and stands at the horizon"
+    query.coordinator.close()
     both = make(
         {"long": [100, 110, 111, 150, 200], "next": [100, 120], "last": [140]}, ReadLimits(max_files=2)
     )
@@ -78,7 +79,7 @@ def test_what_is_to_come_holds_what_was_assigned(make: Make) -> None:
 def test_the_request_says_how_event_time_is_found(make: Make) -> None:
     query = make(YEAR, ONE_FILE, **{"scan.watermark.max-out-of-orderness": "5 ms"})
     query.step(UNLIMITED)
-    (request,) = query.world.requests
+    request = query.world.requests[-1]
     assert request.timestamp_assigner is query.job.strategy.timestamp_assigner
     assert request.max_out_of_orderness_ms == query.job.strategy.max_out_of_orderness_ms
 
@@ -126,6 +127,7 @@ def test_rows_of_a_file_that_is_done_are_recorded_whole(make: Make) -> None:
     assert [
         (row["split"], row["rows"], *(round(row[time].timestamp() * 1000) for time in TIMES))
         for row in query.rows()
+        if row["batch"] > 0
     ] == [("a", 2, 110, 109), ("b", 3, 210, 209), ("c", 3, 320, 319)]
 
 

@@ -73,22 +73,23 @@ def is_inside(output: Output) -> bool:
 Kill = Callable[[KafkaQueries], tuple[Moment, float]]
 
 
-def when_logged(kind: str, delay_s: float = 0) -> Kill:
-    return lambda queries: (logged(queries.output(), kind), delay_s)
+def when_logged(kind: str, delay_s: float = 0, more: int = 2) -> Kill:
+    return lambda queries: (logged(queries.output(), kind, more), delay_s)
 
 
-def when_written(pattern: str) -> Kill:
-    return lambda queries: (written(queries.folder, pattern), 0)
+def when_written(pattern: str, more: int = 2) -> Kill:
+    return lambda queries: (written(queries.folder, pattern, more), 0)
 
 
+# The first batch of a run reads nothing, it is the second that matters.
 KILLS: Mapping[str, Kill] = {
-    "batch 0 committed": when_logged("commits"),
+    "batch 0 committed": when_logged("commits", more=1),
     "between offset log and commit log": when_logged("offsets"),
     "early in a batch": when_logged("offsets", delay_s=0.1),
     "late in a batch": when_logged("offsets", delay_s=0.4),
     "planning the next batch": when_logged("commits", delay_s=0.05),
     "data files written": when_written("out/*.parquet"),
-    "split watermarks written": when_written("split_watermarks/_delta_log/*.json"),
+    "split watermarks being written": when_written("split_watermarks/*.parquet"),
 }
 
 
@@ -123,15 +124,15 @@ def test_a_killed_driver_neither_loses_nor_doubles(queries: KafkaQueries, topic:
     outputs = {query: queries.output(query) for query in (SINK, FOREACH_BATCH)}
     log = queries.folder / "driver.log"
 
-    with driver("tests.spark.driver", assignment.to_json(), log) as kill_when:
+    # One query alone: Spark 4.2 refuses to start again one that was killed while it wrote its very first offset.
+    first = replace(assignment, queries=[SINK])
+    with driver("tests.spark.driver", first.to_json(), log) as kill_when:
         kill_when(logged(outputs[SINK], "offsets"), "batch 0")
     assert outputs[SINK].logged("commits") == [], "killed too late to be inside batch 0"
     write(queries, name, times)
     assert positions(outputs[SINK].offset(0), name) == dict.fromkeys(range(3), old)
     with driver("tests.spark.driver", assignment.to_json(), log) as kill_when:
-        kill_when(
-            written(queries.folder, "each/_delta_log/*.json"), "a batch in the table, and not committed"
-        )
+        kill_when(lambda: outputs[FOREACH_BATCH].count() > 0, "a batch in the table, and not committed")
     assert is_inside(outputs[FOREACH_BATCH])
 
     faster = replace(assignment, options=assignment.options | {"maxOffsetsPerTrigger": "200"})

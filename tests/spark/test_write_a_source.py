@@ -99,8 +99,8 @@ def test_it_is_aligned_and_in_the_table(logs: Logs) -> None:
     table = logs.spark.read.format("delta").load(logs.watermarks).orderBy("batch").collect()
     fast = [(row.batch, row.rows, row.status) for row in table if row.split == "fast.log"]
     slow = [(row.batch, row.rows) for row in table if row.split == "slow.log"]
-    assert fast[:2] == [(0, 500, "ACTIVE"), (1, 0, "PAUSED")]
-    assert slow[:3] == [(0, 500), (1, 1000), (2, 500)]
+    assert fast[:3] == [(0, 0, "ACTIVE"), (1, 500, "ACTIVE"), (2, 0, "PAUSED")]
+    assert slow[:4] == [(0, 0), (1, 500), (2, 1000), (3, 500)]
     assert sum(rows for _, rows, _ in fast) == sum(rows for _, rows in slow) == 2000
 
 

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
+from watermark_alignment.group_log import GroupLog
 from watermark_alignment.maintenance import Maintenance
 from watermark_alignment.table import SCHEMA, SplitWatermarkTable
 
+from .group_entries import entry
 from .table_rows import START_MS, split_rows
 
 KEEP_NOTHING = {
@@ -51,6 +53,32 @@ def test_files_stay_few_over_many_batches(path: Path) -> None:
     assert found.group_by(["batch", "split"]).aggregate([]).num_rows == found.num_rows
 
 
+def test_the_table_of_a_group_stays_small(path: Path) -> None:
+    """Weeks of batches and beats, at retention 0: what is there does not depend on how many there were."""
+    DeltaTable.create(str(path), SCHEMA, configuration=KEEP_NOTHING)
+    logs = [GroupLog(SplitWatermarkTable(str(path), {}), "g", HOUR_MS) for _ in range(3)]
+    tables = [SplitWatermarkTable(str(path), {}) for _ in logs]
+    rounds = [
+        Maintenance(table, every=10, row_retention_ms=16_000, clock=lambda: START_MS + now * 1000)
+        for table in tables
+    ]
+    most: list[tuple[int, int]] = []
+    for now in range(60):
+        for number, (log, table, maintenance) in enumerate(zip(logs, tables, rounds, strict=True)):
+            log.publish(entry(f"m{number}", now))
+            if now % 3 == number:
+                table.append(f"m{number}/1", now, split_rows(now, source=f"m{number}"), {})
+            maintenance.committed(2)
+            log.news()
+        most.append((files(path), log_files(path)))
+    first, second = (
+        [max(figures) for figures in zip(*half, strict=True)] for half in (most[20:40], most[40:])
+    )
+    assert second <= [figure + 1 for figure in first]
+    assert second <= [20, 70]
+    assert tables[0].rows().num_rows <= 4 * (16 * 9 // 8 + 20)
+
+
 def test_replays_are_known_after_the_log_was_shortened(path: Path) -> None:
     DeltaTable.create(str(path), SCHEMA, configuration=KEEP_NOTHING)
     table = SplitWatermarkTable(str(path), {})
@@ -62,7 +90,7 @@ def test_replays_are_known_after_the_log_was_shortened(path: Path) -> None:
 
 
 def test_a_reader_may_hold_on_to_a_version(path: Path) -> None:
-    """At the default retention of an hour, what a round replaced can still be read."""
+    """At the default retention of a quarter of an hour, what a round replaced can still be read."""
     table = SplitWatermarkTable(str(path), {})
     for batch in range(5):
         table.append("clicks/1", batch, split_rows(batch), {})

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from flip27_stream.testing import wait_until
 from watermark_alignment.maintenance import Maintenance
 from watermark_alignment.table import SplitRow, SplitWatermarkTable
 from watermark_alignment.table_writer import TableWriter
@@ -156,3 +157,22 @@ def test_maintenance_runs_in_the_background(tmp_path: Path) -> None:
     writer.close(60)
     assert len(table.delta.file_uris()) == 1 + 5
     assert batches(table) == list(range(25))
+
+
+def test_commits_of_others_in_the_process_are_maintained_without_batches(tmp_path: Path) -> None:
+    """A query that is idle for weeks writes no rows, but its heart beats; nor is a commit forgotten beside rows."""
+    table = SplitWatermarkTable(str(tmp_path / "table"), {})
+    rounds: list[int] = []
+
+    class Counting(Maintenance):
+        def run(self) -> bool:
+            rounds.append(1)
+            return True
+
+    writer = TableWriter(table, "clicks/1", maintenance=Counting(table, every=20))
+    for _ in range(39):
+        writer.count_commit()
+    wait_until(lambda: len(rounds) == 1, "maintenance", 30)
+    writer.submit(0, split_rows(0), {})
+    wait_until(lambda: len(rounds) == 2, "maintenance", 30)
+    writer.close()

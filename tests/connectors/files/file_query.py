@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Mapping
@@ -49,6 +51,10 @@ def write(
     unfinished.replace(path)
 
 
+_TABLES = tempfile.mkdtemp(prefix="flip27-tables-")
+atexit.register(shutil.rmtree, _TABLES, ignore_errors=True)
+
+
 class FileQuery:
     """Plans batches, reads them, and can be restarted from the last offset.
 
@@ -73,7 +79,8 @@ class FileQuery:
         self._knows_strategy = knows_strategy
         self._available_now = available_now
         self._schema = schema
-        self._table = tempfile.mkdtemp(prefix="flip27-table-")
+        self._table = tempfile.mkdtemp(dir=_TABLES)
+        self._announced = False
         self.offset: dict[str, Any] = dict(INITIAL)
         self.rows: list[dict[str, Any]] = []
         self.coordinator = self._start()
@@ -103,10 +110,17 @@ class FileQuery:
 
     def restart(self) -> None:
         self.coordinator.close()
+        self._announced = False
         self.coordinator = self._start()
 
     def step(self, limit: int | None = UNLIMITED) -> list[Piece] | None:
-        """Plan and read one batch; ``None`` where there is nothing to do."""
+        """Plan and read one batch, after that which only announces a run; ``None`` where there is nothing to do."""
+        announces = self._max_drift is not None and limit is not None and not self._announced
+        self._announced = True
+        pieces = self._step(limit)
+        return self._step(limit) if announces and pieces == [] else pieces
+
+    def _step(self, limit: int | None) -> list[Piece] | None:
         end = self.coordinator.latest_offset(self.offset, limit)
         if end == self.offset:
             return None

@@ -105,6 +105,9 @@ class HybridQuery:
         source: what is read; made anew by each restart, as in another process.
         table: of split watermarks, for an aligned query.
         available_now: whether each run ends at what is there when it begins.
+
+    Attributes:
+        start, offset: where the last batch began, and where it ended.
     """
 
     def __init__(
@@ -119,7 +122,9 @@ class HybridQuery:
         self._table = table
         self._available_now = available_now
         self._drift_ms = drift_ms
+        self._announced = False
         self.clock = ManualClock(NOW)
+        self.start: dict[str, Any] = dict(INITIAL)
         self.offset: dict[str, Any] = dict(INITIAL)
         self.offsets: list[dict[str, Any]] = []
         self.rows: list[Row] = []
@@ -128,6 +133,7 @@ class HybridQuery:
     def restart(self) -> None:
         """Go on in another process."""
         self.coordinator.close()
+        self._announced = False
         self.coordinator = self._coordinator()
 
     def _coordinator(self) -> SourceCoordinator:
@@ -151,7 +157,19 @@ class HybridQuery:
         return coordinator
 
     def plan(self, limit: int | None = SOME) -> dict[str, Any] | None:
-        """The end of the next batch, which is not run and not logged; ``None`` if Spark would not run one."""
+        """The end of the next batch, which is not run and not logged; ``None`` if Spark would not run one.
+
+        That of a run which only announces it to its group comes before.
+        """
+        announces = self._table is not None and limit is not None and not self._announced
+        self._announced = True
+        end = self._plan(limit)
+        if not announces or end is None or self.read(self.offset, end):
+            return end
+        self.offset = end
+        return self._plan(limit)
+
+    def _plan(self, limit: int | None) -> dict[str, Any] | None:
         end = self.coordinator.latest_offset(self.offset, limit)
         return None if end is self.offset else json.loads(json.dumps(end))
 
@@ -160,8 +178,8 @@ class HybridQuery:
         end = self.plan(limit)
         if end is None:
             return None
-        start, self.offset = self.offset, end
-        rows = self.read(start, end)
+        self.start, self.offset = self.offset, end
+        rows = self.read(self.start, end)
         self.offsets.append(end)
         self.rows += rows
         return rows

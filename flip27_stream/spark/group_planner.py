@@ -1,0 +1,185 @@
+"""Plans the batches of a source that is a member of a group: rules 7 and 8 of alignment, see ``docs/guarantee.md``.
+
+The group's least watermark is read before a plan is made, at most ``update-interval`` old, and anew where it would
+hold the source back. What the source itself holds the others to is in the table before the plan is answered, while
+the rows of the batch are there to be read only after it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import socket
+from collections.abc import Callable
+from dataclasses import replace
+
+from flip27_stream.errors import AlignmentError, shortened
+from flip27_stream.spark.batch_planner import BatchPlanner, Draft, Snapshot
+from flip27_stream.spark.clock import wall_clock
+from flip27_stream.spark.group_wait import GroupWait
+from flip27_stream.spark.job import AnyEnumerator, Job
+from flip27_stream.spark.knowledge import SplitKnowledge
+from watermark_alignment.group import Entry, Key, watermark_to_publish
+from watermark_alignment.group_log import GroupLog
+from watermark_alignment.membership import LONGEST_BEAT_S, Membership
+from watermark_alignment.options import AlignmentOptions
+from watermark_alignment.planner import GROUP
+from watermark_alignment.table import SplitWatermarkTable
+
+log = logging.getLogger(__name__)
+
+_SHORTEST_HORIZON_MS = 4 * int(LONGEST_BEAT_S * 1000)
+"""The timeouts of others may be longer than the own one, and their beats as far apart as beats can be."""
+
+
+class GroupPlanner(BatchPlanner):
+    """Plans the batches of one member.
+
+    Args:
+        job: what is planned.
+        alignment: its options.
+        knowledge: of its splits.
+        clock: of the query (ms).
+        on_commit: called after each commit to the table.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        alignment: AlignmentOptions,
+        knowledge: SplitKnowledge,
+        clock: Callable[[], int],
+        on_commit: Callable[[], None],
+    ) -> None:
+        super().__init__(job, knowledge)
+        self._alignment = alignment
+        self._clock = clock
+        self._on_commit = on_commit
+        self._member: Membership | None = None
+        self._watermark: int | None = None
+        self._is_first = True
+        self._looks_first = True
+        self._wait = GroupWait(alignment)
+        self._others: dict[Key, int | None] = {}
+
+    def open(self, lineage: str) -> None:
+        """Nothing is said to the group before there is a plan: a query that fails as it starts may leave a process."""
+        alignment, fingerprint = self._alignment, self._job.fingerprint
+        entry = Entry(
+            group=alignment.group,
+            source=alignment.name_of_source(fingerprint, lineage),
+            lineage=lineage,
+            run=secrets.token_hex(8),
+            began=wall_clock(),
+            definition=self._job.definition,
+            where=f"process {os.getpid()} on {socket.gethostname()}, which reads {shortened(fingerprint)}",
+            timeout_ms=alignment.source_timeout_ms,
+        )
+        table = SplitWatermarkTable(alignment.table, alignment.storage_options)
+        horizon_ms = max(2 * alignment.source_timeout_ms, _SHORTEST_HORIZON_MS)
+        meeting = GroupLog(table, alignment.group, horizon_ms)
+        self._member = Membership(meeting, entry, self._clock, self._on_commit)
+
+    def close(self) -> None:
+        if self._member is not None:
+            self._member.leave()
+
+    def others_moved(self) -> bool:
+        seen = self._member.others() if self._member is not None else {}
+        moved, self._others = seen != self._others, seen
+        return moved and self._looks_first
+
+    def draft(
+        self, enumerator: AnyEnumerator, snapshot: Snapshot, why_unknown: Callable[[], str | None]
+    ) -> Draft:
+        """As :meth:`BatchPlanner.draft`; publishes what the plan says to the others.
+
+        Raises:
+            AlignmentError: also where another live source has the same id.
+        """
+        member = self._member
+        assert member is not None
+
+        def planned() -> Draft:
+            floor = member.floor(above=self._wait.given_up)
+            return super(GroupPlanner, self).draft(enumerator, replace(snapshot, floor=floor), why_unknown)
+
+        is_fresh = self._look(member)
+        draft = planned()
+        if _is_held(draft) and not is_fresh:
+            member.look()
+            draft = planned()
+        self._looks_first = _is_held(draft)
+        if draft.plan is None:
+            return draft
+        self._watermark = watermark_to_publish(
+            draft.plan, self._watermark, has_pending=snapshot.has_pending, no_more=snapshot.no_more
+        )
+        member.announce(self._watermark, waiting=draft.plan.waiting, held_by=draft.plan.held_by)
+        self._check_place(member)
+        if self._is_first:
+            self._is_first, self._looks_first = False, True
+            return _empty(draft, snapshot) if _moves(draft, snapshot) and not snapshot.single else draft
+        if snapshot.final and _is_held(draft) and not _moves(draft, snapshot):
+            return self._waiting(member, draft, snapshot, planned)
+        self._wait.is_over()
+        return draft
+
+    def _waiting(
+        self, member: Membership, draft: Draft, snapshot: Snapshot, planned: Callable[[], Draft]
+    ) -> Draft:
+        """Nothing but other members holds an AvailableNow run, which is not to end before its end."""
+        slowest = member.slowest(above=self._wait.given_up)
+        if slowest is not None and self._wait.gives_up(slowest.watermark, snapshot.now):
+            self._warn_of(slowest)
+            return planned()
+        batch = snapshot.start.batch if snapshot.start is not None else -1
+        return replace(draft, runs_empty=self._wait.is_enough(batch, member.others()))
+
+    def _look(self, member: Membership) -> bool:
+        """See that the group is known as well as it must be; whether it was read for this plan."""
+        age = member.age_ms()
+        if not self._looks_first and age is not None and age <= self._alignment.update_interval_ms:
+            return False
+        member.look()
+        return True
+
+    def _check_place(self, member: Membership) -> None:
+        own, view = member.entry, member.view
+        rival, successor = view.rival(own), view.successor(own)
+        if rival is not None:
+            raise AlignmentError(
+                f"Two live sources of group '{own.group}' have the id '{own.source}': {rival.where} (lineage "
+                f"{rival.lineage}), and, later, {own.where} (lineage {own.lineage}). Give each its own scan.source.id."
+            )
+        if successor is not None:
+            raise AlignmentError(
+                f"Two live processes plan for source '{own.source}' of group '{own.group}' from one checkpoint "
+                f"(lineage {own.lineage}): {own.where}, and, later, {successor.where}. Stop one of the two queries; a "
+                "copy of a checkpoint cannot be used beside it."
+            )
+
+    def _warn_of(self, slowest: Entry) -> None:
+        log.warning(
+            "an AvailableNow run was held by another member of group '%s' for longer than "
+            "scan.watermark.alignment.source-timeout (%d ms) and goes on without it: source '%s', %s",
+            self._alignment.group,
+            self._alignment.source_timeout_ms,
+            slowest.source,
+            slowest.where,
+        )
+
+
+def _is_held(draft: Draft) -> bool:
+    return draft.plan is not None and draft.plan.held_by == GROUP
+
+
+def _moves(draft: Draft, snapshot: Snapshot) -> bool:
+    return any(draft.ends[name] > r.position for name, r in snapshot.run.items())
+
+
+def _empty(draft: Draft, snapshot: Snapshot) -> Draft:
+    """The first batch of a run: the group is to know of the source before any row of it is there."""
+    stay = {name: r.position for name, r in snapshot.run.items()}
+    return replace(draft, ends={**draft.ends, **stay}, read_max=draft.read_max_before, runs_empty=True)

@@ -1,0 +1,270 @@
+"""The thread that keeps a member in its group, over a table in memory that can be slow, down, or stuck."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from flip27_stream.errors import AlignmentError
+from flip27_stream.testing import ManualClock, wait_until
+from watermark_alignment import membership
+from watermark_alignment.group import Entry
+from watermark_alignment.group_log import GroupLog
+from watermark_alignment.membership import Membership
+from watermark_alignment.table import SplitWatermarkTable
+
+from .group_entries import TIMEOUT, entry
+
+
+@dataclass
+class Board:
+    """What the members' logs share."""
+
+    entries: list[Entry] = field(default_factory=list)
+    is_down: bool = False
+    is_read_only: bool = False
+    answers: threading.Event = field(default_factory=threading.Event)
+
+    def says(self, source: str) -> list[Entry]:
+        return [e for e in self.entries if e.source == source]
+
+
+class BoardLog(GroupLog):
+    def __init__(self, board: Board) -> None:
+        super().__init__(SplitWatermarkTable("", {}), "g", TIMEOUT)
+        self._board = board
+        self._read = 0
+
+    def publish(self, entry: Entry) -> None:
+        self._check()
+        if self._board.is_read_only:
+            raise AlignmentError("The store is read-only")
+        self._board.entries.append(entry)
+
+    def news(self) -> list[tuple[int, Entry]]:
+        self._check()
+        start, self._read = self._read, len(self._board.entries)
+        return [(v, self._board.entries[v]) for v in range(start, self._read)]
+
+    def _check(self) -> None:
+        assert self._board.answers.wait(60)
+        if self._board.is_down:
+            raise AlignmentError("The store is down")
+
+
+Join = Callable[..., Membership]
+
+
+@pytest.fixture
+def board() -> Iterator[Board]:
+    board = Board()
+    board.answers.set()
+    yield board
+    board.answers.set()
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock(5000)
+
+
+@pytest.fixture
+def join(board: Board, clock: ManualClock) -> Iterator[Join]:
+    members: list[Membership] = []
+
+    def join(
+        source: str, timeout_ms: int = 60_000, on_commit: Callable[[], None] = lambda: None
+    ) -> Membership:
+        members.append(Membership(BoardLog(board), entry(source, timeout_ms=timeout_ms), clock, on_commit))
+        return members[-1]
+
+    yield join
+    board.answers.set()
+    for member in members:
+        member.leave()
+
+
+def test_what_is_announced_is_there_when_the_call_returns(join: Join, board: Board) -> None:
+    """Rule 7: before ``latestOffset`` returns."""
+    one, two = join("one"), join("two")
+    two.look()
+    assert two.floor() is None
+    one.announce(17)
+    assert [e.watermark for e in board.entries] == [17]
+    assert two.floor() is None, "two has not looked since"
+    two.look()
+    assert two.floor() == 17
+    assert two.slowest() == board.entries[0]
+
+
+def test_nothing_new_is_not_told_again(join: Join, board: Board) -> None:
+    commits: list[None] = []
+    one = join("one", on_commit=lambda: commits.append(None))
+    for watermark in (None, None, 17, 17, None, 17):
+        one.announce(watermark)
+    assert [e.watermark for e in board.entries] == [None, 17, None, 17]
+    assert [e.beat for e in board.entries] == [1, 2, 3, 4]
+    assert len(commits) == 4
+    for _ in range(2):
+        one.announce(17, waiting=2, held_by="split")
+    assert [(e.waiting, e.held_by) for e in board.entries[3:]] == [(0, None), (2, "split")]
+
+
+def test_who_only_looks_is_no_member(join: Join, board: Board) -> None:
+    one = join("one", timeout_ms=400)
+    one.look()
+    one.leave()
+    assert board.entries == []
+    assert one.age_ms() == 0
+
+
+def test_a_member_is_renewed_whatever_its_query_does(join: Join, board: Board) -> None:
+    """A batch may take hours, and a trigger wait as long."""
+    one = join("one", timeout_ms=400)
+    one.announce(17, waiting=2, held_by="split")
+    wait_until(lambda: len(board.entries) > 3, "three beats", 30)
+    assert {(e.watermark, e.waiting, e.held_by) for e in board.entries} == {(17, 2, "split")}
+    one.leave()
+    count = len(board.entries)
+    assert board.entries[-1].left
+    one.announce(18)
+    one.look()
+    assert len(board.entries) == count
+
+
+def test_the_age_of_others_is_counted_from_when_they_were_seen_to_change(
+    join: Join, board: Board, clock: ManualClock
+) -> None:
+    """On the clock of who reads; the heart's reading counts, too."""
+    one = join("one", timeout_ms=1000)
+    board.entries.append(entry("other", 17))
+    one.look()
+    clock.advance(TIMEOUT)
+    one.look()
+    assert one.floor() == 17
+    clock.advance(1)
+    assert one.floor() == 17, "nothing is judged by what was read before"
+    one.look()
+    assert one.floor() is None
+    board.entries.append(entry("other", 17, beat=1))
+    one.look()
+    assert one.floor() == 17
+
+
+def test_while_the_table_is_down_what_was_seen_stands(
+    join: Join, board: Board, clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Rule 7: and what could not be told is told once it can."""
+    one = join("one")
+    board.entries.append(entry("other", 17))
+    one.look()
+    board.is_down = True
+    clock.advance(100 * TIMEOUT)
+    one.announce(5)
+    one.look()
+    assert one.floor() == 17
+    assert board.says("one") == []
+    assert caplog.messages == ["The store is down. Meanwhile what was last known of the group stands."]
+    board.is_down = False
+    one.look()
+    assert [e.watermark for e in board.says("one")] == [5]
+    assert one.floor() is None
+
+
+def test_who_cannot_speak_listens_all_the_same(
+    join: Join, board: Board, clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """I11: else what was seen before the table could not be written would hold it for ever."""
+    one = join("one")
+    board.entries.append(entry("other", 17))
+    board.is_read_only = True
+    one.announce(5)
+    assert one.floor() == 17
+    board.entries.append(entry("other", 18, beat=1))
+    one.look()
+    assert one.floor() == 18
+    clock.advance(100_000)
+    one.look()
+    assert one.floor() is None
+    assert caplog.messages == ["The store is read-only. Meanwhile the group hears nothing of this source."]
+    board.is_read_only = False
+    one.look()
+    assert [e.watermark for e in board.says("one")] == [5]
+
+
+def test_beats_are_as_close_as_who_joins_relies_on(join: Join) -> None:
+    """I3: a member that may be silent for an hour is seen by who looks only a minute back."""
+    assert join("one", timeout_ms=3_600_000)._beat_s == membership.LONGEST_BEAT_S
+    assert join("two", timeout_ms=1000)._beat_s == 0.25
+
+
+def test_a_table_that_does_not_answer_holds_a_plan_up_once(
+    join: Join, board: Board, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(membership, "_PATIENCE_S", 0.05)
+    waits: list[float | None] = []
+    wait_for = threading.Condition.wait_for
+
+    def watched(changed: threading.Condition, *args: object) -> bool:
+        if threading.current_thread() is threading.main_thread():
+            waits.append(args[1])  # type: ignore[arg-type]
+        return wait_for(changed, *args)  # type: ignore[arg-type]
+
+    one = join("one")
+    board.answers.clear()
+    monkeypatch.setattr(threading.Condition, "wait_for", watched)
+    one.look()
+    one.look()
+    assert waits == [0.05, 0.05], "who never saw its group would not know whom it passes"
+    board.answers.set()
+    wait_until(lambda: one.age_ms() is not None, "the group to be seen", 30)
+    one.look()
+    board.answers.clear()
+    waits.clear()
+    for watermark in (1, 2, 3):
+        one.announce(watermark)
+        one.look()
+    assert waits == [0.05, 0, 0, 0, 0, 0]
+    board.answers.set()
+    wait_until(lambda: board.says("one")[-1:] == [one.entry], "the newest to be told", 30)
+    one.announce(4)
+    assert waits[6:] == [0.05]
+    assert board.entries[-1].watermark == 4
+
+
+def test_leaving_is_bounded(join: Join, board: Board) -> None:
+    one = join("one")
+    one.announce(17)
+    board.answers.clear()
+    one.leave(timeout_s=0.05)
+    one.leave(timeout_s=0.05)
+    assert not board.entries[-1].left
+    board.answers.set()
+    wait_until(lambda: board.entries[-1].left, "the good-bye", 30)
+
+
+def test_a_process_whose_spark_is_gone_leaves(
+    join: Join, board: Board, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its parent, the JVM, died and nobody ended it."""
+    one = join("one", timeout_ms=400)
+    one.announce(17)
+    monkeypatch.setattr(os, "getppid", lambda: 1)
+    wait_until(lambda: board.entries[-1].left, "the good-bye", 30)
+    assert one._thread is not None
+    one._thread.join(30)
+    assert not one._thread.is_alive()
+
+
+def test_a_restarted_member_begins_after_its_last_run_by_whatever_clock(join: Join, board: Board) -> None:
+    board.entries.append(replace(entry("one", 40), run="0", began=10**15))
+    one, two = join("one"), join("two")
+    one.look()
+    one.announce(30)
+    two.look()
+    assert two.floor() == 30
+    assert one.view.successor(one.entry) is None

@@ -1,0 +1,200 @@
+"""A group as one of its members sees it: who belongs to it, who is alive, and the least watermark of the others.
+
+Pure: what was read of the shared table, and when, goes in. A member is a source of a query, known by its id and the
+lineage of its checkpoint; a restarted query is the same member in another run. Flink keeps this in a job-wide store
+(``CoordinatorStore``); here members share a table, and each judges by its own clock who is still there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+
+from watermark_alignment.planner import Plan
+
+Key = tuple[str, str]
+"""Source id and lineage."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What a member says of itself.
+
+    Attributes:
+        group: the group.
+        source: id of the source.
+        lineage: of its checkpoint.
+        run: drawn by each process that plans for it.
+        began: grows from run to run of a lineage: the clock (ms) when this one began, or later.
+        definition: drawn for each DataFrame that was defined, and so the same for two processes that a self-join has.
+        where: the process and what it reads, in words.
+        timeout_ms: after how long a silence it takes others for gone, and wants to be taken so itself.
+        watermark: nothing at or before it can still come (ms since the epoch); ``None`` where it holds nobody.
+        waiting: how many of its splits wait for another to come nearer; for people who look on.
+        held_by: the split they wait for, or :data:`watermark_alignment.planner.GROUP`; ``None`` if none waits.
+        beat: counts what the run has said.
+        left: it is gone.
+    """
+
+    group: str
+    source: str
+    lineage: str
+    run: str
+    began: int
+    definition: str
+    where: str
+    timeout_ms: int
+    watermark: int | None = None
+    waiting: int = 0
+    held_by: str | None = None
+    beat: int = 0
+    left: bool = False
+
+    @property
+    def key(self) -> Key:
+        return self.source, self.lineage
+
+    def next(self, watermark: int | None, *, waiting: int = 0, held_by: str | None = None) -> Entry:
+        """What the same run says after this."""
+        return replace(self, watermark=watermark, waiting=waiting, held_by=held_by, beat=self.beat + 1)
+
+    def again(self) -> Entry:
+        """The same, renewed."""
+        return replace(self, beat=self.beat + 1)
+
+    def leaving(self) -> Entry:
+        """What the run says as it goes."""
+        return replace(self.next(None), left=True)
+
+    def succeeding(self, last: Entry | None) -> Entry:
+        """This entry as the first of a run that follows the one of ``last``, by whatever clock that began."""
+        return self if last is None else replace(self, began=max(self.began, last.began + 1))
+
+    def to_text(self) -> str:
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @staticmethod
+    def from_text(text: str) -> Entry:
+        """Fields that a later version may have added are left out.
+
+        Raises:
+            ValueError, TypeError: ``text`` is no entry.
+        """
+        told = json.loads(text)
+        entry = Entry(**{f.name: told[f.name] for f in fields(Entry) if f.name in told})
+        numbers = entry.timeout_ms, entry.watermark or 0, entry.waiting, entry.beat, entry.began
+        if not all(type(n) is int for n in numbers):
+            raise ValueError(f"not all of {numbers} are whole numbers")
+        texts = entry.group, *entry.key, entry.run, entry.definition, entry.where, entry.held_by or ""
+        if not all(type(t) is str for t in texts):
+            raise ValueError(f"not all of {texts} are texts")
+        return entry
+
+
+@dataclass(frozen=True)
+class Sighting:
+    """The newest entry of a member.
+
+    Attributes:
+        entry: it.
+        version: the version of the table that brought it.
+        first: the one with the first entry that was seen of this run.
+        seen_at: the reader's clock (ms) when it first saw this entry.
+    """
+
+    entry: Entry
+    version: int
+    first: int
+    seen_at: int
+
+
+@dataclass(frozen=True)
+class GroupView:
+    """What one member has seen of its group."""
+
+    members: Mapping[Key, Sighting] = field(default_factory=dict)
+
+    def after(self, version: int, entry: Entry, now: int) -> GroupView:
+        """The view once ``entry`` was found in a version of the table, the reader's clock being ``now`` (ms).
+
+        A run that began later than another of the same lineage takes its place; what that still says counts no more.
+        """
+        last = self.members.get(entry.key)
+        if last is None:
+            seen = Sighting(entry, version, version, now)
+        elif last.entry.run == entry.run:
+            seen = replace(last, entry=entry, version=version, seen_at=now)
+        elif (entry.began, entry.run) < (last.entry.began, last.entry.run):
+            return self
+        else:
+            seen = Sighting(entry, version, version, now)
+        return GroupView({**self.members, entry.key: seen})
+
+    def without_the_dead(self, own: Key, now: int, timeout_ms: int) -> GroupView:
+        """The view without members that have been gone for twice as long as it takes to be taken for gone."""
+        kept = {
+            key: seen
+            for key, seen in self.members.items()
+            if key == own or now - seen.seen_at <= 2 * max(timeout_ms, seen.entry.timeout_ms)
+        }
+        return self if len(kept) == len(self.members) else GroupView(kept)
+
+    def floor(self, own: Key, now: int, timeout_ms: int, above: int | None = None) -> int | None:
+        """The least watermark of the other members, or of those that are ``above`` one; ``None`` if nobody holds."""
+        return min(self._holding(own, now, timeout_ms, above), default=None)
+
+    def slowest(self, own: Key, now: int, timeout_ms: int, above: int | None = None) -> Entry | None:
+        """The member that sets the floor."""
+        holding = self._holding(own, now, timeout_ms, above)
+        return holding[min(holding)] if holding else None
+
+    def rival(self, own: Entry) -> Entry | None:
+        """Another live holder of the same id that was there before ``own`` joined.
+
+        Only one that has said something since then: an entry may outlive who wrote it. The processes of a self-join
+        are none, they come from one definition.
+        """
+        mine = self.members.get(own.key)
+        if mine is None or mine.entry.run != own.run:
+            return None
+        for key, seen in sorted(self.members.items()):
+            other = seen.entry
+            clashes = key != own.key and other.source == own.source and other.definition != own.definition
+            if clashes and not other.left and seen.first < mine.first < seen.version:
+                return other
+        return None
+
+    def successor(self, own: Entry) -> Entry | None:
+        """The run that has taken the place of ``own``."""
+        seen = self.members.get(own.key)
+        return seen.entry if seen is not None and own.began < seen.entry.began else None
+
+    def _holding(self, own: Key, now: int, timeout_ms: int, above: int | None) -> dict[int, Entry]:
+        """The others that are there and hold, by their watermarks."""
+        return {
+            seen.entry.watermark: seen.entry
+            for key, seen in self.members.items()
+            if key != own and not seen.entry.left
+            if now - seen.seen_at <= max(timeout_ms, seen.entry.timeout_ms)
+            if seen.entry.watermark is not None and (above is None or seen.entry.watermark > above)
+        }
+
+
+def watermark_to_publish(
+    plan: Plan, last: int | None, *, has_pending: bool = False, no_more: bool = False
+) -> int | None:
+    """What a member is to say after a plan.
+
+    While no split counts, its last watermark stands, unless all are at rest: a source may have none for a moment.
+
+    Args:
+        plan: the plan, and what is still to be assigned is in its floor.
+        last: what it said before.
+        has_pending: whether it has splits that are not assigned yet.
+        no_more: whether it has said that no more splits will come.
+    """
+    if plan.floor is not None:
+        return plan.floor
+    is_over = not any(state.counts for state in plan.states.values()) if plan.states else no_more
+    return None if is_over and not has_pending else last

@@ -1,0 +1,116 @@
+"""Where the members of a group meet: entries in the commits of the split-watermark table.
+
+An entry is metadata of a commit that adds no file, so the log alone is read, commit by commit as it grows.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+from pyarrow.fs import FileSelector, PyFileSystem
+
+from watermark_alignment.group import Entry
+from watermark_alignment.table import SplitWatermarkTable
+
+KEY = "flip27.member"
+"""The name of an entry in the metadata of a commit."""
+_LOG = "_delta_log"
+_READERS = 16
+
+
+class GroupLog:
+    """Writes and reads entries; one thread at a time. Constructing does no I/O.
+
+    Args:
+        table: a handle that nobody else uses.
+        group: the group whose entries are read.
+        horizon_ms: how much older than the newest commit an entry may be, by the store's clock, to be looked at when
+            reading begins.
+    """
+
+    def __init__(self, table: SplitWatermarkTable, group: str, horizon_ms: int) -> None:
+        self._table = table
+        self._group = group
+        self._horizon_s = horizon_ms / 1000
+        self._files: PyFileSystem | None = None
+        self._next: int | None = None
+        self._published = -1
+
+    def publish(self, entry: Entry) -> None:
+        """Append ``entry``.
+
+        Raises:
+            AlignmentError: the table cannot be written.
+        """
+        self._published = self._table.note({KEY: entry.to_text()})
+        if self._next is not None and self._published < self._next:
+            self._next = None  # the table was made anew
+
+    def news(self) -> list[tuple[int, Entry]]:
+        """Entries since the last call, with their versions of the table, in order; at first those of the last while.
+
+        Raises:
+            AlignmentError: the table cannot be read.
+        """
+        read_up_to = self._next
+        try:
+            files = self._files = self._files or self._table.files()
+            recent = [] if self._next is None else self._following(files, self._next)
+            if self._next is None or self._next <= self._published:
+                # Also where the log was shortened up to behind what was read last: this process had slept.
+                recent += self._recent(files)
+            return [(version, entry) for version, text in recent for entry in self._entries(text)]
+        except Exception as error:  # noqa: BLE001 - delta-rs raises plain Exception, too
+            self._next = read_up_to  # nothing of this was told
+            raise self._table.failure("cannot be read", error) from None
+
+    def _recent(self, files: PyFileSystem) -> list[tuple[int, str]]:
+        found = files.get_file_info(FileSelector(_LOG))
+        commits = {
+            int(info.base_name[:20]): info.mtime.timestamp()
+            for info in found
+            if len(info.base_name) == 25 and info.base_name.endswith(".json")
+        }
+        newest = max(commits.values(), default=0.0)
+        read_up_to = self._next or 0
+        versions = sorted(
+            v for v, at in commits.items() if v >= read_up_to and newest - at <= self._horizon_s
+        )
+        with ThreadPoolExecutor(_READERS) as pool:
+            texts = list(pool.map(lambda version: _read(files, version), versions))
+        self._next = max(commits, default=-1) + 1
+        read = [(v, text) for v, text in zip(versions, texts, strict=True) if text is not None]
+        return read + self._following(files, self._next)
+
+    def _following(self, files: PyFileSystem, version: int) -> list[tuple[int, str]]:
+        read = []
+        while (text := _read(files, version)) is not None:
+            read.append((version, text))
+            version += 1
+            self._next = version
+        return read
+
+    def _entries(self, text: str) -> Iterator[Entry]:
+        for line in text.splitlines():
+            if KEY not in line:
+                continue
+            if (entry := _parsed(line)) is not None and entry.group == self._group:
+                yield entry
+
+
+def _parsed(line: str) -> Entry | None:
+    """``None`` for what another program may have written under our name."""
+    try:
+        return Entry.from_text(json.loads(line)["commitInfo"][KEY])
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def _read(files: PyFileSystem, version: int) -> str | None:
+    try:
+        with files.open_input_stream(f"{_LOG}/{version:020d}.json") as stream:
+            return bytes(stream.read()).decode()
+    except FileNotFoundError:
+        return None
