@@ -8,11 +8,12 @@ import pickle
 import pytest
 
 import flip27_stream
+import watermark_alignment
 from flip27_stream import api, errors, testing
 
 
 def test_exported_names_exist_and_are_documented() -> None:
-    for module in (flip27_stream, api, testing):
+    for module in (flip27_stream, api, testing, watermark_alignment):
         for name in module.__all__:
             exported = getattr(module, name)
             if inspect.isclass(exported) or inspect.isfunction(exported):

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from flip27_stream.demo.backlog import DELAY, Backlog
 from flip27_stream.demo.display import NAMES
 from flip27_stream.demo.job import ALIGNED, BUILT_IN, GROUP, Positions, Run
-from watermark_alignment.plot import plot
+from watermark_alignment import plot
 from watermark_alignment.states import SplitStatus
 from watermark_alignment.table import SplitRow, SplitWatermarkTable
 
@@ -58,9 +58,9 @@ def record_built_in(table: SplitWatermarkTable, backlog: Backlog, run: Run) -> N
 
 
 def draw(table: SplitWatermarkTable, backlog: Backlog, runs: Sequence[Run], path: Path) -> None:
-    """Write the picture: :func:`watermark_alignment.plot.plot`, what Spark drops, and what to look at."""
-    figure = plot(table, group=GROUP, sources=[run.format for run in runs])
-    for panel, run in zip(figure.axes, runs, strict=True):
+    """Write the picture: :func:`watermark_alignment.plot`, what Spark drops, and what to look at."""
+    figure = plot(table, group=GROUP, sources=[run.format for run in runs], over="batch")
+    for panel, run in zip(figure.axes, runs, strict=False):  # the panels come first
         lost = backlog.rows - run.counts.total()
         colour = _DROPPED if lost else "black"
         title = f"{NAMES[run.format]}\n{lost:,} of {backlog.rows:,} rows lost"
@@ -73,6 +73,7 @@ def draw(table: SplitWatermarkTable, backlog: Backlog, runs: Sequence[Run], path
 
 def _shade_dropped(panel: Axes, rows: pa.Table) -> None:
     """Shade the event times below Spark's watermark, the greatest event time read so far less the delay."""
+    rows = rows.filter(pc.is_valid(rows["max_event_time"]))  # the first batch of a run may be empty
     latest = rows.group_by("batch").aggregate([("max_event_time", "max")]).sort_by("batch")
     greatest = list(accumulate(latest["max_event_time_max"].cast(pa.int64()).to_pylist(), max))
     spark_watermark = (np.array(greatest) - DELAY * 1000).astype("datetime64[us]")

@@ -1,0 +1,202 @@
+"""``python -m watermark_alignment``: how the splits of a split-watermark table stand, and a picture of it.
+
+Exit codes: 0 shown, 1 the table cannot be read, 2 wrong usage, 3 there is nothing to show.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from rich.console import Console, RenderableType
+from rich.live import Live
+from rich.text import Text
+
+from flip27_stream.errors import AlignmentError, Flip27Error, OptionError
+from watermark_alignment.plot import plot
+from watermark_alignment.status import Status, StatusReader
+from watermark_alignment.status_view import render, to_json
+from watermark_alignment.table import SplitWatermarkTable
+
+_LINES_AROUND = 8
+"""Of a screen, left to headings and summaries."""
+_WIDTH_OF_FILES = 160
+_SILENCE_MS = 24 * 60 * 60 * 1000
+
+
+class _NothingToShowError(Flip27Error):
+    """Says why."""
+
+
+_UNREADABLE = 1
+_CODES = {OptionError: 2, _NothingToShowError: 3}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The exit code."""
+    options = _parser().parse_args(arguments)
+    table = SplitWatermarkTable(options.table, dict(options.storage_option))
+    show: Callable[[SplitWatermarkTable, argparse.Namespace], None] = options.show
+    try:
+        show(table, options)
+    except Flip27Error as error:
+        print(error, file=sys.stderr)
+        return next((code for kind, code in _CODES.items() if isinstance(error, kind)), _UNREADABLE)
+    except KeyboardInterrupt:
+        pass
+    except BrokenPipeError:  # nobody reads on; Python would complain of it once more as it ends
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m watermark_alignment", description="Looks into a table of split watermarks."
+    )
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("table", metavar="TABLE", help="path or URI, as in scan.watermark.alignment.table")
+    common.add_argument("--group", help="show this group only")
+    common.add_argument(
+        "--storage-option",
+        metavar="KEY=VALUE",
+        type=_storage_option,
+        action="append",
+        default=[],
+        help="what reaching the table takes; may be repeated. What the environment has needs no option",
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    status = commands.add_parser("status", parents=[common], help="where every split stands")
+    status.add_argument(
+        "--json", action="store_true", help="one line of JSON, by the names of Flink's metrics"
+    )
+    status.add_argument("--all", action="store_true", help="also sources that have been silent for a day")
+    status.add_argument(
+        "--watch",
+        metavar="SECONDS",
+        nargs="?",
+        type=_seconds,
+        const=2.0,
+        help="go on showing, every 2 seconds or as often as said",
+    )
+    status.set_defaults(show=_status)
+    picture = commands.add_parser("plot", parents=[common], help="a picture of the watermarks over time")
+    picture.add_argument("-o", "--output", metavar="FILE", type=Path, required=True, help="PNG, SVG or PDF")
+    picture.add_argument("--source", action="append", dest="sources", help="this source; may be repeated")
+    picture.add_argument(
+        "--batches", type=_count, default=1000, help="newest batches of a source (%(default)s)"
+    )
+    picture.add_argument("--over", choices=["time", "batch"], default="time", help="(%(default)s)")
+    picture.add_argument("--max-drift", metavar="DURATION", help="draw how far splits may drift")
+    picture.set_defaults(show=_plot)
+    return parser
+
+
+def _storage_option(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise argparse.ArgumentTypeError("expected KEY=VALUE")  # what was given may be a secret
+    return key, value
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds <= 3600:
+        raise argparse.ArgumentTypeError(f"expected a number of seconds > 0, not {text!r}")
+    return seconds
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"expected a whole number > 0, not {text!r}")
+    return int(text)
+
+
+def _status(table: SplitWatermarkTable, options: argparse.Namespace) -> None:
+    reader = StatusReader(table)
+    if options.watch is not None:
+        _watch(reader, options)
+    elif options.json:
+        print(to_json(_read(reader, options), _now()))
+    else:
+        _console().print(render(_read(reader, options), _now()))
+
+
+def _console() -> Console:
+    """What is not shown on a terminal need not fit one."""
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=_WIDTH_OF_FILES)
+
+
+def _read(reader: StatusReader, options: argparse.Namespace) -> Status:
+    status = reader.read(_now())
+    if not status.splits:
+        raise _NothingToShowError(
+            f"The split-watermark table at '{options.table}' is empty. A query writes the rows of a batch when it "
+            "plans the next one."
+        )
+    since = max(split.recorded_at for split in status.splits) - _SILENCE_MS
+    shown = status.only(
+        lambda split: options.group in (None, split.group) and (options.all or split.recorded_at >= since)
+    )
+    if not shown.splits:
+        groups = ", ".join(f"'{group}'" for group in sorted({split.group for split in status.splits}))
+        raise _NothingToShowError(
+            f"The split-watermark table at '{options.table}' has nothing of group '{options.group}'. Its groups: "
+            f"{groups}. Sources that were silent for a day are shown with --all."
+        )
+    return shown
+
+
+def _watch(reader: StatusReader, options: argparse.Namespace) -> None:
+    """Until it is interrupted."""
+    if options.json:
+        while True:
+            print(to_json(_read(reader, options), _now()), flush=True)
+            time.sleep(options.watch)
+    console = _console()
+    while not console.is_terminal:
+        console.print(_look(reader, options, None))
+        time.sleep(options.watch)
+    with Live(console=console, auto_refresh=False, vertical_overflow="crop") as screen:
+        while True:
+            most = max(console.height - _LINES_AROUND, 1)
+            screen.update(_look(reader, options, most), refresh=True)
+            time.sleep(options.watch)
+
+
+def _look(reader: StatusReader, options: argparse.Namespace, most: int | None) -> RenderableType:
+    """A table that is not there yet, or out of reach for a while, is waited for."""
+    try:
+        return render(_read(reader, options), _now(), most=most)
+    except (AlignmentError, _NothingToShowError) as error:
+        return Text(str(error), style="yellow")
+
+
+def _plot(table: SplitWatermarkTable, options: argparse.Namespace) -> None:
+    figure = plot(
+        table,
+        group=options.group,
+        sources=options.sources,
+        batches=options.batches,
+        over=options.over,
+        max_drift=options.max_drift,
+    )
+    try:
+        figure.savefig(options.output, dpi=130)
+    except (OSError, ValueError) as error:
+        raise OptionError.of("--output", str(options.output), f"{error}.") from None
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
+
+
+if __name__ == "__main__":
+    sys.exit(main())
