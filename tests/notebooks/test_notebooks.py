@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from matplotlib.figure import Figure
 
 from flip27_stream.testing import KafkaBroker
 
@@ -14,8 +15,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
-MINUTE = 60_000
-BEGIN = 1_700_000_100_000  # a multiple of five minutes
+
+Run = Callable[[str], dict[str, Any]]
 
 
 def test_every_notebook_is_databricks_source() -> None:
@@ -23,24 +24,66 @@ def test_every_notebook_is_databricks_source() -> None:
     assert [n.name for n in notebooks if not n.read_text().startswith("# Databricks notebook source\n")] == []
 
 
+@pytest.fixture
+def run(broker: KafkaBroker, spark: SparkSession, tmp_path: Path) -> Run:
+    """Runs a notebook as ``__main__``, which it is on Databricks; what it defined."""
+
+    def notebook(name: str) -> dict[str, Any]:
+        path = NOTEBOOKS / name
+        names: dict[str, Any] = {
+            "__name__": "__main__",
+            "spark": spark.newSession(),
+            "bootstrap_servers": broker.bootstrap_servers,
+            "folder": str(tmp_path),
+        }
+        exec(compile(path.read_text(), str(path), "exec"), names)
+        return names
+
+    return notebook
+
+
 @pytest.mark.jvm
-def test_quick_start(
-    broker: KafkaBroker, spark: SparkSession, topic: Callable[..., str], tmp_path: Path
-) -> None:
-    clicks = topic(partitions=2)
-    minutes = {0: range(60), 1: range(50, 60)}
-    broker.write(clicks, [(p, BEGIN + m * MINUTE, None, b"click") for p in minutes for m in minutes[p]])
-    names: dict[str, Any] = {
-        "spark": spark,
-        "bootstrap_servers": broker.bootstrap_servers,
-        "topic": clicks,
-        "folder": str(tmp_path),
-    }
+def test_quick_start(run: Run) -> None:
+    names = run("01_quick_start.py")
+    without, aligned = names["without"], names["aligned"]
+    still_open = 1200 // 72 + 1200 // 12  # of the partition with a backlog: less than two windows
+    assert aligned[2] > 1200 - still_open
+    assert without.get(2, 0) < aligned[2] - 100, "rows of the partition with a backlog were dropped"
+    assert isinstance(names["comparison"], Figure)
+    assert len(names["picture"].axes) == 2
 
-    notebook = NOTEBOOKS / "01_quick_start.py"
-    exec(compile(notebook.read_text(), str(notebook), "exec"), names)
 
-    counts = spark.read.format("delta").load(f"{tmp_path}/counts").orderBy("window")
-    # The watermark ends at minute 49: the windows before minute 45 are closed, and partition 1 is in none of them.
-    assert [row["count"] for row in counts.collect()] == [5] * 9
-    assert len(names["picture"].axes) == 1
+@pytest.mark.jvm
+def test_joining_two_topics(run: Run) -> None:
+    names = run("02_joining_two_topics.py")
+    assert names["pairs"] == [300, 300]
+    assert max(names["aligned"]) < max(names["without"])
+    assert [panel.get_title() for panel in names["picture"].axes[:2]] == ["views", "clicks"]
+
+
+@pytest.mark.jvm
+def test_history_then_kafka(run: Run) -> None:
+    names = run("03_history_then_kafka.py")
+    assert [row["count"] for row in names["counted"].collect()] == [3600] * 11
+    assert len(names["picture"].axes) == 2
+
+
+@pytest.mark.jvm
+def test_your_own_source(run: Run) -> None:
+    names = run("04_your_own_source.py")
+    read = {row["sensor"]: row["count"] for row in names["read"].collect()}
+    assert read == {"boiler": 3600, "hall": 720, "roof": 360}
+    assert len(names["picture"].axes) == 2
+
+
+@pytest.mark.jvm
+def test_watching_alignment(run: Run) -> None:
+    names = run("05_watching_alignment.py")
+    run_name, minute = names["run"], 60_000
+    silent_since = names["now"] - 40 * minute
+    assert any(f"Split {run_name}-2 of source " in line and "stalls group" in line for line in names["said"])
+    behind = names["stalled_at"][f"{run_name}-2"]
+    ahead = [names["stalled_at"][f"{run_name}-{p}"] for p in (0, 1)]
+    assert behind.timestamp() * 1000 == pytest.approx(silent_since, abs=2000)
+    assert all((time - behind).total_seconds() == pytest.approx(600, abs=2) for time in ahead)
+    assert len(names["picture"].axes) == 2

@@ -1,0 +1,155 @@
+# Databricks notebook source
+# MAGIC %md
+# MAGIC # Joining two topics
+# MAGIC
+# MAGIC A stream-stream join keeps the rows of one side until the watermark says that no partner can come from the
+# MAGIC other. Spark's watermark of a join is that of the slower side. So while one topic has a long backlog, the
+# MAGIC rows of the other pile up in the state. Two sources with the same group and table are aligned with each
+# MAGIC other: the fast one waits in Kafka, where waiting costs nothing.
+# MAGIC
+# MAGIC Fill in the two widgets: the brokers, and a folder that Spark and the driver's Python both reach, such as a
+# MAGIC volume.
+
+# COMMAND ----------
+
+from datetime import datetime
+
+
+def parameter(name: str, default: str) -> str:
+    """A widget on Databricks; elsewhere what was set before, or the default."""
+    if "dbutils" not in globals():
+        return str(globals().get(name, default))
+    dbutils.widgets.text(name, default)
+    return str(dbutils.widgets.get(name))
+
+
+bootstrap_servers = parameter("bootstrap_servers", "localhost:9092")
+run = f"join_{datetime.now():%Y%m%d_%H%M%S}"
+folder = f"{parameter('folder', '/tmp/flip27')}/{run}"
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Views and clicks
+# MAGIC
+# MAGIC An hour of each, a view every two seconds and a click on every sixth view. There are few clicks: with the
+# MAGIC same number of rows per batch they are through long before the views are.
+
+# COMMAND ----------
+
+import numpy as np
+import pyarrow as pa
+from kafka import KafkaAdminClient
+
+from flip27_stream.testing import write_bulk
+
+VIEWS, EVERY = 1800, 6
+end = int(datetime.now().timestamp() * 1000)
+view_times = end - np.arange(VIEWS, 0, -1, dtype=np.int64) * 2000
+numbers = np.arange(VIEWS)
+
+admin = KafkaAdminClient(bootstrap_servers=bootstrap_servers)
+topics = {f"{run}_{name}": {"num_partitions": 1, "replication_factor": -1} for name in ("views", "clicks")}
+admin.create_topics(topics, wait_for_metadata=True)
+admin.close()
+
+
+def values(of: np.ndarray) -> pa.BinaryArray:
+    return pa.array([str(n).encode() for n in of], pa.binary())
+
+
+write_bulk(bootstrap_servers, f"{run}_views", 0, view_times, values(numbers))
+write_bulk(bootstrap_servers, f"{run}_clicks", 0, view_times[::EVERY] + 500, values(numbers[::EVERY]))
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## The join
+# MAGIC
+# MAGIC A click belongs to the view with its number, up to a minute before. Nothing is lost either way; look at the
+# MAGIC rows in the state.
+
+# COMMAND ----------
+
+from pyspark.sql import DataFrame
+from pyspark.sql.functions import expr
+
+import flip27_stream
+
+flip27_stream.register(spark)
+spark.conf.set("spark.sql.shuffle.partitions", "1")  # there is little to join
+
+table = f"{folder}/split_watermarks"
+
+
+def records(name: str, aligned: bool) -> DataFrame:
+    reader = (
+        spark.readStream.format("flip27_kafka")
+        .option("kafka.bootstrap.servers", bootstrap_servers)
+        .option("subscribe", f"{run}_{name}")
+        .option("startingOffsets", "earliest")
+        .option("maxOffsetsPerTrigger", 300)
+    )
+    if aligned:
+        reader = (
+            reader.option("scan.watermark.alignment.group", "views-and-clicks")
+            .option("scan.watermark.alignment.max-drift", "10 minutes")
+            .option("scan.watermark.alignment.table", table)
+            .option("scan.source.id", name)
+        )
+    number = expr("CAST(CAST(value AS STRING) AS INT)")
+    return reader.load().select(number.alias(f"{name}_number"), expr("timestamp").alias(f"{name}_time"))
+
+
+def join(name: str, aligned: bool) -> list[int]:
+    """Rows in the state after each batch."""
+    views = records("views", aligned).withWatermark("views_time", "15 minutes")
+    clicks = records("clicks", aligned).withWatermark("clicks_time", "15 minutes")
+    pairs = views.join(
+        clicks,
+        expr(
+            "views_number = clicks_number AND clicks_time BETWEEN views_time AND views_time + INTERVAL 1 MINUTE"
+        ),
+    )
+    query = (
+        pairs.writeStream.format("delta")
+        .option("checkpointLocation", f"{folder}/{name}_checkpoint")
+        .trigger(availableNow=True)
+        .start(f"{folder}/{name}")
+    )
+    query.awaitTermination()
+    return [progress["stateOperators"][0]["numRowsTotal"] for progress in query.recentProgress]
+
+
+without = join("without", aligned=False)
+aligned = join("aligned", aligned=True)
+pairs = [spark.read.format("delta").load(f"{folder}/{name}").count() for name in ("without", "aligned")]
+pairs, max(without), max(aligned)
+
+# COMMAND ----------
+
+from matplotlib.figure import Figure
+
+state = Figure(figsize=(7, 3.5), layout="constrained")
+lines = state.subplots()
+lines.plot(np.linspace(0, 100, len(without)), without, color="#D55E00", label="without alignment")
+lines.plot(np.linspace(0, 100, len(aligned)), aligned, color="#009E73", label="aligned")
+lines.set_xlabel("% of the batches")
+lines.set_ylabel("rows in the state")
+lines.set_ylim(0)
+lines.legend(frameon=False)
+state
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## See how it went
+# MAGIC
+# MAGIC Both sources on one axis of event time. The shaded band is how far they may drift apart.
+
+# COMMAND ----------
+
+from watermark_alignment import plot
+
+picture = plot(table, sources=["views", "clicks"])
+picture

@@ -1,0 +1,171 @@
+# Databricks notebook source
+# MAGIC %md
+# MAGIC # Writing your own source
+# MAGIC
+# MAGIC A source is three small things. An *enumerator* finds splits and says how far each can be read. A *reader*
+# MAGIC reads a split from one position to another. A *source* makes both, and says what rows look like. Restarts,
+# MAGIC alignment and the table of split watermarks come with it.
+# MAGIC
+# MAGIC Fill in the widget: a folder that Spark and the driver's Python both reach, such as a volume. No broker is
+# MAGIC needed.
+
+# COMMAND ----------
+
+from datetime import datetime
+
+
+def parameter(name: str, default: str) -> str:
+    """A widget on Databricks; elsewhere what was set before, or the default."""
+    if "dbutils" not in globals():
+        return str(globals().get(name, default))
+    dbutils.widgets.text(name, default)
+    return str(dbutils.widgets.get(name))
+
+
+run = f"own_source_{datetime.now():%Y%m%d_%H%M%S}"
+folder = f"{parameter('folder', '/tmp/flip27')}/{run}"
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Splits: sensors
+# MAGIC
+# MAGIC A sensor sends a reading every so many seconds, so reading number `n` has a time, and no server is needed to
+# MAGIC try this out. A position is the number of a reading. The reader is a generator of rows.
+
+# COMMAND ----------
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from flip27_stream.api import Boundedness, ReadLimits, Source, SplitEnumerator, SplitRange
+from flip27_stream.reader import DataclassSerializer, IteratorSourceReader, RangeSplit
+
+HOUR = 3_600_000
+BEGIN = int(datetime.now().timestamp() * 1000) // HOUR * HOUR - HOUR
+SCHEMA = pa.schema({"sensor": "string", "timestamp": pa.timestamp("us", "UTC"), "degrees": "float64"})
+
+
+@dataclass(frozen=True)
+class Sensor(RangeSplit):
+    name: str
+    seconds: int
+
+    @property
+    def split_id(self) -> str:
+        return self.name
+
+
+def readings(sensor: Sensor) -> Iterator[dict[str, object]]:
+    """The readings from number ``sensor.start`` up to ``sensor.end``."""
+    for number in range(sensor.start, sensor.end):
+        time = BEGIN + number * sensor.seconds * 1000
+        yield {"sensor": sensor.name, "timestamp": time * 1000, "degrees": 20 + 5 * math.sin(number / 60)}
+
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## The enumerator and the source
+# MAGIC
+# MAGIC The enumerator assigns all sensors at once and has an hour of readings of each. What it must remember, its
+# MAGIC checkpoint, is whether it has assigned them.
+
+# COMMAND ----------
+
+SENSORS = (Sensor("boiler", seconds=1), Sensor("hall", seconds=5), Sensor("roof", seconds=10))
+
+
+@dataclass(frozen=True)
+class Assigned:
+    sensors: int = 0
+
+
+class SensorEnumerator(SplitEnumerator[Sensor, Assigned]):
+    def __init__(self, context, state: Assigned) -> None:
+        self._context, self._state = context, state
+
+    def start(self) -> None:
+        for number, sensor in enumerate(SENSORS[self._state.sensors :]):
+            self._context.assign_split(sensor, number % self._context.current_parallelism())
+        self._state = Assigned(len(SENSORS))
+
+    def split_ranges(self, positions: Mapping[Sensor, int | None]) -> Mapping[str, SplitRange]:
+        return {
+            sensor.split_id: SplitRange(position or 0, 3600 // sensor.seconds)
+            for sensor, position in positions.items()
+        }
+
+    def snapshot_state(self) -> Assigned:
+        return self._state
+
+
+@dataclass(frozen=True)
+class Sensors(Source[Sensor, Assigned]):
+    boundedness = Boundedness.CONTINUOUS_UNBOUNDED
+    schema = SCHEMA
+    fingerprint = "sensors"
+    read_limits = ReadLimits(max_rows=900)
+    split_serializer = DataclassSerializer(Sensor)
+    enumerator_checkpoint_serializer = DataclassSerializer(Assigned)
+
+    def create_reader(self, context):
+        return IteratorSourceReader(context, self.schema, readings)
+
+    def create_enumerator(self, context):
+        return SensorEnumerator(context, Assigned())
+
+    def restore_enumerator(self, context, checkpoint):
+        return SensorEnumerator(context, checkpoint)
+
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Read it
+# MAGIC
+# MAGIC The rows of a batch are divided among the sensors, so the slow sensors would be an hour ahead soon. Aligned,
+# MAGIC each waits for the boiler, which has most readings.
+
+# COMMAND ----------
+
+import flip27_stream
+
+spark.dataSource.register(flip27_stream.data_source(Sensors(), name="sensors"))
+spark.read.format("sensors").load().groupBy("sensor").count().show()  # a batch query works, too
+
+table = f"{folder}/split_watermarks"
+stream = (
+    spark.readStream.format("sensors")
+    .option("scan.watermark.alignment.group", "house")
+    .option("scan.watermark.alignment.max-drift", "10 minutes")
+    .option("scan.watermark.alignment.table", table)
+    .load()
+)
+query = (
+    stream.writeStream.format("delta")
+    .option("checkpointLocation", f"{folder}/checkpoint")
+    .trigger(availableNow=True)
+    .start(f"{folder}/readings")
+)
+query.awaitTermination()
+read = spark.read.format("delta").load(f"{folder}/readings").groupBy("sensor").count()
+read.show()
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## See how it went
+# MAGIC
+# MAGIC A source that can tell where an event time lies (`SupportsEventTimePositions`) is cut exactly there. This
+# MAGIC one cannot: its sensors are paused by what was read of them, after they have run ahead.
+
+# COMMAND ----------
+
+from watermark_alignment import plot
+
+picture = plot(table, over="batch")
+picture
