@@ -12,12 +12,13 @@ VENV_READY := .venv/.ready
 JARS_READY := .jars/.ready
 JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
 
-.PHONY: help setup check-python check-java test test-fast lint format demo demo-hybrid bench clean
+.PHONY: help setup check-python check-java test test-fast lint format demo demo-hybrid demo-join bench clean
 
 help:
 	@echo "make setup      packages at locked versions into .venv, Java libraries into .jars"
 	@echo "make demo       one job, built-in Kafka source beside flip27_kafka, on a real broker"
 	@echo "make demo-hybrid   one query over a Delta table of history and a live topic"
+	@echo "make demo-join  two topics joined, hours apart: the state with and without alignment"
 	@echo "make test       the whole suite;  make test-fast: what needs no Java"
 	@echo "make bench      rows per second beside Spark's own source"
 	@echo "make lint       ruff, mypy, import borders;  make format: let ruff rewrite"
@@ -73,6 +74,9 @@ demo: setup
 
 demo-hybrid: setup
 	@$(VENV_PYTHON) -m flip27_stream.demo.hybrid $(ARGS)
+
+demo-join: setup
+	@$(VENV_PYTHON) -m flip27_stream.demo.join $(ARGS)
 
 bench: setup
 	@$(VENV_PYTHON) -m benchmarks $(ARGS)

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from flip27_stream.testing import KafkaBroker
+from watermark_alignment.__main__ import main
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parents[1]
+COMMANDS = re.findall(r"^python -m watermark_alignment (.*)$", (ROOT / "README.md").read_text(), re.MULTILINE)
 MINUTE = 60_000
 
 
@@ -40,7 +42,11 @@ def test_the_quick_start_has_ten_lines() -> None:
 
 @pytest.mark.jvm
 def test_the_quick_start_runs(
-    broker: KafkaBroker, spark: SparkSession, topic: Callable[..., str], tmp_path: Path
+    broker: KafkaBroker,
+    spark: SparkSession,
+    topic: Callable[..., str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     clicks = topic(partitions=2)
     begin = time.time_ns() // 1_000_000 // (5 * MINUTE) * (5 * MINUTE) - 60 * MINUTE
@@ -65,9 +71,12 @@ def test_the_quick_start_runs(
     # The watermark is at minute 19, so three windows of five minutes are closed.
     counts = spark.read.format("delta").load(f"{tmp_path}/counts")
     assert [row["count"] for row in counts.collect()] == [10, 10, 10]
-    run(
-        block("plot"),
-        {'"/delta/': f'"{tmp_path}/', '"watermarks.png"': f'"{tmp_path}/watermarks.png"'},
-        {},
+    status, picture = (
+        command.replace("/delta", str(tmp_path)).replace("-o ", f"-o {tmp_path}/").split()
+        for command in COMMANDS
     )
+    assert status.pop() == "--watch"
+    assert main(status) == 0
+    assert "2 splits" in capsys.readouterr().out
+    assert main(picture) == 0
     assert (tmp_path / "watermarks.png").stat().st_size > 10_000

@@ -1,0 +1,127 @@
+"""What is written: a topic of orders, four records for each, and a topic of payments, one for each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from flip27_stream.demo.backlog import HOUR, MINUTE
+from flip27_stream.testing import KafkaBroker, write_bulk
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+ORDERS, PAYMENTS = "orders", "payments"
+PLACED = "placed"
+PAID_WITHIN = 10 * MINUTE
+"""No payment is later than so long after its order was placed."""
+
+_STEPS = ("opened", "changed", "checked", PLACED)
+_SPANS = (0.7, 0.7, 1)  # of the partitions, as shares of the longest
+_BATCH_SPAN = 15 * MINUTE  # what a batch covers: the more batches, the longer the backlog
+_SEED = 27
+
+Positions = Mapping[str, int]
+"""By split, the offset to read next."""
+
+
+@dataclass(frozen=True)
+class Records:
+    """What a partition holds, in its order.
+
+    Attributes:
+        times: event times (ms), ascending.
+        orders: the number of the order that each is about.
+        values: what each says; one for all, or as many.
+    """
+
+    times: NDArray[np.int64]
+    orders: NDArray[np.int64]
+    values: pa.BinaryArray | bytes
+
+
+@dataclass(frozen=True)
+class Shop:
+    """Both topics.
+
+    Attributes:
+        records: by split: ``orders-0``, ``payments-0``, ...; what is about one order has one partition number.
+        pairs: how many rows the join of placed orders and payments has.
+    """
+
+    records: Mapping[str, Records]
+    pairs: int
+
+    @staticmethod
+    def skewed(records: int, rows_per_batch: int, now: int) -> Shop:
+        """At least ``records`` of them, up to the last full hour before ``now`` (ms).
+
+        The last partition of each topic begins earlier than the others; each has as many records an hour. The
+        backlog is so long that ``rows_per_batch`` records of the orders cover a quarter of an hour.
+        """
+        end = now // HOUR * HOUR - PAID_WITHIN
+        pairs = -(-records // (len(_STEPS) + 1))
+        span = pairs * len(_STEPS) * len(_SPANS) * _BATCH_SPAN // int(rows_per_batch * sum(_SPANS))
+        by_split: dict[str, Records] = {}
+        for partition, share in enumerate(_SPANS):
+            count = int(np.ceil(pairs * share / sum(_SPANS)))
+            numbers = np.arange(count, dtype=np.int64) * len(_SPANS) + partition
+            orders = _orders(numbers, end - int(share * span), end)
+            placed = orders.times[len(_STEPS) - 1 :: len(_STEPS)]
+            by_split[f"{ORDERS}-{partition}"] = orders
+            by_split[f"{PAYMENTS}-{partition}"] = _payments(numbers, placed)
+        return Shop(by_split, sum(len(r.times) for r in by_split.values()) // (len(_STEPS) + 1))
+
+    @property
+    def rows(self) -> int:
+        """How many records there are in both topics."""
+        return sum(len(records.times) for records in self.records.values())
+
+    @property
+    def laggard(self) -> str:
+        """The split that begins first."""
+        return min(self.records, key=lambda split: int(self.records[split].times[0]))
+
+    def write(self, broker: KafkaBroker) -> None:
+        """Create both topics and write everything."""
+        for topic in (ORDERS, PAYMENTS):
+            broker.create_topic(topic, len(_SPANS))
+        for split, records in self.records.items():
+            topic, _, partition = split.rpartition("-")
+            keys = pa.array(records.orders).cast(pa.string()).cast(pa.binary())
+            write_bulk(
+                broker.bootstrap_servers, topic, int(partition), records.times, records.values, keys=keys
+            )
+
+    def read_until(self, split: str, position: int) -> int | None:
+        """The greatest event time (ms) before ``position``."""
+        return int(self.records[split].times[position - 1]) if position else None
+
+    def apart(self, positions: Positions) -> int:
+        """How far the greatest event time that was read is ahead of the oldest record that was not (ms)."""
+        read = [self.read_until(split, position) for split, position in positions.items()]
+        unread = [
+            int(records.times[positions.get(split, 0)])
+            for split, records in self.records.items()
+            if positions.get(split, 0) < len(records.times)
+        ]
+        furthest = max((time for time in read if time is not None), default=None)
+        return max(furthest - min(unread), 0) if unread and furthest is not None else 0
+
+
+def _orders(numbers: NDArray[np.int64], begin: int, end: int) -> Records:
+    count = len(numbers) * len(_STEPS)
+    times = begin + np.arange(count, dtype=np.int64) * (end - begin) // count
+    steps = pa.array([step.encode() for step in _STEPS], pa.binary())
+    values = steps.take(pa.array(np.tile(np.arange(len(_STEPS)), len(numbers))))
+    return Records(times, np.repeat(numbers, len(_STEPS)), values)
+
+
+def _payments(numbers: NDArray[np.int64], placed: NDArray[np.int64]) -> Records:
+    times = placed + np.random.default_rng(_SEED).integers(MINUTE, PAID_WITHIN, len(placed), endpoint=True)
+    order = np.argsort(times, kind="stable")
+    return Records(times[order], numbers[order], b"paid")
