@@ -1,0 +1,90 @@
+"""A driver program with all that it starts: begun, watched, killed. Reads ``/proc``, so it needs Linux."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from flip27_stream.testing import wait_until
+from flip27_stream.testing.child import Child
+
+_PLANNER = "python_streaming_source_runner"
+_QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
+_PATIENCE_S = 30.0
+
+
+class Driver:
+    """One driver program at a time; it is a session of its own, by which its processes are found.
+
+    Args:
+        arguments: of Python.
+        log: what it says.
+        scratch: removed if this process is killed, which ends the driver program, too.
+    """
+
+    def __init__(self, arguments: Sequence[str], log: Path, scratch: Path) -> None:
+        self.log = log
+        self._command = ["env", f"JAVA_TOOL_OPTIONS={_QUICK_JAVA}", sys.executable, *arguments]
+        self._scratch = scratch
+        self._child: Child | None = None
+
+    @property
+    def running(self) -> bool:
+        return self._child is not None and self._child.running
+
+    def start(self) -> None:
+        self._child = Child(self._command, log=self.log, scratch=self._scratch)
+
+    def kill(self) -> None:
+        """Without a word: the driver, its JVM, its planner and its workers. Returns when all are gone."""
+        child, self._child = self._child, None
+        if child is None:
+            return
+        try:
+            wait_until(lambda: not _kill(session(child.pid)), "the end of a driver's processes", _PATIENCE_S)
+        finally:
+            child.kill()
+
+    def planners(self) -> dict[int, int]:
+        """Resident bytes of its planning processes, by process id."""
+        pids = session(self._child.pid) if self._child is not None else []
+        sizes = {pid: _resident(pid) for pid in pids if _PLANNER in _read(pid, "cmdline")}
+        return {pid: size for pid, size in sizes.items() if size}
+
+    def last_words(self) -> str:
+        return self.log.read_text(errors="replace")[-3000:]
+
+
+def session(leader: int) -> list[int]:
+    """The processes of the session that ``leader`` began, which may be gone; without those that have ended."""
+    stats = {int(p.name): _stat(int(p.name)) for p in Path("/proc").glob("[0-9]*")}
+    return [pid for pid, stat in stats.items() if stat and stat[0] != "Z" and int(stat[3]) == leader]
+
+
+def _kill(pids: Sequence[int]) -> Sequence[int]:
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    return pids
+
+
+def _resident(pid: int) -> int:
+    """0 if it has ended."""
+    fields = _read(pid, "statm").split()
+    return int(fields[1]) * os.sysconf("SC_PAGE_SIZE") if fields else 0
+
+
+def _stat(pid: int) -> list[str]:
+    """What follows the name, which may hold anything: state, parent, process group, session, ..."""
+    return _read(pid, "stat").rpartition(")")[2].split()
+
+
+def _read(pid: int, what: str) -> str:
+    try:
+        return Path(f"/proc/{pid}/{what}").read_text()
+    except OSError:
+        return ""

@@ -1,0 +1,165 @@
+"""What the partitions bring: each lives in spells of its own, so skew between them comes, grows and goes.
+
+Event times of a partition rise, up to some disorder, at a speed that differs from spell to spell. After a short silence
+it goes on where it was, and so behind the others. A silence that makes it idle ends ahead of all the others: what
+comes back from idleness behind the others is not covered by the guarantee, which is to be checked here.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from kafka import KafkaProducer
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+DISORDER_MS = 500
+IDLE_TIMEOUT_S = 20
+SHORT_SILENCE_S = 1.0, 8.0
+LONG_SILENCE_S = 25.0, 40.0
+MOST_BEHIND_MS = 30_000
+AHEAD_MS = 5_000
+
+_LINGER_MS = 50
+
+
+@dataclass(frozen=True)
+class Spell:
+    """A while in which a partition gets so many records a second, whose event times pass at so many times the clock."""
+
+    seconds: float
+    rate: float
+    speed: float
+
+    @property
+    def is_silent(self) -> bool:
+        return self.rate == 0
+
+
+def spells(chance: random.Random) -> Iterator[Spell]:
+    """For ever. There is never one silence after another, which together might be longer than was meant."""
+    while True:
+        kind = chance.random()
+        if kind < 0.15:
+            yield Spell(chance.uniform(*SHORT_SILENCE_S), 0, 0)
+        elif kind < 0.2:
+            yield Spell(chance.uniform(*LONG_SILENCE_S), 0, 0)
+        elif kind < 0.4:
+            yield Spell(chance.uniform(0.5, 2), chance.uniform(400, 1200), chance.uniform(1, 5))
+        yield Spell(chance.uniform(3, 12), max(3, chance.lognormvariate(2.7, 0.8)), chance.uniform(0.1, 1.9))
+
+
+class Feed:
+    """One partition: which event times (ms since the epoch) are due.
+
+    Args:
+        chance: what is drawn is drawn from it.
+        begin: the clock at its first record, and the event time of that.
+    """
+
+    def __init__(self, chance: random.Random, begin: int) -> None:
+        self.produced = 0
+        self._chance = chance
+        self._clock = self._over = begin
+        self._time: float = begin
+        self._owed = 0.0
+        self._spells = spells(chance)
+        self._spell = Spell(0, 1, 1)
+
+    @property
+    def newest(self) -> int:
+        """No record of it has a later event time."""
+        return int(self._time)
+
+    def one(self, time_ms: int) -> list[int]:
+        """A record out of turn, not before any other."""
+        self._clock, self._time = time_ms, max(self._time, time_ms)
+        self.produced += 1
+        return [time_ms]
+
+    def due(self, now: int) -> list[int]:
+        """What is due since the last call, ``now`` being the clock (ms)."""
+        spell, passed_ms = self._spell, now - self._clock
+        self._clock = now
+        if now >= self._over:
+            self._turn(now)
+        if spell.is_silent:
+            return []
+        before, after = self._time, min(self._time + spell.speed * passed_ms, now)
+        self._time = max(before, after, now - MOST_BEHIND_MS)
+        self._owed += spell.rate * passed_ms / 1000
+        count = int(self._owed)
+        self._owed -= count
+        self.produced += count
+        step = (self._time - before) / max(count, 1)
+        return [int(before + step * n) - self._chance.randint(0, DISORDER_MS) for n in range(1, count + 1)]
+
+    def _turn(self, now: int) -> None:
+        """The next spell begins."""
+        if self._spell.is_silent and self._spell.seconds >= LONG_SILENCE_S[0]:
+            self._time = max(self._time, now + AHEAD_MS + DISORDER_MS)
+        self._spell = next(self._spells)
+        self._over = now + int(self._spell.seconds * 1000)
+
+
+class Load:
+    """A context manager that writes to topics what is due; a record's key is its number in its partition."""
+
+    def __init__(self, servers: str, topics: Sequence[str], partitions: int, seed: int) -> None:
+        self._feeds = {
+            (topic, partition): Feed(random.Random(f"{seed} {topic} {partition}"), _now())
+            for topic in topics
+            for partition in range(partitions)
+        }
+        self._producer = KafkaProducer(bootstrap_servers=servers, linger_ms=_LINGER_MS)
+        self._errors: list[BaseException] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._producer.close(timeout=5)
+
+    def produced(self, topic: str) -> dict[int, int]:
+        """How many records each partition of a topic has got."""
+        return {p: feed.produced for (t, p), feed in self._feeds.items() if t == topic}
+
+    def together(self) -> int:
+        """One record in every partition, of one time (ms), which is the latest; returns when the broker has all."""
+        time_ms = max(_now(), *(feed.newest for feed in self._feeds.values()))
+        for place, feed in self._feeds.items():
+            self._send(place, feed, feed.one(time_ms))
+        self._producer.flush()
+        self._raise_errors()
+        return time_ms
+
+    def go_on(self) -> None:
+        """What is due by now."""
+        now = _now()
+        for place, feed in self._feeds.items():
+            self._send(place, feed, feed.due(now))
+        self._raise_errors()
+
+    def _send(self, place: tuple[str, int], feed: Feed, times: Sequence[int]) -> None:
+        """``times`` are those of the newest records of ``feed``."""
+        topic, partition = place
+        for number, time_ms in enumerate(times, feed.produced - len(times)):
+            self._producer.send(
+                topic, b"", key=str(number).encode(), partition=partition, timestamp_ms=time_ms
+            ).add_errback(self._errors.append)
+
+    def _raise_errors(self) -> None:
+        if self._errors:
+            raise self._errors[0]
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000

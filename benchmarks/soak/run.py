@@ -1,0 +1,217 @@
+"""The run: a broker, two queries, a load; one of the queries is killed every now and then, and started again."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+from deltalake import DeltaTable
+from deltalake.exceptions import TableNotFoundError
+
+from benchmarks.marks import Result
+from benchmarks.soak import verdict
+from benchmarks.soak.driver import Driver
+from benchmarks.soak.load import DISORDER_MS, IDLE_TIMEOUT_S, Load
+from benchmarks.soak.watch import Folder, Group, Series
+from flip27_stream.testing import KafkaBroker
+from watermark_alignment.table import SplitWatermarkTable
+
+STEADY, KILLED = "steady", "killed"
+"""The two queries, the topics they read and the tables they write."""
+
+_PARTITIONS = 8
+_MAX_DRIFT_MS = 10_000
+_SOURCE_TIMEOUT = "2 minutes"  # who is killed is back sooner, and counts until then
+_RETENTION = "interval 2 minutes"  # members speak four times in it
+_TICK_S, _LOOK_S, _TELL_S = 0.2, 2.0, 60.0
+_START_S, _DRAIN_S = 180.0, 300.0
+
+
+class SoakError(Exception):
+    """The run cannot go on."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How long (seconds from when both queries are members), how often one is killed, and what chance draws from."""
+
+    seconds: float
+    kill_every_s: float
+    seed: int
+
+    @property
+    def kills(self) -> int:
+        """None at the end: what is killed has to come back."""
+        return math.ceil(self.seconds / self.kill_every_s) - 1
+
+
+class Query:
+    """A query, and what was seen of it."""
+
+    def __init__(self, name: str, servers: str, table: str, folder: Path) -> None:
+        self.name, self.sink = name, folder / name
+        options = {
+            "kafka.bootstrap.servers": servers,
+            "subscribe": name,
+            "startingOffsets": "earliest",
+            "maxOffsetsPerTrigger": "3000",
+            "scan.source.id": name,
+            "scan.watermark.alignment.group": "soak",
+            "scan.watermark.alignment.max-drift": f"{_MAX_DRIFT_MS} ms",
+            "scan.watermark.alignment.table": table,
+            "scan.watermark.max-out-of-orderness": f"{DISORDER_MS} ms",
+            "scan.watermark.idle-timeout": f"{IDLE_TIMEOUT_S} s",
+            "scan.watermark.alignment.source-timeout": _SOURCE_TIMEOUT,
+        }
+        arguments = ["-m", "benchmarks.soak.query", json.dumps(options), str(self.sink)]
+        self.driver = Driver(arguments, folder / f"{name}.log", folder)
+        self.planners, self.lives = Series(), dict[int, Series]()
+
+    def look(self, at_s: float) -> None:
+        if not self.driver.running:
+            raise SoakError(f"The query '{self.name}' has ended by itself:\n{self.driver.last_words()}")
+        for pid, size in self.driver.planners().items():
+            self.planners.add(at_s, size / 1e6)
+            self.lives.setdefault(pid, Series()).add(at_s, size / 1e6)
+
+    def written(self) -> int:
+        try:
+            files = pa.table(DeltaTable(str(self.sink)).get_add_actions(flatten=True))
+        except TableNotFoundError:
+            return 0
+        return sum(files["num_records"].to_pylist())
+
+
+class Soak:
+    """One run. All that it starts ends with :meth:`run`, however that ends."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._open = ExitStack()
+        self._began = self._looked = self._told = 0.0
+        self._together_at = 0
+        self._restarts = 0
+
+    def run(self) -> list[Result]:
+        """
+        Raises:
+            SoakError: a query failed, or never began.
+        """
+        with self._open:
+            self._prepare()
+            self._start()
+            while (passed := self._passed()) < self._settings.seconds:
+                self._load.go_on()
+                if self._is_time_to_kill(passed):
+                    self._kill()
+                self._look()
+                time.sleep(_TICK_S)
+            self._load.together()
+            self._wait_for_the_rest()
+            for query in self._queries.values():
+                query.driver.kill()
+            return self._results()
+
+    def _prepare(self) -> None:
+        folder = Path(
+            self._open.enter_context(
+                tempfile.TemporaryDirectory(prefix="flip27-soak-", ignore_cleanup_errors=True)
+            )
+        )
+        broker = self._open.enter_context(KafkaBroker())
+        servers = broker.bootstrap_servers
+        for topic in (STEADY, KILLED):
+            broker.create_topic(topic, _PARTITIONS)
+        table = folder / "split_watermarks"
+        self._table = SplitWatermarkTable(str(table), {})
+        self._table.delta.alter.set_table_properties(
+            {"delta.logRetentionDuration": _RETENTION, "delta.deletedFileRetentionDuration": _RETENTION}
+        )
+        self._folder, self._group = Folder(table), Group(self._table)
+        self._load = self._open.enter_context(
+            Load(servers, (STEADY, KILLED), _PARTITIONS, self._settings.seed)
+        )
+        self._queries = {name: Query(name, servers, str(table), folder) for name in (STEADY, KILLED)}
+
+    def _start(self) -> None:
+        """Returns when both are members and stand together: who joins behind another is not covered."""
+        self._began = time.monotonic()
+        for query in self._queries.values():
+            self._open.callback(query.driver.kill)
+            query.driver.start()
+        for _ in range(2):  # a member's first plan comes after what another has read by then
+            time_ms = self._load.together()
+            self._wait_for_all(time_ms - DISORDER_MS - 1)
+        self._together_at = time.time_ns() // 1_000_000
+        self._began, self._looked, self._told = time.monotonic(), 0.0, 0.0
+
+    def _wait_for_all(self, watermark: int) -> None:
+        """Returns when each has said at least ``watermark`` (ms)."""
+        deadline = time.monotonic() + _START_S
+        while sum(told[-1].watermark >= watermark for told in self._group.said.values()) < len(self._queries):
+            if time.monotonic() > deadline:
+                raise SoakError(f"Not both queries got on within {_START_S:g} s.")
+            self._look()
+            time.sleep(_TICK_S)
+
+    def _is_time_to_kill(self, passed: float) -> bool:
+        due = (self._restarts + 1) * self._settings.kill_every_s
+        return self._restarts < self._settings.kills and passed >= due
+
+    def _kill(self) -> None:
+        driver = self._queries[KILLED].driver
+        driver.kill()
+        driver.start()
+        self._restarts += 1
+
+    def _wait_for_the_rest(self) -> None:
+        """What is not there in the end is lost."""
+        deadline = time.monotonic() + _DRAIN_S
+        while time.monotonic() < deadline and any(
+            query.written() < sum(self._load.produced(name).values()) for name, query in self._queries.items()
+        ):
+            self._look()
+            time.sleep(1)
+
+    def _look(self) -> None:
+        passed = self._passed()
+        if passed - self._looked < _LOOK_S:
+            return
+        self._looked = passed
+        for query in self._queries.values():
+            query.look(passed)
+        self._folder.look(passed)
+        self._group.look()
+        if passed - self._told >= _TELL_S:
+            self._told = passed
+            print(self._standing(passed), file=sys.stderr, flush=True)
+
+    def _standing(self, passed: float) -> str:
+        records = sum(sum(self._load.produced(name).values()) for name in self._queries)
+        planners = ", ".join(f"{q.planners.newest:.0f} MB {name}" for name, q in self._queries.items())
+        table = f"{self._folder.size.newest:.2f} MB, {self._folder.log_files.newest:.0f} files of the log"
+        return (
+            f"{passed / 60:4.1f} min  {records:,} records, {self._restarts} kills, {planners}, table {table}"
+        )
+
+    def _passed(self) -> float:
+        return time.monotonic() - self._began
+
+    def _results(self) -> list[Result]:
+        judged = self._settings.seconds >= verdict.LONG_ENOUGH_S
+        found = [verdict.restarts(self._restarts, self._settings.kills)]
+        for name, query in self._queries.items():
+            found += verdict.Delivery.of(query.sink, self._load.produced(name)).results(name)
+        found += verdict.drifts(
+            self._table.rows(), self._group.said, self._together_at, _MAX_DRIFT_MS, DISORDER_MS
+        )
+        for name, query in self._queries.items():
+            found += verdict.memory(name, query.planners, query.lives, judged=judged)
+        return found + verdict.table_size(self._folder, judged=judged)

@@ -1,0 +1,121 @@
+"""What is looked at while queries run: memory of planners, the split-watermark table, what members say."""
+
+from __future__ import annotations
+
+import math
+import os
+import statistics
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from watermark_alignment.group import Entry
+from watermark_alignment.group_log import KEY
+from watermark_alignment.recordings import Recordings
+from watermark_alignment.table import SplitWatermarkTable
+
+_SECOND, _LAST = 1, 3
+
+
+class Said(NamedTuple):
+    """When (ms since the epoch) a member published something, and the greatest watermark (ms) it had by then."""
+
+    at: int
+    watermark: int
+
+
+@dataclass
+class Series:
+    """A figure over time."""
+
+    samples: list[tuple[float, float]] = field(default_factory=list)
+
+    def add(self, at_s: float, figure: float) -> None:
+        self.samples.append((at_s, figure))
+
+    @property
+    def newest(self) -> float:
+        return self.samples[-1][1] if self.samples else 0
+
+    @property
+    def seconds(self) -> float:
+        return self.samples[-1][0] - self.samples[0][0] if self.samples else 0
+
+    def second_quarter(self) -> float:
+        return self._median(_SECOND)
+
+    def last_quarter(self) -> float:
+        return self._median(_LAST)
+
+    def growth(self) -> float:
+        """By what factor the median of the last quarter is above that of the second, when all was warm.
+
+        Where nothing was seen it is no number, which meets no mark.
+        """
+        if not self.samples:
+            return math.nan
+        before, after = self.second_quarter(), self.last_quarter()
+        return after / before if before else math.inf if after else 1.0
+
+    def _median(self, quarter: int) -> float:
+        times = [at for at, _ in self.samples]
+        begin = times[0] + quarter * self.seconds / 4
+        found = [figure for at, figure in self.samples if begin <= at <= begin + self.seconds / 4]
+        return statistics.median(found or [self.newest])
+
+
+class Folder:
+    """How much a Delta table takes, with all that is kept for a while after it was replaced."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.size, self.log_files, self.data_files = Series(), Series(), Series()
+
+    def look(self, at_s: float) -> None:
+        log = _sizes(self._path / "_delta_log")
+        data = _sizes(self._path)
+        self.size.add(at_s, (sum(log) + sum(data)) / 1e6)
+        self.log_files.add(at_s, len(log))
+        self.data_files.add(at_s, len(data))
+
+
+class Group:
+    """Reads what members say, as it grows: the log is shortened meanwhile."""
+
+    def __init__(self, table: SplitWatermarkTable) -> None:
+        self._recordings = Recordings(table)
+        self.said: dict[str, list[Said]] = {}
+
+    def look(self) -> None:
+        for commit in reversed(self._recordings.look().commits):
+            if KEY in commit:
+                entry = Entry.from_text(commit[KEY])
+                if entry.watermark is not None:
+                    told = self.said.setdefault(entry.source, [])
+                    greatest = max(entry.watermark, told[-1].watermark if told else entry.watermark)
+                    told.append(Said(commit["timestamp"], greatest))
+
+
+def lead(row: Mapping[str, int], others: Sequence[Said], disorder_ms: int) -> int | None:
+    """By how much (ms) what was read is ahead of the other member, by what that had said when the row was recorded.
+
+    A member's front is its watermark + disorder + 1, and never falls. ``None`` where it had said nothing.
+    """
+    known = bisect_right(others, row["recorded_at"], key=lambda said: said.at)
+    return row["max_event_time"] - others[known - 1].watermark - disorder_ms - 1 if known else None
+
+
+def _sizes(folder: Path) -> list[int]:
+    """Of the files in a folder, but for those that are being deleted."""
+    with os.scandir(folder) as entries:
+        found = [_size(entry) for entry in entries if entry.is_file()]
+    return [size for size in found if size is not None]
+
+
+def _size(entry: os.DirEntry[str]) -> int | None:
+    try:
+        return entry.stat().st_size
+    except FileNotFoundError:
+        return None

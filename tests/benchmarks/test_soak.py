@@ -1,0 +1,165 @@
+"""The soak runs, stops what it has started, and would tell if something were lost, doubled, read ahead or grown."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+import random
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from benchmarks.marks import at_most
+from benchmarks.soak.driver import Driver, session
+from benchmarks.soak.load import AHEAD_MS, DISORDER_MS, IDLE_TIMEOUT_S, SHORT_SILENCE_S, Feed
+from benchmarks.soak.run import Settings
+from benchmarks.soak.verdict import Delivery, drifts
+from benchmarks.soak.watch import Said, Series
+from flip27_stream.testing import wait_until
+from watermark_alignment.table import SCHEMA
+
+T0 = 1_700_000_000_000
+TICK, MINUTE = 200, 60_000
+_MARK = "FLIP27_SOAK_TEST"
+
+
+def arrivals(seed: int, minutes: int) -> list[tuple[int, int]]:
+    """When (ms) a partition gets which event times."""
+    feed = Feed(random.Random(seed), T0)
+    ticks = range(T0, T0 + minutes * MINUTE, TICK)
+    return [(now, time) for now in ticks for time in feed.due(now)]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_comes_back_from_idleness_is_ahead(seed: int) -> None:
+    """What the check of drift takes for granted."""
+    found = arrivals(seed, 30)
+    newest, idle = T0, 0
+    for (before, _), (now, time) in itertools.pairwise(found):
+        assert newest - DISORDER_MS <= time <= max(newest, now + AHEAD_MS + DISORDER_MS)
+        if now - before > SHORT_SILENCE_S[1] * 1000 + 2000:
+            idle += 1
+            assert now - before > IDLE_TIMEOUT_S * 1000
+            assert time >= now + AHEAD_MS - TICK
+        newest = max(newest, time)
+    assert idle > 3
+
+
+def test_partitions_are_skewed_by_more_than_the_drift() -> None:
+    behind = [now - time for now, time in arrivals(1, 30)]
+    assert max(behind) > 25_000
+    assert min(behind) < 0
+
+
+@pytest.mark.parametrize(("seconds", "kills"), [(60, 2), (61, 3), (20, 0), (1800, 14)])
+def test_nothing_is_killed_at_the_end(seconds: float, kills: int) -> None:
+    assert Settings(seconds, 120 if seconds == 1800 else 20, 1).kills == kills
+
+
+def test_what_is_lost_doubled_or_not_ours_is_found(tmp_path: Path) -> None:
+    places = [(0, 0), (0, 1), (1, 0), (1, 0), (1, 0), (1, 7), (2, 0), (1, -1), (0, None)]
+    columns = {"partition": pa.array([p for p, _ in places], pa.int32()), "number": [n for _, n in places]}
+    write_deltalake(str(tmp_path), pa.table(columns))
+    assert Delivery.of(tmp_path, {0: 3, 1: 1}) == Delivery(produced=4, lost=1, doubled=2, foreign=4)
+
+
+def test_drift_is_found_within_a_query_and_between_them() -> None:
+    """I3: "a" has read up to 1500, when "b" had said that its front is at 800. What is said later does not matter, nor
+    what was read before the two were together."""
+    rows = pa.Table.from_pylist(
+        [row("a", 1, 1400, 100, 0), row("a", 2, 1500, 200, 300), row("b", 1, 900, 150, 0)], SCHEMA
+    )
+    said = {"a": [Said(90, 2000)], "b": [Said(50, 500), Said(200, 800 - 1 - 10), Said(201, 1400)]}
+    within, between = drifts(rows, said, since=120, max_drift_ms=699, disorder_ms=10)
+    assert (within.figure, within.met) == (300, True)
+    assert (between.figure, between.met) == (700, False)
+
+
+def row(source: str, batch: int, read_up_to: int, recorded_at: int, drift: int) -> dict[str, object]:
+    times = {"max_event_time": read_up_to * 1000, "recorded_at": recorded_at * 1000}
+    return {"source": source, "split": "0", "batch": batch, "rows": 1, "drift_ms": drift} | times
+
+
+def test_growth_is_from_the_second_quarter_to_the_last() -> None:
+    series = Series()
+    for at in range(100):
+        series.add(at, 1 if at < 25 else 10 if at < 75 else 12)
+    assert series.growth() == pytest.approx(1.2)
+    assert not at_most(1).met_by(Series().growth())
+    assert Series([(0, 0), (1, 0), (2, 1)]).growth() == math.inf
+
+
+def test_a_driver_ends_with_all_that_it_started(tmp_path: Path) -> None:
+    """Also what is in another process group, and has lost its parent."""
+    grandchild = "import os, time; os.setpgid(0, 0); time.sleep(60)"
+    child = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {grandchild!r}])"
+    left = tmp_path / "left"
+    program = (
+        f"import pathlib, subprocess, sys, time; subprocess.run([sys.executable, '-c', {child!r}]); "
+        f"pathlib.Path({str(left)!r}).touch(); time.sleep(60)"
+    )
+    driver = Driver(["-c", program], tmp_path / "log", tmp_path / "scratch")
+    with marked() as mark:
+        driver.start()
+        try:
+            wait_until(left.exists, "the grandchild to be left")
+            found = processes(mark)
+            assert len(found) == 2
+            assert sorted(session(min(found))) == sorted(found)
+        finally:
+            driver.kill()
+        assert not driver.running
+        assert not processes(mark)
+
+
+@contextmanager
+def marked() -> Iterator[str]:
+    """Processes started meanwhile can be told by their environment."""
+    mark = os.environ[_MARK] = uuid.uuid4().hex
+    try:
+        yield mark
+    finally:
+        del os.environ[_MARK]
+
+
+def processes(mark: str, word: str = "") -> list[int]:
+    """Those that live, but for the watches over others, which end with these."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            environment, command = (folder / "environ").read_bytes(), (folder / "cmdline").read_text()
+        except OSError:
+            continue
+        if f"{_MARK}={mark}".encode() in environment.split(b"\0") and command and word in command:
+            found += [int(folder.name)] if not command.startswith("/bin/sh\0-c\0read") else []
+    return found
+
+
+@contextmanager
+def soak(log: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    with marked() as mark, log.open("wb") as output:
+        command = [sys.executable, "-m", "benchmarks.soak", *arguments]
+        process = subprocess.Popen(command, stdout=output, stderr=output)
+        try:
+            yield process, mark
+        finally:
+            process.kill()
+            process.wait()
+            wait_until(lambda: not processes(mark), "the end of all that the soak started")
+
+
+@pytest.mark.jvm
+def test_a_run_that_is_broken_off_leaves_nothing(tmp_path: Path) -> None:
+    with soak(tmp_path / "log") as (process, mark):
+        wait_until(lambda: len(processes(mark, "java")) >= 3, "a broker and two drivers", 120)
+        process.terminate()
+        assert process.wait(30) != 0
+        assert not processes(mark)
