@@ -1,6 +1,7 @@
 """What it costs a plan that its source is a member of a group: one of ten, the others in a process of their own.
 
-The others publish another watermark every second, as queries with small batches do, so commits of the ten meet.
+The others publish another watermark every second, as queries with small batches do, so commits of the ten meet; and
+they take their turns in maintaining the table.
 ``python -m benchmarks.group``
 """
 
@@ -32,6 +33,7 @@ from watermark_alignment.group import Entry
 from watermark_alignment.group_log import GroupLog
 from watermark_alignment.membership import Membership
 from watermark_alignment.table import SplitWatermarkTable
+from watermark_alignment.table_writer import TableWriter
 
 _OTHERS = 9
 _WARM_UP = 3
@@ -132,7 +134,8 @@ def _member(table: str, number: int) -> Membership:
         timeout_ms=60_000,
     )
     log = GroupLog(SplitWatermarkTable(table, {}), "benchmark", 120_000)
-    return Membership(log, entry, QueryClock())
+    rows = TableWriter(SplitWatermarkTable(table, {}), entry.source)
+    return Membership(log, entry, QueryClock(), rows.look_after)
 
 
 if __name__ == "__main__":

@@ -56,7 +56,7 @@ def simulate(path: Path, batches: int) -> tuple[list[float], list[float]]:
         start = time.perf_counter()
         table.append("clicks/simulated", batch, rows, {"watermark": str(batch)})
         middle = time.perf_counter()
-        maintenance.committed()
+        maintenance.committed(table.delta.version())
         commits.append(middle - start)
         rounds.append(time.perf_counter() - middle)
     return commits, [seconds for seconds in rounds if seconds > 0.001]

@@ -38,8 +38,8 @@ class GroupLog:
         self._next: int | None = None
         self._published = -1
 
-    def publish(self, entry: Entry) -> None:
-        """Append ``entry``.
+    def publish(self, entry: Entry) -> int:
+        """Append ``entry``; returns the version of the table that it made.
 
         Raises:
             AlignmentError: the table cannot be written.
@@ -47,6 +47,7 @@ class GroupLog:
         self._published = self._table.note({KEY: entry.to_text()})
         if self._next is not None and self._published < self._next:
             self._next = None  # the table was made anew
+        return self._published
 
     def news(self) -> list[tuple[int, Entry]]:
         """Entries since the last call, with their versions of the table, in order; at first those of the last while.

@@ -1,9 +1,9 @@
 """What keeps the split-watermark table small: expiry of rows, compaction, vacuum, checkpoint, clean-up.
 
-A commit costs time in proportion to the active files and to the commits since the last checkpoint, so both
-are bounded by the commits between two rounds. Every member of a group looks after the table by itself.
-Rounds of two members may meet: one of them is then cut short, nothing is lost. Appends never conflict with
-a round.
+A commit costs time in proportion to the commits since the last checkpoint and to the active files. Both are bounded
+by the rhythm of maintenance, which is that of the table's versions, as Delta's own ``checkpointInterval`` is: whoever
+makes the version at which something is due does it, however many members there are and however short their lives.
+Rounds of two members may meet all the same: one is then cut short, nothing is lost. Appends do not conflict with one.
 """
 
 from __future__ import annotations
@@ -23,11 +23,19 @@ from deltalake import CommitProperties
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, RemoveAction
 
+from watermark_alignment.options import parse_duration
 from watermark_alignment.table import NO_HOOKS, SCHEMA, SplitWatermarkTable
 
 _LOG = logging.getLogger(__name__)
 
-_DAY_MS = 24 * 60 * 60 * 1000
+ROW_RETENTION = "flip27.rowRetentionDuration"
+"""Property of the table: how long rows are kept after they were recorded. Up to an eighth longer, so that not every
+round has to write old data anew."""
+ROW_RETENTION_DEFAULT = "interval 7 days"
+
+CHECKPOINT_EVERY = 20
+ROUND_EVERY = 5 * CHECKPOINT_EVERY
+
 _TARGET_BYTES = 16 << 20
 _ATTEMPTS = 10
 _FAILURES_TO_WARN_OF = 3
@@ -45,16 +53,15 @@ class _File(NamedTuple):
 
 
 class Maintenance:
-    """Looks after one table, in the thread that writes it.
+    """Looks after one table, in the thread that writes rows to it.
 
     Replaced data files and old log entries are deleted once they are older than the table properties
     ``delta.deletedFileRetentionDuration`` and ``delta.logRetentionDuration``, 15 minutes each in a table made by
     :class:`SplitWatermarkTable`: so long a reader may hold on to a version. With several writers neither may
     be shorter than a commit takes, else a file is deleted before its commit.
 
-    :param every: commits from one round to the next.
-    :param row_retention_ms: how long rows are kept after they were recorded; up to an eighth more, so that
-        not every round has to write old data anew.
+    :param checkpoint_every: versions from one checkpoint of the log to the next.
+    :param round_every: versions from one round to the next, a multiple of the former.
     :param clock: milliseconds since the epoch.
     """
 
@@ -62,32 +69,42 @@ class Maintenance:
         self,
         table: SplitWatermarkTable,
         *,
-        every: int = 50,
-        row_retention_ms: int = 7 * _DAY_MS,
+        checkpoint_every: int = CHECKPOINT_EVERY,
+        round_every: int = ROUND_EVERY,
         clock: Callable[[], int] = _now,
     ) -> None:
         self._table = table
-        self._every = every
-        self._row_retention_ms = row_retention_ms
+        self._checkpoint_every = checkpoint_every
+        self._round_every = round_every
         self._clock = clock
-        self._commits = 0
         self._failures = 0
 
-    def committed(self, commits: int = 1) -> None:
-        """To be told of commits; runs a round when one is due. Never raises."""
-        self._commits += commits
-        if self._commits >= self._every:
-            self._commits %= self._every
+    def is_due(self, version: int) -> bool:
+        """Whether there is something to do for the process that made ``version`` of the table."""
+        return version % self._checkpoint_every == 0
+
+    def committed(self, version: int) -> None:
+        """To be told of each commit of this process, by the version that it made; does what is due. Never raises."""
+        if version % self._round_every == 0:
             self.run()
+        elif self.is_due(version):
+            self._attempt(self._checkpoint)
 
     def run(self) -> bool:
         """One round; False where it was cut short, which is warned of when it happens three times on end."""
+        return self._attempt(
+            self._expire_rows,
+            self._compact,
+            self._vacuum,
+            self._checkpoint,
+            lambda: self._table.delta.cleanup_metadata(),
+        )
+
+    def _attempt(self, *steps: Callable[[], None]) -> bool:
         try:
             self._table.delta.update_incremental()
-            self._expire_rows()
-            self._compact()
-            self._vacuum()
-            self._shorten_log()
+            for step in steps:
+                step()
         except Exception as error:  # noqa: BLE001 - delta-rs raises plain Exception, too
             self._failures += 1
             if self._failures == _FAILURES_TO_WARN_OF:
@@ -97,21 +114,23 @@ class Maintenance:
         return True
 
     def _expire_rows(self) -> None:
-        keep_from = self._clock() - self._row_retention_ms
-        overdue = _utc(keep_from - self._row_retention_ms // 8)
+        properties = self._table.delta.metadata().configuration
+        retention_ms = parse_duration(properties.get(ROW_RETENTION, ROW_RETENTION_DEFAULT), ROW_RETENTION)
+        keep_from = self._clock() - retention_ms
+        overdue = _utc(keep_from - retention_ms // 8)
         if any(file.oldest is not None and file.oldest < overdue for file in self._files()):
             limit = _utc(keep_from).isoformat()
             self._table.delta.delete(f"recorded_at < '{limit}'", post_commithook_properties=NO_HOOKS)
 
     def _compact(self) -> None:
-        """Merge the small files into one.
+        """Merge small files into one.
 
         Not by ``DeltaTable.optimize``: when two of these meet, delta-rs (1.6) lets both replace the same
         files, which doubles the rows.
         """
         if self._table.delta.protocol().min_reader_version > 1:
             return  # deletion vectors and the like: a file is more than its rows
-        small = [file for file in self._files() if file.size < _TARGET_BYTES]
+        small = _worth_merging(self._files())
         if len(small) < 2:
             return
         merged = self._merge(small)
@@ -157,9 +176,8 @@ class Maintenance:
         # checkpoint came first). What others are writing just now is younger than the retention.
         self._table.delta.vacuum(dry_run=False, full=True, post_commithook_properties=NO_HOOKS)
 
-    def _shorten_log(self) -> None:
+    def _checkpoint(self) -> None:
         self._table.delta.create_checkpoint()
-        self._table.delta.cleanup_metadata()
 
     def _files(self) -> list[_File]:
         """The active files, in the order they were written."""
@@ -174,6 +192,21 @@ class Maintenance:
             for action in actions
         ]
         return sorted(files, key=lambda file: file.modified)
+
+
+def _worth_merging(files: Sequence[_File]) -> list[_File]:
+    """The small ones, without any that is larger than all smaller ones together: it waits for its like.
+
+    So a row is written anew a few times only, as in a log-structured merge tree, and there are few files of each size.
+    """
+    chosen: list[_File] = []
+    bytes_so_far = 0
+    for file in sorted(files, key=lambda file: file.size):
+        if file.size >= _TARGET_BYTES or (len(chosen) > 1 and file.size > bytes_so_far):
+            break
+        chosen.append(file)
+        bytes_so_far += file.size
+    return chosen
 
 
 def _statistics(rows: pa.Table) -> dict[str, Any]:

@@ -31,7 +31,7 @@ class Membership:
         log: where the group meets; used by the thread alone.
         entry: what the member first says, but for the watermark.
         clock: ms, monotonic; how long others have been silent is measured by it.
-        on_commit: called after each commit to the table.
+        on_commit: called with the version of the table that each commit made.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Membership:
         log: GroupLog,
         entry: Entry,
         clock: Callable[[], int],
-        on_commit: Callable[[], None] = lambda: None,
+        on_commit: Callable[[int], None] = lambda version: None,
     ) -> None:
         self._log = log
         self._entry = entry
@@ -187,8 +187,7 @@ class Membership:
         """Why that cannot be done."""
         self._beat_at = time.monotonic() + self._beat_s  # also after a failure
         try:
-            self._log.publish(entry)
-            self._on_commit()
+            self._on_commit(self._log.publish(entry))
         except Exception as error:  # noqa: BLE001 - as in _go
             return error
         return None

@@ -14,7 +14,6 @@ from watermark_alignment.table import SplitRow, SplitWatermarkTable
 _LOG = logging.getLogger(__name__)
 
 _FIRST_RETRY_S, _LAST_RETRY_S = 0.1, 30.0
-_MANY_COMMITS = 10
 
 
 class _Commit(NamedTuple):
@@ -44,7 +43,7 @@ class TableWriter:
         self._maintenance = maintenance or Maintenance(table)
         self._pending: deque[_Commit] = deque(maxlen=capacity)
         self._dropped = 0
-        self._elsewhere = 0
+        self._due: list[int] = []
         self._changed = threading.Condition()
         self._hurry = False
         self._closing = False
@@ -59,11 +58,11 @@ class TableWriter:
             self._pending.append(_Commit(batch, tuple(rows), dict(metadata)))
             self._wake()
 
-    def count_commit(self) -> None:
-        """Somebody else in this process has made a commit: that, too, brings maintenance nearer."""
+    def look_after(self, version: int) -> None:
+        """Somebody else in this process has made that version of the table: do in the background what is due by it."""
         with self._changed:
-            self._elsewhere += 1
-            if self._elsewhere >= _MANY_COMMITS and not self._closing:
+            if self._maintenance.is_due(version) and not self._closing:
+                self._due.append(version)
                 self._wake()
 
     def flush(self, timeout_s: float) -> bool:
@@ -90,8 +89,9 @@ class TableWriter:
     def _run(self) -> None:
         retry_s = _FIRST_RETRY_S
         while not self._is_over():
+            for version in self._take_due():
+                self._maintenance.committed(version)
             if (commit := self._next()) is None:
-                self._maintenance.committed(self._take_elsewhere())
                 continue
             try:
                 written = self._table.append(self._app_id, commit.batch, commit.rows, commit.metadata)
@@ -109,23 +109,23 @@ class TableWriter:
             self._report_dropped(recovered=retry_s > _FIRST_RETRY_S)
             retry_s = _FIRST_RETRY_S
             if written:
-                self._maintenance.committed(1 + self._take_elsewhere())
+                self._maintenance.committed(self._table.delta.version())
 
     def _is_over(self) -> bool:
-        """Waits until there is something to do; true when closed and empty."""
+        """Waits until there is something to do; true when closed and done."""
         with self._changed:
-            self._changed.wait_for(lambda: self._pending or self._closing or self._elsewhere >= _MANY_COMMITS)
-            return self._closing and not self._pending
+            self._changed.wait_for(lambda: self._pending or self._due or self._closing)
+            return self._closing and not self._pending and not self._due
 
     def _next(self) -> _Commit | None:
         """The oldest commit, which stays in the queue until it is written."""
         with self._changed:
             return self._pending[0] if self._pending else None
 
-    def _take_elsewhere(self) -> int:
+    def _take_due(self) -> list[int]:
         with self._changed:
-            count, self._elsewhere = self._elsewhere, 0
-        return count
+            due, self._due = self._due, []
+        return due
 
     def _done(self, commit: _Commit) -> None:
         with self._changed:

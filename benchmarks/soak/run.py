@@ -19,8 +19,9 @@ from benchmarks.marks import Result
 from benchmarks.soak import verdict
 from benchmarks.soak.driver import Driver
 from benchmarks.soak.load import DISORDER_MS, IDLE_TIMEOUT_S, Load
-from benchmarks.soak.watch import Folder, Group, Series
+from benchmarks.soak.watch import Folder, Group, Rows, Series
 from flip27_stream.testing import KafkaBroker
+from watermark_alignment.maintenance import ROW_RETENTION
 from watermark_alignment.table import SplitWatermarkTable
 
 STEADY, KILLED = "steady", "killed"
@@ -29,7 +30,7 @@ STEADY, KILLED = "steady", "killed"
 _PARTITIONS = 8
 _MAX_DRIFT_MS = 10_000
 _SOURCE_TIMEOUT = "2 minutes"  # who is killed is back sooner, and counts until then
-_RETENTION = "interval 2 minutes"  # members speak four times in it
+_RETENTION = "interval 2 minutes"  # members speak four times in it, and rows are looked at twice
 _TICK_S, _LOOK_S, _TELL_S = 0.2, 2.0, 60.0
 _START_S, _DRAIN_S = 180.0, 300.0
 
@@ -132,9 +133,13 @@ class Soak:
         table = folder / "split_watermarks"
         self._table = SplitWatermarkTable(str(table), {})
         self._table.delta.alter.set_table_properties(
-            {"delta.logRetentionDuration": _RETENTION, "delta.deletedFileRetentionDuration": _RETENTION}
+            dict.fromkeys(
+                ("delta.logRetentionDuration", "delta.deletedFileRetentionDuration", ROW_RETENTION),
+                _RETENTION,
+            ),
+            raise_if_not_exists=False,  # the last is no property of Delta's own
         )
-        self._folder, self._group = Folder(table), Group(self._table)
+        self._folder, self._group, self._rows = Folder(table), Group(self._table), Rows(self._table)
         self._load = self._open.enter_context(
             Load(servers, (STEADY, KILLED), _PARTITIONS, self._settings.seed)
         )
@@ -191,6 +196,7 @@ class Soak:
         self._group.look()
         if passed - self._told >= _TELL_S:
             self._told = passed
+            self._rows.look()
             print(self._standing(passed), file=sys.stderr, flush=True)
 
     def _standing(self, passed: float) -> str:
@@ -209,8 +215,9 @@ class Soak:
         found = [verdict.restarts(self._restarts, self._settings.kills)]
         for name, query in self._queries.items():
             found += verdict.Delivery.of(query.sink, self._load.produced(name)).results(name)
+        self._rows.look()
         found += verdict.drifts(
-            self._table.rows(), self._group.said, self._together_at, _MAX_DRIFT_MS, DISORDER_MS
+            self._rows.seen(), self._group.said, self._together_at, _MAX_DRIFT_MS, DISORDER_MS
         )
         for name, query in self._queries.items():
             found += verdict.memory(name, query.planners, query.lives, judged=judged)

@@ -11,10 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+import pyarrow as pa
+
 from watermark_alignment.group import Entry
 from watermark_alignment.group_log import KEY
 from watermark_alignment.recordings import Recordings
-from watermark_alignment.table import SplitWatermarkTable
+from watermark_alignment.table import SCHEMA, SplitWatermarkTable
 
 _SECOND, _LAST = 1, 3
 
@@ -96,6 +98,21 @@ class Group:
                     told = self.said.setdefault(entry.source, [])
                     greatest = max(entry.watermark, told[-1].watermark if told else entry.watermark)
                     told.append(Said(commit["timestamp"], greatest))
+
+
+class Rows:
+    """Collects the rows of the table, which does not keep them for long."""
+
+    def __init__(self, table: SplitWatermarkTable) -> None:
+        self._table = table
+        self._found: list[pa.Table] = []
+
+    def look(self) -> None:
+        self._found.append(self._table.rows())
+
+    def seen(self) -> pa.Table:
+        """Each row once, though it was there at several looks."""
+        return pa.concat_tables(self._found).group_by(SCHEMA.names).aggregate([])
 
 
 def lead(row: Mapping[str, int], others: Sequence[Said], disorder_ms: int) -> int | None:

@@ -79,7 +79,7 @@ class SourceCoordinator:
         if job.alignment is not None:
             self._recorder = BatchRecorder(job.alignment)
             self._planner = GroupPlanner(
-                job, job.alignment, self._knowledge, self._clock, self._recorder.count_commit
+                job, job.alignment, self._knowledge, self._clock, self._recorder.look_after
             )
         self._readers = Readers(job.driver, self._context)
         self._replayed: tuple[int, list[SplitTask]] = -1, []

@@ -41,7 +41,7 @@ class GroupPlanner(BatchPlanner):
         alignment: its options.
         knowledge: of its splits.
         clock: of the query (ms).
-        on_commit: called after each commit to the table.
+        on_commit: called with the version of the table that each commit made.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class GroupPlanner(BatchPlanner):
         alignment: AlignmentOptions,
         knowledge: SplitKnowledge,
         clock: Callable[[], int],
-        on_commit: Callable[[], None],
+        on_commit: Callable[[int], None],
     ) -> None:
         super().__init__(job, knowledge)
         self._alignment = alignment

@@ -47,10 +47,10 @@ class BatchRecorder:
         self._writer = TableWriter(table, f"{source}:{lineage}")
         self._lineage = lineage
 
-    def count_commit(self) -> None:
-        """This process has made a commit that tells the group something: the table has to be looked after, too."""
+    def look_after(self, version: int) -> None:
+        """This process has made that version of the table to tell the group something."""
         if self._writer is not None:
-            self._writer.count_commit()
+            self._writer.look_after(version)
 
     def planned(
         self, end: AnyOffset, ranges: Sequence[Range], states: Mapping[str, SplitStatus | None]

@@ -22,9 +22,9 @@ from benchmarks.soak.driver import Driver, session
 from benchmarks.soak.load import AHEAD_MS, DISORDER_MS, IDLE_TIMEOUT_S, SHORT_SILENCE_S, Feed
 from benchmarks.soak.run import Settings
 from benchmarks.soak.verdict import Delivery, drifts
-from benchmarks.soak.watch import Said, Series
+from benchmarks.soak.watch import Rows, Said, Series
 from flip27_stream.testing import wait_until
-from watermark_alignment.table import SCHEMA
+from watermark_alignment.table import SCHEMA, SplitRow, SplitWatermarkTable
 
 T0 = 1_700_000_000_000
 TICK, MINUTE = 200, 60_000
@@ -51,6 +51,18 @@ def test_what_comes_back_from_idleness_is_ahead(seed: int) -> None:
             assert time >= now + AHEAD_MS - TICK
         newest = max(newest, time)
     assert idle > 3
+
+
+def test_rows_that_the_table_keeps_no_more_count(tmp_path: Path) -> None:
+    table = SplitWatermarkTable(str(tmp_path / "table"), {})
+    rows = Rows(table)
+    for batch in range(3):
+        told = SplitRow("g", "s", "p", batch, "0", "1", 1, 0, 0, "ACTIVE", 0, T0 + batch)
+        assert table.append("s/1", batch, [told], {})
+        rows.look()
+        if batch == 1:
+            table.delta.delete()
+    assert sorted(rows.seen()["batch"].to_pylist()) == [0, 1, 2]
 
 
 def test_partitions_are_skewed_by_more_than_the_drift() -> None:

@@ -152,11 +152,11 @@ def test_members_that_publish_at_once_lose_nothing(path: Path) -> None:
 
     def member(name: str) -> None:
         log, table = meeting(path), SplitWatermarkTable(str(path), {})
-        maintenance = Maintenance(table, every=7, clock=lambda: START_MS)
+        maintenance = Maintenance(table, checkpoint_every=7, round_every=21, clock=lambda: START_MS)
         for n in range(20):
-            log.publish(entry(name, n))
+            maintenance.committed(log.publish(entry(name, n)))
             assert table.append(f"{name}/1", n, split_rows(n, source=name), {})
-            maintenance.committed(2)
+            maintenance.committed(table.delta.version())
 
     SplitWatermarkTable(str(path), {}).open()
     reader = meeting(path)

@@ -11,7 +11,7 @@ import pytest
 from deltalake import DeltaTable
 
 from watermark_alignment.group_log import GroupLog
-from watermark_alignment.maintenance import Maintenance
+from watermark_alignment.maintenance import ROUND_EVERY, ROW_RETENTION, Maintenance
 from watermark_alignment.table import SCHEMA, SplitWatermarkTable
 
 from .group_entries import entry
@@ -37,17 +37,25 @@ def log_files(path: Path) -> int:
     return len(list((path / "_delta_log").iterdir()))
 
 
+def keep_rows(table: SplitWatermarkTable, duration: str) -> None:
+    table.delta.alter.set_table_properties({ROW_RETENTION: duration}, raise_if_not_exists=False)
+
+
 def test_files_stay_few_over_many_batches(path: Path) -> None:
     """120 batches in rounds of 20 at retention 0: never more files than one round makes, and no row lost."""
     DeltaTable.create(str(path), SCHEMA, configuration=KEEP_NOTHING)
     table = SplitWatermarkTable(str(path), {})
-    maintenance = Maintenance(table, every=20, clock=lambda: START_MS)
+    maintenance = Maintenance(table, checkpoint_every=5, round_every=20, clock=lambda: START_MS)
+    rounds = 0
     for batch in range(120):
         table.append("clicks/1", batch, split_rows(batch, splits=4 + batch % 5), {})
-        maintenance.committed()
-        if batch % 20 == 19:
+        made = table.delta.version()
+        maintenance.committed(made)
+        if made % 20 == 0:
+            rounds += 1
             assert files(path) == len(table.delta.file_uris()) == 1
             assert log_files(path) <= 5
+    assert rounds >= 6
     found = SplitWatermarkTable(str(path), {}).rows()
     assert found.num_rows == sum(4 + batch % 5 for batch in range(120))
     assert found.group_by(["batch", "split"]).aggregate([]).num_rows == found.num_rows
@@ -58,17 +66,18 @@ def test_the_table_of_a_group_stays_small(path: Path) -> None:
     DeltaTable.create(str(path), SCHEMA, configuration=KEEP_NOTHING)
     logs = [GroupLog(SplitWatermarkTable(str(path), {}), "g", HOUR_MS) for _ in range(3)]
     tables = [SplitWatermarkTable(str(path), {}) for _ in logs]
+    keep_rows(tables[0], "16 s")
     rounds = [
-        Maintenance(table, every=10, row_retention_ms=16_000, clock=lambda: START_MS + now * 1000)
+        Maintenance(table, checkpoint_every=10, round_every=30, clock=lambda: START_MS + now * 1000)
         for table in tables
     ]
     most: list[tuple[int, int]] = []
     for now in range(60):
         for number, (log, table, maintenance) in enumerate(zip(logs, tables, rounds, strict=True)):
-            log.publish(entry(f"m{number}", now))
+            maintenance.committed(log.publish(entry(f"m{number}", now)))
             if now % 3 == number:
                 table.append(f"m{number}/1", now, split_rows(now, source=f"m{number}"), {})
-            maintenance.committed(2)
+                maintenance.committed(table.delta.version())
             log.news()
         most.append((files(path), log_files(path)))
     first, second = (
@@ -119,7 +128,8 @@ def test_rows_older_than_their_retention_are_deleted(path: Path) -> None:
     for batch in (0, 60, 119, 120, 200):  # seconds after START_MS
         table.append("clicks/1", batch, split_rows(batch), {})
     now = START_MS
-    maintenance = Maintenance(table, row_retention_ms=80_000, clock=lambda: now)
+    keep_rows(table, "interval 80 seconds")
+    maintenance = Maintenance(table, clock=lambda: now)
 
     def left() -> list[int]:
         assert maintenance.run()
@@ -139,20 +149,21 @@ def test_members_survive_the_maintenance_of_each_other(path: Path) -> None:
 
     def member(name: str) -> int:
         table = SplitWatermarkTable(str(path), {})
-        maintenance = Maintenance(table, every=4, row_retention_ms=HOUR_MS, clock=lambda: START_MS)
+        maintenance = Maintenance(table, checkpoint_every=2, round_every=4, clock=lambda: START_MS)
         written = 0
         for batch in range(24):
             written += table.append(f"{name}/1", batch, split_rows(batch, source=name), {})
-            maintenance.committed()
+            maintenance.committed(table.delta.version())
         return written
 
+    SplitWatermarkTable(str(path), {}).open()
     with ThreadPoolExecutor(3) as pool:
         assert list(pool.map(member, ["a", "b", "c"])) == [24, 24, 24]
     table = SplitWatermarkTable(str(path), {})
     found = table.rows()
     assert found.num_rows == 3 * 24 * 4
     assert found.group_by(["source", "batch", "split"]).aggregate([]).num_rows == found.num_rows
-    assert len(table.delta.file_uris()) <= 3 * 3 * 4, "even where two rounds in three are cut short"
+    assert len(table.delta.file_uris()) <= 3 * 4, "even where two rounds in three are cut short"
     assert Maintenance(table, clock=lambda: START_MS).run()
     assert len(table.delta.file_uris()) == 1
 
@@ -219,18 +230,66 @@ def test_deleting_rows_while_others_write(path: Path) -> None:
     def member(name: str) -> None:
         now = START_MS
         table = SplitWatermarkTable(str(path), {})
-        maintenance = Maintenance(table, every=5, row_retention_ms=10_000, clock=lambda: now)
+        maintenance = Maintenance(table, checkpoint_every=5, round_every=5, clock=lambda: now)
         for batch in range(20):
             now = START_MS + batch * 1000
             table.append(f"{name}/1", batch, split_rows(batch, source=name), {})
-            maintenance.committed()
+            maintenance.committed(table.delta.version())
 
+    keep_rows(SplitWatermarkTable(str(path), {}), "10 s")
     with ThreadPoolExecutor(3) as pool:
         list(pool.map(member, ["a", "b", "c"]))
     found = SplitWatermarkTable(str(path), {}).rows()
     kept = set(zip(found["source"].to_pylist(), found["batch"].to_pylist(), strict=True))
     assert {(source, batch) for source in "abc" for batch in range(10, 20)} <= kept
     assert found.group_by(["source", "batch", "split"]).aggregate([]).num_rows == found.num_rows
+
+
+def test_short_lives_are_enough(path: Path) -> None:
+    """Runs of two commits each, as AvailableNow has them every minute: the rhythm is the table's, not the process's."""
+    most = 0
+    for run in range(40):
+        table = SplitWatermarkTable(str(path), {})
+        table.append("clicks/1", run, split_rows(run), {})
+        maintenance = Maintenance(table, checkpoint_every=5, round_every=10, clock=lambda: START_MS)
+        maintenance.committed(table.delta.version())
+        maintenance.committed(table.note({"some": "entry"}))
+        most = max(most, len(table.delta.file_uris()))
+    assert most <= 10
+    assert table.rows().num_rows == 40 * 4
+
+
+def test_checkpoints_are_made_between_rounds(path: Path) -> None:
+    table = SplitWatermarkTable(str(path), {})
+    maintenance = Maintenance(table, clock=lambda: START_MS)
+    for _ in range(ROUND_EVERY - 1):
+        maintenance.committed(table.note({"some": "entry"}))
+    made = sorted(int(file.name[:20]) for file in (path / "_delta_log").glob("*.checkpoint.parquet"))
+    assert made == [20, 40, 60, 80]
+
+
+def test_old_rows_are_not_written_anew_with_every_round(path: Path) -> None:
+    table = SplitWatermarkTable(str(path), {})
+    table.append("clicks/1", 0, [row for n in range(2000) for row in split_rows(n)], {})
+    [large] = table.delta.file_uris()
+    for batch in range(1, 4):
+        table.append("clicks/1", batch, split_rows(2000 + batch), {})
+    assert Maintenance(table, clock=lambda: START_MS).run()
+    found = table.delta.file_uris()
+    assert large in found
+    assert len(found) == 2
+    assert table.rows().num_rows == 4 * 2003
+
+
+def test_a_retention_that_is_none_is_told(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    table = SplitWatermarkTable(str(path), {})
+    keep_rows(table, "for ever")
+    maintenance = Maintenance(table, clock=lambda: START_MS)
+    assert [maintenance.run() for _ in range(3)] == [False] * 3
+    [warning] = caplog.records
+    assert f"'{path}' cannot be maintained and grows" in warning.getMessage()
+    assert ROW_RETENTION in warning.getMessage()
+    assert "for ever" in warning.getMessage()
 
 
 def test_failing_rounds_are_warned_of_when_they_go_on(path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -39,11 +39,12 @@ class BoardLog(GroupLog):
         self._board = board
         self._read = 0
 
-    def publish(self, entry: Entry) -> None:
+    def publish(self, entry: Entry) -> int:
         self._check()
         if self._board.is_read_only:
             raise AlignmentError("The store is read-only")
         self._board.entries.append(entry)
+        return len(self._board.entries) - 1
 
     def news(self) -> list[tuple[int, Entry]]:
         self._check()
@@ -77,7 +78,7 @@ def join(board: Board, clock: ManualClock) -> Iterator[Join]:
     members: list[Membership] = []
 
     def join(
-        source: str, timeout_ms: int = 60_000, on_commit: Callable[[], None] = lambda: None
+        source: str, timeout_ms: int = 60_000, on_commit: Callable[[int], None] = lambda version: None
     ) -> Membership:
         members.append(Membership(BoardLog(board), entry(source, timeout_ms=timeout_ms), clock, on_commit))
         return members[-1]
@@ -102,13 +103,13 @@ def test_what_is_announced_is_there_when_the_call_returns(join: Join, board: Boa
 
 
 def test_nothing_new_is_not_told_again(join: Join, board: Board) -> None:
-    commits: list[None] = []
-    one = join("one", on_commit=lambda: commits.append(None))
+    commits: list[int] = []
+    one = join("one", on_commit=commits.append)
     for watermark in (None, None, 17, 17, None, 17):
         one.announce(watermark)
     assert [e.watermark for e in board.entries] == [None, 17, None, 17]
     assert [e.beat for e in board.entries] == [1, 2, 3, 4]
-    assert len(commits) == 4
+    assert commits == [0, 1, 2, 3]
     for _ in range(2):
         one.announce(17, waiting=2, held_by="split")
     assert [(e.waiting, e.held_by) for e in board.entries[3:]] == [(0, None), (2, "split")]

@@ -49,7 +49,9 @@ def test_columns_and_types(spark: SparkSession, tmp_path: Path) -> None:
 def test_read_while_it_is_written_and_maintained(spark: SparkSession, tmp_path: Path) -> None:
     table = SplitWatermarkTable(str(tmp_path / "table"), {})
     table.open()
-    writer = TableWriter(table, "clicks/1", maintenance=Maintenance(table, every=10, clock=lambda: START_MS))
+    writer = TableWriter(
+        table, "clicks/1", maintenance=Maintenance(table, round_every=20, clock=lambda: START_MS)
+    )
     enough = threading.Event()
 
     def write() -> None:

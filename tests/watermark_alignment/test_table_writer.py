@@ -151,7 +151,9 @@ def test_an_outage_ends_with_close(tmp_path: Path, caplog: pytest.LogCaptureFixt
 
 def test_maintenance_runs_in_the_background(tmp_path: Path) -> None:
     table = SplitWatermarkTable(str(tmp_path / "table"), {})
-    writer = TableWriter(table, "clicks/1", maintenance=Maintenance(table, every=10, clock=lambda: START_MS))
+    writer = TableWriter(
+        table, "clicks/1", maintenance=Maintenance(table, round_every=20, clock=lambda: START_MS)
+    )
     for batch in range(25):
         writer.submit(batch, split_rows(batch), {})
     writer.close(60)
@@ -160,19 +162,18 @@ def test_maintenance_runs_in_the_background(tmp_path: Path) -> None:
 
 
 def test_commits_of_others_in_the_process_are_maintained_without_batches(tmp_path: Path) -> None:
-    """A query that is idle for weeks writes no rows, but its heart beats; nor is a commit forgotten beside rows."""
+    """A query that is idle for weeks writes no rows, but its heart beats; nor is one forgotten at the end."""
     table = SplitWatermarkTable(str(tmp_path / "table"), {})
     rounds: list[int] = []
 
     class Counting(Maintenance):
-        def run(self) -> bool:
-            rounds.append(1)
-            return True
+        def committed(self, version: int) -> None:
+            rounds.append(version)
 
-    writer = TableWriter(table, "clicks/1", maintenance=Counting(table, every=20))
-    for _ in range(39):
-        writer.count_commit()
-    wait_until(lambda: len(rounds) == 1, "maintenance", 30)
-    writer.submit(0, split_rows(0), {})
-    wait_until(lambda: len(rounds) == 2, "maintenance", 30)
-    writer.close()
+    writer = TableWriter(table, "clicks/1", maintenance=Counting(table))
+    for version in range(41):
+        writer.look_after(version)
+    wait_until(lambda: rounds == [0, 20, 40], "maintenance", 30)
+    writer.look_after(60)
+    writer.close(30)
+    assert rounds == [0, 20, 40, 60]
