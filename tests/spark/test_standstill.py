@@ -16,6 +16,7 @@ from flip27_stream.api import ReadLimits, SplitRange
 from flip27_stream.errors import ContractError
 from flip27_stream.spark import patience
 from flip27_stream.testing.source_query import SourceQuery
+from tests.module_time import replace_time
 from tests.spark.backlog_source import BacklogEnumerator
 from tests.spark.driven_query import Query
 from tests.spark.memory_source import LogEnumerator, MemorySource, MemorySplit, World
@@ -160,7 +161,7 @@ def test_a_wait_can_be_ended_by_spark(monkeypatch: pytest.MonkeyPatch) -> None:
         raise SystemExit(0)
 
     query = available_now(Hoards)
-    monkeypatch.setattr("flip27_stream.spark.patience.time.sleep", ended)
+    replace_time(monkeypatch, "flip27_stream.spark.patience", sleep=ended)
     with pytest.raises(SystemExit):
         query.step()
     query.coordinator.close()

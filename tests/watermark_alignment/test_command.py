@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.module_time import replace_time
 from watermark_alignment.__main__ import main
 from watermark_alignment.batch_note import KEY, BatchNote
 from watermark_alignment.group_log import KEY as MEMBER
@@ -260,7 +261,7 @@ def test_watching_goes_on_until_it_is_stopped(
             raise KeyboardInterrupt
         fill(table, split_rows(batch), batch=batch)
 
-    monkeypatch.setattr("watermark_alignment.__main__.time.sleep", sleep)
+    replace_time(monkeypatch, "watermark_alignment.__main__", sleep=sleep)
     if is_terminal:
         monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "100")
@@ -281,7 +282,7 @@ def test_watching_in_json_is_a_line_each_time(
         if (error := next(sleeps)) is not None:
             raise error
 
-    monkeypatch.setattr("watermark_alignment.__main__.time.sleep", sleep)
+    replace_time(monkeypatch, "watermark_alignment.__main__", sleep=sleep)
     _, out, _ = run("status", table.uri, "--watch", "--json")
     assert [len(json.loads(line)) for line in out.splitlines()] == [4, 4]
 
@@ -308,7 +309,7 @@ def test_more_splits_than_a_screen_has_lines(
     def stop(seconds: float) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("watermark_alignment.__main__.time.sleep", stop)
+    replace_time(monkeypatch, "watermark_alignment.__main__", sleep=stop)
     for name, value in (("FORCE_COLOR", "1"), ("COLUMNS", "100"), ("LINES", "24"), ("TERM", "xterm")):
         monkeypatch.setenv(name, value)
     out = run("status", table.uri, "--watch")[1]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from watermark_alignment.maintenance import Maintenance
+from watermark_alignment.maintenance import ROW_RETENTION, Maintenance
 from watermark_alignment.table import SplitWatermarkTable
 from watermark_alignment.table_writer import TableWriter
 
@@ -93,3 +93,12 @@ def test_both_write_one_table(spark: SparkSession, tmp_path: Path) -> None:
     assert table.rows(source="spark").num_rows == 4
     assert table.rows(source="spark")["watermark"] == table.rows()["watermark"].slice(0, 4)
     assert spark.read.format("delta").load(table.uri).count() == 12
+
+
+def test_its_owner_says_how_long_rows_are_kept(spark: SparkSession, tmp_path: Path) -> None:
+    table = SplitWatermarkTable(str(tmp_path / "table"), {})
+    for batch in (0, 60):
+        table.append("clicks/1", batch, split_rows(batch), {})
+    spark.sql(f"ALTER TABLE delta.`{table.uri}` SET TBLPROPERTIES ('{ROW_RETENTION}' = 'interval 1 minute')")
+    assert Maintenance(table, clock=lambda: START_MS + 100_000).run()
+    assert set(table.rows()["batch"].to_pylist()) == {60}

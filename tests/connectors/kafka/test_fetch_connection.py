@@ -20,6 +20,7 @@ from flip27_stream.connectors.kafka.fetcher import Answer, Fetcher
 from flip27_stream.connectors.kafka.protocol import Fetched, FetchFrom
 from flip27_stream.connectors.kafka.split import TopicPartition
 from flip27_stream.errors import ConnectorError
+from tests.module_time import replace_time
 
 TP = TopicPartition("t", 3)
 OPTIONS = ConnectionOptions("unused:1", request_timeout_ms=10_000)
@@ -283,7 +284,7 @@ def test_refusal_of_a_whole_request() -> None:
 def test_pool_closes_what_nobody_used_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """The last one given back is borrowed first; those idle for more than five minutes are closed, without a thread."""
     now = 1000.0
-    monkeypatch.setattr("flip27_stream.connectors.kafka.client_pool.time.monotonic", lambda: now)
+    replace_time(monkeypatch, "flip27_stream.connectors.kafka.client_pool", monotonic=lambda: now)
     monkeypatch.setattr(
         "flip27_stream.connectors.kafka.client_pool.KafkaClient", lambda options: Cluster(1, options)
     )
