@@ -1,21 +1,11 @@
-"""``python -m flip27_stream.demo``: one job with Spark's own Kafka source, and with ``flip27_kafka``."""
+"""One windowed count of a skewed backlog: Spark's own Kafka source beside flip27_kafka."""
 
 from __future__ import annotations
 
 import sys
 
-from flip27_stream.demo.command import Demo
-from flip27_stream.demo.comparison import PICTURE, compare
-
-DEMO = Demo(
-    module="flip27_stream.demo",
-    description="One windowed count of a skewed backlog: Spark's own Kafka source beside flip27_kafka.",
-    story=compare,
-    picture=PICTURE,
-    records=1_200_000,
-    rows_per_batch=100_000,
-    kafka_source=True,
-)
+from flip27_stream.demo.skew.story import tell
+from flip27_stream.demo.story import main
 
 if __name__ == "__main__":
-    sys.exit(DEMO.main())
+    sys.exit(main(__package__, __doc__, tell, "alignment.png", records=1_200_000, rows_per_batch=100_000))

@@ -1,86 +1,86 @@
-"""The demo's story: write the backlog, run the job with both sources, compare, draw."""
+"""One job with two sources, Spark's own for Kafka and ``flip27_kafka``: run one after the other, shown side by side."""
 
 from __future__ import annotations
 
-import time
-from pathlib import Path
-from typing import TYPE_CHECKING
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from rich.console import Console
-from rich.live import Live
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
 
 import flip27_stream
-from flip27_stream.demo import display, picture
-from flip27_stream.demo.backlog import DELAY, MINUTE, WINDOW, Backlog
-from flip27_stream.demo.job import ALIGNED, BUILT_IN, MAX_DRIFT, Run, WindowedCount
-from flip27_stream.testing import KafkaBroker
-from watermark_alignment.table import SplitWatermarkTable
+from flip27_stream.demo.display import mark, screen
+from flip27_stream.demo.run import BatchT, Run
+from flip27_stream.demo.story import Stage
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
 
-PICTURE = "alignment.png"
+BUILT_IN, ALIGNED = "kafka", "flip27_kafka"
+NAMES = {BUILT_IN: "Spark's own kafka source", ALIGNED: "flip27_kafka, aligned"}
 
-_TOPIC = "clicks"
+RunT = TypeVar("RunT", bound="ComparedRun[Any]")
 
 
-def compare(
-    console: Console,
-    broker: KafkaBroker,
-    spark: SparkSession,
-    records: int,
-    rows_per_batch: int,
-    output: Path,
-) -> bool:
-    """Run the whole comparison; true if ``flip27_kafka`` counted every row right.
+class ComparedRun(Run[BatchT]):
+    """A run of the job with one of the sources, the same for both but for the options of alignment."""
+
+    @abstractmethod
+    def start(self, stage: Stage) -> StreamingQuery:
+        """Start the query; it ends when all that was written has been read."""
+
+    @abstractmethod
+    def count(self, stage: Stage) -> None:
+        """Count the result of the query, which has ended."""
+
+    def records(self, stage: Stage, topic: str, group: str, max_drift: int, source_id: str) -> DataFrame:
+        """The records of a topic; what is said of alignment, only ``flip27_kafka`` knows."""
+        options = {
+            "kafka.bootstrap.servers": stage.broker.bootstrap_servers,
+            "subscribe": topic,
+            "startingOffsets": "earliest",
+            "maxOffsetsPerTrigger": str(stage.rows_per_batch),
+        }
+        if self.format == ALIGNED:
+            options |= {**stage.alignment(group, max_drift), "scan.source.id": source_id}
+        return stage.spark.readStream.format(self.format).options(**options).load()
+
+
+def compare(stage: Stage, runs: Sequence[RunT], shown: Callable[[], RenderableType]) -> None:
+    """Run the job once for each, and show ``shown()`` meanwhile.
 
     Raises:
         StreamingQueryException: a query failed.
     """
-    backlog = Backlog.skewed(_TOPIC, records, time.time_ns() // 1_000_000)
-    console.print(f"Writing {backlog.rows:,} records to {len(backlog.event_times)} partitions ...")
-    backlog.write(broker)
-    _describe(console, backlog, rows_per_batch)
-
-    flip27_stream.register(spark)
-    spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", "10000")
-    job = WindowedCount(broker.bootstrap_servers, backlog.topic, rows_per_batch, output.absolute())
-    runs = [Run(BUILT_IN), Run(ALIGNED)]
-    with Live(console=console, refresh_per_second=4, redirect_stdout=False, redirect_stderr=False) as screen:
+    flip27_stream.register(stage.spark)
+    with screen(stage.console) as terminal:
         for run in runs:
-            query = job.start(spark, run.format)
+            query = run.start(stage)
             while not run.follow(query):
-                screen.update(display.live(backlog, runs))
-            run.counts = job.counts(spark, run.format)
-            screen.update(display.live(backlog, runs))
-
-    table = SplitWatermarkTable(job.watermarks, {})
-    picture.record_built_in(table, backlog, runs[0])
-    picture.draw(table, backlog, runs, output / PICTURE)
-    console.print()
-    console.print(display.result(backlog, runs))
-    console.print(f"Picture: {output / PICTURE} (drawn from the Delta table beside it)")
-    return verdict(console, backlog, runs[1])
+                terminal.update(shown())
+            run.count(stage)
+            terminal.update(shown())
 
 
-def _describe(console: Console, backlog: Backlog, rows_per_batch: int) -> None:
-    others = (backlog.laggard + 1) % len(backlog.event_times)
-    console.print(
-        f"  {backlog.topic}-{backlog.laggard} begins at {display.clock(backlog.begin)} UTC, the others at "
-        f"{display.clock(int(backlog.event_times[others][0]))}; all end at {display.clock(backlog.end)}.\n"
-        "  A later record closes the last windows of each, and is not counted.\n"
-        f"Counting rows by partition and window of {WINDOW // MINUTE} minutes ...\n"
-        f"  {rows_per_batch:,} rows a batch, watermark delay {DELAY // MINUTE} minutes, "
-        f"max-drift {MAX_DRIFT // MINUTE} minutes\n"
-    )
+def section(run: ComparedRun[Any], so_far: str, details: Table) -> RenderableType:
+    """A run on the terminal while it goes on."""
+    begun = run.started is not None
+    sign = mark(begun=begun, over=run.finished)
+    head = Text.assemble(sign, " ", (NAMES[run.format], "bold"), "   ", so_far if begun else "waits")
+    return Padding(Group(head, Padding(details, (0, 0, 0, 4))), (0, 0, 1, 0))
 
 
-def verdict(console: Console, backlog: Backlog, aligned: Run) -> bool:
-    """Whether the run counted every row right; says so if it did not."""
-    right = aligned.counts == backlog.counts()
-    if not right:
-        missing = backlog.rows - aligned.counts.total()
-        console.print(
-            f"flip27_kafka should have counted every row, and has {missing:,} too few.", style="bold red"
-        )
-    return right
+def side_by_side(runs: Sequence[RunT], rows: Mapping[str, Callable[[RunT], RenderableType]]) -> Table:
+    """The result: a column for each run; what stands in a row, by its name."""
+    table = Table(caption="The first run also warms Spark up; make bench compares speed.")
+    table.add_column()
+    for run in runs:
+        table.add_column(NAMES[run.format], justify="right")
+    for name, cell in rows.items():
+        table.add_row(name, *(cell(run) for run in runs))
+    table.add_row("seconds", *(f"{run.seconds:.1f}" for run in runs))
+    return table

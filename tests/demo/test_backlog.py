@@ -9,10 +9,13 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from flip27_stream.demo.backlog import HOUR, MINUTE, WINDOW, Backlog
-from flip27_stream.demo.comparison import verdict
-from flip27_stream.demo.display import result
-from flip27_stream.demo.job import ALIGNED, BUILT_IN, Run
+from flip27_stream.demo.comparison import ALIGNED, BUILT_IN
+from flip27_stream.demo.event_time import HOUR, MINUTE
+from flip27_stream.demo.skew.backlog import Backlog
+from flip27_stream.demo.skew.display import result
+from flip27_stream.demo.skew.job import Run
+from flip27_stream.demo.skew.story import verdict
+from flip27_stream.demo.windowed_count import WINDOW
 
 NOW = 1_700_000_000_000
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from flip27_stream.demo.backlog import WINDOW
 from flip27_stream.demo.hybrid.clicks import COLUMNS, PARTITIONS, Clicks
 from flip27_stream.demo.hybrid.job import clicks_source
+from flip27_stream.demo.windowed_count import WINDOW
 from tests.demo.small_run import shown_by
 
 NOW = 1_700_000_000_000

@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from flip27_stream.demo.backlog import HOUR, MINUTE
-from flip27_stream.demo.job import ALIGNED, BUILT_IN
+from flip27_stream.demo.comparison import ALIGNED, BUILT_IN
+from flip27_stream.demo.event_time import HOUR, MINUTE
 from flip27_stream.demo.join.display import live, result
-from flip27_stream.demo.join.job import DELAY, MAX_DRIFT, Batch, Run, positions_of
+from flip27_stream.demo.join.job import DELAY, MAX_DRIFT, Batch, Run
 from flip27_stream.demo.join.picture import draw
 from flip27_stream.demo.join.shop import PAID_WITHIN, PLACED, Records, Shop
 from flip27_stream.demo.join.story import verdict
+from flip27_stream.demo.run import positions_of
 from tests.demo.small_run import PNG, shown_by
 
 NOW = 1_700_000_000_000

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -14,7 +13,9 @@ import numpy as np
 import pyarrow as pa
 from deltalake import write_deltalake
 
-from flip27_stream.demo.backlog import DELAY, HOUR, MINUTE, WINDOW
+from flip27_stream.demo.event_time import HOUR, MINUTE
+from flip27_stream.demo.run import Positions
+from flip27_stream.demo.windowed_count import DELAY, WINDOW, Counts, right_counts
 from flip27_stream.testing import KafkaBroker, write_bulk
 
 if TYPE_CHECKING:
@@ -75,10 +76,10 @@ class Clicks:
         return int(self.times[0])
 
     @property
-    def positions(self) -> dict[int, int]:
-        """Where the topic ends, by partition, once all is written."""
+    def positions(self) -> Positions:
+        """Where the topic, which is the second source, ends once all is written."""
         end = len(self._between(self.topic_begin, self.end)) + 1
-        return dict.fromkeys(range(PARTITIONS), end)
+        return {f"1:{self.topic}-{partition}": end for partition in range(PARTITIONS)}
 
     def write_table(self) -> None:
         """A file for each quarter of an hour; they are written in no order, as they are after compactions."""
@@ -115,16 +116,9 @@ class Clicks:
         self._write(broker, np.array([self.end + DELAY + MINUTE], np.int64))
         yield self.end
 
-    def counts(self) -> Counter[tuple[int, int]]:
-        """The right result: rows by partition and start of the window (ms)."""
-        starts, rows = np.unique(self.times // WINDOW * WINDOW, return_counts=True)
-        return Counter(
-            {
-                (partition, int(start)): int(n)
-                for partition in range(PARTITIONS)
-                for start, n in zip(starts, rows, strict=True)
-            }
-        )
+    def counts(self) -> Counts:
+        """The right result."""
+        return right_counts([self.times] * PARTITIONS)
 
     def _between(self, first: int, end: int) -> NDArray[np.int64]:
         return self.times[np.searchsorted(self.times, first) : np.searchsorted(self.times, end)]

@@ -6,58 +6,52 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
+from flip27_stream.demo.event_time import to_numpy
 from flip27_stream.demo.hybrid.clicks import Clicks
 from flip27_stream.demo.hybrid.job import Batch
+from flip27_stream.demo.picture import ARROW, DPI, batch_axis, event_time_axis, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from numpy.typing import NDArray
 
 _TABLE, _TOPIC, _WATERMARK = "#0072B2", "#D55E00", "#444444"
 
 
 def draw(clicks: Clicks, batches: Sequence[Batch], title: str, path: Path) -> None:
     """Write the picture: a bar for the event times of each batch, and Spark's watermark when it ran."""
-    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
     from matplotlib.figure import Figure
-    from matplotlib.ticker import MaxNLocator
 
     figure = Figure(figsize=(9, 5.2), layout="constrained")
     panel = figure.subplots()
-    for index, colour, label in (
-        (0, _TABLE, "read from the Delta table"),
-        (1, _TOPIC, "read from the topic"),
-    ):
-        _bars(panel, [(n, b) for n, b in enumerate(batches) if b.index == index], colour, label)
+    for index, colour, label in ((0, _TABLE, "Delta table"), (1, _TOPIC, "topic")):
+        _bars(
+            panel,
+            [(n, b) for n, b in enumerate(batches) if b.index == index],
+            colour,
+            f"read from the {label}",
+        )
     known = [(n, b.watermark) for n, b in enumerate(batches) if b.watermark > 0]
     numbers = [n for n, _ in known]
     panel.plot(
-        numbers, _times([t for _, t in known]), color=_WATERMARK, linewidth=1.2, drawstyle="steps-mid",
+        numbers, to_numpy([t for _, t in known]), color=_WATERMARK, linewidth=1.2, drawstyle="steps-mid",
         label="Spark's watermark: what is read below it is dropped",
     )  # fmt: skip
     _mark_seam(panel, clicks, batches)
-    locator = AutoDateLocator(tz="UTC", maxticks=11)  # type: ignore[no-untyped-call]
-    panel.yaxis.set_major_locator(locator)
-    panel.yaxis.set_major_formatter(ConciseDateFormatter(locator, tz="UTC"))  # type: ignore[no-untyped-call]
-    panel.xaxis.set_major_locator(MaxNLocator(integer=True))
+    event_time_axis(panel)
+    batch_axis(panel)
+    tidy(panel)
     panel.set_xlim(-0.8, len(batches) - 0.2)
-    panel.set_xlabel("batch")
     panel.set_ylabel("event time (UTC)")
     panel.set_title(title, fontweight="bold")
-    panel.grid(color="#DDDDDD", linewidth=0.7)
-    panel.set_axisbelow(True)
-    panel.spines[["top", "right"]].set_visible(False)
     panel.legend(loc="lower right", facecolor="white", edgecolor="none", framealpha=1)
-    figure.savefig(path, dpi=130)
+    figure.savefig(path, dpi=DPI)
 
 
 def _bars(panel: Axes, batches: Sequence[tuple[int, Batch]], colour: str, label: str) -> None:
     from matplotlib.dates import date2num
 
-    bottoms = date2num(_times([b.least for _, b in batches]))  # type: ignore[no-untyped-call]
-    tops = date2num(_times([b.greatest for _, b in batches]))  # type: ignore[no-untyped-call]
+    bottoms = date2num(to_numpy([b.least for _, b in batches]))  # type: ignore[no-untyped-call]
+    tops = date2num(to_numpy([b.greatest for _, b in batches]))  # type: ignore[no-untyped-call]
     numbers = [n for n, _ in batches]
     panel.bar(numbers, tops - bottoms, 0.8, bottoms, color=colour, label=label, zorder=2)
 
@@ -69,7 +63,7 @@ def _mark_seam(panel: Axes, clicks: Clicks, batches: Sequence[Batch]) -> None:
         return
     seam = batches[switch].seam
     assert seam is not None
-    begin, end = _times([clicks.topic_begin, seam])
+    begin, end = to_numpy([clicks.topic_begin, seam])
     panel.axvline(switch - 0.5, color="black", linestyle="--", linewidth=1)
     panel.axhline(end, color="black", linestyle="--", linewidth=1)
     panel.axhspan(begin, end, color=_TOPIC, alpha=0.12, linewidth=0, zorder=0)
@@ -79,10 +73,5 @@ def _mark_seam(panel: Axes, clicks: Clicks, batches: Sequence[Batch]) -> None:
     )  # fmt: skip
     panel.annotate(
         f"the seam: up to {str(end)[11:23]} from the table,\nfrom the next millisecond on from the topic",
-        (switch - 0.5, end), xytext=(-12, 34), textcoords="offset points", ha="right",
-        arrowprops={"arrowstyle": "->", "color": "black"},
+        (switch - 0.5, end), xytext=(-12, 34), textcoords="offset points", ha="right", arrowprops=ARROW,
     )  # fmt: skip
-
-
-def _times(milliseconds: Sequence[int]) -> NDArray[np.datetime64]:
-    return np.array(milliseconds, "datetime64[ms]")

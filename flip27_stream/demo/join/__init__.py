@@ -1,5 +1,4 @@
-"""Two topics joined, hours apart in event time, on a real broker: Spark's own Kafka source beside ``flip27_kafka``.
+"""Two topics joined, hours apart in event time: Spark's built-in Kafka source beside ``flip27_kafka``.
 
-``python -m flip27_stream.demo.join`` writes both topics, joins them with either source on both sides, and draws event
-time and state over the batches. It needs pyspark and delta-spark, and Java 17 or later.
+They are joined with either source on both sides, and event time and state are drawn over the batches.
 """

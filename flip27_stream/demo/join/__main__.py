@@ -1,21 +1,11 @@
-"""``python -m flip27_stream.demo.join``: two topics joined, with Spark's own Kafka source and with ``flip27_kafka``."""
+"""Two topics joined: Spark's own Kafka source on both sides beside flip27_kafka on both sides."""
 
 from __future__ import annotations
 
 import sys
 
-from flip27_stream.demo.command import Demo
-from flip27_stream.demo.join.story import PICTURE, tell
-
-DEMO = Demo(
-    module="flip27_stream.demo.join",
-    description="Two topics joined: Spark's own Kafka source on both sides beside flip27_kafka on both sides.",
-    story=tell,
-    picture=PICTURE,
-    records=1_000_000,
-    rows_per_batch=20_000,
-    kafka_source=True,
-)
+from flip27_stream.demo.join.story import tell
+from flip27_stream.demo.story import main
 
 if __name__ == "__main__":
-    sys.exit(DEMO.main())
+    sys.exit(main(__package__, __doc__, tell, "join.png", records=1_000_000, rows_per_batch=20_000))

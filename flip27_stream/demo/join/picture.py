@@ -8,20 +8,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from flip27_stream.demo.backlog import HOUR, MINUTE
-from flip27_stream.demo.display import NAMES
+from flip27_stream.demo import picture
+from flip27_stream.demo.event_time import HOUR, MINUTE, to_numpy
 from flip27_stream.demo.join.display import megabytes
 from flip27_stream.demo.join.job import MAX_DRIFT, Batch, Run
 from flip27_stream.demo.join.shop import ORDERS, PAYMENTS, Shop
+from flip27_stream.demo.picture import ARROW, DROPPED
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from numpy.typing import NDArray
 
 _COLOURS = {ORDERS: "#0072B2", PAYMENTS: "#E69F00"}
 _WIDTHS = {ORDERS: 3.2, PAYMENTS: 1.4}  # so that both show where one lies on the other
-_DROPPED = "#B22222"
 _STATE = "#009E73"
 
 
@@ -34,11 +33,7 @@ def draw(shop: Shop, runs: Sequence[Run], path: Path) -> None:
         2, len(runs), squeeze=False, sharex="col", sharey="row", gridspec_kw={"height_ratios": (3, 2)}
     )
     for run, (above, below) in zip(runs, panels.T, strict=True):
-        lost = shop.pairs - run.distinct
-        above.set_title(
-            f"{NAMES[run.format]}\n{lost:,} of {shop.pairs:,} joined rows lost",
-            fontweight="bold", color=_DROPPED if lost else "black",
-        )  # fmt: skip
+        picture.title_with_lost(above, run.format, shop.pairs - run.distinct, shop.pairs, "joined rows")
         _draw_event_times(above, shop, run)
         _say_how_far_apart(above, shop, run)
         _say_what_is_dropped(above, shop, run)
@@ -46,28 +41,20 @@ def draw(shop: Shop, runs: Sequence[Run], path: Path) -> None:
     panels[0, 0].set_ylabel("event time read (UTC)")
     panels[1, 0].set_ylabel("rows in the state of the join")
     _add_title_and_legend(figure, shop, runs)
-    figure.savefig(path, dpi=130)
+    figure.savefig(path, dpi=picture.DPI)
 
 
 def _draw_event_times(panel: Axes, shop: Shop, run: Run) -> None:
-    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
-
     for split in shop.records:
         times = [_read_until(shop, split, batch) for batch in run.batches]
         topic, _, _ = split.rpartition("-")
-        panel.plot(_times(times), color=_COLOURS[topic], linewidth=_WIDTHS[topic])
+        panel.plot(to_numpy(times), color=_COLOURS[topic], linewidth=_WIDTHS[topic])
     panel.margins(y=0.02)
-    bottom, top = panel.get_ylim()
     known = [(n, batch.watermark) for n, batch in enumerate(run.batches) if batch.watermark is not None]
-    numbers = [n for n, _ in known]
-    watermarks = _times([time for _, time in known])
-    panel.fill_between(numbers, bottom, watermarks, color=_DROPPED, alpha=0.12, linewidth=0, zorder=0)
-    panel.plot(numbers, watermarks, color=_DROPPED, linewidth=1, linestyle="--", zorder=1)
-    panel.set_ylim(bottom, top)
-    locator = AutoDateLocator(tz="UTC", maxticks=11)  # type: ignore[no-untyped-call]
-    panel.yaxis.set_major_locator(locator)
-    panel.yaxis.set_major_formatter(ConciseDateFormatter(locator, tz="UTC", show_offset=False))  # type: ignore[no-untyped-call]
-    _tidy(panel)
+    watermarks = to_numpy([watermark for _, watermark in known])
+    picture.shade_dropped(panel, [n for n, _ in known], watermarks, linestyle="--")
+    picture.event_time_axis(panel, show_offset=False)
+    picture.tidy(panel)
 
 
 def _say_how_far_apart(panel: Axes, shop: Shop, run: Run) -> None:
@@ -80,8 +67,8 @@ def _say_how_far_apart(panel: Axes, shop: Shop, run: Run) -> None:
     ahead = max(_read_until(shop, split, run.batches[furthest]) for split in shop.records)
     panel.annotate(
         f"up to {apart[furthest] / HOUR:.1f} hours apart: what is\nread ahead waits in the state",
-        (furthest, _times([ahead])[0]), xytext=(24, -30), textcoords="offset points", fontsize="small",
-        arrowprops={"arrowstyle": "->", "color": "black"},
+        (furthest, to_numpy([ahead])[0]), xytext=(24, -30), textcoords="offset points", arrowprops=ARROW,
+        fontsize="small",
     )  # fmt: skip
 
 
@@ -93,8 +80,8 @@ def _say_what_is_dropped(panel: Axes, shop: Shop, run: Run) -> None:
     deepest = int(np.argmax(behind))
     panel.annotate(
         f"{shop.laggard} is hours behind the others:\n{run.dropped:,} rows dropped as late, payments too",
-        (deepest, _times([reads[deepest]])[0]), xytext=(0.38, 0.12), textcoords="axes fraction", color=_DROPPED,
-        arrowprops={"arrowstyle": "->", "color": _DROPPED},
+        (deepest, to_numpy([reads[deepest]])[0]), xytext=(0.38, 0.12), textcoords="axes fraction", color=DROPPED,
+        arrowprops={**ARROW, "color": DROPPED},
     )  # fmt: skip
 
 
@@ -105,25 +92,18 @@ def _read_until(shop: Shop, split: str, batch: Batch) -> int:
 
 
 def _draw_state(panel: Axes, run: Run) -> None:
-    from matplotlib.ticker import MaxNLocator, StrMethodFormatter
+    from matplotlib.ticker import StrMethodFormatter
 
     rows = [batch.state_rows for batch in run.batches]
     panel.fill_between(range(len(rows)), rows, color=_STATE, alpha=0.3, linewidth=0)
     panel.plot(rows, color=_STATE, linewidth=1.6)
-    text = f"at most {run.peak_state_rows:,} rows, {megabytes(run.peak_state_bytes)}"
+    text = f"at most {max(rows):,} rows, {megabytes(run.peak(lambda batch: batch.state_bytes))}"
     panel.text(0.97, 0.9, text, transform=panel.transAxes, ha="right", fontweight="bold")
     panel.margins(y=0.18)
     panel.set_ylim(bottom=0)
-    panel.xaxis.set_major_locator(MaxNLocator(integer=True))
     panel.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
-    panel.set_xlabel("batch")
-    _tidy(panel)
-
-
-def _tidy(panel: Axes) -> None:
-    panel.grid(color="#DDDDDD", linewidth=0.7)
-    panel.set_axisbelow(True)
-    panel.spines[["top", "right"]].set_visible(False)
+    picture.batch_axis(panel)
+    picture.tidy(panel)
 
 
 def _add_title_and_legend(figure: Figure, shop: Shop, runs: Sequence[Run]) -> None:
@@ -135,21 +115,16 @@ def _add_title_and_legend(figure: Figure, shop: Shop, runs: Sequence[Run]) -> No
         Line2D([], [], color=colour, linewidth=_WIDTHS[topic], label=f"{topic}, a line for each partition")
         for topic, colour in _COLOURS.items()
     ]
-    handles.append(Line2D([], [], color=_DROPPED, linestyle="--", linewidth=1, label="Spark's watermark"))
-    handles.append(Patch(color=_DROPPED, alpha=0.12, label="what is read here is dropped as late"))
+    handles.append(Line2D([], [], color=DROPPED, linestyle="--", linewidth=1, label="Spark's watermark"))
+    handles.append(Patch(color=DROPPED, alpha=0.12, label="what is read here is dropped as late"))
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
     figure.suptitle(_verdict(shop, runs), fontsize="x-large")
 
 
 def _verdict(shop: Shop, runs: Sequence[Run]) -> str:
-    without, aligned = runs
-    times = without.peak_state_rows / max(aligned.peak_state_rows, 1)
+    without, aligned = (run.peak(lambda batch: batch.state_rows) for run in runs)
     lost = [f"{shop.pairs - run.distinct:,}" if run.distinct < shop.pairs else "none" for run in runs]
     return (
-        f"Two topics joined: without alignment {times:.1f} times the state, and {lost[0]} of the joined rows lost; "
-        f"with it {lost[1]}"
+        f"Two topics joined: without alignment {without / max(aligned, 1):.1f} times the state, "
+        f"and {lost[0]} of the joined rows lost; with it {lost[1]}"
     )
-
-
-def _times(milliseconds: Sequence[int]) -> NDArray[np.datetime64]:
-    return np.array(milliseconds, "datetime64[ms]")

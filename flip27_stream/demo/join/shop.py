@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from flip27_stream.demo.backlog import HOUR, MINUTE
+from flip27_stream.demo.event_time import HOUR, MINUTE
+from flip27_stream.demo.run import Positions
 from flip27_stream.testing import KafkaBroker, write_bulk
 
 if TYPE_CHECKING:
@@ -24,9 +25,6 @@ _STEPS = ("opened", "changed", "checked", PLACED)
 _SPANS = (0.7, 0.7, 1)  # of the partitions, as shares of the longest
 _BATCH_SPAN = 15 * MINUTE  # what a batch covers: the more batches, the longer the backlog
 _SEED = 27
-
-Positions = Mapping[str, int]
-"""By split, the offset to read next."""
 
 
 @dataclass(frozen=True)

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from flip27_stream.demo.event_time import HOUR
+from flip27_stream.demo.windowed_count import DELAY, Counts, right_counts
 from flip27_stream.testing import KafkaBroker, write_bulk
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-MINUTE = 60_000
-HOUR = 60 * MINUTE
-
-DELAY = 10 * MINUTE
-"""The delay of ``withWatermark``."""
-
-WINDOW = 5 * MINUTE
 
 _HOURS_COVERED = (1, 1, 1, 6)
 _VALUE = b'{"page": "/index.html", "status": 200}'
@@ -47,6 +40,11 @@ class Backlog:
         steps = np.arange(count, dtype=np.int64)
         times = tuple(end - hours * HOUR + steps * (hours * HOUR) // count for hours in _HOURS_COVERED)
         return Backlog(topic, times, end)
+
+    @property
+    def splits(self) -> list[str]:
+        """By partition, as offsets name them."""
+        return [f"{self.topic}-{partition}" for partition in range(len(self.event_times))]
 
     @property
     def laggard(self) -> int:
@@ -88,10 +86,6 @@ class Backlog:
         times = self.event_times[partition]
         return int(times[position]) if position < len(times) else self.closing_time
 
-    def counts(self) -> Counter[tuple[int, int]]:
-        """The right result: rows by partition and start of the window (ms)."""
-        right: Counter[tuple[int, int]] = Counter()
-        for partition, times in enumerate(self.event_times):
-            for start, rows in zip(*np.unique(times // WINDOW * WINDOW, return_counts=True), strict=True):
-                right[partition, int(start)] = int(rows)
-        return right
+    def counts(self) -> Counts:
+        """The right result."""
+        return right_counts(self.event_times)

@@ -1,0 +1,35 @@
+"""Event times, which are milliseconds since the epoch."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+MINUTE = 60_000
+HOUR = 60 * MINUTE
+
+
+def now() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def parse(text: str) -> int:
+    """From how a query's progress writes it."""
+    return int(datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() * 1000)
+
+
+def clock(event_time: int) -> str:
+    """As hours and minutes, UTC."""
+    return f"{datetime.fromtimestamp(event_time / 1000, tz=timezone.utc):%H:%M}"
+
+
+def to_numpy(event_times: Sequence[int]) -> NDArray[np.datetime64]:
+    """As pictures take them."""
+    return np.array(event_times, "datetime64[ms]")

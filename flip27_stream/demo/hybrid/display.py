@@ -1,0 +1,51 @@
+"""What the terminal shows: how far both sources are while the query goes on, and the result."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import RenderableType
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+
+from flip27_stream.demo.display import alarm, mark
+from flip27_stream.demo.event_time import clock
+from flip27_stream.demo.hybrid.clicks import Clicks
+from flip27_stream.demo.hybrid.job import Batch
+from flip27_stream.demo.windowed_count import Counts
+
+
+def live(clicks: Clicks, done: Sequence[Batch], written: int) -> RenderableType:
+    """Both sources: how far in event time they are read."""
+    lines = Table.grid(padding=(0, 2))
+    spans = ((0, "Delta table", clicks.begin, clicks.table_end), (1, "topic", clicks.table_end, clicks.end))
+    for index, name, begin, end in spans:
+        mine = [batch for batch in done if batch.index == index]
+        at = min(max((batch.greatest for batch in mine), default=begin), end)
+        over = bool(done) and (done[-1].index > index or at >= written == end)
+        so_far = f"{sum(b.rows for b in mine):,} rows in {len(mine)} batches" if mine else "waits"
+        bar = ProgressBar(end - begin, end - begin if over else at - begin, width=40)
+        sign = mark(begun=bool(mine) or not index, over=over)
+        lines.add_row(sign, name, bar, f"at {clock(at)}" if mine else "", so_far)
+    return lines
+
+
+def result(clicks: Clicks, done: Sequence[Batch], counted: Counts) -> Table:
+    """What was read twice or not at all, and where the seam is."""
+    right = clicks.counts()
+    switch = next(n for n, batch in enumerate(done) if batch.index == 1)
+    seam = done[switch].seam
+    table = Table(show_header=False)
+    table.add_row("records", f"{clicks.rows:,}")
+    table.add_row("of them in the table and in the topic", f"{clicks.rows_in_both:,}")
+    table.add_row("lost", alarm((right - counted).total()))
+    table.add_row("counted twice", alarm((counted - right).total()))
+    table.add_row("batches of the table", str(switch))
+    table.add_row("batches of the topic", str(len(done) - switch))
+    table.add_row("event time of the seam, UTC", seconds(seam) if seam is not None else "none")
+    return table
+
+
+def seconds(event_time: int) -> str:
+    """To the millisecond, UTC."""
+    return f"{clock(event_time)}:{event_time // 1000 % 60:02}.{event_time % 1000:03}"

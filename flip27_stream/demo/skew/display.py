@@ -1,0 +1,47 @@
+"""What the terminal shows: both runs while they go on, and the result."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Group, RenderableType
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+
+from flip27_stream.demo.comparison import section, side_by_side
+from flip27_stream.demo.display import alarm
+from flip27_stream.demo.event_time import clock
+from flip27_stream.demo.skew.backlog import Backlog
+from flip27_stream.demo.skew.job import Run
+
+
+def live(backlog: Backlog, runs: Sequence[Run]) -> RenderableType:
+    """Both runs: rows read, batches, and how far each split has come in event time."""
+    return Group(*(_run(backlog, run) for run in runs))
+
+
+def result(backlog: Backlog, runs: Sequence[Run]) -> Table:
+    """Both runs beside each other."""
+    right = backlog.counts()
+    return side_by_side(
+        runs,
+        {
+            "rows written": lambda run: f"{backlog.rows:,}",
+            "rows counted": lambda run: f"{run.counts.total():,}",
+            "rows lost": lambda run: alarm(backlog.rows - run.counts.total()),
+            f"wrong results of {len(right)}": lambda run: (
+                f"{sum(run.counts[key] != rows for key, rows in right.items()):,}"
+            ),
+            "batches": lambda run: f"{len(run.batches):,}",
+            "peak state rows": lambda run: f"{run.peak(lambda batch: batch.state_rows):,}",
+        },
+    )
+
+
+def _run(backlog: Backlog, run: Run) -> RenderableType:
+    splits = Table.grid(padding=(0, 2))
+    for partition, split in enumerate(backlog.splits):
+        read_until = backlog.last_event_time(partition, run.positions.get(split, 0)) or backlog.begin
+        done, total = min(read_until, backlog.end) - backlog.begin, backlog.end - backlog.begin
+        splits.add_row(split, ProgressBar(total, done, width=48), f"at {clock(read_until)}" if done else "")
+    return section(run, f"{run.rows:,} rows in {len(run.batches)} batches, {run.seconds:.0f} s", splits)

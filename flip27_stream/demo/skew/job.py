@@ -1,0 +1,72 @@
+"""The job: rows by window and partition, from Kafka into a Delta table."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from flip27_stream.demo import event_time, windowed_count
+from flip27_stream.demo.comparison import ComparedRun
+from flip27_stream.demo.event_time import MINUTE
+from flip27_stream.demo.run import Positions, positions_of
+from flip27_stream.demo.story import Stage
+from flip27_stream.demo.windowed_count import Counts
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.listener import StreamingQueryProgress
+    from pyspark.sql.streaming.query import StreamingQuery
+
+TOPIC, GROUP = "clicks", "demo"
+MAX_DRIFT = 5 * MINUTE
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A micro-batch that read rows.
+
+    Attributes:
+        rows: how many.
+        positions: where it ended.
+        state_rows: rows in the state store afterwards.
+        recorded_at: when it began (ms).
+    """
+
+    rows: int
+    positions: Positions
+    state_rows: int
+    recorded_at: int
+
+
+@dataclass
+class Run(ComparedRun[Batch]):
+    """One source's run of the job; ``counts`` is its result, once it has ended."""
+
+    counts: Counts = field(default_factory=Counter)
+
+    @property
+    def rows(self) -> int:
+        """Rows read."""
+        return sum(batch.rows for batch in self.batches)
+
+    @property
+    def positions(self) -> Positions:
+        return self.batches[-1].positions if self.batches else {}
+
+    def batch(self, progress: StreamingQueryProgress) -> Batch | None:
+        if not progress.numInputRows:
+            return None
+        return Batch(
+            rows=progress.numInputRows,
+            positions=positions_of(json.loads(progress.sources[0].endOffset)),
+            state_rows=sum(operator.numRowsTotal for operator in progress.stateOperators),
+            recorded_at=event_time.parse(progress.timestamp),
+        )
+
+    def start(self, stage: Stage) -> StreamingQuery:
+        records = self.records(stage, TOPIC, GROUP, MAX_DRIFT, self.format)
+        return windowed_count.writer(stage, records, self.format).trigger(availableNow=True).start()
+
+    def count(self, stage: Stage) -> None:
+        self.counts = windowed_count.counted(stage, self.format)

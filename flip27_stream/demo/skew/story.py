@@ -1,0 +1,59 @@
+"""The story: write the backlog, run the job with both sources, compare, draw."""
+
+from __future__ import annotations
+
+from rich.console import Console
+
+from flip27_stream.demo import event_time
+from flip27_stream.demo.comparison import ALIGNED, BUILT_IN, compare
+from flip27_stream.demo.event_time import MINUTE, clock
+from flip27_stream.demo.skew import display, picture
+from flip27_stream.demo.skew.backlog import Backlog
+from flip27_stream.demo.skew.job import MAX_DRIFT, TOPIC, Run
+from flip27_stream.demo.story import Stage
+from flip27_stream.demo.windowed_count import DELAY, WINDOW
+from watermark_alignment.table import SplitWatermarkTable
+
+
+def tell(stage: Stage) -> bool:
+    """Tell it whole; true if ``flip27_kafka`` counted every row right.
+
+    Raises:
+        StreamingQueryException: a query failed.
+    """
+    backlog = Backlog.skewed(TOPIC, stage.records, event_time.now())
+    stage.console.print(f"Writing {backlog.rows:,} records to {len(backlog.splits)} partitions ...")
+    backlog.write(stage.broker)
+    _describe(stage, backlog)
+
+    runs = [Run(BUILT_IN), Run(ALIGNED)]
+    compare(stage, runs, lambda: display.live(backlog, runs))
+
+    table = SplitWatermarkTable(stage.watermarks, {})
+    picture.record_built_in(table, backlog, runs[0])
+    picture.draw(table, backlog, runs, stage.picture)
+    stage.show(display.result(backlog, runs), " (drawn from the Delta table beside it)")
+    return verdict(stage.console, backlog, runs[1])
+
+
+def _describe(stage: Stage, backlog: Backlog) -> None:
+    others = (backlog.laggard + 1) % len(backlog.splits)
+    stage.console.print(
+        f"  {backlog.splits[backlog.laggard]} begins at {clock(backlog.begin)} UTC, the others at "
+        f"{clock(int(backlog.event_times[others][0]))}; all end at {clock(backlog.end)}.\n"
+        "  A later record closes the last windows of each, and is not counted.\n"
+        f"Counting rows by partition and window of {WINDOW // MINUTE} minutes ...\n"
+        f"  {stage.rows_per_batch:,} rows a batch, watermark delay {DELAY // MINUTE} minutes, "
+        f"max-drift {MAX_DRIFT // MINUTE} minutes\n"
+    )
+
+
+def verdict(console: Console, backlog: Backlog, aligned: Run) -> bool:
+    """Whether the run counted every row right; says so if it did not."""
+    right = aligned.counts == backlog.counts()
+    if not right:
+        missing = backlog.rows - aligned.counts.total()
+        console.print(
+            f"flip27_kafka should have counted every row, and has {missing:,} too few.", style="bold red"
+        )
+    return right

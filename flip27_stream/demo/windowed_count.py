@@ -1,0 +1,58 @@
+"""The count that two of the demos make: rows by partition and window of their event time, in a Delta table."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from flip27_stream.demo.event_time import MINUTE
+from flip27_stream.demo.story import Stage
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+WINDOW = 5 * MINUTE
+DELAY = 10 * MINUTE
+"""The delay of ``withWatermark``."""
+
+Counts = Counter[tuple[int, int]]
+"""Rows by partition and start of the window (ms)."""
+
+
+def writer(stage: Stage, records: DataFrame, name: str) -> DataStreamWriter:
+    """The query, which is yet to be started."""
+    from pyspark.sql.functions import window
+
+    windows = records.withWatermark("timestamp", f"{DELAY} milliseconds").groupBy(
+        window("timestamp", f"{WINDOW} milliseconds"), "partition"
+    )
+    query = windows.count().writeStream.format("delta").outputMode("append")
+    checkpoint = str(stage.folder / "checkpoints" / name)
+    return query.option("checkpointLocation", checkpoint).option("path", _table(stage, name))
+
+
+def counted(stage: Stage, name: str) -> Counts:
+    """What the query counted."""
+    rows = stage.spark.read.format("delta").load(_table(stage, name))
+    counts: Counts = Counter()
+    for row in rows.selectExpr("partition", "unix_millis(window.start) AS start", "count").collect():
+        counts[row["partition"], row["start"]] += row["count"]
+    return counts
+
+
+def _table(stage: Stage, name: str) -> str:
+    return str(stage.folder / "counts" / name)
+
+
+def right_counts(event_times: Sequence[NDArray[np.int64]]) -> Counts:
+    """The right result; event times are given by partition."""
+    right: Counts = Counter()
+    for partition, times in enumerate(event_times):
+        for start, rows in zip(*np.unique(times // WINDOW * WINDOW, return_counts=True), strict=True):
+            right[partition, int(start)] = int(rows)
+    return right
