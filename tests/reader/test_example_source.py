@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Hashable, Sequence
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from examples import log_folder
 from examples.log_folder import SCHEMA, LogFile, LogFolder
@@ -20,8 +20,8 @@ NOON = 1_700_000_000_000
 
 
 class LogFolderSystem(ExternalSystem):
-    def __init__(self) -> None:
-        self.folder = Path(tempfile.mkdtemp())
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
         self._written: dict[int, int] = {}
 
     @property
@@ -40,17 +40,18 @@ class LogFolderSystem(ExternalSystem):
     def identify(self, row: dict[str, Any]) -> Hashable:
         return row["file"], row["number"], row["text"]
 
-    def close(self) -> None:
-        shutil.rmtree(self.folder)
-
 
 class TestLogFolder(SourceConformanceSuite):
     """SX-01 to SX-08, CO-11, CO-25, and alignment by pausing."""
 
     strategy = WatermarkStrategy().with_timestamp_assigner(timestamp_assigner("timestamp", SCHEMA))
 
+    @pytest.fixture(autouse=True)
+    def _in(self, tmp_path: Path) -> None:
+        self._folder = tmp_path
+
     def create_system(self) -> ExternalSystem:
-        return LogFolderSystem()
+        return LogFolderSystem(self._folder)
 
 
 def test_it_is_short() -> None:

@@ -7,7 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.connectors.files.file_query import SECOND, write
+from tests.connectors.files.file_query import SECOND, FileQuery, write
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _tables(tmp_path_factory: pytest.TempPathFactory) -> None:
+    FileQuery.tables = tmp_path_factory.mktemp("tables")
 
 
 @pytest.fixture

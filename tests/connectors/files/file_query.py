@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import atexit
-import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -51,10 +49,6 @@ def write(
     unfinished.replace(path)
 
 
-_TABLES = tempfile.mkdtemp(prefix="flip27-tables-")
-atexit.register(shutil.rmtree, _TABLES, ignore_errors=True)
-
-
 class FileQuery:
     """Plans batches, reads them, and can be restarted from the last offset.
 
@@ -63,7 +57,12 @@ class FileQuery:
         max_drift: turns alignment by column ``ts`` on.
         knows_strategy: whether the source was built with the strategy, as the format does it.
         available_now: the trigger.
+
+    Attributes:
+        tables: the folder that split-watermark tables are made in; a fixture sets it.
     """
+
+    tables: ClassVar[Path]
 
     def __init__(
         self,
@@ -79,7 +78,7 @@ class FileQuery:
         self._knows_strategy = knows_strategy
         self._available_now = available_now
         self._schema = schema
-        self._table = tempfile.mkdtemp(dir=_TABLES)
+        self._table = tempfile.mkdtemp(dir=self.tables)
         self._announced = False
         self.offset: dict[str, Any] = dict(INITIAL)
         self.rows: list[dict[str, Any]] = []

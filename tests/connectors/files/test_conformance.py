@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import shutil
-import tempfile
 from collections.abc import Hashable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from deltalake import write_deltalake
 
 from flip27_stream.api import WatermarkStrategy
@@ -29,8 +28,8 @@ class Folder(ExternalSystem):
 
     format = "parquet"
 
-    def __init__(self) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="flip27-files-"))
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
         self._written: dict[int, int] = {}
 
     @property
@@ -61,9 +60,6 @@ class Folder(ExternalSystem):
 
     def identify(self, row: dict[str, Any]) -> Hashable:
         return row["split"], row["number"]
-
-    def close(self) -> None:
-        shutil.rmtree(self._folder)
 
 
 class Lines(Folder):
@@ -98,28 +94,28 @@ class Table(Folder):
         write_deltalake(self._folder / "table", pa.Table.from_pylist(rows, schema), mode="append")
 
 
-class TestParquet(SourceConformanceSuite):
+class _Suite(SourceConformanceSuite):
+    system: type[Folder]
     strategy = STRATEGY
+    unit_ms = 1000 * STEP_MS
+    splits_finish = True
+
+    @pytest.fixture(autouse=True)
+    def _in(self, tmp_path: Path) -> None:
+        self._folder = tmp_path
+
+    def create_system(self) -> ExternalSystem:
+        return self.system(self._folder)
+
+
+class TestParquet(_Suite):
+    system = Folder
     unit_ms = GROUP * STEP_MS
-    splits_finish = True
-
-    def create_system(self) -> ExternalSystem:
-        return Folder()
 
 
-class TestJson(SourceConformanceSuite):
-    strategy = STRATEGY
-    unit_ms = 1000 * STEP_MS
-    splits_finish = True
-
-    def create_system(self) -> ExternalSystem:
-        return Lines()
+class TestJson(_Suite):
+    system = Lines
 
 
-class TestDelta(SourceConformanceSuite):
-    strategy = STRATEGY
-    unit_ms = 1000 * STEP_MS
-    splits_finish = True
-
-    def create_system(self) -> ExternalSystem:
-        return Table()
+class TestDelta(_Suite):
+    system = Table
