@@ -32,7 +32,7 @@ class Entry:
         timeout_ms: after how long a silence it takes others for gone, and wants to be taken so itself.
         watermark: nothing at or before it can still come (ms since the epoch); ``None`` where it holds nobody.
         waiting: how many of its splits wait for another to come nearer; for people who look on.
-        held_by: the split they wait for, or :data:`watermark_alignment.planner.GROUP`; ``None`` if none waits.
+        held_by: as in :class:`watermark_alignment.planner.Plan`; ``None`` if none waits.
         beat: counts what the run has said.
         left: it is gone.
     """

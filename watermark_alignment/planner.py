@@ -32,8 +32,14 @@ Asked about splits with something to read; both numbers never fall as H grows. A
 unit of cost. An answer that costs the whole limit may stop there, before it has come to H.
 """
 
-GROUP = "group"
+GROUP = "<group>"
 """Stands in :attr:`Plan.held_by` for the other members of the group."""
+
+BACKLOG = "<backlog>"
+"""Stands there for splits of the source itself that are not assigned yet, which came in with the floor."""
+
+NO_SPLITS = frozenset({GROUP, BACKLOG})
+"""What no split may have for an id: people, commits and other programs are told of a holder in this one word."""
 
 END_OF_TIME = 2**63 - 1
 """A horizon above every event time; only compared, never calculated with."""
@@ -79,7 +85,7 @@ class Plan:
         states: by split id.
         fronts: by split id, before the batch; ``None`` where unknown.
         floor: least watermark of the splits that count, for the other members of the group; ``None`` if none.
-        held_by: the split, or :data:`GROUP`, whose lag is why splits are paused, whatever the limit.
+        held_by: the split, or one of :data:`NO_SPLITS`, whose lag is why splits are paused, whatever the limit.
         cut: splits that were cut inside the smallest step because it did not fit the limit.
     """
 

@@ -19,7 +19,10 @@ class SourceSplit(ABC):
     @property
     @abstractmethod
     def split_id(self) -> str:
-        """Identifies the split in its source for ever, across restarts."""
+        """Identifies the split in its source for ever, across restarts.
+
+        Not empty; ``<group>`` and ``<backlog>`` are taken: they stand where a split is named for what is none.
+        """
 
     @abstractmethod
     def between(self: SplitT, start: int, end: int) -> SplitT:

@@ -20,10 +20,7 @@ from flip27_stream.spark.knowledge import SplitKnowledge
 from flip27_stream.spark.rate_limit import proportional_ends
 from watermark_alignment.options import AlignmentOptions
 from watermark_alignment.pausing import plan_by_pausing
-from watermark_alignment.planner import GROUP, Plan, SplitView, plan
-
-BACKLOG = "backlog"
-"""Stands in :attr:`Plan.held_by` for splits of the source itself that are not assigned yet."""
+from watermark_alignment.planner import BACKLOG, GROUP, Plan, SplitView, plan
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from flip27_stream.api import (
     SplitRange,
 )
 from flip27_stream.errors import ContractError, shortened
+from watermark_alignment.planner import NO_SPLITS
 
 
 def check_made(what: str, value: object, kind: type) -> None:
@@ -94,10 +95,10 @@ def check_split(split: object) -> None:
     if not isinstance(split, SourceSplit):
         raise ValueError(f"Cannot assign {shortened(repr(split))}: it is no SourceSplit")
     name: object = split.split_id
-    if not isinstance(name, str) or not name or _is_broken(name):
+    if not isinstance(name, str) or not name or _is_broken(name) or name in NO_SPLITS:
         raise ValueError(
             f"Cannot assign a split of {type(split).__name__} whose id is {shortened(repr(name))}: it must be text, "
-            "not empty, that UTF-8 can encode"
+            f"not empty, that UTF-8 can encode, and not {' or '.join(sorted(NO_SPLITS))}"
         )
     try:
         hash(split)

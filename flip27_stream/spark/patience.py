@@ -8,8 +8,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from flip27_stream.errors import ConnectorError, ContractError
-from flip27_stream.spark.batch_planner import BACKLOG
 from flip27_stream.spark.job import AnyEnumerator
+from watermark_alignment.planner import BACKLOG
 
 PATIENCE_S = 60.0
 GIVE_UP_S = 300.0

@@ -273,6 +273,7 @@ class Unhashable(SourceSplit):
         ([MemorySplit(1)], "whose id is 1: it must be text"),  # type: ignore[arg-type]
         ([MemorySplit("")], "whose id is ''"),
         ([MemorySplit("\udcff.log")], "UTF-8"),
+        ([MemorySplit("<group>")], "whose id is '<group>': .*, and not <backlog> or <group>"),
         ([Unhashable("a")], "split 'a': unhashable.*frozen dataclass"),
         ([MemorySplit("a"), MemorySplit("a", 1)], r"2 splits: they have only 1 ids: \['a'\]"),
     ],

@@ -16,6 +16,7 @@ from tests.spark.backlog_source import BacklogEnumerator
 from tests.spark.members import Make, group_at, held_by, member_of, step
 from tests.spark.memory_source import LogEnumerator
 from watermark_alignment.membership import Membership
+from watermark_alignment.planner import BACKLOG, GROUP
 
 
 @pytest.fixture
@@ -99,14 +100,24 @@ def test_the_group_is_named_where_it_binds_and_the_backlog_where_that_does(make:
     holders = held_by(files)
     assert [step(files), step(files)] == [[], [100]]
     assert step(files) is None
-    assert holders[-1] == "group"
+    assert holders[-1] == GROUP
     slow.world.logs["a"] += [200]
     assert step(slow) == [100]
     slow.world.logs["a"] += [300]
     step(slow)
     step(slow)
     assert step(files) is None
-    assert holders[-1] == "backlog"
+    assert holders[-1] == BACKLOG
+
+
+@pytest.mark.parametrize("name", ["group", "backlog"])
+def test_a_split_may_have_the_name_of_what_else_can_hold(make: Make, name: str) -> None:
+    """I11: who is held by such a split of its own does not wait for others."""
+    alone = make({"other": [100, 500], name: [100]}, ReadLimits(max_rows=10))
+    holders = held_by(alone)
+    assert [step(alone), step(alone), step(alone)] == [[], [100, 100], None]
+    assert holders[-1] == name
+    assert name not in (GROUP, BACKLOG)
 
 
 def test_a_source_paused_by_reports_waits_for_the_group(make: Make) -> None:
@@ -117,7 +128,7 @@ def test_a_source_paused_by_reports_waits_for_the_group(make: Make) -> None:
     assert [step(slow), step(fast), step(slow)] == [[], [], [100]]
     assert [step(fast), step(fast)] == [[100, 105, 110], [115, 120, 125]]
     assert step(fast) is None
-    assert holders[-1] == "group"
+    assert holders[-1] == GROUP
 
 
 def test_the_group_is_read_once_in_an_interval_unless_it_holds(

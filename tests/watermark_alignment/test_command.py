@@ -94,13 +94,14 @@ def test_names_are_shown_as_they_are(table: SplitWatermarkTable, run: Run) -> No
     [
         (2, "clicks-2", "2 splits of source clicks wait for clicks-2."),
         (1, GROUP, "1 split of source clicks waits for clicks-3 of source views."),
+        (3, "group", "3 splits of source clicks wait for group."),
     ],
 )
 def test_who_waits_for_whom(
     table: SplitWatermarkTable, run: Run, waiting: int, held_by: str, said: str
 ) -> None:
     """As the source said after it last planned; of others the slowest that counts, of a source that is there."""
-    fill(table, split_rows(1))
+    fill(table, [*split_rows(1), replace(split_rows(1)[0], split="group")])
     for source in ("views", "gone"):
         slowest = [
             replace(r, status="IDLE") if r.split == "clicks-0" else r for r in split_rows(0, source=source)
