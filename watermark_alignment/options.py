@@ -127,6 +127,22 @@ def _parse_positive_duration(text: str, option: str) -> int:
     return duration
 
 
+_SHORTEST_TIMEOUT_S: Final = 1
+"""A member commits four times per timeout; who cannot keep up is taken for gone, comes back, and is again."""
+
+
+def _parse_timeout(text: str, option: str) -> int:
+    timeout = parse_duration(text, option)
+    if timeout < _SHORTEST_TIMEOUT_S * 1000:
+        raise OptionError.of(
+            option,
+            text,
+            f"It must be at least {_SHORTEST_TIMEOUT_S} s, and many times as long as a commit to the table takes: a "
+            "member renews its entry four times in it.",
+        )
+    return timeout
+
+
 def _one_of(*words: str) -> Kind[str]:
     def parse(text: str, option: str) -> str:
         word = text.strip().lower()
@@ -141,6 +157,7 @@ _TEXT: Final = Kind("text", _parse_text)
 _BOOLEAN: Final = Kind("boolean", _parse_boolean)
 _DURATION: Final = Kind("duration", parse_duration)
 _POSITIVE_DURATION: Final = Kind("duration > 0", _parse_positive_duration)
+_TIMEOUT: Final = Kind(f"duration >= {_SHORTEST_TIMEOUT_S} s", _parse_timeout)
 
 GROUP: Final = Option(
     "scan.watermark.alignment.group",
@@ -168,7 +185,7 @@ UPDATE_INTERVAL: Final = Option(
 )
 SOURCE_TIMEOUT: Final = Option(
     "scan.watermark.alignment.source-timeout",
-    _POSITIVE_DURATION,
+    _TIMEOUT,
     "1 minute",
     "a member of the group that is silent for longer stops counting",
 )

@@ -10,7 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flip27_stream.errors import OptionError
+from watermark_alignment.group_log import GroupLog
+from watermark_alignment.membership import Membership
 from watermark_alignment.options import OPTIONS, AlignmentOptions, check_known, parse_duration
+from watermark_alignment.table import SplitWatermarkTable
+
+from .group_entries import entry
 
 ALIGNMENT = "scan.watermark.alignment."
 REQUIRED = {
@@ -195,7 +200,8 @@ def test_a_group_needs_a_table() -> None:
         (f"{ALIGNMENT}max-drift", "-1 ms", "Expected a duration"),
         (f"{ALIGNMENT}update-interval", "0 s", "longer than 0"),
         (f"{ALIGNMENT}update-interval", "-1 s", "Expected a duration"),
-        (f"{ALIGNMENT}source-timeout", "0", "longer than 0"),
+        (f"{ALIGNMENT}source-timeout", "0", "at least 1 s"),
+        (f"{ALIGNMENT}source-timeout", "999 ms", "at least 1 s, and many times as long as a commit"),
         (f"{ALIGNMENT}available-now", "now", "Allowed: complete, hold"),
         (f"{ALIGNMENT}allow-unaligned-source-splits", "yes", "Allowed: true, false"),
         (f"{ALIGNMENT}group", " ", "must not be empty"),
@@ -212,6 +218,15 @@ def test_op_04_op_05_wm_05_a_wrong_value_names_option_value_and_what_is_allowed(
         AlignmentOptions.parse(REQUIRED | {name: value})
     assert f"Invalid value for option '{name}': {value!r}" in str(raised.value)
     assert str(pickle.loads(pickle.dumps(raised.value))) == str(raised.value)
+
+
+def test_al_20_a_member_with_the_shortest_timeout_renews_its_entry_as_often_as_it_must() -> None:
+    """A fourth of it is no shorter than entries can be apart."""
+    shortest = _parse({f"{ALIGNMENT}source-timeout": "1 s"}).source_timeout_ms
+    member = Membership(
+        GroupLog(SplitWatermarkTable("nowhere", {}), "g", 0), entry("clicks", timeout_ms=shortest), lambda: 0
+    )
+    assert member._beat_s == shortest / 1000 / 4
 
 
 def test_op_04_drift_zero_is_allowed() -> None:
