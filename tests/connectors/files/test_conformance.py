@@ -94,28 +94,30 @@ class Table(Folder):
         write_deltalake(self._folder / "table", pa.Table.from_pylist(rows, schema), mode="append")
 
 
-class _Suite(SourceConformanceSuite):
-    system: type[Folder]
+class OfFiles(SourceConformanceSuite):
+    """In a folder of the test's own."""
+
+    folder: type[Folder]
     strategy = STRATEGY
     unit_ms = 1000 * STEP_MS
     splits_finish = True
 
     @pytest.fixture(autouse=True)
-    def _in(self, tmp_path: Path) -> None:
-        self._folder = tmp_path
+    def _begin(self, tmp_path: Path) -> None:
+        self._in = tmp_path
 
     def create_system(self) -> ExternalSystem:
-        return self.system(self._folder)
+        return self.folder(self._in)
 
 
-class TestParquet(_Suite):
-    system = Folder
+class TestParquet(OfFiles):
+    folder = Folder
     unit_ms = GROUP * STEP_MS
 
 
-class TestJson(_Suite):
-    system = Lines
+class TestJson(OfFiles):
+    folder = Lines
 
 
-class TestDelta(_Suite):
-    system = Table
+class TestDelta(OfFiles):
+    folder = Table

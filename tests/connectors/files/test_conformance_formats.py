@@ -14,8 +14,7 @@ import pyarrow.orc as orc
 
 from flip27_stream.api import WatermarkStrategy
 from flip27_stream.connectors.files import FileSource
-from flip27_stream.testing import ExternalSystem, SourceConformanceSuite
-from tests.connectors.files.test_conformance import STEP_MS, STRATEGY, Folder
+from tests.connectors.files.test_conformance import STRATEGY, Folder, OfFiles
 from watermark_alignment.event_time import timestamp_assigner
 
 COLUMNS = pa.schema([("split", pa.int64()), ("number", pa.int64()), ("t", pa.int64())])
@@ -73,16 +72,6 @@ class TextFiles(Folder):
         return super().identify(json.loads(row["value"]))
 
 
-class OfFiles(SourceConformanceSuite):
-    strategy = STRATEGY
-    unit_ms = 1000 * STEP_MS
-    splits_finish = True
-    folder: type[Folder]
-
-    def create_system(self) -> ExternalSystem:
-        return self.folder()
-
-
 class TestOrc(OfFiles):
     folder = OrcFiles
 
@@ -98,6 +87,3 @@ class TestPackedLines(OfFiles):
 class TestText(OfFiles):
     strategy = IN_TEXT
     folder = TextFiles
-
-
-del OfFiles  # it is no test of its own
