@@ -1,14 +1,16 @@
 """``python -m watermark_alignment``: how the splits of a split-watermark table stand, and a picture of it.
 
-Exit codes: 0 shown, 1 the table cannot be read, 2 wrong usage, 3 there is nothing to show.
+Exit codes: 0 shown, 1 the table cannot be read or the answer not be written, 2 wrong usage, 3 there is nothing to show.
 """
 
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -18,6 +20,7 @@ from rich.text import Text
 
 from flip27_stream.errors import AlignmentError, Flip27Error, OptionError
 from watermark_alignment.plot import plot
+from watermark_alignment.recordings import NothingToShowError
 from watermark_alignment.status import Status, StatusReader
 from watermark_alignment.status_view import render, to_json
 from watermark_alignment.table import SplitWatermarkTable
@@ -28,28 +31,32 @@ _WIDTH_OF_FILES = 160
 _SILENCE_MS = 24 * 60 * 60 * 1000
 
 
-class _NothingToShowError(Flip27Error):
-    """Says why."""
-
-
-_UNREADABLE = 1
-_CODES = {OptionError: 2, _NothingToShowError: 3}
+_FAILED = 1
+_CODES = {OptionError: 2, NothingToShowError: 3}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit code."""
     options = _parser().parse_args(arguments)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a name may have signs that a terminal has not
     table = SplitWatermarkTable(options.table, dict(options.storage_option))
     show: Callable[[SplitWatermarkTable, argparse.Namespace], None] = options.show
     try:
         show(table, options)
+        print(end="", flush=True)
     except Flip27Error as error:
         print(error, file=sys.stderr)
-        return next((code for kind, code in _CODES.items() if isinstance(error, kind)), _UNREADABLE)
+        return next((code for kind, code in _CODES.items() if isinstance(error, kind)), _FAILED)
     except KeyboardInterrupt:
         pass
-    except BrokenPipeError:  # nobody reads on; Python would complain of it once more as it ends
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        os.dup2(
+            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
+        )  # Python would fail once more as it ends
+        if not isinstance(error, BrokenPipeError):  # with which nobody reads on
+            print(f"The answer cannot be written: {error}.", file=sys.stderr)
+            return _FAILED
     return 0
 
 
@@ -84,7 +91,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     status.set_defaults(show=_status)
     picture = commands.add_parser("plot", parents=[common], help="a picture of the watermarks over time")
-    picture.add_argument("-o", "--output", metavar="FILE", type=Path, required=True, help="PNG, SVG or PDF")
+    picture.add_argument(
+        "-o", "--output", metavar="FILE", type=_picture, required=True, help="PNG, SVG or PDF"
+    )
     picture.add_argument("--source", action="append", dest="sources", help="this source; may be repeated")
     picture.add_argument(
         "--batches", type=_count, default=1000, help="newest batches of a source (%(default)s)"
@@ -112,6 +121,14 @@ def _seconds(text: str) -> float:
     return seconds
 
 
+def _picture(text: str) -> Path:
+    if not Path(text).suffix:
+        raise argparse.ArgumentTypeError(
+            f"expected a file name that ends with .png, .svg or .pdf, not {text!r}"
+        )
+    return Path(text)
+
+
 def _count(text: str) -> int:
     if not text.isdecimal() or not int(text):
         raise argparse.ArgumentTypeError(f"expected a whole number > 0, not {text!r}")
@@ -136,30 +153,26 @@ def _console() -> Console:
 
 def _read(reader: StatusReader, options: argparse.Namespace) -> Status:
     status = reader.read(_now())
-    if not status.splits:
-        raise _NothingToShowError(
-            f"The split-watermark table at '{options.table}' is empty. A query writes the rows of a batch when it "
-            "plans the next one."
-        )
-    since = max(split.recorded_at for split in status.splits) - _SILENCE_MS
+    since = max((split.recorded_at for split in status.splits), default=0) - _SILENCE_MS
     shown = status.only(
         lambda split: options.group in (None, split.group) and (options.all or split.recorded_at >= since)
     )
     if not shown.splits:
-        groups = ", ".join(f"'{group}'" for group in sorted({split.group for split in status.splits}))
-        raise _NothingToShowError(
-            f"The split-watermark table at '{options.table}' has nothing of group '{options.group}'. Its groups: "
-            f"{groups}. Sources that were silent for a day are shown with --all."
+        whose = f"group {options.group!r}" + (
+            "" if options.all else " in its last day; --all shows what is older"
         )
+        raise NothingToShowError.of(reader.table, whose, {split.member for split in status.splits})
     return shown
 
 
 def _watch(reader: StatusReader, options: argparse.Namespace) -> None:
     """Until it is interrupted."""
-    if options.json:
-        while True:
+    while options.json:
+        try:
             print(to_json(_read(reader, options), _now()), flush=True)
-            time.sleep(options.watch)
+        except AlignmentError as error:
+            print(error, file=sys.stderr, flush=True)
+        time.sleep(options.watch)
     console = _console()
     while not console.is_terminal:
         console.print(_look(reader, options, None))
@@ -175,7 +188,7 @@ def _look(reader: StatusReader, options: argparse.Namespace, most: int | None) -
     """A table that is not there yet, or out of reach for a while, is waited for."""
     try:
         return render(_read(reader, options), _now(), most=most)
-    except (AlignmentError, _NothingToShowError) as error:
+    except AlignmentError as error:
         return Text(str(error), style="yellow")
 
 
@@ -189,7 +202,9 @@ def _plot(table: SplitWatermarkTable, options: argparse.Namespace) -> None:
         max_drift=options.max_drift,
     )
     try:
-        figure.savefig(options.output, dpi=130)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)  # a box stands for it
+            figure.savefig(options.output, dpi=130)
     except (OSError, ValueError) as error:
         raise OptionError.of("--output", str(options.output), f"{error}.") from None
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from watermark_alignment.recordings import Member
 from watermark_alignment.status import SplitMetrics, Status, Wait
-from watermark_alignment.status_view import duration, event_time
+from watermark_alignment.status_view import duration, event_time, name
 
 
 class Finding(NamedTuple):
@@ -44,13 +44,13 @@ def stalls(status: Status, lineages: Collection[str], now: int, longer_than_ms: 
 
 def _stall(wait: Wait, silence: int) -> Finding:
     holder = wait.holder
-    whose = "its source" if holder.member == wait.member else f"source {wait.member.source}"
+    whose = "its source" if holder.member == wait.member else f"source {name(wait.member.source)}"
     since = f" at event time {event_time(holder.watermark)}" if holder.watermark is not None else ""
     return Finding(
         ("stall", holder.group, holder.source, holder.split),
-        f"Split {holder.split} of source {holder.source} stalls group '{holder.group}'{since}: it has brought nothing "
-        f"for {duration(silence)}, and {wait.splits:,} of the splits of {whose} wait for it. Find out why it is "
-        "silent, or let it count as idle sooner (scan.watermark.idle-timeout).",
+        f"Split {name(holder.split)} of source {name(holder.source)} stalls group '{name(holder.group)}'{since}: "
+        f"it has brought nothing for {duration(silence)}, and {wait.splits:,} of the splits of {whose} wait for it. "
+        "Find out why it is silent, or let it count as idle sooner (scan.watermark.idle-timeout).",
     )
 
 
@@ -60,11 +60,12 @@ def _drifts(status: Status, splits: Sequence[SplitMetrics]) -> Iterator[Finding]
         if note is not None and split.drift is not None and split.drift > note.max_drift_ms:
             yield Finding(
                 ("drift", split.group, split.source),
-                f"Split {split.split} of source {split.source} was read {duration(split.drift)} ahead of the slowest "
-                f"split of group '{split.group}', more than max-drift ({duration(note.max_drift_ms)}) allows. Either "
-                "the slowest is new or came back from being idle, or splits of this kind cannot be cut at an event "
-                "time. Rows of the slowest are dropped unless the delay of withWatermark is longer than this drift + "
-                "max-out-of-orderness: make it longer, or read smaller batches.",
+                f"Split {name(split.split)} of source {name(split.source)} was read {duration(split.drift)} ahead of "
+                f"the slowest split of group '{name(split.group)}', more than max-drift "
+                f"({duration(note.max_drift_ms)}) allows. Either the slowest is new or came back from being idle, or "
+                "splits of this kind cannot be cut at an event time. Rows of the slowest are dropped unless the delay "
+                "of withWatermark is longer than this drift + max-out-of-orderness: make it longer, or read smaller "
+                "batches.",
             )
 
 
@@ -74,7 +75,7 @@ def _unreported(status: Status, splits: Sequence[SplitMetrics]) -> Iterator[Find
         if note is not None and note.unreported:
             yield Finding(
                 ("unreported", split.group, split.source),
-                f"Watermarks of source {split.source} are planned, not observed: tasks did not report "
+                f"Watermarks of source {name(split.source)} are planned, not observed: tasks did not report "
                 f"{note.unreported:,} of the splits of its batch {note.batch:,}. Alignment holds without. Let "
                 "executors reach the driver at spark.driver.host to see what was read.",
             )

@@ -10,6 +10,7 @@ import numpy as np
 from watermark_alignment.recordings import natural
 from watermark_alignment.runs import STATES, Run, least
 from watermark_alignment.states import SplitStatus
+from watermark_alignment.status_view import name
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -32,6 +33,9 @@ _BAND = "#56B4E9"
 _CROWD, _CROWD_SLOWEST = "#5A6B7B", "#D55E00"
 _SMALL_LEGEND_ABOVE, _CROWD_ABOVE = 10, 28  # splits
 _MOST_NAMES = 12  # beside the strips
+_CALENDAR = (-719_162, -719_161), (2_932_895.99, 2_932_896.99)
+"""Days that an axis may begin and end at: Matplotlib leaves room around what it draws, and fails beyond year 9999."""
+_LONGEST_DRIFT_MS = 10_000 * 366 * 86_400_000
 _WIDEST, _NARROWEST_PANEL = 20.0, 2.4  # inches
 
 
@@ -69,6 +73,7 @@ def _figure(runs: Sequence[Run], over: Over) -> Figure:
         if run.max_drift_ms is not None:
             _draw_band(panels[n], run, runs, over, run.max_drift_ms)
         panels[n].tick_params(labelleft=n == 0)
+    panels[0].set_ylim(*np.clip(panels[0].get_ylim(), *_CALENDAR))
     for n, run in enumerate(runs):
         strips = figure.add_subplot(grid[1, n], sharex=panels[n])
         _draw_states(strips, run, over)
@@ -88,7 +93,7 @@ def _draw_watermarks(panel: Axes, run: Run, over: Over, styles: dict[str, _Style
     if len(styles) > _CROWD_ABOVE:
         _point_out_slowest(panel, run, over)
     _show_times(panel, "y")
-    panel.set_title(run.member.source, fontweight="bold")
+    panel.set_title(name(run.member.source), fontweight="bold")
     panel.grid(color="#DDDDDD", linewidth=0.7)
     panel.set_axisbelow(True)
     panel.spines[["top", "right"]].set_visible(False)
@@ -102,7 +107,7 @@ def _point_out_slowest(panel: Axes, run: Run, over: Over) -> None:
         return
     panel.plot(_along(run, over), run.watermarks[slowest], color=_CROWD_SLOWEST, linewidth=2)
     panel.text(
-        0.98, 0.03, f"most often slowest:\n{run.splits[slowest]}",
+        0.98, 0.03, f"most often slowest:\n{name(run.splits[slowest])}",
         transform=panel.transAxes, ha="right", color=_CROWD_SLOWEST, fontsize="small",
     )  # fmt: skip
 
@@ -111,7 +116,7 @@ def _draw_band(panel: Axes, run: Run, runs: Sequence[Run], over: Over, max_drift
     """From the least watermark of the group up to ``max_drift_ms`` above it."""
     group = [other for other in runs if other.member.group == run.member.group]
     floor = least(np.stack([_at(run.times, other) for other in group]))
-    top = floor + np.timedelta64(max_drift_ms * 1000, "us")
+    top = floor + np.timedelta64(min(max_drift_ms, _LONGEST_DRIFT_MS) * 1000, "us")
     panel.fill_between(_along(run, over), floor, top, color=_BAND, alpha=0.25, linewidth=0, zorder=0)
 
 
@@ -133,7 +138,7 @@ def _draw_states(strips: Axes, run: Run, over: Over) -> None:
     strips.pcolormesh(edges, rows, shown, cmap=colours, norm=norm, rasterized=True)
     strips.set_ylim(len(run.splits) - 0.5, -0.5)
     if len(run.splits) <= _MOST_NAMES:
-        strips.set_yticks(range(len(run.splits)), run.splits, fontsize="x-small")
+        strips.set_yticks(range(len(run.splits)), [name(split) for split in run.splits], fontsize="x-small")
         strips.hlines(rows[1:-1], edges[0], edges[-1], color="white", linewidth=1.5)
     else:
         strips.set_yticks([])
@@ -171,7 +176,7 @@ def _add_legend(figure: Figure, styles: dict[str, _Style], runs: Sequence[Run]) 
 
     handles: list[Artist] = []
     if len(styles) <= _CROWD_ABOVE:
-        handles += [Line2D([], [], label=split, **style._asdict()) for split, style in styles.items()]
+        handles += [Line2D([], [], label=name(split), **style._asdict()) for split, style in styles.items()]
     seen = {int(number) for run in runs for number in np.unique(run.states)}
     handles += [
         Patch(color=_STATE_COLOURS[state], label=state.lower()) for n, state in enumerate(STATES) if n in seen

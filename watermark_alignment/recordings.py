@@ -6,13 +6,16 @@ A *recording* is what a source wrote at once: a row for each of its splits, all 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import DeltaTable, QueryBuilder
 
+from flip27_stream.errors import AlignmentError, shortened
+from watermark_alignment.states import SplitStatus
 from watermark_alignment.table import SCHEMA, SplitWatermarkTable
 
 _MOST_COMMITS = 200
@@ -22,6 +25,7 @@ _NEWEST = (
     "FROM recordings"
 )
 _BY_MEMBER = 'GROUP BY "group", source'
+_NEVER_NULL = ("group", "source", "split", "batch", "rows", "status", "recorded_at")
 _ORDER = [(column, "ascending") for column in ("recorded_at", "batch", "group", "source", "split")]
 
 
@@ -39,10 +43,33 @@ class Recording(NamedTuple):
     batch: int
 
 
+class NothingToShowError(AlignmentError):
+    """The table can be read, and has no rows of what is asked for."""
+
+    @classmethod
+    def of(cls, table: SplitWatermarkTable, whose: str, members: Collection[Member]) -> NothingToShowError:
+        """It has rows of ``members``, none of them ``whose``."""
+        where = f"The split-watermark table at '{table.uri}'"
+        if not members:
+            return cls(f"{where} is empty. A query writes the rows of a batch when it plans the next one.")
+        groups = ", ".join(repr(group) for group in sorted({member.group for member in members}))
+        sources = ", ".join(repr(source) for source in sorted({member.source for member in members}))
+        return cls(
+            f"{where} has no rows of {whose}. Its groups: {shortened(groups)}. Its sources: {shortened(sources)}."
+        )
+
+
 class Look(NamedTuple):
-    """What has become of a table since it was last looked at."""
+    """What has become of a table since it was last looked at.
+
+    Attributes:
+        commits: the newest ones, newest first. Of a path with ``#`` or ``?`` delta-rs (1.6) tells none.
+        is_new: whether there is a version that was not there.
+        is_another: whether the table was made anew.
+    """
 
     commits: list[dict[str, Any]]
+    is_new: bool
     is_another: bool
 
 
@@ -62,14 +89,15 @@ class Recordings:
         The newest of the commits since the last look come first; at the first look, and where many were made, they
         are not all told. Whoever made the table anew has it begin again.
         """
-        before, self._delta = self._delta, self._table.load()
-        is_another = before is None or before.metadata().id != self._delta.metadata().id
+        before, delta = self._delta, self._table.load()
+        is_another = before is None or before.metadata().id != delta.metadata().id
         seen = -1 if is_another or before is None else before.version()
         try:
-            commits = self._delta.history(min(self._delta.version() - seen, _MOST_COMMITS))
+            commits = delta.history(min(delta.version() - seen, _MOST_COMMITS))
         except Exception as error:  # noqa: BLE001 - delta-rs raises plain Exception, too
             raise self._table.failure("cannot be read", error) from None
-        return Look(commits, is_another)
+        self._delta = delta
+        return Look(commits, delta.version() > seen, is_another)
 
     def newest(self, since: int | None = None) -> dict[Member, Recording]:
         """The newest recording of each member that has one, or has one from ``since`` (microseconds) on."""
@@ -80,7 +108,12 @@ class Recordings:
         except Exception as error:  # noqa: BLE001 - as in look
             raise self._table.failure("cannot be read", error) from None
         columns = (found["group"], found["source"], found["at"].cast(pa.int64()), found["batch"])
-        rows = zip(*(column.to_pylist() for column in columns), strict=True)
+        rows = list(zip(*(column.to_pylist() for column in columns), strict=True))
+        for row in rows:
+            if None in row or row[-1] < 0:
+                raise self._not_ours(
+                    f"group {row[0]!r}, source {row[1]!r}, recorded_at {row[2]!r}, batch {row[3]!r}"
+                )
         return {Member(group, source): Recording(at, batch) for group, source, at, batch in rows}
 
     def rows(self, batches: Mapping[Member, range]) -> pa.Table:
@@ -95,7 +128,23 @@ class Recordings:
             found = pa.table(self._open.scan(SCHEMA.names, predicate)).cast(SCHEMA)
         except Exception as error:  # noqa: BLE001 - as in look
             raise self._table.failure("cannot be read", error) from None
+        self._check(found)
         return found.sort_by(_ORDER)
+
+    def _check(self, rows: pa.Table) -> None:
+        """Anybody may write to the table."""
+        ours = pc.is_in(rows["status"], pa.array([str(status) for status in SplitStatus]))
+        for name in _NEVER_NULL:
+            ours = pc.and_(ours, pc.is_valid(rows[name]))
+        for row in rows.filter(pc.invert(ours)).slice(0, 1).to_pylist():
+            raise self._not_ours(", ".join(f"{name} {row[name]!r}" for name in _NEVER_NULL[:-1]))
+
+    def _not_ours(self, row: str) -> AlignmentError:
+        return AlignmentError(
+            f"The split-watermark table at '{self._table.uri}' has a row that no source of this release writes: {row}. "
+            f"A status is one of {', '.join(SplitStatus)}, and only times and drift may be unknown. If a later release "
+            "wrote it, look with that one; else delete the row."
+        )
 
     @property
     def _open(self) -> DeltaTable:
@@ -111,7 +160,7 @@ def latest_run(batches: Sequence[int]) -> int:
 
 def natural(name: str) -> list[tuple[int, str]]:
     """A key that sorts split 2 before split 10."""
-    return [(int(part) if part.isdigit() else -1, part) for part in re.split(r"(\d+)", name)]
+    return [(int(part) if part.isdecimal() else -1, part) for part in re.split(r"(\d+)", name)]
 
 
 def _is_in(member: Member, batches: range) -> str:

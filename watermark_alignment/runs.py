@@ -10,9 +10,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flip27_stream.errors import AlignmentError
 from watermark_alignment.member_news import MemberNews, members_told_of
-from watermark_alignment.recordings import Member, Recording, Recordings, latest_run, natural
+from watermark_alignment.recordings import (
+    Member,
+    NothingToShowError,
+    Recording,
+    Recordings,
+    latest_run,
+    natural,
+)
 from watermark_alignment.states import SplitStatus
 from watermark_alignment.table import SplitWatermarkTable
 
@@ -69,17 +75,19 @@ def read_runs(
 ) -> list[Run]:
     """The latest run of each source, its newest ``batches``.
 
-    :raises AlignmentError: the table cannot be read, or has no rows of these sources.
+    :raises AlignmentError: the table cannot be read.
+    :raises NothingToShowError: it has no rows of these sources.
     """
     recordings = Recordings(table)
     told = members_told_of(recordings.look().commits)
-    newest = {m: r for m, r in recordings.newest().items() if group in (None, m.group)}
+    there = recordings.newest()
+    newest = {m: r for m, r in there.items() if group in (None, m.group)}
     members = _overlapping(newest, batches, recordings) if sources is None else _named(newest, sources)
     missing = set(sources or ()) - {member.source for member in members}
     if missing or not members:
-        whose = f"source '{min(missing)}'" if missing else "any source"
-        where = f" in group '{group}'" if group is not None else ""
-        raise AlignmentError(f"The split-watermark table at '{table.uri}' has no rows of {whose}{where}")
+        whose = f"source {min(missing)!r}" if missing else "any source"
+        where = f" in group {group!r}" if group is not None else ""
+        raise NothingToShowError.of(table, whose + where, there)
     rows = recordings.rows({m: _range(newest[m], batches) for m in members})
     return [_run(member, _of(rows, member), told.get(member)) for member in members]
 

@@ -120,10 +120,12 @@ class StatusReader:
     """Reads how a table stands; looking again reads only what is new."""
 
     def __init__(self, table: SplitWatermarkTable) -> None:
+        self.table = table
         self._recordings = Recordings(table)
         self._newest: dict[Member, Recording] = {}
         self._rows: dict[Member, pa.Table] = {}
         self._members: dict[Member, MemberNews] = {}
+        self._is_behind = False
 
     def read(self, now: int) -> Status:
         """The status when the clock (ms) shows ``now``.
@@ -133,10 +135,12 @@ class StatusReader:
         look = self._recordings.look()
         if look.is_another:
             self._newest, self._rows, self._members = {}, {}, {}
-        if look.commits:
+        for member, news in members_told_of(look.commits).items():
+            self._members[member] = news.or_else(self._members.get(member, MemberNews()))
+        self._is_behind |= look.is_new
+        if self._is_behind:
             self._take_in_rows()
-            for member, news in members_told_of(look.commits).items():
-                self._members[member] = news.or_else(self._members.get(member, MemberNews()))
+            self._is_behind = False
         by_split: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
         for rows in self._rows.values():
             for row in rows.to_pylist():

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timezone
-from itertools import groupby
+from itertools import accumulate, groupby
 
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
@@ -22,6 +23,10 @@ _COLOURS = {
     SplitStatus.IDLE: "blue",
     SplitStatus.FINISHED: "bright_black",
 }
+_COLUMNS = ("source and split", "state", "watermark (UTC)", "drift", "lag", "rows/s", "batch", "ago")
+_FIRST_NUMBER = 3
+_GAP = 2
+_NARROWEST_NAME = 16
 _UNKNOWN = "–"
 _UNITS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000))
 
@@ -62,7 +67,7 @@ def render(status: Status, now: int, *, most: int | None = None) -> RenderableTy
     parts: list[RenderableType] = []
     for group, members in groupby(status.splits, key=lambda split: split.group):
         of_group = list(members)
-        parts.append(_table(group, status, [split for split in of_group if split in shown], now))
+        parts.append(_Table(group, status, [split for split in of_group if split in shown], now))
         parts.append(_summary(of_group, hidden=sum(split not in shown for split in of_group)))
         parts += [Text(remark, style="yellow") for remark in _remarks(status, of_group, now)]
         parts.append("")
@@ -76,37 +81,56 @@ def _furthest_behind(splits: Sequence[SplitMetrics], most: int | None) -> Sequen
     return by_watermark[:most]
 
 
-def _table(group: str, status: Status, splits: Iterable[SplitMetrics], now: int) -> Table:
-    table = Table(
-        title=Text(f"group {group}"), title_justify="left", title_style="bold", box=None, pad_edge=False
-    )
-    table.padding = 0, 2, 0, 0
-    table.add_column("source and split", overflow="fold")
-    for name in ("state", "watermark (UTC)"):
-        table.add_column(name, no_wrap=True)
-    for name in ("drift", "lag", "rows/s", "batch", "ago"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for source, members in groupby(splits, key=lambda split: split.source):
-        of_source = list(members)
-        told = status.told(of_source[0].member)
-        gone = Text(" (gone)" if told.is_there(now) is False else "", style="not bold bright_black")
-        table.add_row(Text(source, style="bold") + gone)
-        for split in of_source:
-            table.add_row(*_cells(split, told, now))
-    return table
+@dataclass(frozen=True)
+class _Table:
+    """The splits of a group; where there is no room for all columns beside the names, the last ones are left out."""
+
+    group: str
+    status: Status
+    splits: Sequence[SplitMetrics]
+    now: int
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        rows = list(self._rows())
+        widths = [max(cell.cell_len for cell in column) for column in zip(*rows, strict=True)]
+        room = options.max_width - min(widths[0], _NARROWEST_NAME)
+        ends = accumulate(width + _GAP for width in widths[1:])
+        shown = 1 + sum(end <= room for end in ends)
+        table = Table(
+            title=Text(f"group {name(self.group)}"), title_justify="left", title_style="bold",
+            box=None, pad_edge=False, show_header=False,
+        )  # fmt: skip
+        table.padding = 0, _GAP, 0, 0
+        for number in range(shown):
+            table.add_column(
+                justify="right" if number >= _FIRST_NUMBER else "left", no_wrap=number > 0, overflow="fold"
+            )
+        for row in rows:
+            table.add_row(*row[:shown])
+        yield table
+
+    def _rows(self) -> Iterator[list[Text]]:
+        yield [Text(column, style="bold") for column in _COLUMNS]
+        for source, members in groupby(self.splits, key=lambda split: split.source):
+            of_source = list(members)
+            told = self.status.told(of_source[0].member)
+            gone = Text(" (gone)" if told.is_there(self.now) is False else "", style="not bold bright_black")
+            yield [Text(name(source), style="bold") + gone, *map(Text, [""] * (len(_COLUMNS) - 1))]
+            for split in of_source:
+                yield _cells(split, told, self.now)
 
 
-def _cells(split: SplitMetrics, told: MemberNews, now: int) -> list[str | Text]:
+def _cells(split: SplitMetrics, told: MemberNews, now: int) -> list[Text]:
     above = told.note is not None and split.drift is not None and split.drift > told.note.max_drift_ms
     return [
-        Text(f"  {split.split}"),
+        Text(f"  {name(split.split)}"),
         Text(str(split.status), style=_COLOURS[split.status]),
-        _UNKNOWN if split.watermark is None else event_time(split.watermark),
+        Text(_UNKNOWN if split.watermark is None else event_time(split.watermark)),
         Text(_UNKNOWN if split.drift is None else duration(split.drift), style="bold red" if above else ""),
-        _UNKNOWN if split.lag is None else duration(split.lag),
-        _UNKNOWN if split.rows_per_second is None else f"{split.rows_per_second:,.0f}",
-        f"{split.batch:,}",
-        duration(now - split.recorded_at),
+        Text(_UNKNOWN if split.lag is None else duration(split.lag)),
+        Text(_UNKNOWN if split.rows_per_second is None else f"{split.rows_per_second:,.0f}"),
+        Text(f"{split.batch:,}"),
+        Text(duration(now - split.recorded_at)),
     ]
 
 
@@ -127,8 +151,8 @@ def _remarks(status: Status, splits: Sequence[SplitMetrics], now: int) -> list[s
         note = status.told(member).note
         if note is not None and note.unreported:
             said.append(
-                f"Watermarks of source {member.source} are planned, not observed: {note.unreported:,} of the splits of "
-                f"its batch {note.batch:,} were not reported."
+                f"Watermarks of source {name(member.source)} are planned, not observed: {note.unreported:,} of the "
+                f"splits of its batch {note.batch:,} were not reported."
             )
     return said
 
@@ -136,8 +160,15 @@ def _remarks(status: Status, splits: Sequence[SplitMetrics], now: int) -> list[s
 def _waiting(wait: Wait) -> str:
     splits = "1 split" if wait.splits == 1 else f"{wait.splits:,} splits"
     verb = "waits" if wait.splits == 1 else "wait"
-    whose = "" if wait.holder.member == wait.member else f" of source {wait.holder.source}"
-    return f"{splits} of source {wait.member.source} {verb} for {wait.holder.split}{whose}."
+    whose = "" if wait.holder.member == wait.member else f" of source {name(wait.holder.source)}"
+    return f"{splits} of source {name(wait.member.source)} {verb} for {name(wait.holder.split)}{whose}."
+
+
+def name(given: str) -> str:
+    """A name on one line, with what is no sign that shows, such as a terminal's commands, written out."""
+    return "".join(
+        sign if sign.isprintable() else sign.encode("unicode_escape").decode("ascii") for sign in given
+    )
 
 
 def event_time(ms: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -80,7 +81,7 @@ def test_a_table_for_people(table: SplitWatermarkTable, run: Run) -> None:
 
 def test_names_are_shown_as_they_are(table: SplitWatermarkTable, run: Run) -> None:
     """Also where they look like the console's own marks."""
-    names = ["[/x]", "part[1].parquet", ":smile:", "[bold]b"]
+    names = ["[/x]", "part[1].parquet", ":smile:", "²"]
     rows = split_rows(1)
     fill(table, [replace(row, split=name, group="[/g]") for row, name in zip(rows, names, strict=True)])
     code, out, _ = run("status", table.uri)
@@ -196,6 +197,66 @@ def test_sources_that_were_silent_for_a_day_are_left_out(table: SplitWatermarkTa
         assert {split["source"] for split in json.loads(out)} == shown
 
 
+def test_signs_that_do_not_show_are_written_out(table: SplitWatermarkTable, run: Run) -> None:
+    """Or a name could break lines, or give commands to the terminal."""
+    fill(table, [replace(split_rows(1)[0], group="a\nb", split="\x1b[2J\r", source="\u202ec")], unreported=1)
+    code, out, _ = run("status", table.uri)
+    assert code == 0
+    assert [line.split()[0] for line in out.splitlines()[2:4]] == ["\\u202ec", "\\x1b[2J\\r"]
+    assert "group a\\nb " in out
+    assert "Watermarks of source \\u202ec are" in out
+
+
+def test_a_narrow_terminal_shows_names_and_states(
+    table: SplitWatermarkTable, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And of the rest what there is room for."""
+    fill(table, split_rows(1))
+    for name, value in (("FORCE_COLOR", "1"), ("NO_COLOR", "1"), ("TERM", "xterm")):
+        monkeypatch.setenv(name, value)
+    for width, words in ((40, 2), (60, 6), (100, 9)):
+        monkeypatch.setenv("COLUMNS", str(width))
+        out = re.sub(r"\x1b\[\d*m", "", run("status", table.uri)[1])
+        [line] = [line for line in out.splitlines() if "clicks-0" in line]
+        assert (line.split()[:2], len(line.split())) == (["clicks-0", "ACTIVE"], words)
+
+
+@pytest.mark.parametrize("name", ["a b", "a#b", "a?b", "a%b"])
+def test_any_path_will_do(run: Run, tmp_path: Path, name: str) -> None:
+    """Of some, delta-rs tells no commits."""
+    table = SplitWatermarkTable(str(tmp_path / name), {})
+    fill(table, split_rows(1))
+    code, out, _ = run("status", table.uri, "--json")
+    assert (code, len(json.loads(out))) == (0, 4)
+    assert run("plot", table.uri, "-o", f"{tmp_path}/x.png")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("status", "RUNNING"),
+        ("status", None),
+        ("group", None),
+        ("split", None),
+        ("batch", None),
+        ("batch", -5),
+        ("rows", None),
+        ("recorded_at", None),
+    ],
+)
+def test_a_row_that_somebody_else_wrote(
+    table: SplitWatermarkTable, run: Run, tmp_path: Path, field: str, value: object
+) -> None:
+    odd = replace(split_rows(1)[0], **{field: value})  # type: ignore[arg-type]
+    table.append("other", 1, [odd], {})
+    for command in (("status", table.uri), ("plot", table.uri, "-o", f"{tmp_path}/x.png")):
+        code, out, err = run(*command)
+        assert (code, out) == (1, "")
+        assert "has a row that no source of this release writes: " in err
+        assert f"{field} {value!r}" in err
+        assert "delete the row" in err
+
+
 def test_no_such_table(run: Run, tmp_path: Path) -> None:
     for command in (("status", f"{tmp_path}/none"), ("plot", f"{tmp_path}/none", "-o", f"{tmp_path}/x.png")):
         code, out, err = run(*command)
@@ -206,16 +267,24 @@ def test_no_such_table(run: Run, tmp_path: Path) -> None:
 
 def test_an_empty_table(table: SplitWatermarkTable, run: Run) -> None:
     table.open()
-    code, out, err = run("status", table.uri)
-    assert (code, out) == (3, "")
-    assert f"The split-watermark table at '{table.uri}' is empty." in err
+    for command in (("status", table.uri), ("plot", table.uri, "-o", "x.png")):
+        code, out, err = run(*command)
+        assert (code, out) == (3, "")
+        assert f"The split-watermark table at '{table.uri}' is empty." in err
 
 
 def test_an_unknown_group(table: SplitWatermarkTable, run: Run) -> None:
     fill(table, split_rows(1))
     code, out, err = run("status", table.uri, "--group", "Web")
     assert (code, out) == (3, "")
-    assert "has nothing of group 'Web'. Its groups: 'web'." in err
+    assert "has no rows of group 'Web' in its last day; --all shows what is older. Its groups: 'web'." in err
+
+
+def test_an_unknown_source(table: SplitWatermarkTable, run: Run) -> None:
+    fill(table, split_rows(1))
+    code, _, err = run("plot", table.uri, "-o", "x.png", "--source", "views", "--group", "web")
+    assert code == 3
+    assert "has no rows of source 'views' in group 'web'. Its groups: 'web'. Its sources: 'clicks'." in err
 
 
 @pytest.mark.parametrize(
@@ -225,6 +294,10 @@ def test_an_unknown_group(table: SplitWatermarkTable, run: Run) -> None:
         (("status", "t", "--watch", "-1"), "expected a number of seconds > 0"),
         (("status", "t", "--storage-option", SECRET), "expected KEY=VALUE"),
         (("plot", "t"), "-o/--output"),
+        (
+            ("plot", "t", "-o", "folder"),
+            "expected a file name that ends with .png, .svg or .pdf, not 'folder'",
+        ),
         (("plot", "t", "-o", "p.png", "--batches", "0"), "expected a whole number > 0"),
         (("draw", "t"), "invalid choice: 'draw'"),
     ],
@@ -288,6 +361,38 @@ def test_watching_in_json_is_a_line_each_time(
     assert [len(json.loads(line)) for line in out.splitlines()] == [4, 4]
 
 
+def test_watching_in_json_outlasts_a_look_that_fails(
+    table: SplitWatermarkTable, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says so where no program reads."""
+    made = iter([True])
+
+    def sleep(seconds: float) -> None:
+        if not next(made, False):
+            raise KeyboardInterrupt
+        fill(table, split_rows(1))
+
+    monkeypatch.setattr("watermark_alignment.__main__.time.sleep", sleep)
+    code, out, err = run("status", table.uri, "--watch", "--json")
+    assert code == 0
+    assert [len(json.loads(line)) for line in out.splitlines()] == [4]
+    assert err == f"The split-watermark table at '{table.uri}' cannot be read: there is no Delta table\n"
+
+
+def test_an_answer_that_cannot_be_written(table: SplitWatermarkTable) -> None:
+    """A full disk, and a terminal that has not all signs."""
+    fill(table, [replace(split_rows(1)[0], watermark=None)])
+    command = [sys.executable, "-m", "watermark_alignment", "status", table.uri]
+    ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    shown = subprocess.run(command, capture_output=True, text=True, timeout=60, env=ascii_only)
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert "\\u2013" in shown.stdout
+    with open("/dev/full", "w") as full:
+        lost = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert lost.returncode == 1
+    assert lost.stderr == "The answer cannot be written: [Errno 28] No space left on device.\n"
+
+
 def test_nobody_reads_on(table: SplitWatermarkTable) -> None:
     """As with `head`."""
     fill(table, split_rows(1))
@@ -325,6 +430,15 @@ def test_a_picture(table: SplitWatermarkTable, run: Run, tmp_path: Path) -> None
     for name, begin in (("picture.png", b"\x89PNG"), ("picture.svg", b"<?xml")):
         assert run("plot", table.uri, "-o", str(tmp_path / name))[0] == 0
         assert (tmp_path / name).read_bytes().startswith(begin)
+
+
+def test_a_picture_of_anything(table: SplitWatermarkTable, run: Run, tmp_path: Path) -> None:
+    """Signs that no font has, the last moment that a calendar has, a drift of ages."""
+    last = 253_402_300_799_999
+    fill(table, [replace(split_rows(1)[0], split="😀\n\x1b", watermark=last)])
+    picture = tmp_path / "picture.png"
+    assert run("plot", table.uri, "-o", str(picture), "--max-drift", "9999999999 days") == (0, "", "")
+    assert picture.is_file()
 
 
 @pytest.mark.parametrize(

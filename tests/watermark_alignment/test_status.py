@@ -13,7 +13,7 @@ from watermark_alignment.batch_note import KEY, BatchNote
 from watermark_alignment.group import Entry
 from watermark_alignment.group_log import KEY as MEMBER
 from watermark_alignment.maintenance import Maintenance
-from watermark_alignment.recordings import Member
+from watermark_alignment.recordings import Member, Recordings
 from watermark_alignment.states import SplitStatus
 from watermark_alignment.status import BATCHES, SplitMetrics, StatusReader
 from watermark_alignment.table import SplitRow, SplitWatermarkTable
@@ -142,6 +142,24 @@ def test_looking_again_takes_in_what_is_new(table: SplitWatermarkTable) -> None:
     again = reader.read(NOW).splits
     assert {(s.source, s.batch) for s in again} == {("clicks", 12), ("views", 1)}
     assert again == StatusReader(table).read(NOW).splits
+
+
+def test_what_a_look_that_failed_has_missed_is_taken_in_by_the_next(
+    table: SplitWatermarkTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(table, range(2))
+    reader = StatusReader(table)
+    reader.read(NOW)
+    fill(table, [2])
+
+    def unreadable(*_: object) -> None:
+        raise AlignmentError("out of reach")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Recordings, "rows", unreadable)
+        with pytest.raises(AlignmentError, match="out of reach"):
+            reader.read(NOW)
+    assert {s.batch for s in reader.read(NOW).splits} == {2}
 
 
 def test_a_table_made_anew_is_noticed(table: SplitWatermarkTable, tmp_path: Path) -> None:
