@@ -29,7 +29,7 @@ def told(split: SplitMetrics) -> tuple[object, ...]:
 
 def test_the_same_with_and_without_spark(spark: SparkSession, tmp_path: Path) -> None:
     """Also of a second run, of splits that are gone, of unknown watermarks, of a single batch, of two at one time."""
-    table = SplitWatermarkTable(str(tmp_path / "a `table`"), {})
+    table = SplitWatermarkTable(str(tmp_path / "a `table` #1? 5%"), {})
     words = ("ACTIVE", "PAUSED", "IDLE", "FINISHED")
     for batch in range(14):
         rows = [replace(row, status=words[(batch // (n + 1)) % 4]) for n, row in enumerate(split_rows(batch))]
