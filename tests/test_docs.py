@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import json
 import re
 from pathlib import Path
@@ -25,11 +24,16 @@ from flip27_stream.connectors.kafka.options import (
 )
 from flip27_stream.connectors.kafka.source import KafkaSource, KafkaSourceFactory
 from offsets import OffsetCodec
-from watermark_alignment.maintenance import Maintenance
+from watermark_alignment.maintenance import (
+    CHECKPOINT_EVERY,
+    ROUND_EVERY,
+    ROW_RETENTION,
+    ROW_RETENTION_DEFAULT,
+)
 from watermark_alignment.options import OPTIONS, STORAGE_OPTION_PREFIX, AlignmentOptions, Option
 from watermark_alignment.planner import SplitView, plan
 from watermark_alignment.states import SplitStatus
-from watermark_alignment.table import SCHEMA
+from watermark_alignment.table import PROPERTIES, SCHEMA
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -162,9 +166,11 @@ def test_the_columns_of_the_table_are_on_the_page() -> None:
 
 
 def test_the_upkeep_of_the_table_is_as_the_page_says() -> None:
-    defaults = inspect.signature(Maintenance).parameters
-    assert f"every {defaults['every'].default} commits" in BEHIND_THE_SCENE
-    assert f"kept for {defaults['row_retention_ms'].default // 86_400_000} days" in BEHIND_THE_SCENE
+    assert f"every {CHECKPOINT_EVERY}th writes a checkpoint" in BEHIND_THE_SCENE
+    assert f"every {ROUND_EVERY}th merges small files" in BEHIND_THE_SCENE
+    kept = re.findall(r"^\| `(\S+Duration)` \|.*\| (.+) \|$", BEHIND_THE_SCENE, re.MULTILINE)
+    defaults = {**PROPERTIES, ROW_RETENTION: ROW_RETENTION_DEFAULT}
+    assert dict(kept) == {name: text.removeprefix("interval ") for name, text in defaults.items()}
 
 
 def test_the_four_states_are_on_the_page() -> None:

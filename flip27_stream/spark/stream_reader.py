@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -16,11 +16,13 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from flip27_stream.spark.coordinator import SourceCoordinator
 from flip27_stream.spark.job import Job
 from flip27_stream.spark.rate_limit import UNLIMITED
 from flip27_stream.spark.task import SplitTask, read_task
 from offsets import INITIAL
+
+if TYPE_CHECKING:
+    from flip27_stream.spark.coordinator import SourceCoordinator
 
 
 class TaskPartition(InputPartition):
@@ -33,7 +35,8 @@ class TaskPartition(InputPartition):
 class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Runs twice: in the planning process, where a coordinator lives behind it, and, pickled, in tasks.
 
-    Nothing set here in one of the two reaches the other.
+    Nothing set here in one of the two reaches the other. Spark starts a process each for the schema, for the plans and
+    for what tasks are to run; each is to load only what it needs, so the coordinator is loaded where it lives.
     """
 
     def __init__(self, job: Job) -> None:
@@ -94,6 +97,8 @@ class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._coordinator is None:
             if threading.current_thread() is threading.main_thread():
                 signal.signal(signal.SIGTERM, _stop_once)
+            from flip27_stream.spark.coordinator import SourceCoordinator
+
             self._coordinator = SourceCoordinator(self._job)
         return self._coordinator
 

@@ -6,10 +6,13 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from flip27_stream.connectors.kafka.protocol import TopicMetadata
 from flip27_stream.connectors.kafka.split import TopicPartition
 from flip27_stream.errors import MissingTopicError
+
+if TYPE_CHECKING:
+    from flip27_stream.connectors.kafka.protocol import TopicMetadata
 
 
 class KafkaSubscriber(ABC):

@@ -65,6 +65,7 @@ def draw(table: SplitWatermarkTable, backlog: Backlog, runs: Sequence[Run], path
     figure = plot(table, group=GROUP, sources=[run.format for run in runs], over="batch")
     for panel, run in zip(figure.axes, runs, strict=False):  # the panels come first
         title_with_lost(panel, run.format, backlog.rows - run.counts.total(), backlog.rows, "rows")
+        panel.yaxis.get_offset_text().set_visible(False)  # the date, which would stand where the title does
         rows = table.rows(group=GROUP, source=run.format)
         _shade_dropped(panel, rows)
         _point_at_laggard(panel, rows, backlog.splits[backlog.laggard], _STORY[run.format])
