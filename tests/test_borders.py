@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-HEAVY = ("pyspark", "kafka", "deltalake", "matplotlib")
+HEAVY = ("pyspark", "kafka", "deltalake", "matplotlib", "pandas")
 
 
 def test_the_import_contracts_are_kept() -> None:
@@ -18,8 +18,24 @@ def test_the_import_contracts_are_kept() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def pulled_in(modules: str) -> set[str]:
+    """Which of the heavy ones come with these; each query waits for them in each of its processes."""
+    probe = f"import sys, {modules}; print(*sorted(set({HEAVY!r}) & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", probe], cwd=ROOT, capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
 @pytest.mark.parametrize("package", ["flip27_stream", "flip27_stream.api", "offsets", "watermark_alignment"])
 def test_an_import_pulls_in_no_spark_and_no_client(package: str) -> None:
-    probe = f"import sys, {package}; print(*sorted(set({HEAVY!r}) & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", probe], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == []
+    assert pulled_in(package) == set()
+
+
+def test_what_tells_the_schema_pulls_in_neither_client_nor_table() -> None:
+    assert pulled_in("flip27_stream.spark.data_source, flip27_stream.connectors.kafka") == {"pyspark"}
+
+
+def test_what_plans_pulls_in_no_pandas() -> None:
+    assert pulled_in("flip27_stream.spark.coordinator, flip27_stream.connectors.kafka.enumerator") == {
+        "deltalake",
+        "kafka",
+    }
