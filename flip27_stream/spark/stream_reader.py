@@ -35,8 +35,8 @@ class TaskPartition(InputPartition):
 class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Runs twice: in the planning process, where a coordinator lives behind it, and, pickled, in tasks.
 
-    Nothing set here in one of the two reaches the other. Spark starts a process each for the schema, for the plans and
-    for what tasks are to run; each is to load only what it needs, so the coordinator is loaded where it lives.
+    Nothing set here in one of the two reaches the other. The coordinator is loaded where it lives: a process that only
+    tells the schema, or runs tasks, does without it and its clients.
     """
 
     def __init__(self, job: Job) -> None:
