@@ -36,6 +36,7 @@ _MOST_NAMES = 12  # beside the strips
 _CALENDAR = (-719_162, -719_161), (2_932_895.99, 2_932_896.99)
 """Days that an axis may begin and end at: Matplotlib leaves room around what it draws, and fails beyond year 9999."""
 _LONGEST_DRIFT_MS = 10_000 * 366 * 86_400_000
+_LONGEST_LABEL = 33
 _WIDEST, _NARROWEST_PANEL = 20.0, 2.4  # inches
 
 
@@ -93,7 +94,7 @@ def _draw_watermarks(panel: Axes, run: Run, over: Over, styles: dict[str, _Style
     if len(styles) > _CROWD_ABOVE:
         _point_out_slowest(panel, run, over)
     _show_times(panel, "y")
-    panel.set_title(name(run.member.source), fontweight="bold")
+    panel.set_title(_label(run.member.source), fontweight="bold")
     panel.grid(color="#DDDDDD", linewidth=0.7)
     panel.set_axisbelow(True)
     panel.spines[["top", "right"]].set_visible(False)
@@ -107,7 +108,7 @@ def _point_out_slowest(panel: Axes, run: Run, over: Over) -> None:
         return
     panel.plot(_along(run, over), run.watermarks[slowest], color=_CROWD_SLOWEST, linewidth=2)
     panel.text(
-        0.98, 0.03, f"most often slowest:\n{name(run.splits[slowest])}",
+        0.98, 0.03, f"most often slowest:\n{_label(run.splits[slowest])}",
         transform=panel.transAxes, ha="right", color=_CROWD_SLOWEST, fontsize="small",
     )  # fmt: skip
 
@@ -138,7 +139,7 @@ def _draw_states(strips: Axes, run: Run, over: Over) -> None:
     strips.pcolormesh(edges, rows, shown, cmap=colours, norm=norm, rasterized=True)
     strips.set_ylim(len(run.splits) - 0.5, -0.5)
     if len(run.splits) <= _MOST_NAMES:
-        strips.set_yticks(range(len(run.splits)), [name(split) for split in run.splits], fontsize="x-small")
+        strips.set_yticks(range(len(run.splits)), [_label(split) for split in run.splits], fontsize="x-small")
         strips.hlines(rows[1:-1], edges[0], edges[-1], color="white", linewidth=1.5)
     else:
         strips.set_yticks([])
@@ -176,7 +177,7 @@ def _add_legend(figure: Figure, styles: dict[str, _Style], runs: Sequence[Run]) 
 
     handles: list[Artist] = []
     if len(styles) <= _CROWD_ABOVE:
-        handles += [Line2D([], [], label=name(split), **style._asdict()) for split, style in styles.items()]
+        handles += [Line2D([], [], label=_label(split), **style._asdict()) for split, style in styles.items()]
     seen = {int(number) for run in runs for number in np.unique(run.states)}
     handles += [
         Patch(color=_STATE_COLOURS[state], label=state.lower()) for n, state in enumerate(STATES) if n in seen
@@ -198,3 +199,12 @@ def _style(index: int, splits: int) -> _Style:
     # Narrower and narrower, so that splits with one watermark all show.
     width = max(1.3, 4.0 - 0.7 * index)
     return _Style(_COLOURS[index % len(_COLOURS)], _DASHES[index // len(_COLOURS) % len(_DASHES)], width)
+
+
+def _label(given: str) -> str:
+    """A name that leaves room for the picture: of a long one, such as that of a file, what tells it from others."""
+    shown = name(given)
+    if len(shown) > _LONGEST_LABEL:
+        shown = shown.rpartition("/")[2]
+    begin, end = 2 * _LONGEST_LABEL // 3, _LONGEST_LABEL // 3
+    return shown if len(shown) <= _LONGEST_LABEL else f"{shown[:begin]}…{shown[-end:]}"

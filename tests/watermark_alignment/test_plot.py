@@ -220,6 +220,22 @@ def test_the_function_has_its_name_whatever_is_imported_first() -> None:
     assert watermark_alignment.plot is plot
 
 
+def test_the_names_of_files_leave_room_for_the_picture(table: SplitWatermarkTable) -> None:
+    files = [
+        f"file:///a/{'long/' * 20}part-0000{n}-03d3c89b-da24-42c3.parquet@17953223378{n}+28309"
+        for n in (1, 2)
+    ]
+    rows = [replace(row, split=file) for file, row in zip(files, split_rows(0), strict=False)]
+    table.append("files/1", 0, rows, {})
+    figure = plot(table)
+    figure.canvas.draw()
+    left, right = (bound * figure.bbox.width for bound in figure.axes[0].get_position().intervalx)
+    assert right - left > figure.bbox.width / 3
+    [legend] = figure.legends
+    shown = [text.get_text() for text in legend.get_texts()][:2]
+    assert shown == ["part-00001-03d3c89b-da…33781+28309", "part-00002-03d3c89b-da…33782+28309"]
+
+
 def test_names_may_hold_anything(table: SplitWatermarkTable, tmp_path: Path) -> None:
     rows = [replace(row, split=f"$\\{row.split}$") for row in split_rows(0, source="$x_{$")]
     table.append("one", 0, rows, {})
