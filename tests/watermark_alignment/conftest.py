@@ -1,0 +1,25 @@
+"""The command ``python -m watermark_alignment``, run in this process."""
+
+from __future__ import annotations
+
+import pytest
+
+from watermark_alignment.__main__ import main
+
+from .command import MINUTE, Run
+from .table_rows import START_MS
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs the command, the clock being a minute after ``START_MS``; exit code, output and errors."""
+    monkeypatch.setattr("watermark_alignment.__main__._now", lambda: START_MS + MINUTE)
+
+    def command(*arguments: str) -> tuple[int, str, str]:
+        try:
+            code = main(arguments)
+        except SystemExit as error:
+            code = int(error.code or 0)
+        return code, *capsys.readouterr()
+
+    return command
