@@ -18,7 +18,6 @@ from watermark_alignment.group_log import GroupLog
 _LOG = logging.getLogger(__name__)
 
 _BEATS_PER_TIMEOUT = 4
-_SHORTEST_BEAT_S = 0.1
 LONGEST_BEAT_S = 15.0
 """Also of a member with a long timeout: who joins looks only so far back for those who are there."""
 _PATIENCE_S = 5.0
@@ -50,8 +49,7 @@ class Membership:
         self._joined = self._unpublished = self._closing = self._failing = self._late = False
         self._asked = self._done = 0
         self._beat_at = 0.0
-        beat_s = entry.timeout_ms / 1000 / _BEATS_PER_TIMEOUT
-        self._beat_s = min(max(beat_s, _SHORTEST_BEAT_S), LONGEST_BEAT_S)
+        self._beat_s = min(entry.timeout_ms / 1000 / _BEATS_PER_TIMEOUT, LONGEST_BEAT_S)
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
 
