@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -39,3 +40,10 @@ def test_what_plans_pulls_in_no_pandas() -> None:
         "deltalake",
         "kafka",
     }
+
+
+def test_no_test_replaces_the_time_of_the_whole_process() -> None:
+    """Threads of other libraries live by it, py4j's to begin with: tests use :func:`tests.module_time.replace_time`."""
+    for_all = re.compile(r"""setattr\(\s*(time,|["'][\w.]*\btime\.\w+["'])""")
+    found = [str(path) for path in (ROOT / "tests").rglob("*.py") if for_all.search(path.read_text())]
+    assert found == []

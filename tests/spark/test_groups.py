@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +10,7 @@ import pytest
 
 from flip27_stream.api import ReadLimits
 from flip27_stream.testing import wait_until
+from tests.module_time import replace_time
 from tests.spark.backlog_source import BacklogEnumerator
 from tests.spark.members import Make, group_at, held_by, member_of, step
 from tests.spark.memory_source import LogEnumerator
@@ -168,12 +167,8 @@ def test_who_is_held_holds_up_nobody(make: Make, monkeypatch: pytest.MonkeyPatch
     """A source of the same query is asked after it, in every batch: while that moves, the pause stays the first."""
     pauses: list[float] = []
 
-    def sleep(seconds: float) -> None:
-        if threading.current_thread() is threading.main_thread():
-            pauses.append(seconds)
-
-    monkeypatch.setattr(time, "sleep", sleep)
-    monkeypatch.setattr(time, "process_time", itertools.count().__next__)  # a plan costs much
+    costly = itertools.count().__next__  # each plan
+    replace_time(monkeypatch, "flip27_stream.spark.coordinator", sleep=pauses.append, process_time=costly)
     slow, fast = make({"a": [*range(0, 100, 10)]}, ReadLimits(max_rows=1)), make({"b": [1000]})
     for query in (slow, fast):
         query.coordinator._greatest_pause_s = 1.0

@@ -5,7 +5,6 @@ The clock is advanced by hand; a split is idle after more than a second, and max
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 
 from flip27_stream.spark.batch_planner import Draft
 from flip27_stream.spark.clock import QueryClock
+from tests.module_time import replace_time
 from tests.spark.driven_query import NOW, Query
 from tests.spark.memory_source import World
 
@@ -167,7 +167,8 @@ def test_steps_of_the_machines_clock_make_nothing_idle(
     query.coordinator._clock = clock
     query.step()
     for step_s in (3600, -3600, 10**7):
-        monkeypatch.setattr(time, "time_ns", lambda step_s=step_s: (began + 1000 * step_s) * 1_000_000)
+        stepped_ns = (began + 1000 * step_s) * 1_000_000
+        replace_time(monkeypatch, "flip27_stream.spark.clock", time_ns=lambda now=stepped_ns: now)
         assert states(query) == {"ahead": "P", "silent": "A"}
     assert clock() - began < 600_000
 

@@ -167,7 +167,7 @@ def test_watching_in_json_outlasts_a_look_that_fails(
             raise KeyboardInterrupt
         fill(table, split_rows(1))
 
-    monkeypatch.setattr("watermark_alignment.__main__.time.sleep", sleep)
+    replace_time(monkeypatch, "watermark_alignment.__main__", sleep=sleep)
     code, out, err = run("status", table.uri, "--watch", "--json")
     assert code == 0
     assert [len(json.loads(line)) for line in out.splitlines()] == [4]
