@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from pyarrow.fs import FileSelector, PyFileSystem
 
+from flip27_stream.errors import AlignmentError
 from watermark_alignment.group import Entry
 from watermark_alignment.table import SplitWatermarkTable
 
@@ -57,15 +58,16 @@ class GroupLog:
         """
         read_up_to = self._next
         try:
-            files = self._files = self._files or self._table.files()
-            recent = [] if self._next is None else self._following(files, self._next)
-            if self._next is None or self._next <= self._published:
-                # Also where the log was shortened up to behind what was read last: this process had slept.
-                recent += self._recent(files)
-            return [(version, entry) for version, text in recent for entry in self._entries(text)]
-        except Exception as error:  # noqa: BLE001 - delta-rs raises plain Exception, too
+            with self._table.failing("cannot be read"):
+                files = self._files = self._files or self._table.files()
+                recent = [] if self._next is None else self._following(files, self._next)
+                if self._next is None or self._next <= self._published:
+                    # Also where the log was shortened up to behind what was read last: this process had slept.
+                    recent += self._recent(files)
+                return [(version, entry) for version, text in recent for entry in self._entries(text)]
+        except AlignmentError:
             self._next = read_up_to  # nothing of this was told
-            raise self._table.failure("cannot be read", error) from None
+            raise
 
     def _recent(self, files: PyFileSystem) -> list[tuple[int, str]]:
         found = files.get_file_info(FileSelector(_LOG))

@@ -23,6 +23,7 @@ from deltalake import CommitProperties
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, RemoveAction
 
+from flip27_stream.errors import AlignmentError
 from watermark_alignment.options import parse_duration
 from watermark_alignment.table import NO_HOOKS, SCHEMA, SplitWatermarkTable
 
@@ -102,13 +103,14 @@ class Maintenance:
 
     def _attempt(self, *steps: Callable[[], None]) -> bool:
         try:
-            self._table.delta.update_incremental()
-            for step in steps:
-                step()
-        except Exception as error:  # noqa: BLE001 - delta-rs raises plain Exception, too
+            with self._table.failing("cannot be maintained and grows"):
+                self._table.delta.update_incremental()
+                for step in steps:
+                    step()
+        except AlignmentError as error:
             self._failures += 1
             if self._failures == _FAILURES_TO_WARN_OF:
-                _LOG.warning("%s", self._table.failure("cannot be maintained and grows", error))
+                _LOG.warning("%s", error)
             return False
         self._failures = 0
         return True

@@ -16,7 +16,7 @@ from deltalake import DeltaTable, QueryBuilder
 
 from flip27_stream.errors import AlignmentError, shortened
 from watermark_alignment.states import SplitStatus
-from watermark_alignment.table import SCHEMA, SplitWatermarkTable
+from watermark_alignment.table import SCHEMA, SplitWatermarkTable, equals
 
 _MOST_COMMITS = 200
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -92,10 +92,8 @@ class Recordings:
         before, delta = self._delta, self._table.load()
         is_another = before is None or before.metadata().id != delta.metadata().id
         seen = -1 if is_another or before is None else before.version()
-        try:
+        with self._table.failing("cannot be read"):
             commits = delta.history(min(delta.version() - seen, _MOST_COMMITS))
-        except Exception as error:  # noqa: BLE001 - delta-rs raises plain Exception, too
-            raise self._table.failure("cannot be read", error) from None
         self._delta = delta
         return Look(commits, delta.version() > seen, is_another)
 
@@ -103,10 +101,8 @@ class Recordings:
         """The newest recording of each member that has one, or has one from ``since`` (microseconds) on."""
         where = f"WHERE recorded_at >= '{_iso(since)}'" if since is not None else ""
         sql = f"{_NEWEST} {where} {_BY_MEMBER}"
-        try:
+        with self._table.failing("cannot be read"):
             found = pa.table(QueryBuilder().register("recordings", self._open).execute(sql))
-        except Exception as error:  # noqa: BLE001 - as in look
-            raise self._table.failure("cannot be read", error) from None
         columns = (found["group"], found["source"], found["at"].cast(pa.int64()), found["batch"])
         rows = list(zip(*(column.to_pylist() for column in columns), strict=True))
         for row in rows:
@@ -124,10 +120,8 @@ class Recordings:
         if not batches:
             return SCHEMA.empty_table()
         predicate = " OR ".join(_is_in(member, numbers) for member, numbers in batches.items())
-        try:
+        with self._table.failing("cannot be read"):
             found = pa.table(self._open.scan(SCHEMA.names, predicate)).cast(SCHEMA)
-        except Exception as error:  # noqa: BLE001 - as in look
-            raise self._table.failure("cannot be read", error) from None
         self._check(found)
         return found.sort_by(_ORDER)
 
@@ -164,16 +158,11 @@ def natural(name: str) -> list[tuple[int, str]]:
 
 
 def _is_in(member: Member, batches: range) -> str:
-    terms = [_equals("group", member.group), _equals("source", member.source)]
+    terms = [equals("group", member.group), equals("source", member.source)]
     terms += [f"batch >= {batches[0]}", f"batch <= {batches[-1]}"]
     if batches.step > 1:
         terms.append(f"(batch - {batches[0]}) % {batches.step} = 0")
     return f"({' AND '.join(terms)})"
-
-
-def _equals(column: str, value: str) -> str:
-    """Quoted, since `group` is a word of SQL and a source's name may hold anything."""
-    return f'"{column}" = ' + "'" + value.replace("'", "''") + "'"
 
 
 def _iso(micros: int) -> str:

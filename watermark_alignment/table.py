@@ -9,7 +9,8 @@ the table small.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,10 +101,8 @@ class SplitWatermarkTable:
 
         :raises AlignmentError: it holds something else or a table of another schema, or is out of reach.
         """
-        try:
+        with self.failing("cannot be opened"):
             delta = self._load() or self._create()
-        except Exception as error:  # noqa: BLE001 - delta-rs raises plain Exception, too
-            raise self.failure("cannot be opened", error) from None
         self._check_schema(delta)
         self._delta = delta
         self._batches.clear()
@@ -130,17 +129,18 @@ class SplitWatermarkTable:
         properties = CommitProperties(
             custom_metadata=dict(metadata), app_transactions=[Transaction(app_id, version=batch)]
         )
-        error: Exception | None = None
+        error: AlignmentError | None = None
         for _ in range(_ATTEMPTS):
             if batch <= self._last_batch(app_id):
                 return False
-            error = self._commit(data, properties)
+            error = self._commit(data, properties, f"did not take batch {batch} of '{app_id}'")
             if error is None:
                 self._batches[app_id] = batch
                 return True
             # Another holder of app_id was faster, or the log after our version has been cleaned up meanwhile.
             self.open()
-        raise self.failure(f"did not take batch {batch} of '{app_id}'", error)
+        assert error is not None
+        raise error
 
     def note(self, metadata: Mapping[str, str]) -> int:
         """A commit of nothing but ``metadata``; returns the version that it made.
@@ -148,13 +148,14 @@ class SplitWatermarkTable:
         :raises AlignmentError: the commit failed, also after the newest version of the table was taken up.
         """
         properties = CommitProperties(custom_metadata=dict(metadata))
-        error: Exception | None = None
+        error: AlignmentError | None = None
         for _ in range(_ATTEMPTS):
-            error = self._commit(_NO_ROWS, properties)
+            error = self._commit(_NO_ROWS, properties, "did not take a commit")
             if error is None:
                 return int(self.delta.version())
             self.open()
-        raise self.failure("did not take a commit", error)
+        assert error is not None
+        raise error
 
     def rows(self, *, group: str | None = None, source: str | None = None) -> pa.Table:
         """The newest rows in the order they were recorded, those of one group or source where that is given.
@@ -162,12 +163,10 @@ class SplitWatermarkTable:
         :raises AlignmentError: there is no such table, or it cannot be read.
         """
         wanted = {"group": group, "source": source}
-        terms = [_equals(column, value) for column, value in wanted.items() if value is not None]
+        terms = [equals(column, value) for column, value in wanted.items() if value is not None]
         delta = self.load()
-        try:
+        with self.failing("cannot be read"):
             found = pa.table(delta.scan(SCHEMA.names, " AND ".join(terms) or None)).cast(SCHEMA)
-        except Exception as error:  # noqa: BLE001 - as in open
-            raise self.failure("cannot be read", error) from None
         return found.sort_by([(c, "ascending") for c in ("recorded_at", "source", "batch", "split")])
 
     def load(self) -> DeltaTable:
@@ -175,16 +174,24 @@ class SplitWatermarkTable:
 
         :raises AlignmentError: there is no such table, it has another schema, or it is out of reach.
         """
-        try:
+        with self.failing("cannot be read"):
             delta = self._load()
             if delta is None:
                 raise TableNotFoundError("there is no Delta table")
-        except Exception as error:  # noqa: BLE001 - as in open
-            raise self.failure("cannot be read", error) from None
         self._check_schema(delta)
         return delta
 
-    def failure(self, what: str, error: Exception | None) -> AlignmentError:
+    @contextmanager
+    def failing(self, what: str) -> Iterator[None]:
+        """Whatever fails in it, delta-rs panicking as well, is an :class:`AlignmentError` that says ``what`` failed."""
+        try:
+            yield
+        except BaseException as error:  # delta-rs raises plain Exception; a panic is none of its subclasses
+            if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+                raise
+            raise self._failure(what, error) from None
+
+    def _failure(self, what: str, error: BaseException) -> AlignmentError:
         """An error that names the table and the cause, on one line, without the values of storage options."""
         if isinstance(error, AlignmentError):
             return error
@@ -254,30 +261,29 @@ class SplitWatermarkTable:
         The log is asked once: a commit fails if another process has written as ``app_id`` since.
         """
         if app_id not in self._batches:
-            delta = self.delta
-            try:
-                version = delta.transaction_version(app_id)
-            except Exception as error:  # noqa: BLE001 - as in open
-                raise self.failure("cannot be read", error) from None
+            with self.failing("cannot be read"):
+                version = self.delta.transaction_version(app_id)
             self._batches[app_id] = -1 if version is None else version
         return self._batches[app_id]
 
-    def _commit(self, data: pa.Table, properties: CommitProperties) -> Exception | None:
+    def _commit(self, data: pa.Table, properties: CommitProperties, what: str) -> AlignmentError | None:
+        """Once; ``what`` did not happen in the error, if there is one."""
         delta = self.delta
         try:
-            write_deltalake(
-                delta,
-                data,
-                mode="append",
-                commit_properties=properties,
-                post_commithook_properties=NO_HOOKS,
-            )
-        except Exception as error:  # noqa: BLE001 - as in open
+            with self.failing(what):
+                write_deltalake(
+                    delta,
+                    data,
+                    mode="append",
+                    commit_properties=properties,
+                    post_commithook_properties=NO_HOOKS,
+                )
+        except AlignmentError as error:
             return error
         return None
 
 
-def _equals(column: str, value: str) -> str:
+def equals(column: str, value: str) -> str:
     """Quoted, since `group` is a word of SQL and a source's name may hold anything."""
     return f'"{column}" = ' + "'" + value.replace("'", "''") + "'"
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 import socket
 import traceback
 from collections.abc import Callable
@@ -228,6 +229,15 @@ def test_columns_may_stand_in_another_order(uri: str) -> None:
     table = SplitWatermarkTable(uri, {})
     table.append("clicks/1", 3, split_rows(3), {})
     assert table.rows()["split"].to_pylist() == [f"clicks-{i}" for i in range(4)]
+
+
+def test_a_panic_of_delta_rs_is_an_error_like_any_other(uri: str) -> None:
+    """It is no `Exception`, so it would end the threads that write and read without a word."""
+    table = SplitWatermarkTable(f"{uri}|", {})
+    with pytest.raises(
+        AlignmentError, match=re.escape(f"'{uri}|' did not take a commit: Invalid object store url")
+    ):
+        table.note({"by": "test"})
 
 
 def test_reading_creates_nothing(uri: str) -> None:
