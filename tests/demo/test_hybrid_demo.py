@@ -56,7 +56,7 @@ def test_its_source_fits_together(clicks: Clicks) -> None:
 
 @pytest.mark.jvm
 def test_the_demo_counts_every_record_once(tmp_path: Path) -> None:
-    shown = shown_by("flip27_stream.demo.hybrid", tmp_path, records=16_000, rows_per_batch=4_000)
-    assert re.search(r"│ records +│ 16,000 +│", shown)
+    shown = shown_by("flip27_stream.demo.hybrid", tmp_path, records=8_000, rows_per_batch=4_000)
+    assert re.search(r"│ records +│ 8,000 +│", shown)
     assert re.search(r"│ lost +│ 0 +│", shown)
     assert re.search(r"│ counted twice +│ 0 +│", shown)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
-"""A JVM that lives for seconds is best off without the optimising compiler."""
+QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC"
+"""A JVM that lives for seconds is best off without the optimising compiler; without it the code cache would be too
+small for Spark, which would be compiled again and again."""
 
 QUICK_START = {"JAVA_TOOL_OPTIONS": QUICK_JAVA}
 """For the environment of a process that starts such a JVM."""
