@@ -9,7 +9,8 @@ import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
-from pyarrow.fs import FileSelector, PyFileSystem
+from deltalake.exceptions import TableNotFoundError
+from pyarrow.fs import FileSelector, FileType, PyFileSystem
 
 from flip27_stream.errors import AlignmentError
 from watermark_alignment.group import Entry
@@ -61,13 +62,21 @@ class GroupLog:
             with self._table.failing("cannot be read"):
                 files = self._files = self._files or self._table.files()
                 recent = [] if self._next is None else self._following(files, self._next)
-                if self._next is None or self._next <= self._published:
-                    # Also where the log was shortened up to behind what was read last: this process had slept.
-                    recent += self._recent(files)
+                if not recent and not self._is_at_end(files):
+                    recent = self._recent(files)
                 return [(version, entry) for version, text in recent for entry in self._entries(text)]
         except AlignmentError:
             self._next = read_up_to  # nothing of this was told
             raise
+
+    def _is_at_end(self, files: PyFileSystem) -> bool:
+        """Whether what was read last is there, and nothing of ours after it.
+
+        Else the log was shortened up to behind it, this process having slept; or the table is gone, or another one.
+        """
+        if self._next is None or self._next <= self._published:
+            return False
+        return files.get_file_info(_path(self._next - 1)).type is not FileType.NotFound
 
     def _recent(self, files: PyFileSystem) -> list[tuple[int, str]]:
         found = files.get_file_info(FileSelector(_LOG))
@@ -76,14 +85,17 @@ class GroupLog:
             for info in found
             if len(info.base_name) == 25 and info.base_name.endswith(".json")
         }
-        newest = max(commits.values(), default=0.0)
-        read_up_to = self._next or 0
+        if not commits:
+            raise TableNotFoundError("there is no Delta table")
+        newest = max(commits.values())
+        is_another = self._next is None or max(commits) < self._next - 1
+        read_up_to = 0 if is_another or self._next is None else self._next
         versions = sorted(
             v for v, at in commits.items() if v >= read_up_to and newest - at <= self._horizon_s
         )
         with ThreadPoolExecutor(_READERS) as pool:
             texts = list(pool.map(lambda version: _read(files, version), versions))
-        self._next = max(commits, default=-1) + 1
+        self._next = max(commits) + 1
         read = [(v, text) for v, text in zip(versions, texts, strict=True) if text is not None]
         return read + self._following(files, self._next)
 
@@ -111,9 +123,13 @@ def _parsed(line: str) -> Entry | None:
         return None
 
 
+def _path(version: int) -> str:
+    return f"{_LOG}/{version:020d}.json"
+
+
 def _read(files: PyFileSystem, version: int) -> str | None:
     try:
-        with files.open_input_stream(f"{_LOG}/{version:020d}.json") as stream:
+        with files.open_input_stream(_path(version)) as stream:
             return bytes(stream.read()).decode()
     except FileNotFoundError:
         return None

@@ -46,10 +46,12 @@ class Membership:
         self._on_commit = on_commit
         self._view = GroupView()
         self._looked_at: int | None = None
+        self._heard_ms = 0
         self._joined = self._unpublished = self._closing = self._failing = self._late = False
         self._asked = self._done = 0
         self._beat_at = 0.0
         self._beat_s = min(entry.timeout_ms / 1000 / _BEATS_PER_TIMEOUT, LONGEST_BEAT_S)
+        self._longest_gap_ms = int(2 * self._beat_s * 1000)
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
 
@@ -74,13 +76,13 @@ class Membership:
         """
         if self._looked_at is None:
             return None
-        return self._view.slowest(self._entry.key, self._looked_at, self._entry.timeout_ms, above)
+        return self._view.slowest(self._entry.key, self._heard_ms, self._entry.timeout_ms, above)
 
     def floor(self, above: int | None = None) -> int | None:
         """The watermark of the slowest."""
         if self._looked_at is None:
             return None
-        return self._view.floor(self._entry.key, self._looked_at, self._entry.timeout_ms, above)
+        return self._view.floor(self._entry.key, self._heard_ms, self._entry.timeout_ms, above)
 
     def others(self) -> dict[Key, int | None]:
         """The watermarks of the other members, as they were last seen."""
@@ -172,14 +174,21 @@ class Membership:
             self._warn_of(unpublished, "the group hears nothing of this source")
         self._failing = unpublished is not None
         now = self._clock()
+        heard_ms = self._heard_by(now)
         view = self._view
         for version, told in news:
-            view = view.after(version, told, now)
+            view = view.after(version, told, heard_ms)
         with self._changed:
-            self._view = view.without_the_dead(self._entry.key, now, self._entry.timeout_ms)
-            self._looked_at = now
+            self._view = view.without_the_dead(self._entry.key, heard_ms, self._entry.timeout_ms)
+            self._looked_at, self._heard_ms = now, heard_ms
             if unpublished is None:
                 self._unpublished = self._unpublished and self._entry is not entry
+
+    def _heard_by(self, now: int) -> int:
+        """How long this member has listened: others are silent only in that time, and not while nobody can be heard,
+        the table not answering or this process standing still."""
+        since_last = 0 if self._looked_at is None else now - self._looked_at
+        return self._heard_ms + min(since_last, self._longest_gap_ms)
 
     def _publish(self, entry: Entry) -> Exception | None:
         """Why that cannot be done."""

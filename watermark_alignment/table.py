@@ -9,10 +9,10 @@ the table small.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from deltalake import (
@@ -58,7 +58,12 @@ NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_log
 
 _NO_ROWS = pa.Table.from_batches([], SCHEMA)  # empty_table() would import pandas, for a third of a second
 _YEAR_1_MS, _YEAR_9999_MS = -62_135_596_800_000, 253_402_300_799_999
+_GREATEST_LONG = 2**63 - 1
 _ATTEMPTS = 5
+_LOG_FOLDER = re.compile(r"_delta_log")
+_DATA_FILE = re.compile(rf"{_LOG_FOLDER.pattern}|part-.*\.parquet")
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,18 +134,15 @@ class SplitWatermarkTable:
         properties = CommitProperties(
             custom_metadata=dict(metadata), app_transactions=[Transaction(app_id, version=batch)]
         )
-        error: AlignmentError | None = None
-        for _ in range(_ATTEMPTS):
+
+        def once() -> bool:
             if batch <= self._last_batch(app_id):
                 return False
-            error = self._commit(data, properties, f"did not take batch {batch} of '{app_id}'")
-            if error is None:
-                self._batches[app_id] = batch
-                return True
-            # Another holder of app_id was faster, or the log after our version has been cleaned up meanwhile.
-            self.open()
-        assert error is not None
-        raise error
+            self._commit(data, properties, f"did not take batch {batch} of '{app_id}'")
+            self._batches[app_id] = batch
+            return True
+
+        return self._retried(once)
 
     def note(self, metadata: Mapping[str, str]) -> int:
         """A commit of nothing but ``metadata``; returns the version that it made.
@@ -148,14 +150,8 @@ class SplitWatermarkTable:
         :raises AlignmentError: the commit failed, also after the newest version of the table was taken up.
         """
         properties = CommitProperties(custom_metadata=dict(metadata))
-        error: AlignmentError | None = None
-        for _ in range(_ATTEMPTS):
-            error = self._commit(_NO_ROWS, properties, "did not take a commit")
-            if error is None:
-                return int(self.delta.version())
-            self.open()
-        assert error is not None
-        raise error
+        self._retried(lambda: self._commit(_NO_ROWS, properties, "did not take a commit"))
+        return int(self.delta.version())
 
     def rows(self, *, group: str | None = None, source: str | None = None) -> pa.Table:
         """The newest rows in the order they were recorded, those of one group or source where that is given.
@@ -229,13 +225,17 @@ class SplitWatermarkTable:
         return DeltaTable(self.uri, storage_options=self._options)
 
     def _contents(self) -> str:
-        """A name in the path that tells that it is in use, or nothing."""
+        """A name in the path that tells that it is in use, or nothing.
+
+        Where the table was deleted while this process held it, the data file of the commit that failed for it is left.
+        """
         try:
             held = self.files().get_file_info(FileSelector(""))
         except TableNotFoundError:
             return ""
+        ours = _DATA_FILE if self._delta is not None else _LOG_FOLDER
         names = sorted(info.base_name for info in held)
-        return next((f"'{name}'" for name in names if name != "_delta_log"), "")
+        return next((f"'{name}'" for name in names if not ours.fullmatch(name)), "")
 
     def _check_schema(self, delta: DeltaTable) -> None:
         if delta.metadata().partition_columns:
@@ -266,21 +266,24 @@ class SplitWatermarkTable:
             self._batches[app_id] = -1 if version is None else version
         return self._batches[app_id]
 
-    def _commit(self, data: pa.Table, properties: CommitProperties, what: str) -> AlignmentError | None:
-        """Once; ``what`` did not happen in the error, if there is one."""
-        delta = self.delta
-        try:
-            with self.failing(what):
-                write_deltalake(
-                    delta,
-                    data,
-                    mode="append",
-                    commit_properties=properties,
-                    post_commithook_properties=NO_HOOKS,
-                )
-        except AlignmentError as error:
-            return error
-        return None
+    def _retried(self, attempt: Callable[[], _T]) -> _T:
+        """``attempt``, with the newest version of the table where it fails: another holder of an app_id was faster, or
+        the log after our version has been cleaned up meanwhile."""
+        for _ in range(_ATTEMPTS - 1):
+            with suppress(AlignmentError):
+                return attempt()
+            self.open()
+        return attempt()
+
+    def _commit(self, data: pa.Table, properties: CommitProperties, what: str) -> None:
+        with self.failing(what):
+            write_deltalake(
+                self.delta,
+                data,
+                mode="append",
+                commit_properties=properties,
+                post_commithook_properties=NO_HOOKS,
+            )
 
 
 def equals(column: str, value: str) -> str:
@@ -293,6 +296,7 @@ def _to_arrow(rows: Sequence[SplitRow]) -> pa.Table:
     for field in SCHEMA:
         if field.type == _TIMESTAMP:
             columns[field.name] = [_micros(time) for time in columns[field.name]]
+    columns["drift_ms"] = [drift and min(drift, _GREATEST_LONG) for drift in columns["drift_ms"]]
     return pa.table(columns, schema=SCHEMA)
 
 

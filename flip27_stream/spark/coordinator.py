@@ -167,8 +167,7 @@ class SourceCoordinator:
 
     def close(self) -> None:
         """Free everything; best effort, bounded, never raises."""
-        self._context.close()
-        for part in (self._planner, self._recorder, self._readers, self._enumerator):
+        for part in (self._context, self._planner, self._recorder, self._readers, self._enumerator):
             with contextlib.suppress(Exception):
                 if part is not None:
                     part.close()
@@ -231,12 +230,12 @@ class SourceCoordinator:
             self._context.run_due()
             snapshot = self._look(start, limits)
             silent = self._context.splits.keys() - snapshot.log.keys()
+            draft = self._draft(snapshot) if start is not None or not silent else None
+            silent |= draft.unknown if draft is not None else set()
             self._knowledge.note_silent(silent, snapshot.now)
-            if start is not None or not silent:
-                draft = self._draft(snapshot)
+            if draft is not None:
                 if self._too_little(snapshot, draft):
                     return None
-                silent |= draft.unknown
                 end, over = self._next_offset(snapshot, draft, silent)
                 self._finished = end is None and self._all_is_read(snapshot)
                 if end is not None or over or not self._available_now:

@@ -76,7 +76,7 @@ class Patience:
     """The patience of one plan."""
 
     def __init__(self) -> None:
-        self._began = time.monotonic()
+        self._silent_since: float | None = None
         self._standing: tuple[float, Mapping[int, int]] | None = None
         self._warnings = 0
 
@@ -88,7 +88,8 @@ class Patience:
             ContractError: the run has stood still for long, whatever could change that has had its turn, and did not.
         """
         now = time.monotonic()
-        if silent and now - self._began > PATIENCE_S:
+        self._silent_since = (self._silent_since or now) if silent else None
+        if self._silent_since is not None and now - self._silent_since > PATIENCE_S:
             raise ConnectorError(
                 f"No answer about {len(silent)} splits, {min(silent)} among them, for {PATIENCE_S:g} s, and nothing "
                 "can be planned without. Check that their leaders are up."

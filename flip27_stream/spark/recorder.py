@@ -67,8 +67,11 @@ class BatchRecorder:
         )
 
     def replayed(self, end: AnyOffset, ranges: Sequence[Range]) -> None:
-        """The batch that ends at ``end`` runs; after a restart it was planned by a process that is gone."""
-        if self._running is None or self._running.batch != end.batch:
+        """The batch that ends at ``end`` runs; after a restart it was planned by a process that is gone.
+
+        One that reads nothing, as where a new split tells no event times yet, leaves the one before to be settled.
+        """
+        if self._running is None or (ranges and self._running.batch != end.batch):
             self.planned(end, ranges, dict.fromkeys(end.splits))
 
     def take_in(self, report: TaskReport) -> None:
@@ -85,7 +88,7 @@ class BatchRecorder:
         now: int,
     ) -> None:
         """All before ``start`` is processed: write the rows of the batch that led there; see :meth:`Ledger.rows`."""
-        if self._running is None or self._running.batch != start.batch:
+        if self._running is None or self._running.batch > start.batch:
             return
         assert self._ledger is not None
         assert self._writer is not None

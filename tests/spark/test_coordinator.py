@@ -140,6 +140,31 @@ def test_a_silent_leader_is_neither_empty_nor_idle(make: Callable[..., Query]) -
     assert ("slow", 105) in query.batches[-1]
 
 
+def test_a_split_that_does_not_tell_its_event_times_holds_all_with_a_warning(
+    make: Callable[..., Query], caplog: pytest.LogCaptureFixture
+) -> None:
+    """DESIGN rule 5; and what was read before it came is in the table all the same."""
+    query = make({"a": [100, 110]})
+    query.step()
+    query.world.logs["a"].append(130)
+    assert query.step() == [("a", 130)]
+    query.world.logs["b"] = [105]
+    query.world.mute.add("b")
+    query.discover()
+    query.world.logs["a"].append(131)
+    assert query.step() == [], "the offset says where the new split begins"
+    assert caplog.messages == []
+    query.clock.advance(60_001)
+    assert query.step() is None
+    assert [message.partition(" for more")[0] for message in caplog.messages] == [
+        "there was no answer about split b"
+    ]
+    query.world.mute.clear()
+    assert query.step() == [("b", 105)]
+    query.coordinator.close()
+    assert [(row["batch"], row["rows"]) for row in query.rows() if row["rows"]] == [(0, 2), (1, 1)]
+
+
 def test_after_a_restart_nobody_passes_a_split_of_which_nothing_is_known(make: Callable[..., Query]) -> None:
     """DESIGN rule 5, AL-19: it was paused all the time, so no event time of it is in the offset."""
     query = make({"slow": [100, 101, 102, 103], "paused": [104, 105]})

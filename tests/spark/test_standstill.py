@@ -5,6 +5,7 @@ No JVM.
 
 from __future__ import annotations
 
+import itertools
 import logging
 import threading
 from collections.abc import Callable, Mapping
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 from flip27_stream.api import ReadLimits, SplitRange
-from flip27_stream.errors import ContractError
+from flip27_stream.errors import ConnectorError, ContractError
 from flip27_stream.spark import patience
 from flip27_stream.testing.source_query import SourceQuery
 from tests.module_time import replace_time
@@ -152,6 +153,19 @@ def test_each_move_begins_the_wait_anew(monkeypatch: pytest.MonkeyPatch) -> None
     while query.step(2**63 - 1) is not None:
         pass
     assert len(query.batches) == 8
+
+
+def test_a_silence_is_measured_from_its_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not from that of the plan, which may have waited for something else."""
+    now = itertools.count(1.0, patience.PATIENCE_S * 0.6)
+    replace_time(
+        monkeypatch, "flip27_stream.spark.patience", monotonic=now.__next__, sleep=lambda seconds: None
+    )
+    waits = patience.Patience()
+    for silent in ("", "", "a", "a", "", "a", "a"):
+        waits.wait_for(silent)
+    with pytest.raises(ConnectorError, match="No answer about 1 splits, a among them"):
+        waits.wait_for("a")
 
 
 def test_a_wait_can_be_ended_by_spark(monkeypatch: pytest.MonkeyPatch) -> None:

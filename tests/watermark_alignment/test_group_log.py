@@ -119,6 +119,29 @@ def test_a_table_that_was_made_anew_is_read_from_its_beginning(path: Path) -> No
     assert [e.watermark for e in told(log)] == [7]
 
 
+def test_a_table_that_is_gone_is_no_silence(path: Path) -> None:
+    """Rule 7: what was last read stands; else all members would be dead after a while."""
+    log = meeting(path)
+    log.publish(entry("a", 1))
+    log.news()
+    path.rename(path.with_name("elsewhere"))
+    for _ in range(2):
+        with pytest.raises(AlignmentError, match="cannot be read: there is no Delta table"):
+            log.news()
+    path.with_name("elsewhere").rename(path)
+    assert log.news() == []
+
+
+def test_who_only_listens_finds_a_table_that_was_made_anew(path: Path) -> None:
+    log, other = meeting(path), meeting(path)
+    for watermark in range(5):
+        other.publish(entry("a", watermark))
+    assert len(told(log)) == 5
+    shutil.rmtree(path)
+    meeting(path).publish(entry("a", 7))
+    assert [e.watermark for e in told(log)] == [7]
+
+
 @pytest.mark.parametrize("version", [1, 2, 3])
 def test_a_read_that_fails_halfway_loses_no_entry(
     path: Path, monkeypatch: pytest.MonkeyPatch, version: int

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -58,6 +59,7 @@ class BoardLog(GroupLog):
 
 
 Join = Callable[..., Membership]
+OWN_TIMEOUT = 60_000
 
 
 @pytest.fixture
@@ -78,7 +80,7 @@ def join(board: Board, clock: ManualClock) -> Iterator[Join]:
     members: list[Membership] = []
 
     def join(
-        source: str, timeout_ms: int = 60_000, on_commit: Callable[[int], None] = lambda version: None
+        source: str, timeout_ms: int = OWN_TIMEOUT, on_commit: Callable[[int], None] = lambda version: None
     ) -> Membership:
         members.append(Membership(BoardLog(board), entry(source, timeout_ms=timeout_ms), clock, on_commit))
         return members[-1]
@@ -137,6 +139,14 @@ def test_a_member_is_renewed_whatever_its_query_does(join: Join, board: Board) -
     assert len(board.entries) == count
 
 
+def listen(member: Membership, clock: ManualClock, ms: int) -> None:
+    """Looks as often as the heart beats, for so long."""
+    beat_ms = int(1000 * member._beat_s)
+    for gone in range(0, ms, beat_ms):
+        clock.advance(min(beat_ms, ms - gone))
+        member.look()
+
+
 def test_the_age_of_others_is_counted_from_when_they_were_seen_to_change(
     join: Join, board: Board, clock: ManualClock
 ) -> None:
@@ -144,8 +154,7 @@ def test_the_age_of_others_is_counted_from_when_they_were_seen_to_change(
     one = join("one", timeout_ms=1000)
     board.entries.append(entry("other", 17))
     one.look()
-    clock.advance(TIMEOUT)
-    one.look()
+    listen(one, clock, TIMEOUT)
     assert one.floor() == 17
     clock.advance(1)
     assert one.floor() == 17, "nothing is judged by what was read before"
@@ -164,7 +173,7 @@ def test_while_the_table_is_down_what_was_seen_stands(
     board.entries.append(entry("other", 17))
     one.look()
     board.is_down = True
-    clock.advance(100 * TIMEOUT)
+    listen(one, clock, 2 * OWN_TIMEOUT)
     one.announce(5)
     one.look()
     assert one.floor() == 17
@@ -173,7 +182,27 @@ def test_while_the_table_is_down_what_was_seen_stands(
     board.is_down = False
     one.look()
     assert [e.watermark for e in board.says("one")] == [5]
+    assert one.floor() == 17, "it could not be heard, which does not make it dead"
+    listen(one, clock, OWN_TIMEOUT)
     assert one.floor() is None
+
+
+def test_time_in_which_a_member_hears_nobody_makes_nobody_dead(
+    join: Join, board: Board, clock: ManualClock
+) -> None:
+    """I3: one look that takes long, or a process that stood still with all others."""
+    one = join("one")
+    board.entries.append(entry("other", 17))
+    one.look()
+    board.answers.clear()
+    with ThreadPoolExecutor() as pool:
+        slow = pool.submit(one.look)
+        wait_until(lambda: one._asked == 2, "the look to begin", 30)
+        clock.advance(2 * OWN_TIMEOUT)
+        board.answers.set()
+        slow.result(30)
+    assert one.age_ms() == 0
+    assert one.floor() == 17
 
 
 def test_who_cannot_speak_listens_all_the_same(
@@ -188,8 +217,7 @@ def test_who_cannot_speak_listens_all_the_same(
     board.entries.append(entry("other", 18, beat=1))
     one.look()
     assert one.floor() == 18
-    clock.advance(100_000)
-    one.look()
+    listen(one, clock, OWN_TIMEOUT + 1)
     assert one.floor() is None
     assert caplog.messages == ["The store is read-only. Meanwhile the group hears nothing of this source."]
     board.is_read_only = False

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pickle
 import re
+import shutil
 import socket
 import traceback
 from collections.abc import Callable
@@ -115,6 +116,13 @@ def test_unknown_times_are_null(table: SplitWatermarkTable) -> None:
     assert found["drift_ms"].null_count == 1
 
 
+def test_a_drift_beyond_a_long_is_the_greatest_there_is(table: SplitWatermarkTable) -> None:
+    """Two event times may be that far apart where any is believed; a row that fits no column would stop the writer."""
+    row = replace(split_rows(0)[0], drift_ms=2**63 + 5, max_event_time=2**63 - 1)
+    table.append("clicks/1", 0, [row], {})
+    assert table.rows()["drift_ms"].to_pylist() == [2**63 - 1]
+
+
 def test_filters_take_names_literally(table: SplitWatermarkTable) -> None:
     odd = "o'clock\" -- x"
     table.append("a", 0, split_rows(0, source=odd, group="g'1"), {})
@@ -177,6 +185,29 @@ def test_an_idle_writer_finds_its_place_after_the_log_was_cleaned_up(tmp_path: P
     assert idle.append("idle", 1, split_rows(1, source="idle"), {})
     assert batches(uri, source="busy") == [0, 1, 2, 3, 4, 5]
     assert batches(uri, source="idle") == [0, 1]
+
+
+def test_a_writer_that_begins_after_the_log_was_cleaned_up(tmp_path: Path) -> None:
+    """It opened the table, and comes to its first batch only a long time later."""
+    uri = str(tmp_path / "table")
+    DeltaTable.create(uri, SCHEMA, configuration={"delta.logRetentionDuration": "interval 0 seconds"})
+    late, busy = SplitWatermarkTable(uri, {}), SplitWatermarkTable(uri, {})
+    late.open()
+    for batch in range(5):
+        busy.append("busy", batch, split_rows(batch, source="busy"), {})
+    busy.delta.create_checkpoint()
+    busy.delta.cleanup_metadata()
+    assert not (Path(uri) / "_delta_log" / f"{0:020}.json").exists()
+    assert late.append("late", 0, split_rows(0, source="late"), {})
+    assert batches(uri, source="late") == [0]
+
+
+def test_a_table_that_is_deleted_under_its_writer_is_made_anew(table: SplitWatermarkTable) -> None:
+    """The commit that fails for it leaves its data file behind, which is no other use of the path."""
+    table.append("clicks/1", 0, split_rows(0), {})
+    shutil.rmtree(table.uri)
+    assert table.append("clicks/1", 1, split_rows(1), {})
+    assert batches(table.uri) == [1]
 
 
 def other_files(path: Path) -> str:
