@@ -28,6 +28,7 @@ class BrokerConnection(KafkaConnection):  # type: ignore[misc] # kafka-python ha
         super().__init__(loop, node_id=node, **config)
         self.reached = False
         self._server = server
+        self._throttled_until = 0.0
         self.made = time.monotonic()
 
     async def open(self, opener: TransportOpener, host: str, port: int, deadline: float, attempt: int) -> None:
@@ -45,8 +46,12 @@ class BrokerConnection(KafkaConnection):  # type: ignore[misc] # kafka-python ha
 
     @property
     def last_heard(self) -> float:
-        """When the broker last sent anything (monotonic seconds); before that, when this connection was made."""
-        return self.made if self.transport is None else float(self.transport.last_read)
+        """When the broker last sent anything, or, if it throttled this client then, might be heard again.
+
+        In monotonic seconds; before anything was sent, when this connection was made.
+        """
+        read = self.made if self.transport is None else float(self.transport.last_read)
+        return max(read, self._throttled_until)
 
     @property
     def last_used(self) -> float:
@@ -66,7 +71,7 @@ class BrokerConnection(KafkaConnection):  # type: ignore[misc] # kafka-python ha
     @property
     def throttled_for(self) -> float:
         """Seconds for which the broker wants to hear nothing."""
-        return max(0.0, float(self._throttle_time) - time.monotonic())
+        return max(0.0, self._throttled_until - time.monotonic())
 
     def send_request(self, request: Any, request_timeout_ms: int | None = None) -> Any:
         """A future of the response. The request's time begins when it may be sent."""
@@ -81,6 +86,10 @@ class BrokerConnection(KafkaConnection):  # type: ignore[misc] # kafka-python ha
         super().unpause(v)
         if not self.paused and self.connected:
             self.send_buffered()
+
+    def _maybe_throttle(self, response: Any) -> None:
+        super()._maybe_throttle(response)
+        self._throttled_until = max(self._throttled_until, float(self._throttle_time))
 
     def connection_lost(self, exc: BaseException | None) -> None:
         super().connection_lost(self._explained(exc) if self.initializing and exc is not None else exc)

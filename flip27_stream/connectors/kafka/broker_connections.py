@@ -145,14 +145,22 @@ class BrokerConnections:
         """Close the connection that says nothing: the one beside it has answered."""
         broker = self._brokers.get(node)
         if broker is not None and broker.former is not None:
-            broker.former.close(kafka_errors.KafkaConnectionError("nothing came over this connection"))
+            broker.former.close(kafka_errors.Cancelled("nothing came over this connection"))
 
     def wait(self, seconds: float, future: Any = None) -> None:
         """Let requests and responses flow until ``future`` is done, or without one until something happens."""
         self._loop.poll(timeout_ms=max(0.0, seconds * 1000), future=future)
         for broker in self._brokers.values():
-            if broker.former is not None and broker.former.is_idle and broker.current is not None:
-                broker.former.close()
+            if broker.former is not None and broker.current is not None:
+                self._keep_one(broker, broker.former, broker.current)
+
+    def _keep_one(self, broker: _Broker, former: BrokerConnection, current: BrokerConnection) -> None:
+        """One that says something after all is as good as it was, and the one made beside it is not needed."""
+        if former.last_heard > current.made:
+            broker.current, broker.former = former, None
+            current.close(kafka_errors.Cancelled("the connection before it is well"))
+        elif former.is_idle:
+            former.close()
 
     def _connect(self, node: int, broker: _Broker) -> BrokerConnection:
         made = BrokerConnection(self._loop, node, f"{broker.host}:{broker.port}", self._config)
@@ -177,7 +185,7 @@ class BrokerConnections:
             broker.former = None
         if broker.current is lost:
             broker.current = None
-        if why is None:
+        if why is None or isinstance(why, kafka_errors.Cancelled):
             return
         broker.failure = why
         if not lost.init_future.succeeded():

@@ -71,7 +71,7 @@ class Call:
     def suspicious_at(self) -> float:
         """When to ask again, in monotonic seconds."""
         heard = max(self._asked_at, self._connections.last_heard(self.node))
-        return heard + self._connections.throttled_for(self.node) + self._suspicious_s
+        return heard + self._suspicious_s
 
     def ask_again(self) -> None:
         """Send the request once more, over a connection made since."""
@@ -84,12 +84,12 @@ class Call:
 
     def _take(self, future: Any) -> None:
         self._futures.append(future)
-        future.add_callback(self._note)
+        future.add_callback(self._note, time.monotonic())
 
-    def _note(self, response: Any) -> None:
+    def _note(self, sent: float, response: Any) -> None:
         if self._answer is None:
             self._answer = response
-            self._answered(time.monotonic() - self.sent)
+            self._answered(time.monotonic() - sent)
 
 
 class CallsUnderWay:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Collection, Iterable
 from typing import Any
@@ -19,6 +20,7 @@ from flip27_stream.connectors.kafka.split import TopicPartition
 from flip27_stream.errors import ConnectorError, UnreachableError
 
 _LEAST_BACKOFF_MS = 10
+_DOUBT_S = 1.0
 
 
 class Cluster:
@@ -36,6 +38,7 @@ class Cluster:
         self.retry = Backoff(max(options.retry_backoff_ms, _LEAST_BACKOFF_MS) / 1000)
         self._connections: BrokerConnections | None = None
         self._leaders: dict[TopicPartition, int] = {}
+        self._forgotten: set[TopicPartition] = set()
         self._known_at: dict[str, float] = {}
         self._addresses: dict[int, str] = {}  # of brokers, also of those that have left
 
@@ -68,17 +71,11 @@ class Cluster:
         """The topics of that name that exist, or all topics; errors as :meth:`KafkaClient.topics`."""
         connections = self.connections
         within_ms = within_ms or self.options.api_timeout_ms
-        response = FirstAnswer(connections, lambda: _metadata_request(names)).get(within_ms / 1000)
-        if response is None:
+        found = self._ask(names, within_ms / 1000)
+        if found is None:
             error = self._unreachable(connections, within_ms)
             self.close()  # the next call bootstraps again: all addresses known may be outdated
             raise error
-        self._note_brokers(connections, response)
-        found = topics_in(response)
-        now = time.monotonic()
-        for name, topic in found.items():
-            self._known_at[name] = now
-            self._leaders.update({TopicPartition(name, n): leader for n, leader in topic.leaders.items()})
         return found
 
     def leaders(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
@@ -86,21 +83,20 @@ class Cluster:
         wanted = list(partitions)
         now = time.monotonic()
         oldest = now - self.options.metadata_max_age_ms / 1000
-        never = float("-inf")
-        unknown = {
-            tp.topic
-            for tp in wanted
-            if self.leader(tp) is None or self._known_at.get(tp.topic, never) < oldest
-        }
-        if unknown and self.retry.is_due(now):
+        unknown = {tp.topic for tp in wanted if self.leader(tp) is None}
+        doubtful = {tp.topic for tp in wanted if self._known_at.get(tp.topic, -math.inf) < oldest}
+        if (unknown or doubtful) and self.retry.is_due(now):
             self.retry.tried(now)
-            self.topics(unknown)
+            if unknown:
+                self.topics(unknown | doubtful)
+            else:
+                self._ask(doubtful, _DOUBT_S)
         return {tp: leader for tp in wanted if (leader := self.leader(tp)) is not None}
 
     def leader(self, tp: TopicPartition) -> int | None:
         """The leader of a partition, as far as known."""
         leader = self._leaders.get(tp, -1)
-        return None if leader < 0 else leader
+        return None if leader < 0 or tp in self._forgotten else leader
 
     def doubt_leader(self, tp: TopicPartition) -> None:
         """Ask again who leads a partition when it is time to, and take it to be the same until then."""
@@ -108,8 +104,7 @@ class Cluster:
 
     def forget_leaders(self, partitions: Iterable[TopicPartition]) -> None:
         """Ask again before the next request about these partitions."""
-        for tp in partitions:
-            self._leaders.pop(tp, None)
+        self._forgotten.update(partitions)
 
     def endpoint(self, node: int) -> tuple[str, int] | None:
         """Host and port of a broker; ``None`` if it is not known (any more)."""
@@ -121,11 +116,27 @@ class Cluster:
 
     def why_silent(self, tp: TopicPartition) -> str:
         """Why there is no answer about a partition, for messages."""
-        leader = self.leader(tp)
-        if leader is None:
+        leader = self._leaders.get(tp, -1)
+        if leader < 0:
             return "it has no leader"
         failure = None if self._connections is None else self._connections.failure(leader)
         return f"its leader, {self.address(leader)}, did not answer{f' ({failure})' if failure else ''}"
+
+    def _ask(self, names: Collection[str] | None, seconds: float) -> dict[str, TopicMetadata] | None:
+        """The topics, or ``None`` if no broker tells within so many seconds."""
+        connections = self.connections
+        response = FirstAnswer(connections, lambda: _metadata_request(names)).get(seconds)
+        if response is None:
+            return None
+        self._note_brokers(connections, response)
+        found = topics_in(response)
+        now = time.monotonic()
+        for name, topic in found.items():
+            self._known_at[name] = now
+            leaders = {TopicPartition(name, n): leader for n, leader in topic.leaders.items()}
+            self._leaders |= leaders
+            self._forgotten -= leaders.keys()
+        return found
 
     def _bootstrap(self, connections: BrokerConnections) -> None:
         """Make the first contact. Servers that hang up are asked why, so that nobody waits for a wrong password."""

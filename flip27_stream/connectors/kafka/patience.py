@@ -22,21 +22,20 @@ class _Wait:
     Attributes:
         latency: of its last answer, in seconds.
         in_vain: full waits without an answer since the last answer.
-        glances: rounds since the last wait that was longer than a glance.
-        waited_at: when that ended (monotonic seconds).
+        rounds: since the last full wait.
+        waited_at: when the last wait ended that was longer than a glance (monotonic seconds).
     """
 
     latency: float = 0.0
     in_vain: int = 0
-    glances: int = 0
+    rounds: int = 0
     waited_at: float = float("-inf")
 
-    def note(self, waited: float, now: float) -> None:
+    def note(self, waited: float, now: float, *, in_full: bool) -> None:
         """A round waited so many seconds for it."""
+        self.rounds = 0 if in_full else self.rounds + 1
         if waited > _GLANCE_S:
-            self.glances, self.waited_at = 0, now
-        else:
-            self.glances += 1
+            self.waited_at = now
 
 
 class Patience(Generic[K]):
@@ -65,7 +64,7 @@ class Patience(Generic[K]):
             return self.full(key)
         if at_once:
             return _GLANCE_S
-        if wait.glances + 1 >= min(_ROUNDS << wait.in_vain, _MOST_ROUNDS):
+        if wait.rounds + 1 >= min(_ROUNDS << wait.in_vain, _MOST_ROUNDS):
             return self.full(key)
         return min(max(_GLANCE_S, _SHARE * (now - wait.waited_at)), self.full(key))
 
@@ -89,11 +88,11 @@ class Patience(Generic[K]):
     def waited(self, key: K, seconds: float, now: float) -> None:
         """A round waited so long for one that answered in the end."""
         if (wait := self._waits.get(key)) is not None:
-            wait.note(seconds, now)
+            wait.note(seconds, now, in_full=seconds > _GLANCE_S)
 
     def gave_up(self, key: K, waited: float, now: float) -> None:
         """No answer came in a round that waited so many seconds for it."""
         full = self.full(key)
         wait = self._waits.setdefault(key, _Wait())
         wait.in_vain += waited >= full
-        wait.note(waited, now)
+        wait.note(waited, now, in_full=waited >= full)

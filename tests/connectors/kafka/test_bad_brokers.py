@@ -14,7 +14,7 @@ from kafka.protocol.consumer import ListOffsetsRequest
 from flip27_stream.connectors.kafka import calls, patience
 from flip27_stream.connectors.kafka.client import KafkaClient
 from flip27_stream.connectors.kafka.connection_options import ConnectionOptions
-from flip27_stream.connectors.kafka.key_stores import TrustStore
+from flip27_stream.connectors.kafka.key_stores import StoreType, TrustStore
 from flip27_stream.connectors.kafka.protocol import MAX_TIMESTAMP, FetchFrom
 from flip27_stream.connectors.kafka.security_options import SaslOptions, SecurityOptions, SslOptions
 from flip27_stream.connectors.kafka.split import EARLIEST, LATEST, TopicPartition
@@ -57,7 +57,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def tls(certificate: Path) -> SecurityOptions:
-    return SecurityOptions("SSL", SslOptions(TrustStore("PEM", str(certificate))))
+    return SecurityOptions("SSL", SslOptions(TrustStore(StoreType.PEM, str(certificate))))
 
 
 @pytest.mark.parametrize("hung", [1, 2])
@@ -252,6 +252,7 @@ def test_certificate_of_one_broker_that_is_not_trusted(certificate: Path, tmp_pa
                 for _ in range(100):
                     client.fetch({SECOND: FetchFrom(0, 100)}, read_committed=False, max_bytes=100)
             odd.untrusted(certificate)
+            time.sleep(1.5)  # the longest back-off and a fifth
             until_heard(lambda: ends(client, cluster) == {FIRST, SECOND, THIRD})
 
 

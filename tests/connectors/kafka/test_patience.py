@@ -46,7 +46,7 @@ def test_silence_costs_the_others_little() -> None:
     waits = [rounds.run(None) for _ in range(200)]
     assert waits[0] == 5
     assert max(waits[1:7]) < 1
-    assert sum(waits) < 0.2 * (rounds.now - 1000)
+    assert sum(waits) < 0.3 * (rounds.now - 1000)
 
 
 def test_silence_within_one_plan_costs_glances_only() -> None:
