@@ -23,7 +23,7 @@ from flip27_stream.spark.enumerator_context import CoordinatorContext
 from flip27_stream.spark.group_planner import GroupPlanner
 from flip27_stream.spark.job import AnyEnumerator, AnyOffset, AnyState, Job
 from flip27_stream.spark.knowledge import SplitKnowledge
-from flip27_stream.spark.packing import tasks_of
+from flip27_stream.spark.packing import for_readers, tasks_of
 from flip27_stream.spark.patience import Patience, Standstill, standstill
 from flip27_stream.spark.rate_limit import UNLIMITED, LeastRows
 from flip27_stream.spark.readers import Readers
@@ -143,6 +143,7 @@ class SourceCoordinator:
         if self._recorder is not None:
             self._recorder.replayed(end, to_read)
         address = self._readers.address()
+        to_read = for_readers(self._job.source, to_read, end.enumerator)
         packed = tasks_of(to_read, self._job.driver.parallelism or len(to_read), self._job.limits)
         events = self._readers.events(end.batch, len(packed))
         self._readers.planned(

@@ -46,6 +46,11 @@ class KafkaEnumeratorState:
             TopicPartition(name, n) for name, topic in self.topics.items() for n in topic.partitions
         )
 
+    def topic_id(self, tp: TopicPartition) -> str:
+        """The id of the topic that the offsets of a partition are of; empty where it is not known."""
+        topic = self.topics.get(tp.topic)
+        return "" if topic is None or tp.partition in topic.orphans else topic.topic_id
+
     def with_partitions(self, new: Mapping[TopicPartition, str]) -> KafkaEnumeratorState:
         """With partitions that were assigned now, and the ids of their topics."""
         topics = dict(self.topics)
