@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import groupby
 
 from flip27_stream.api import JsonValue, SimpleVersionedSerializer
-from flip27_stream.connectors.kafka.split import TopicPartition
+from flip27_stream.connectors.kafka.split import KafkaPartitionSplit, TopicPartition
 from flip27_stream.errors import CorruptCheckpointError
 
 
@@ -46,10 +46,12 @@ class KafkaEnumeratorState:
             TopicPartition(name, n) for name, topic in self.topics.items() for n in topic.partitions
         )
 
-    def topic_id(self, tp: TopicPartition) -> str:
-        """The id of the topic that the offsets of a partition are of; empty where it is not known."""
-        topic = self.topics.get(tp.topic)
-        return "" if topic is None or tp.partition in topic.orphans else topic.topic_id
+    def for_reader(self, split: KafkaPartitionSplit) -> KafkaPartitionSplit:
+        """With the id of the topic that the positions of the split are of, empty where it is not known."""
+        topic = self.topics.get(split.topic)
+        if topic is None or split.partition in topic.orphans:
+            return split
+        return replace(split, topic_id=topic.topic_id)
 
     def with_partitions(self, new: Mapping[TopicPartition, str]) -> KafkaEnumeratorState:
         """With partitions that were assigned now, and the ids of their topics."""

@@ -7,6 +7,7 @@ authenticate.
 from __future__ import annotations
 
 import contextlib
+import math
 import select
 import socket
 import ssl
@@ -33,6 +34,12 @@ _NOT_YET = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWant
 class FetchConnection:
     """An open, authenticated connection with at most one request in flight; one thread at a time.
 
+    Args:
+        host: of the broker.
+        port: of the broker.
+        options: of all connections.
+        within_s: how long connecting may take, if that is less than the options say.
+
     Attributes:
         name: the broker's address, for messages.
         versions: of requests, that this broker speaks.
@@ -42,7 +49,7 @@ class FetchConnection:
         AuthenticationError: it refused the credentials, or presents a certificate that is not trusted.
     """
 
-    def __init__(self, host: str, port: int, options: ConnectionOptions) -> None:
+    def __init__(self, host: str, port: int, options: ConnectionOptions, within_s: float = math.inf) -> None:
         self._options = options
         self._correlation_id = 0
         self._head = bytearray(_HEAD.size)
@@ -52,8 +59,8 @@ class FetchConnection:
         self._used = time.monotonic()
         self._expires = float("inf")
         self.name = f"{host}:{port}"
-        timeout_s = min(options.connection_setup_timeout_ms, options.request_timeout_ms) / 1000
-        self._deadline = time.monotonic() + timeout_s
+        timeout_ms = min(options.connection_setup_timeout_ms, options.request_timeout_ms)
+        self._deadline = time.monotonic() + min(timeout_ms / 1000, within_s)
         self._socket = _connect(host, port, options, self._deadline)
         try:
             self.versions = ask_versions(self._ask)

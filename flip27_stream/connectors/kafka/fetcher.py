@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import select
 import struct
 import time
@@ -26,11 +27,12 @@ _DOUBT_S = 3.0
 
 @dataclass(frozen=True)
 class _Fetch:
-    """What a broker is asked for."""
+    """What a broker is asked for, and until when (monotonic seconds) it is worth while to connect for that."""
 
     wanted: Mapping[TopicPartition, FetchFrom]
     read_committed: bool
     max_bytes: int
+    until: float
 
 
 @dataclass
@@ -101,15 +103,28 @@ class Fetcher:
         return {tp for partitions in asked for tp in partitions}
 
     def send(
-        self, node: int, wanted: Mapping[TopicPartition, FetchFrom], *, read_committed: bool, max_bytes: int
+        self,
+        node: int,
+        wanted: Mapping[TopicPartition, FetchFrom],
+        *,
+        read_committed: bool,
+        max_bytes: int,
+        within_s: float = math.inf,
     ) -> None:
         """Send a broker a fetch. If that fails, :meth:`next_answer` says so.
+
+        Args:
+            node: the broker.
+            wanted: what is asked for; a response is filled in this order.
+            read_committed: whether the broker sends nothing behind the last stable offset.
+            max_bytes: of the response.
+            within_s: how long connecting may take, if that is less than the options say.
 
         Raises:
             AuthenticationError: the broker refused the credentials.
             ConnectorError: it is too old.
         """
-        self._send(node, _Fetch(dict(wanted), read_committed, max_bytes))
+        self._send(node, _Fetch(dict(wanted), read_committed, max_bytes, time.monotonic() + within_s))
 
     def next_answer(self, seconds: float) -> Answer | None:
         """The answer of the first broker to answer within so many seconds. Its records are valid until the next call.
@@ -135,7 +150,7 @@ class Fetcher:
 
     def _send(self, node: int, fetch: _Fetch) -> None:
         try:
-            connection = self._connection(node)
+            connection = self._connection(node, fetch.until)
             version = connection.version_of(FetchRequest, LEAST_VERSION, fetch_version(fetch.wanted))
             connection.send(self._request(fetch), version)
         except OSError as error:
@@ -153,7 +168,7 @@ class Fetcher:
         request.rack_id = self.client.options.client_rack
         return request
 
-    def _connection(self, node: int) -> FetchConnection:
+    def _connection(self, node: int, until: float) -> FetchConnection:
         connection = self._open.get(node)
         if connection is not None and connection.is_usable:
             return connection
@@ -161,7 +176,7 @@ class Fetcher:
         endpoint = self.client.endpoint(node)
         if endpoint is None:
             raise ConnectionError(f"broker {node} is not known any more")
-        self._open[node] = FetchConnection(*endpoint, self.client.options)
+        self._open[node] = FetchConnection(*endpoint, self.client.options, until - time.monotonic())
         return self._open[node]
 
     def _readable(self, seconds: float) -> list[int]:

@@ -161,13 +161,16 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
                 size = min(progress.next_fetch, self._options.max_partition_fetch_bytes)
                 by_node.setdefault(node, {})[tp] = FetchFrom(progress.position, size, progress.topic_id)
         for node, wanted in by_node.items():
+            waited = 0.0
             for tp in wanted:
                 self._reading[tp].asked = node
+                waited = max(waited, self._reading[tp].waited)
             self._fetcher.send(
                 node,
                 wanted,
                 read_committed=self._options.read_committed,
                 max_bytes=self._options.fetch_max_bytes,
+                within_s=self._patience_ms / 1000 - waited,
             )
 
     def _take_answer(self) -> None:

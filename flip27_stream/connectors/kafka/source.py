@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
@@ -105,7 +104,7 @@ class KafkaSource(Source[KafkaPartitionSplit, KafkaEnumeratorState]):
         self, splits: Sequence[KafkaPartitionSplit], checkpoint: KafkaEnumeratorState
     ) -> Sequence[KafkaPartitionSplit]:
         """With the ids of their topics, so that no other topic of the same name is read in their place."""
-        return [replace(split, topic_id=checkpoint.topic_id(split.topic_partition)) for split in splits]
+        return [checkpoint.for_reader(split) for split in splits]
 
     @property
     def split_serializer(self) -> KafkaPartitionSplitSerializer:
