@@ -113,7 +113,7 @@ class RowMaker:
         return {"key": records.keys, "value": records.values, "headers": records.headers}[name]
 
     def _timestamps(self, records: Records) -> pa.Array:
-        """In microseconds. Kafka takes any number of milliseconds as a timestamp; Spark, too, fails at one too large."""
+        """In microseconds. Kafka takes any number of milliseconds; Spark fails at one too large, too."""
         outside = (records.timestamps > _GREATEST_MS) | (records.timestamps < _LEAST_MS)
         if outside.any():
             row = int(outside.argmax())
