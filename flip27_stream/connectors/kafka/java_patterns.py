@@ -1,9 +1,9 @@
 r"""Regular expressions as Java reads them, translated for Python's ``re``.
 
-Spark hands ``subscribePattern`` to ``java.util.regex.Pattern``. Its language (JDK 9 and later) is not Python's, and Python
-does not always refuse what it reads otherwise: ``[a-z&&[^m]]`` is an intersection of sets to Java, and to Python a set
-with ``[`` and ``&`` in it. Names of topics are ASCII (letters, digits, ``.``, ``_``, ``-``), so a class of characters is
-worked out as a set of ASCII characters. What is not translated is refused by name.
+Spark hands ``subscribePattern`` to ``java.util.regex.Pattern``. Its language (JDK 9 and later) is not Python's, and
+Python does not always refuse what it reads otherwise: ``[a-z&&[^m]]`` is an intersection of sets to Java, and to Python
+a set with ``[`` and ``&`` in it. Names of topics are ASCII (letters, digits, ``.``, ``_``, ``-``), so a class of
+characters is worked out as a set of ASCII characters. What is not translated is refused by name.
 """
 
 from __future__ import annotations
