@@ -33,11 +33,17 @@ _CONNECTORS = {"FileSource": "files", "HybridSource": "hybrid", "KafkaSource": "
 
 
 def register(spark: SparkSession) -> None:
-    """Make the formats of this package known to a session: ``flip27_kafka`` and ``flip27_files``."""
+    """Make the formats of this package known to a session: ``flip27_kafka`` and ``flip27_files``.
+
+    Spark prints options in ``explain(True)``; the session's redaction is extended to all secrets among ours, see
+    :mod:`flip27_stream.spark.redaction`.
+    """
     from flip27_stream.connectors.files import FileSourceFactory
     from flip27_stream.connectors.kafka import KafkaSourceFactory
     from flip27_stream.spark import data_source as adapter  # here, so that the model works without pyspark
+    from flip27_stream.spark.redaction import hide_secrets
 
+    hide_secrets(spark)
     adapter.register(spark, KafkaSourceFactory())
     adapter.register(spark, FileSourceFactory())
 

@@ -19,7 +19,6 @@ from flip27_stream.errors import Flip27Error, OptionError, shortened
 from flip27_stream.spark.batch_reader import Flip27BatchReader
 from flip27_stream.spark.contract import check_source
 from flip27_stream.spark.job import Driver, Job, SourceFactory
-from flip27_stream.spark.redaction import hide_secrets
 from flip27_stream.spark.refused import RefusedStreamReader
 from flip27_stream.spark.stream_reader import Flip27StreamReader
 from watermark_alignment.event_time import timestamp_assigner
@@ -143,11 +142,7 @@ def data_source(
 
 
 def register(spark: SparkSession, source: Source[Any, Any] | SourceFactory, name: str | None = None) -> None:
-    """Make ``source`` a format of a session; one of the same name is replaced.
-
-    Spark prints options in ``explain(True)``: the session's redaction is widened to all secrets, see :mod:`.redaction`.
-    """
-    hide_secrets(spark)
+    """Make ``source`` a format of a session; one of the same name is replaced."""
     if SparkSession.getActiveSession() is not spark:
         # Spark takes a name for taken if the active session has it, so this one has to be active; this makes it so.
         spark.createDataFrame([], "nothing int")
