@@ -20,7 +20,7 @@ from flip27_stream.connectors.kafka.java_client_options import (
     refuse_forbidden,
     warn_without_effect,
 )
-from flip27_stream.connectors.kafka.offsets_initializer import OffsetsInitializer
+from flip27_stream.connectors.kafka.offsets_initializer import Committed, OffsetsInitializer
 from flip27_stream.connectors.kafka.subscriber import KafkaSubscriber
 from flip27_stream.connectors.kafka.value_options import ValueOptions
 from flip27_stream.errors import OptionError
@@ -45,6 +45,7 @@ OPTION_NAMES = (
     "scan.topic-partition-discovery.interval",
     *value_options.OPTION_NAMES,
     "kafka.group.id",
+    "scan.commit-offsets",
     "kafka.isolation.level",
     "kafka.fetch.max.bytes",
     "kafka.max.partition.fetch.bytes",
@@ -63,7 +64,7 @@ class KafkaOptions:
         stopping_offsets: where reading ends; ``None`` for a stream without end.
         discovery_interval_ms: how often new partitions are looked for; ``None`` for never.
         batch: a batch read, for which all that the options name has to be there.
-        group_id: the consumer group that processed offsets are committed to; ``None`` for none.
+        group_id: the consumer group that processed offsets are committed to; ``None`` where nothing is committed.
         fetch_retries: how often offsets are asked for before giving up.
         fetch_retry_interval_ms: how long to wait in between.
         poll_timeout_ms: how long a task waits for records that should be there.
@@ -114,6 +115,7 @@ def parse_kafka_options(options: Mapping[str, str], *, bounded: bool = False) ->
     start = offset_options.parse_starting_offsets(values, bounded=bounded)
     stop = offset_options.parse_stopping_offsets(values, subscriber, group, bounded=bounded)
     offset_options.check_order(start, stop)
+    commits = _commits(values, group, reads_group=isinstance(stop, Committed), bounded=bounded)
     return KafkaOptions(
         connection=java_client_options.parse_connection(values),
         subscriber=subscriber,
@@ -125,7 +127,7 @@ def parse_kafka_options(options: Mapping[str, str], *, bounded: bool = False) ->
         discovery_interval_ms=_discovery_interval(values) if stop is None else None,
         include_headers=values.boolean("includeHeaders", False),
         batch=bounded,
-        group_id=group,
+        group_id=group if commits else None,
         fetch_retries=values.whole("fetchOffset.numRetries", KafkaOptions.fetch_retries, most=MOST_INT),
         fetch_retry_interval_ms=values.whole(
             "fetchOffset.retryIntervalMs", KafkaOptions.fetch_retry_interval_ms, 0
@@ -177,6 +179,24 @@ def _group(name: str, text: str) -> str:
     if not text:
         raise OptionError.of(name, text, "Allowed: the name of a consumer group.")
     return text
+
+
+def _commits(values: OptionValues, group: str | None, *, reads_group: bool, bounded: bool) -> bool:
+    """Whether processed offsets are committed (Flink ``commit.offsets.on.checkpoint``); by default they are not.
+
+    The group may belong to another application, whose position a commit would move.
+    """
+    name = "scan.commit-offsets"
+    commits = values.boolean(name, False)
+    if commits and group is None:
+        raise OptionError(f"Option '{name}' needs option 'kafka.group.id', the group to commit to.")
+    if commits and bounded:
+        warn_without_effect(name, "this is a batch read")
+    if group is not None and not commits and not reads_group:
+        warn_without_effect(
+            "kafka.group.id", f"processed offsets are committed only where option '{name}' is true"
+        )
+    return commits and not bounded
 
 
 def _isolation_level(name: str, text: str) -> bool:
