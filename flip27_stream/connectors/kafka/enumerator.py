@@ -78,7 +78,8 @@ class KafkaSourceEnumerator(
     4. For each micro-batch :meth:`split_ranges` looks where the logs end, and whether they still have what is to be
        read (:class:`LogRanges`).
     5. With alignment, :meth:`event_time_positions` finds event times in these ranges (:class:`PositionFinder`).
-    6. :meth:`snapshot_state` gives the partitions assigned so far, with the ids of their topics, for the offset.
+    6. :meth:`snapshot_state` gives the partitions assigned so far, with the ids of their topics and of the cluster, for
+       the offset.
     7. :meth:`notify_checkpoint_complete` commits what is processed to the consumer group, if the options name one.
     """
 
@@ -126,6 +127,8 @@ class KafkaSourceEnumerator(
                 finding.finder.forget(tp)
         if looked.recreated:
             self._state = self._state.with_successors(looked.recreated)
+        if looked.identified:
+            self._state = self._state.with_identities(looked.identified)
         self._looked, stops = looked.ranges, self._state.stopping_offsets
         if stops is None:
             return looked.ranges
