@@ -39,7 +39,15 @@ class Source(ABC, Generic[SplitT, CheckpointT]):
     @property
     @abstractmethod
     def fingerprint(self) -> str:
-        """Says in words what is read. A checkpoint of a source with another fingerprint is refused."""
+        """Says in words what is read; a checkpoint keeps it. See :meth:`accepts_checkpoint_of`."""
+
+    def accepts_checkpoint_of(self, fingerprint: str) -> bool:
+        """Whether a query of this source can go on from a checkpoint that a source with ``fingerprint`` began.
+
+        By default it can if this source has the same. A source overrides it to accept changes of its options. Its
+        enumerator then gets splits that its options may not name any more.
+        """
+        return fingerprint == self.fingerprint
 
     @property
     def read_limits(self) -> ReadLimits:

@@ -99,8 +99,8 @@ class BatchPlanner:
         self._job = job
         self._knowledge = knowledge
 
-    def open(self, lineage: str) -> None:
-        """The query of this lineage is about to plan its first batch."""
+    def open(self, fingerprint: str, lineage: str) -> None:
+        """The query, whose checkpoint a source of ``fingerprint`` began, is about to plan its first batch."""
 
     def close(self) -> None:
         """It plans no more; bounded, never raises."""

@@ -70,7 +70,7 @@ class SourceCoordinator:
         self._wall_clock = clock or wall_clock
         source = job.source
         check_source(source)
-        self._documents = OffsetDocuments(source, job.fingerprint)
+        self._documents = OffsetDocuments(job)
         self._context = CoordinatorContext(max(job.driver.parallelism, 1), job.driver.host)
         self._enumerator: AnyEnumerator | None = None
         self._knowledge = SplitKnowledge(job.strategy.max_out_of_orderness_ms)
@@ -83,7 +83,7 @@ class SourceCoordinator:
             )
         self._readers = Readers(job.driver, self._context)
         self._replayed: tuple[int, list[SplitTask]] = -1, []
-        self._lineage = ""
+        self._began_as = self._lineage = ""
         self._notified = -1
         self._available_now = False
         self._frozen: FrozenEnds | None = None
@@ -186,10 +186,11 @@ class SourceCoordinator:
 
     def _open(self, start: AnyOffset | None) -> AnyEnumerator:
         if self._enumerator is None:
-            self._lineage = start.lineage if start is not None else secrets.token_hex(8)
+            fresh = self._job.fingerprint, secrets.token_hex(8)
+            self._began_as, self._lineage = fresh if start is None else (start.source, start.lineage)
             if self._recorder is not None:
-                self._recorder.open(self._job.fingerprint, self._lineage)
-            self._planner.open(self._lineage)
+                self._recorder.open(self._began_as, self._lineage)
+            self._planner.open(self._began_as, self._lineage)
             if start is None:
                 enumerator = self._job.source.create_enumerator(self._context)
             else:
@@ -284,7 +285,7 @@ class SourceCoordinator:
         self._knowledge.forget(self._context.retired)
         self._context.retired.clear()
         end: AnyOffset = Offset(
-            source=self._job.fingerprint,
+            source=self._began_as,
             lineage=self._lineage,
             batch=start.batch + 1 if start is not None else 0,
             enumerator=checkpoint,

@@ -31,6 +31,9 @@ from watermark_alignment.event_time import timestamp_assigner
 
 AnySource = Source[Any, Any]
 
+_HYBRID = "Hybrid: "
+_THEN = ", then "
+
 
 class HybridSource(Source[HybridSourceSplit, HybridEnumeratorState]):
     """Reads one source to its end, then the next (FLIP-150, Flink ``HybridSource``)::
@@ -79,8 +82,15 @@ class HybridSource(Source[HybridSourceSplit, HybridEnumeratorState]):
 
     @property
     def fingerprint(self) -> str:
-        names = [link.name for link in self._chain.links]
-        return f"Hybrid: {', then '.join(names)}"
+        return _HYBRID + _THEN.join(link.name for link in self._chain.links)
+
+    def accepts_checkpoint_of(self, fingerprint: str) -> bool:
+        """That of a chain of as many sources, each of which accepts a checkpoint of the one in its place."""
+        if fingerprint == self.fingerprint:
+            return True
+        names, links = fingerprint.removeprefix(_HYBRID).split(_THEN), self._chain.links
+        is_alike = fingerprint.startswith(_HYBRID) and len(names) == len(links)
+        return is_alike and all(map(Link.accepts_checkpoint_of, links, names))
 
     @property
     def read_limits(self) -> ReadLimits:

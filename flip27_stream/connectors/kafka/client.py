@@ -62,6 +62,8 @@ class KafkaClient:
         self._net: Any = None
         self._leaders: dict[TopicPartition, int] = {}
         self._silent: set[int] = set()
+        self.cluster_id = ""
+        """Of the cluster that answered last; empty where brokers do not tell."""
         self._addresses: dict[int, str] = {}  # of brokers, also of those that have left
 
     @property
@@ -90,6 +92,7 @@ class KafkaClient:
         with self._lock:
             response = self._any_broker(names, within_ms or self._options.api_timeout_ms)
             self._net.cluster.update_metadata(response)
+            self.cluster_id = response.cluster_id or ""
             self._note_addresses()
             found = topics_in(response)
             for name, topic in found.items():

@@ -49,7 +49,7 @@ FORBIDDEN = {
     "kafka.auto.offset.reset": f"Set startingOffsets to earliest or latest instead: {_SEE_BOTH}.",
     "kafka.key.deserializer": "Keys are binary columns; deserialize them with DataFrame operations.",
     "kafka.value.deserializer": "Values are binary; deserialize them with value.format or DataFrame operations.",
-    "kafka.enable.auto.commit": "What was processed is in the checkpoint; with kafka.group.id it is committed, too.",
+    "kafka.enable.auto.commit": "What was processed is in the checkpoint; option scan.commit-offsets commits it, too.",
     "kafka.interceptor.classes": "Interceptors can change records, and are Java classes.",
     "kafka.config.providers": "Settings are taken as they are written; put the values themselves.",
     "kafka.security.providers": _JAVA_CLASS,
@@ -106,7 +106,7 @@ WITHOUT_EFFECT = {
     "kafka.ssl.keymanager.algorithm": _OPENSSL,
     "kafka.ssl.secure.random.implementation": _OPENSSL,
     "kafka.ssl.trustmanager.algorithm": _OPENSSL,
-    "groupIdPrefix": "no consumer group is made up; kafka.group.id names one",
+    "groupIdPrefix": "this source makes up no consumer group",
 }
 """Options that are accepted and change nothing, and why."""
 

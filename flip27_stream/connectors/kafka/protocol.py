@@ -36,11 +36,19 @@ _NO_TOPIC_ID = "00000000-0000-0000-0000-000000000000"
 
 @dataclass(frozen=True)
 class TopicMetadata:
-    """A topic: its id (a new one once it was deleted and made again), and each partition's leader, -1 for none."""
+    """A topic.
+
+    Attributes:
+        topic_id: a new one once the topic was deleted and made again; empty where brokers do not tell.
+        internal: whether it is one of Kafka's own.
+        leaders: each partition's, -1 for none.
+        cluster_id: of the Kafka cluster that it is on; empty where brokers do not tell.
+    """
 
     topic_id: str
     internal: bool
     leaders: Mapping[int, int]
+    cluster_id: str = ""
 
 
 @dataclass(frozen=True)
@@ -154,7 +162,9 @@ def topics_in(response: Any) -> dict[str, TopicMetadata]:
             raise refused(f"metadata of topic '{topic.name}'", topic.error_code)
         leaders = {p.partition_index: p.leader_id for p in topic.partitions}
         topic_id = "" if str(topic.topic_id) == _NO_TOPIC_ID else str(topic.topic_id)
-        found[topic.name] = TopicMetadata(topic_id, bool(topic.is_internal), leaders)
+        found[topic.name] = TopicMetadata(
+            topic_id, bool(topic.is_internal), leaders, response.cluster_id or ""
+        )
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
@@ -29,6 +30,7 @@ from flip27_stream.connectors.kafka.options import (
 )
 from flip27_stream.connectors.kafka.row_layouts import records_schema, row_layout
 from flip27_stream.connectors.kafka.split import KafkaPartitionSplit, KafkaPartitionSplitSerializer
+from flip27_stream.connectors.kafka.subscriber_options import OPTION_NAMES as SUBSCRIPTIONS
 from flip27_stream.errors import OptionError
 
 if TYPE_CHECKING:
@@ -79,6 +81,10 @@ class KafkaSource(Source[KafkaPartitionSplit, KafkaEnumeratorState]):
     def fingerprint(self) -> str:
         return f"Kafka {self._options.subscriber}"
 
+    def accepts_checkpoint_of(self, fingerprint: str) -> bool:
+        """Any Kafka source's: what is subscribed to may change, as in Spark."""
+        return _ANY_SUBSCRIPTION.fullmatch(fingerprint) is not None
+
     @property
     def read_limits(self) -> ReadLimits:
         return self._options.limits
@@ -115,6 +121,7 @@ class KafkaSource(Source[KafkaPartitionSplit, KafkaEnumeratorState]):
         return KafkaEnumeratorStateSerializer()
 
 
+_ANY_SUBSCRIPTION = re.compile(rf"Kafka option '({'|'.join(SUBSCRIPTIONS)})' \(.*\)", re.DOTALL)
 _ENDING = {name.lower() for name in ENDING}
 
 

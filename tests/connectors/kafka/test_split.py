@@ -121,7 +121,7 @@ def test_versions_nobody_knows() -> None:
     with pytest.raises(NewerCheckpointError, match=r"Kafka split .* version 9; this release reads up to 1"):
         SPLITS.deserialize(9, ["t", 0, 0])
     with pytest.raises(
-        NewerCheckpointError, match=r"Kafka enumerator .* version 9; this release reads up to 3"
+        NewerCheckpointError, match=r"Kafka enumerator .* version 9; this release reads up to 4"
     ):
         STATES.deserialize(9, {})
     with pytest.raises(CorruptCheckpointError, match="version 0"):
@@ -135,6 +135,32 @@ def test_versions_nobody_knows() -> None:
 def test_ke12_owner_of_a_partition(topic: str, owners: list[int]) -> None:
     """KE-12: Java's hash with its 32 bits."""
     assert [reader_of(TopicPartition(topic, n), 3) for n in range(4)] == owners
+
+
+def test_clusters_survive() -> None:
+    """That of most topics is stored once; version 3 did not know of clusters."""
+    topics = {"t": AssignedTopic("x", (0,), (), "A"), "u": AssignedTopic("y", (0, 1), (1,), "A")}
+    state = KafkaEnumeratorState(
+        {**topics, "v": AssignedTopic("z", (0,), (0,), "B"), "w": AssignedTopic("", (0,))}
+    )
+    data = STATES.serialize(state)
+    assert data == {
+        "cluster": "A",
+        "discovered": False,
+        "topics": {"t": ["x", [0]], "u": ["y", [0, 1], [1]], "v": ["z", [0], [0], "B"], "w": ["", [0], ""]},
+    }
+    assert STATES.deserialize(4, data) == state
+    before = KafkaEnumeratorState({"t": AssignedTopic("x", (0,))})
+    assert STATES.deserialize(3, {"discovered": False, "topics": {"t": ["x", [0]]}}) == before
+    assert STATES.serialize(before) == {"discovered": False, "topics": {"t": ["x", [0]]}}
+
+
+@pytest.mark.parametrize(
+    "data", [{"cluster": 1}, {"topics": {"t": ["x", [0], "A", "B"]}}, {"topics": {"t": ["x", "A"]}}]
+)
+def test_corrupt_clusters(data: dict[str, JsonValue]) -> None:
+    with pytest.raises(CorruptCheckpointError, match="Kafka enumerator"):
+        STATES.deserialize(4, {"discovered": True, "topics": {}, **data})
 
 
 def test_state_grows_by_what_was_assigned() -> None:
