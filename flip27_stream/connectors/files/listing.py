@@ -37,7 +37,11 @@ class FileListing:
     recursive: bool = True
 
     def __call__(self) -> list[FoundFile]:
-        """All files that are there now and have something in them, each once, in no order.
+        """All files that are there now and have something in them, each once, in no order; see :meth:`by_path`."""
+        return list({file.path: file for files in self.by_path().values() for file in files}.values())
+
+    def by_path(self) -> dict[str, list[FoundFile]]:
+        """The files under each of the paths that are there now and have something in them, in no order.
 
         An empty one is most often about to be written; if it is not, nothing is lost with it.
 
@@ -45,14 +49,13 @@ class FileListing:
             ConnectorError: a path that is no glob does not exist, or the file system did not answer.
         """
         try:
-            found = {file.path: file for path in self.paths for file in self._under(path)}
+            return {path: list(filter(self._is_wanted, self._under(path))) for path in self.paths}
         except UnicodeDecodeError as error:
             raise ConnectorError(
                 f"In {', '.join(self.paths)} is a file with a name that is not UTF-8 ({error.object!r}). Rename it."
             ) from error
         except OSError as error:
             raise ConnectorError(f"Listing {', '.join(self.paths)} failed: {error}") from error
-        return list(filter(self._is_wanted, found.values()))
 
     @cached_property
     def _name_pattern(self) -> re.Pattern[str] | None:
