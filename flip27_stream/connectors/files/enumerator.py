@@ -144,7 +144,8 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
             # What this plan may read was chosen in another order, and is held until its time comes.
             self._backlog.order_by(order)
             self._opened.clear()
-            self._open_begun()
+            if request.ranges:  # else it is not known yet which files are begun
+                self._open_begun()
         self._latest = request.latest_plausible
         opened = {name: self._opened[name] for name in request.ranges if name in self._opened}
         times = {name: one.plausible(self._latest) for name, one in opened.items()}

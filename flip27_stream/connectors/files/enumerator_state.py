@@ -14,14 +14,16 @@ from flip27_stream.connectors.files.seen import Frontier, SeenState
 from flip27_stream.errors import CorruptCheckpointError
 
 FilesState = SeenState | DeltaState
+Marks = tuple[bytes, ...]
 
 
 class FilesStateSerializer(SimpleVersionedSerializer[FilesState]):
-    """``{"seen": [cut, until, frontiers, buckets, recent, late, last, paths]}`` or
+    """``{"seen": [cut, until, frontiers, buckets, recent, late, last, paths, gone]}`` or
     ``{"delta": [through, until, frontiers, table]}``.
 
     Frontiers are ``[column, time, path]``, or ``[column]`` before the first file; buckets ``[until, files, digest]``
-    with a digest in hexadecimal; marks, and names of paths, one after the other, in Base64. Version 1 had no paths.
+    with a digest in hexadecimal; marks, and names of paths, one after the other, in Base64. Version 1 had neither
+    paths nor gone.
     """
 
     @property
@@ -33,10 +35,9 @@ class FilesStateSerializer(SimpleVersionedSerializer[FilesState]):
         if isinstance(value, DeltaState):
             return {"delta": [value.through, value.until, frontiers, value.table]}
         buckets: list[JsonValue] = [[b.until, b.files, f"{b.digest:016x}"] for b in value.buckets]
-        recent, late, paths = (
-            b64encode(b"".join(m)).decode() for m in (value.recent, value.late, value.paths)
-        )
-        return {"seen": [value.cut, value.until, frontiers, buckets, recent, late, value.last, paths]}
+        many = (value.recent, value.late, value.paths, value.gone)
+        recent, late, paths, gone = (b64encode(b"".join(one)).decode() for one in many)
+        return {"seen": [value.cut, value.until, frontiers, buckets, recent, late, value.last, paths, gone]}
 
     def deserialize(self, version: int, data: JsonValue) -> FilesState:
         self.check_version("state of the enumerator of files", version)
@@ -45,11 +46,8 @@ class FilesStateSerializer(SimpleVersionedSerializer[FilesState]):
                 case {"delta": [int(through), int() | None as until, list(frontiers), str() | None as table]}:
                     return DeltaState(through, until, _frontiers(frontiers), table)
                 case {"seen": [int(cut), int() | None as until, list(frontiers), list(buckets), *others]}:
-                    others = [*others, ""] if version == 1 else others
-                    recent, late, last, paths = _others(others)
-                    return SeenState(
-                        cut, until, _frontiers(frontiers), _buckets(buckets), recent, late, last, paths
-                    )
+                    others = [*others, "", ""] if version == 1 else others
+                    return SeenState(cut, until, _frontiers(frontiers), _buckets(buckets), *_others(others))
         except (TypeError, ValueError, NotBase64):
             pass
         raise CorruptCheckpointError(
@@ -85,21 +83,15 @@ def _buckets(data: Iterable[object]) -> tuple[Bucket, ...]:
     return tuple(buckets)
 
 
-def _others(
-    data: Sequence[object],
-) -> tuple[tuple[bytes, ...], tuple[bytes, ...], int | None, tuple[bytes, ...]]:
+def _others(data: Sequence[object]) -> tuple[Marks, Marks, int | None, Marks, Marks]:
     match data:
-        case [str(recent), str(late), int() | None as last, str(paths)]:
-            return (
-                _pieces(recent, MARK_BYTES),
-                _pieces(late, MARK_BYTES),
-                last,
-                _pieces(paths, NAME_BYTES),
-            )
+        case [str(recent), str(late), int() | None as last, str(paths), str(gone)]:
+            names = _pieces(paths, NAME_BYTES)
+            return _pieces(recent), _pieces(late), last, names, _pieces(gone)
     raise ValueError(data)
 
 
-def _pieces(text: str, size: int) -> tuple[bytes, ...]:
+def _pieces(text: str, size: int = MARK_BYTES) -> Marks:
     data = b64decode(text, validate=True)
     if len(data) % size:
         raise ValueError(text)

@@ -41,10 +41,13 @@ class GoneFiles:
         for name in list(islice(self._marks, max(len(self._marks) - self._most, 0))):
             del self._marks[name]
 
+    def __contains__(self, path: str) -> bool:
+        return name_of(path) in self._marks
+
     def returned(self, file: FoundFile) -> bool:
         """Whether a file that appears is one of them, in the same version. It is none of them any more."""
         return self._marks.pop(name_of(file.path), None) == mark_of(file)
 
     def last(self, count: int) -> list[bytes]:
         """Marks of those that went last, as many as ``count``."""
-        return list(islice(reversed(self._marks.values()), max(count, 0)))
+        return list(islice(reversed(self._marks.values()), count))

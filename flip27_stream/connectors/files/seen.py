@@ -69,10 +69,11 @@ class SeenState:
         until: modification time (ms) up to which files belong to the open generation; ``None`` if there is none.
         frontiers: of the open generation; more than one if the order was changed on the way.
         buckets: of the digest of all files that only the cut or the generation vouch for.
-        recent: marks of files that were taken, there or gone, sorted.
+        recent: marks of files that were taken, sorted.
         late: marks of latecomers that were not, sorted.
         last: of a bounded source, the greatest modification time (ms) when it began: it reads nothing newer.
         paths: of a bounded source, names of the paths under which it found files when it began.
+        gone: marks of files that were taken and are no longer there; those that went last, sorted.
     """
 
     cut: int = -1
@@ -83,6 +84,7 @@ class SeenState:
     late: tuple[bytes, ...] = ()
     last: int | None = None
     paths: tuple[bytes, ...] = ()
+    gone: tuple[bytes, ...] = ()
 
     @property
     def bound(self) -> int:
@@ -109,6 +111,7 @@ class SeenFiles:
         self._recent: dict[str, bytes] = {}
         self._late: dict[str, bytes] = {}
         self._gone = GoneFiles(_GONE_WINDOWS * window)
+        self._gone.add(state.gone)
         self._members: set[str] = set()
         self._changed = False
         self.generations = 0
@@ -156,11 +159,14 @@ class SeenFiles:
                 self._remember(file, mark)
                 if mark != mark_of(file):
                     modified.append(file)
+            elif file.path in self._gone:
+                if not self.returned(file):
+                    new.append(file)
             elif name in late:
                 new.append(file)
             else:
                 (covered if file.modified <= self._state.bound else new).append(file)
-        self._gone.add(recent.values())  # what is left of it
+        self._gone.add(recent.values())  # those that are left
         strangers, mismatches = self._digest.sort_out(covered)
         self._judge(mismatches)
         unknown = {file.path for file in strangers}
@@ -320,12 +326,12 @@ class SeenFiles:
         """The checkpoint; the same one until a file is taken or a latecomer comes."""
         if self._changed:
             self._changed = False
-            room = self._window - len(self._recent)
             self._state = replace(
                 self._state,
                 buckets=self._digest.buckets,
-                recent=tuple(sorted([*self._recent.values(), *self._gone.last(room)])),
+                recent=tuple(sorted(self._recent.values())),
                 late=tuple(sorted(self._late.values())),
+                gone=tuple(sorted(self._gone.last(self._window // 2))),
             )
         return self._state
 

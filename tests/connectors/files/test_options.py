@@ -106,6 +106,7 @@ STATES: list[FilesState] = [
         (MARK,),
         7,
         (MARK[:8],),
+        (MARK,),
     ),
     DeltaState(),
     DeltaState(3, 5, (Frontier("ts", (9, "b")),), "an id"),
@@ -131,7 +132,7 @@ def test_states_come_back_equal(state: FilesState) -> None:
         {"seen": [0, None, [], [[1, 2, "x"]], "", "", None]},
         {"seen": [0, None, [], [], "?", "", None]},
         {"seen": [0, None, [], [], ""]},
-        {"seen": [0, None, [], [], "", "", None, ""]},
+        {"seen": [0, None, [], [], "", "", None, "", ""]},
     ],
 )
 def test_what_is_no_state_is_refused(data: Any) -> None:
@@ -145,7 +146,7 @@ def test_a_newer_state_is_refused() -> None:
 
 
 def test_the_first_version_of_the_state_stays_readable() -> None:
-    """It had no paths; the state of a Delta table is the same in both."""
+    """It had neither paths nor files that are gone; the state of a Delta table is the same in both."""
     stored: Any = {
         "seen": [5, 9, [[None, 3, "a"], ["ts"]], [[5, 2, "ffffffffffffffff"]], "AAECAwQFBgcICQoL", "", None]
     }
@@ -157,10 +158,10 @@ def test_the_first_version_of_the_state_stays_readable() -> None:
     assert FilesStateSerializer().deserialize(1, table) == STATES[-1]
 
 
-@pytest.mark.parametrize("paths", [None, "AA==", 3])
-def test_what_is_no_state_of_the_second_version_is_refused(paths: Any) -> None:
+@pytest.mark.parametrize("rest", [(), (None, ""), ("AA==", ""), (3, ""), ("", 3), ("", "AA==")])
+def test_what_is_no_state_of_the_second_version_is_refused(rest: Any) -> None:
     with pytest.raises(CorruptCheckpointError, match=r"enumerator of files \(version 2\)"):
-        FilesStateSerializer().deserialize(2, {"seen": [0, None, [], [], "", "", None, paths]})
+        FilesStateSerializer().deserialize(2, {"seen": [0, None, [], [], "", "", None, *rest]})
 
 
 @pytest.mark.parametrize("format_", ["json", "delta"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
 from itertools import accumulate, pairwise
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 from flip27_stream.api import JsonValue
 from flip27_stream.connectors.files import FileSource
 from flip27_stream.connectors.hybrid import HybridSource, SourceSwitchContext
+from flip27_stream.testing import wait_until
 from tests.connectors.hybrid.kit import HybridQuery, live
 from tests.spark.memory_source import SCHEMA
 
@@ -62,7 +64,8 @@ class Reading:
         self.query = HybridQuery(self._source, table, drift_ms=100, options=plausible)
 
     def _source(self) -> HybridSource:
-        history = FileSource({"path": str(self._folder), **self._options}, bounded=True)
+        where = {} if "paths" in self._options else {"path": str(self._folder)}
+        history = FileSource({**where, **self._options}, bounded=True, schema=SCHEMA)
         builder = HybridSource.builder(history, event_time="event_time")
         return builder.add_source(self._told).build()
 
@@ -163,3 +166,49 @@ def test_any_history_is_read_once_within_the_limits_up_to_its_true_end(
     assert read == sorted((str(n), time or 0) for n, times in enumerate(files) for time in times)
     if "maxRowsPerTrigger" in limit:
         assert max(map(len, batches)) <= 10
+
+
+def away(folder: Path) -> Callable[[], None]:
+    """Empties a folder; the function that is returned brings back what was in it."""
+    elsewhere = folder.with_name(f"{folder.name}.away")
+    folder.rename(elsewhere)
+    folder.mkdir()
+
+    def bring_back() -> None:
+        folder.rmdir()
+        elsewhere.rename(folder)
+
+    return bring_back
+
+
+@pytest.mark.parametrize("aligned", [False, True])
+@pytest.mark.parametrize("empty", [["a"], ["b"], ["a", "b"]])
+@pytest.mark.parametrize("batches", [1, 3])
+def test_a_history_that_is_away_when_the_query_starts_again_is_read_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batches: int, empty: list[str], aligned: bool
+) -> None:
+    """HY-04: a listing that shows nothing where there were files proves no end, of one path or of all."""
+    monkeypatch.setattr("flip27_stream.connectors.files.enumerator._LATE_LOOK_MS", 10)
+    for number, name in enumerate("aab"):
+        write(tmp_path / name / f"{number}.parquet", range(number * 10, number * 10 + 10), group=10)
+    paths = json.dumps([str(tmp_path / "a"), str(tmp_path / "b")])
+    reading = Reading(tmp_path / "a", aligned, paths=paths, maxFilesPerTrigger="1")
+    for _ in range(batches):
+        reading.query.step()
+    bring_back = [away(tmp_path / name) for name in empty]
+    reading.query.restart()
+    for _ in range(5):
+        reading.query.step()
+        assert reading.query.index == 0
+    for back in bring_back:
+        back()
+    wait_until(lambda: reading.query.step() is None and reading.query.index == 1, "the switch")
+    assert sorted(reading.query.rows) == [(str(n), n * 10 + i) for n in range(3) for i in range(10)]
+    assert reading.end == 29
+
+
+def test_a_history_that_has_nothing_from_the_first_is_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    reading = Reading(tmp_path / "data", False)
+    reading.query.step()
+    assert reading.query.index == 1
