@@ -10,7 +10,7 @@ from functools import cached_property
 from pyarrow import fs
 
 from flip27_stream.connectors.files.filesystem import Storage
-from flip27_stream.connectors.files.found_file import FoundFile, is_hidden_name
+from flip27_stream.connectors.files.found_file import BEING_COPIED, FoundFile, is_hidden_name
 from flip27_stream.connectors.files.local_listing import LocalWalk, local_file
 from flip27_stream.errors import ConnectorError
 
@@ -118,8 +118,8 @@ class FileListing:
 
 
 def is_hidden(path: str) -> bool:
-    """Whether a name in ``path`` begins with a dot or an underscore; ``_column=value`` is a partition, not hidden."""
-    if "/." not in path and "/_" not in path:
+    """Whether a name in ``path`` is a hidden one; see :func:`is_hidden_name`."""
+    if "/." not in path and "/_" not in path and BEING_COPIED not in path:
         return False
     return any(map(is_hidden_name, path.strip("/").split("/")))
 
