@@ -143,7 +143,7 @@ class BatchPlanner:
     def _align(
         self, enumerator: SupportsEventTimePositions, alignment: AlignmentOptions, snapshot: Snapshot
     ) -> Draft:
-        to_read = {name: r for name, r in snapshot.run.items() if r.position < r.end}
+        to_read = {name: r for name, r in snapshot.run.items() if r.position < r.end or r.limited}
         plausible_until = _plausible_until(alignment, snapshot)
         strategy = self._job.strategy
         request = PositioningRequest(
