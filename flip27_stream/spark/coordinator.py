@@ -81,7 +81,7 @@ class SourceCoordinator:
             self._planner = GroupPlanner(
                 job, job.alignment, self._knowledge, self._clock, self._recorder.look_after
             )
-        self._readers = Readers(job.driver, self._context)
+        self._readers = Readers(job.driver, self._context, self._clock)
         self._replayed: tuple[int, list[SplitTask]] = -1, []
         self._lineage = ""
         self._notified = -1
@@ -251,7 +251,7 @@ class SourceCoordinator:
 
     def _draft(self, snapshot: Snapshot) -> Draft:
         assert self._enumerator is not None
-        draft = self._planner.draft(self._enumerator, snapshot, self._readers.why_unknown)
+        draft = self._planner.draft(self._enumerator, snapshot, self._readers.reporting)
         start = snapshot.start
         if self._recorder is not None and draft.plan is not None and start is not None:
             done = {
