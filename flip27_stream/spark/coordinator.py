@@ -142,6 +142,7 @@ class SourceCoordinator:
         to_read = ranges(start, end)
         if self._recorder is not None:
             self._recorder.replayed(end, to_read)
+        self._knowledge.batch_begins(end.batch, start.splits if start is not None else {})
         address = self._readers.address()
         packed = tasks_of(to_read, self._job.driver.parallelism or len(to_read), self._job.limits)
         events = self._readers.events(end.batch, len(packed))
@@ -382,8 +383,7 @@ class SourceCoordinator:
     def _take_reports(self, start: AnyOffset | None) -> None:
         assert self._enumerator is not None
         for report in self._readers.take(start.batch if start is not None else None):
-            for split in report.splits:
-                self._knowledge.take_in(split)
+            self._knowledge.take_in(report)
             if self._recorder is not None:
                 self._recorder.take_in(report)
             if start is not None:
