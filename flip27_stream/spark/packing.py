@@ -82,7 +82,7 @@ def divided(ranges: Sequence[Range], limits: ReadLimits) -> list[Range]:
 def pack(ranges: Sequence[Range], parallelism: int) -> list[list[Range]]:
     """At most ``parallelism`` tasks of about equal size.
 
-    A task costs Spark some ten milliseconds, so many small splits share one instead of taking one each. The largest go
+    A task costs Spark some milliseconds, so many small splits share one instead of taking one each. The largest go
     first, each to the task with the least to do (longest processing time first).
     """
     work = sorted((r for r in ranges if r[1] < r[2]), key=lambda r: (r[1] - r[2], r[0].split_id))
