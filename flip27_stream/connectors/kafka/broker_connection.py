@@ -20,7 +20,7 @@ class BrokerConnection(KafkaConnection):  # type: ignore[misc] # kafka-python ha
     Its futures fail with AuthenticationError where the broker refuses this client, or this client the broker.
 
     Attributes:
-        reached: whether the broker took the connection and, where there is TLS, agreed on keys.
+        reached: whether something took the TCP connection.
         made: when it was made (monotonic seconds).
     """
 
@@ -31,17 +31,18 @@ class BrokerConnection(KafkaConnection):  # type: ignore[misc] # kafka-python ha
         self._throttled_until = 0.0
         self.made = time.monotonic()
 
-    async def open(self, opener: TransportOpener, host: str, port: int, deadline: float, attempt: int) -> None:
+    async def open(
+        self, opener: TransportOpener, host: str, port: int, deadline: float, attempt: int
+    ) -> None:
         """Connect, agree on versions and authenticate, until ``deadline`` (monotonic seconds)."""
         try:
-            transport = await opener.open(host, port, deadline, attempt)
+            transport = await opener.open(host, port, deadline, attempt, self._note_reached)
             if self.closed:
                 transport.close()
                 return
-            self.reached = True
             self.connection_made(transport)
             await self.initialize(deadline)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, who waits for an answer gets it
             self.connection_lost(error)
 
     @property
@@ -94,8 +95,11 @@ class BrokerConnection(KafkaConnection):  # type: ignore[misc] # kafka-python ha
     def connection_lost(self, exc: BaseException | None) -> None:
         super().connection_lost(self._explained(exc) if self.initializing and exc is not None else exc)
 
+    def _note_reached(self) -> None:
+        self.reached = True
+
     def _explained(self, error: BaseException) -> BaseException:
-        mechanism = self.config["sasl_mechanism"] if self.reached else None
+        mechanism = None if self.parser is None else self.config["sasl_mechanism"]
         refusal = None if mechanism is None else sasl_refusal(self._server, mechanism, error)
         if refusal is not None:
             return refusal

@@ -31,7 +31,6 @@ class _Broker:
         retry_at: when the next one may be made (monotonic seconds).
         failure: why the last connection failed or was lost.
         reached: whether the broker had taken that connection.
-        versions: of requests that it speaks.
     """
 
     host: str
@@ -42,7 +41,6 @@ class _Broker:
     retry_at: float = 0.0
     failure: BaseException | None = None
     reached: bool = False
-    versions: Any = None
 
     @property
     def connections(self) -> list[BrokerConnection]:
@@ -111,12 +109,6 @@ class BrokerConnections:
         broker = self._brokers.get(node)
         return max((each.last_heard for each in broker.connections), default=0.0) if broker else 0.0
 
-    def versions(self, node: int | None = None) -> Any:
-        """kafka-python's ``BrokerVersionData`` of a broker, or of any; ``None`` before one was connected to."""
-        known = [broker.versions for broker in self._brokers.values() if broker.versions is not None]
-        own = self._brokers[node].versions if node in self._brokers else None
-        return own or min(known, key=lambda versions: versions.broker_version, default=None)
-
     def send(self, node: int, request: Any) -> Any:
         """A future (of kafka-python) of the response; it fails at once for a broker that is not to be tried yet."""
         broker = self._brokers.get(node)
@@ -147,9 +139,9 @@ class BrokerConnections:
         if broker is not None and broker.former is not None:
             broker.former.close(kafka_errors.Cancelled("nothing came over this connection"))
 
-    def wait(self, seconds: float, future: Any = None) -> None:
-        """Let requests and responses flow until ``future`` is done, or without one until something happens."""
-        self._loop.poll(timeout_ms=max(0.0, seconds * 1000), future=future)
+    def wait(self, seconds: float) -> None:
+        """Let requests and responses flow until something happens, but no longer than so many seconds."""
+        self._loop.poll(timeout_ms=max(0.0, seconds * 1000))
         for broker in self._brokers.values():
             if broker.former is not None and broker.current is not None:
                 self._keep_one(broker, broker.former, broker.current)
@@ -164,7 +156,7 @@ class BrokerConnections:
 
     def _connect(self, node: int, broker: _Broker) -> BrokerConnection:
         made = BrokerConnection(self._loop, node, f"{broker.host}:{broker.port}", self._config)
-        made.init_future.add_callback(lambda _: self._opened(broker, made))
+        made.init_future.add_callback(lambda _: self._opened(broker))
         made.close_future.add_both(lambda why: self._lost(broker, made, why))
         options = self._options
         setup_ms = _grown(
@@ -175,9 +167,8 @@ class BrokerConnections:
         self._loop.call_soon(lambda: made.open(self._opener, broker.host, broker.port, deadline, attempt))
         return made
 
-    def _opened(self, broker: _Broker, opened: BrokerConnection) -> None:
+    def _opened(self, broker: _Broker) -> None:
         broker.failures, broker.retry_at, broker.failure = 0, 0.0, None
-        broker.versions = opened.broker_version_data
 
     def _lost(self, broker: _Broker, lost: BrokerConnection, why: BaseException | None) -> None:
         broker.reached = lost.reached

@@ -10,6 +10,7 @@ import os
 import socket
 import ssl
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +28,7 @@ class TlsTransport(KafkaSSLTransport):  # type: ignore[misc] # kafka-python has 
         while True:
             try:
                 self._sock.do_handshake()
-            except ssl.SSLWantReadError:
+            except ssl.SSLWantReadError:  # noqa: PERF203 - a few round trips
                 await self._net.wait_read(self._sock, deadline)
             except ssl.SSLWantWriteError:
                 await self._net.wait_write(self._sock, deadline)
@@ -49,7 +50,9 @@ class TransportOpener:
     tls: ssl.SSLContext | None
     socket_options: list[tuple[int, int, int]]
 
-    async def open(self, host: str, port: int, deadline: float, attempt: int) -> Any:
+    async def open(
+        self, host: str, port: int, deadline: float, attempt: int, reached: Callable[[], None]
+    ) -> Any:
         """A transport on which a Kafka conversation can begin.
 
         A host may have several addresses. Each gets its share of the time, and each attempt begins with another one.
@@ -59,6 +62,7 @@ class TransportOpener:
             port: where the broker listens.
             deadline: when to give up, in monotonic seconds.
             attempt: how many attempts failed before this one.
+            reached: is called when something took the TCP connection.
 
         Raises:
             AuthenticationError: the certificate is not trusted, or the broker refused TLS.
@@ -73,6 +77,7 @@ class TransportOpener:
             now = time.monotonic()
             try:
                 plain = await self._connected(address, now + (deadline - now) / (len(others) + 1))
+                reached()
                 return await self._encrypted(plain, host, port, now + (deadline - now) / (len(others) + 1))
             except AuthenticationError:
                 raise

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from flip27_stream.connectors.kafka.calls import Call, wait_for_news
 from flip27_stream.connectors.kafka.cluster import Cluster
 from flip27_stream.connectors.kafka.connection_options import ConnectionOptions
 from flip27_stream.connectors.kafka.fetch_round import FetchRound
@@ -19,7 +21,7 @@ from flip27_stream.connectors.kafka.protocol import (
 )
 from flip27_stream.connectors.kafka.round_context import RoundContext
 from flip27_stream.connectors.kafka.split import LATEST, TopicPartition
-from flip27_stream.errors import UnreachableError
+from flip27_stream.errors import AuthenticationError, UnreachableError
 
 __all__ = ["ConnectionOptions", "KafkaClient"]
 
@@ -40,6 +42,11 @@ class KafkaClient:
     @property
     def options(self) -> ConnectionOptions:
         return self._options
+
+    @property
+    def cluster_id(self) -> str:
+        """Of the cluster that answered last; empty where brokers do not tell."""
+        return self._cluster.cluster_id
 
     def close(self) -> None:
         """Close the connections, unless another thread is using them just now and does not stop within a second."""
@@ -106,7 +113,7 @@ class KafkaClient:
     def fetch(
         self, wanted: Mapping[TopicPartition, FetchFrom], *, read_committed: bool, max_bytes: int
     ) -> dict[TopicPartition, Fetched]:
-        """Records, in one round. Partitions come first in the order given; what no leader answered in time is left out."""
+        """Records, in one round, of partitions in the order given. What no leader answered in time is left out."""
         with self._lock:
             return FetchRound(self._rounds, read_committed=read_committed, max_bytes=max_bytes).run(wanted)
 
@@ -124,13 +131,19 @@ class KafkaClient:
         """Ask again before the next request about these partitions."""
         self._cluster.forget_leaders(partitions)
 
-    def send(self, node: int, request: Any) -> Any:
-        """A future (of kafka-python) of the response."""
-        return self._cluster.connections.send(node, request)
+    def ask(self, node: int, request: Any, seconds: float) -> Any | None:
+        """The response of a broker to a request (of kafka-python); ``None`` for no response within so many seconds."""
+        connections = self._cluster.connections
+        call, deadline = Call(connections, node, lambda: request), time.monotonic() + seconds
+        while not call.is_done and time.monotonic() < deadline:
+            wait_for_news(connections, [call], deadline)
+        if isinstance(call.error, AuthenticationError):
+            raise call.error
+        return call.answer
 
-    def wait(self, seconds: float, future: Any = None) -> None:
-        """Let requests and responses flow until ``future`` is done, but no longer than so many seconds."""
-        self._cluster.connections.wait(seconds, future)
+    def wait(self, seconds: float) -> None:
+        """Let requests and responses flow until something happens, but no longer than so many seconds."""
+        self._cluster.connections.wait(seconds)
 
     def endpoint(self, node: int) -> tuple[str, int] | None:
         """Host and port of a broker; ``None`` if it is not known (any more)."""
@@ -144,14 +157,6 @@ class KafkaClient:
         """Why there is no answer about a partition, for messages."""
         return self._cluster.why_silent(tp)
 
-    def version_of(self, request: Any, at_most: int) -> int:
-        """The greatest version of a kind of request (of kafka-python) that the brokers speak.
-
-        Raises:
-            IncompatibleBrokerVersion: they speak none.
-        """
-        return int(self._cluster.connections.versions().api_version(request, max_version=at_most))
-
     def _ask(
         self,
         rounds: Sequence[Asked],
@@ -161,6 +166,6 @@ class KafkaClient:
         within_s: float | None = None,
     ) -> list[Answers]:
         with self._lock:
-            return OffsetRound(
-                self._rounds, read_committed=read_committed, late=late, within_s=within_s
-            ).run(rounds)
+            return OffsetRound(self._rounds, read_committed=read_committed, late=late, within_s=within_s).run(
+                rounds
+            )

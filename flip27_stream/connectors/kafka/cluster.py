@@ -30,11 +30,13 @@ class Cluster:
 
     Attributes:
         options: how to reach it.
+        cluster_id: of the cluster that answered last; empty where brokers do not tell.
         retry: when metadata is asked for again, because a leader is not known or was the wrong one.
     """
 
     def __init__(self, options: ConnectionOptions) -> None:
         self.options = options
+        self.cluster_id = ""
         self.retry = Backoff(max(options.retry_backoff_ms, _LEAST_BACKOFF_MS) / 1000)
         self._connections: BrokerConnections | None = None
         self._leaders: dict[TopicPartition, int] = {}
@@ -65,9 +67,7 @@ class Cluster:
             self._connections.close()
             self._connections = None
 
-    def topics(
-        self, names: Collection[str] | None, within_ms: int | None = None
-    ) -> dict[str, TopicMetadata]:
+    def topics(self, names: Collection[str] | None, within_ms: int | None = None) -> dict[str, TopicMetadata]:
         """The topics of that name that exist, or all topics; errors as :meth:`KafkaClient.topics`."""
         connections = self.connections
         within_ms = within_ms or self.options.api_timeout_ms
@@ -129,6 +129,7 @@ class Cluster:
         if response is None:
             return None
         self._note_brokers(connections, response)
+        self.cluster_id = response.cluster_id or ""
         found = topics_in(response)
         now = time.monotonic()
         for name, topic in found.items():
@@ -188,5 +189,3 @@ def _metadata_request(names: Collection[str] | None) -> Any:
     topic = MetadataRequest.MetadataRequestTopic
     topics = None if names is None else [topic(name=name) for name in sorted(names)]
     return MetadataRequest(topics=topics, allow_auto_topic_creation=False)
-
-

@@ -30,6 +30,7 @@ class FetchRound:
         self._cluster = context.cluster
         self._read_committed = read_committed
         self._max_bytes = max_bytes
+        self._max_wait_s = context.cluster.options.fetch_max_wait_ms / 1000
         self._began = 0.0
         self._unsent: dict[int, dict[TopicPartition, FetchFrom]] = defaultdict(dict)
         self._calls: dict[int, Call] = {}
@@ -76,14 +77,24 @@ class FetchRound:
 
     def _call(self, leader: int, wanted: Wanted) -> Call:
         def request() -> Any:
-            return fetch_request(wanted, self._read_committed, self._max_bytes)
+            return fetch_request(
+                wanted,
+                read_committed=self._read_committed,
+                max_bytes=self._max_bytes,
+                max_wait_ms=self._cluster.options.fetch_max_wait_ms,
+            )
 
-        return self._context.call(leader, wanted, request)
+        return self._context.call(leader, wanted, request, self._max_wait_s)
 
     def _allowed(self, tp: TopicPartition) -> float:
         leader = self._cluster.leader(tp)
         throttled = 0.0 if leader is None else self._cluster.connections.throttled_for(leader)
-        return self._context.patience.seconds(tp, self._began, at_once=True) + throttled
+        patience_s = self._patience_s(tp)
+        full = patience_s >= self._context.patience.full(tp)
+        return patience_s + (self._max_wait_s if full else 0.0) + throttled
+
+    def _patience_s(self, tp: TopicPartition) -> float:
+        return self._context.patience.seconds(tp, self._began, at_once=True)
 
     def _end(self, wanted: Wanted, by_leader: Mapping[int, Wanted]) -> dict[TopicPartition, Fetched]:
         answers: dict[TopicPartition, Fetched] = {}
@@ -92,17 +103,14 @@ class FetchRound:
             if call is not None and isinstance(call.error, AuthenticationError):
                 raise call.error
             if call is not None and call.answer is not None:
-                answers.update(fetched_partitions(call.answer))
+                answers.update(fetched_partitions(call.answer, partitions))
             elif call is None or not call.is_done:
                 for tp in partitions:
-                    self._context.gave_up(tp, self._allowed(tp))
+                    self._context.gave_up(tp, self._patience_s(tp))
                 if call is not None:
                     self._context.under_way.keep(call)
         self._cluster.forget_leaders(tp for tp, at in answers.items() if retriable(at.error))
         self._cluster.forget_leaders(
-            tp
-            for leader, call in self._calls.items()
-            if call.error is not None
-            for tp in by_leader[leader]
+            tp for leader, call in self._calls.items() if call.error is not None for tp in by_leader[leader]
         )
         return answers

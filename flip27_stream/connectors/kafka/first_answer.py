@@ -57,7 +57,9 @@ class FirstAnswer:
             if now >= next_at and self._waiting:
                 self._calls.append(Call(self._connections, self._waiting.pop(0), self._request))
                 next_at = now + head_start
-            wait_for_news(self._connections, self._calls, min(next_at, deadline) if self._waiting else deadline)
+            wait_for_news(
+                self._connections, self._calls, min(next_at, deadline) if self._waiting else deadline
+            )
         return None
 
     def _response(self) -> Any | None:

@@ -6,7 +6,6 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from kafka.errors import IncompatibleBrokerVersion
 
@@ -43,7 +42,12 @@ class OffsetRound:
     """
 
     def __init__(
-        self, context: RoundContext, *, read_committed: bool, late: bool = False, within_s: float | None = None
+        self,
+        context: RoundContext,
+        *,
+        read_committed: bool,
+        late: bool = False,
+        within_s: float | None = None,
     ) -> None:
         self._context = context
         self._cluster = context.cluster

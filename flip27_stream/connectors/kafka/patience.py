@@ -77,7 +77,7 @@ class Patience(Generic[K]):
         wait = self._waits.get(key)
         return 0.0 if wait is None else wait.latency
 
-    def answered(self, key: K, latency: float, now: float) -> None:
+    def answered(self, key: K, latency: float) -> None:
         """An answer came, ``latency`` seconds after it was asked for."""
         if latency <= _PROMPT_S:
             self._waits.pop(key, None)

@@ -32,14 +32,20 @@ class RoundContext:
         self.under_way.prune(now - self.cluster.options.request_timeout_ms / 1000)
         return now
 
-    def call(self, leader: int, wanted: Collection[TopicPartition], request: Callable[[], Any]) -> Call:
-        """Ask a leader about partitions."""
+    def call(
+        self,
+        leader: int,
+        wanted: Collection[TopicPartition],
+        request: Callable[[], Any],
+        max_wait_s: float = 0.0,
+    ) -> Call:
+        """Ask a leader about partitions; it may wait so long for something to answer."""
 
         def answered(latency: float) -> None:
             for tp in wanted:
-                self.patience.answered(tp, latency, time.monotonic())
+                self.patience.answered(tp, latency - max_wait_s)
 
-        usual_s = max(map(self.patience.latency, wanted))
+        usual_s = max(map(self.patience.latency, wanted)) + max_wait_s
         return Call(self.cluster.connections, leader, request, usual_s, answered)
 
     def wait(self, calls: Collection[Call], until: float) -> None:

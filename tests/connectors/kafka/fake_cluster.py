@@ -173,7 +173,7 @@ class FakeBroker:
 
     def _answered(self, body: bytes) -> bytes:
         key, version, correlation = struct.unpack(">hhi", body[:8])
-        kind = next(each for each in REQUESTS if each.API_KEY == key)
+        kind = next(each for each in REQUESTS if key == each.API_KEY)
         self.requests[kind.name] += 1
         self.impatient += time.monotonic() < self._quiet_until
         known = version <= self.versions[kind]
@@ -187,21 +187,23 @@ class FakeBroker:
         answer.with_header(correlation_id=correlation)
         return bytes(answer.encode(header=True, framed=True))
 
-    def _ApiVersionsRequest(self, request: Any) -> Any:  # noqa: N802 - the request's name
+    def _ApiVersionsRequest(self, request: Any) -> Any:
         entry = ApiVersionsResponse.ApiVersion
         keys = [entry(api_key=k.API_KEY, min_version=0, max_version=v) for k, v in self.versions.items()]
         return ApiVersionsResponse(error_code=0, api_keys=keys, throttle_time_ms=0)
 
-    def _SaslHandshakeRequest(self, request: Any) -> Any:  # noqa: N802
+    def _SaslHandshakeRequest(self, request: Any) -> Any:
         return SaslHandshakeResponse(error_code=0, mechanisms=["PLAIN"])
 
-    def _SaslAuthenticateRequest(self, request: Any) -> Any:  # noqa: N802
-        error, why = (58, "Authentication failed: Invalid username or password") if self.refuses else (0, None)
+    def _SaslAuthenticateRequest(self, request: Any) -> Any:
+        error, why = (
+            (58, "Authentication failed: Invalid username or password") if self.refuses else (0, None)
+        )
         return SaslAuthenticateResponse(
             error_code=error, error_message=why, auth_bytes=b"", session_lifetime_ms=0
         )
 
-    def _MetadataRequest(self, request: Any) -> Any:  # noqa: N802
+    def _MetadataRequest(self, request: Any) -> Any:
         cluster = self.cluster
         names = None if request.topics is None else {topic.name for topic in request.topics}
         topic = MetadataResponse.MetadataResponseTopic
@@ -234,7 +236,7 @@ class FakeBroker:
             topics=topics,
         )
 
-    def _ListOffsetsRequest(self, request: Any) -> Any:  # noqa: N802
+    def _ListOffsetsRequest(self, request: Any) -> Any:
         self._throttle()
         topic = ListOffsetsResponse.ListOffsetsTopicResponse
         topics = []
@@ -256,7 +258,7 @@ class FakeBroker:
             topics.append(topic(name=asked.name, partitions=partitions))
         return ListOffsetsResponse(throttle_time_ms=self.throttle_ms, topics=topics)
 
-    def _FetchRequest(self, request: Any) -> Any:  # noqa: N802
+    def _FetchRequest(self, request: Any) -> Any:
         topic = FetchResponse.FetchableTopicResponse
         topics = [
             topic(
@@ -316,7 +318,9 @@ class FakeCluster:
     def error(self, node: int, tp: TopicPartition, timestamp: int | None) -> int:
         if self.leaders.get(tp) != node:
             return 6
-        scripted = self.errors.get(tp) or (self.errors.get((tp, timestamp)) if timestamp is not None else None)
+        scripted = self.errors.get(tp) or (
+            self.errors.get((tp, timestamp)) if timestamp is not None else None
+        )
         return 0 if scripted is None else next(scripted, 0)
 
 

@@ -100,9 +100,6 @@ def test_connection_that_hangs_while_it_opens(certificate: Path, encrypted: bool
             assert ends(client, cluster) == {FIRST, THIRD}
         hanging.hang(False)
         until_heard(lambda: ends(client, cluster) == {FIRST, SECOND, THIRD})
-        hanging.cut()
-        hanging.strand()
-        assert ends(client, cluster) == {FIRST, SECOND, THIRD}
 
 
 def until_heard(heard: Callable[[], bool], seconds: float = 15) -> int:
@@ -232,28 +229,28 @@ def test_password_refused_by_one_broker() -> None:
         cluster.brokers[1].refuses = True
         cluster.leaders = {SECOND: 2}
         with pytest.raises(AuthenticationError, match=r"refused the user name.*Invalid username") as caught:
-            for _ in range(10):
-                ends(client, cluster)
+            ends(client, cluster)
         assert cluster.brokers[1].address in str(caught.value)
         assert "hush-hush" not in str(caught.value)
 
 
 def test_certificate_of_one_broker_that_is_not_trusted(certificate: Path, tmp_path: Path) -> None:
     """Java's SslAuthenticationException, for offsets and for fetches; trusted again, all goes on."""
-    with fake_cluster(certificate=certificate) as cluster:
-        with connected(cluster, security=tls(certificate)) as client:
-            assert ends(client, cluster) == {FIRST, SECOND, THIRD}
-            odd = cluster.brokers[1]
-            odd.untrusted(make_certificate(tmp_path / "other.pem"))
-            odd.cut()
-            with pytest.raises(AuthenticationError, match=rf"{odd.address} is not trusted"):
-                ends(client, cluster)
-            with pytest.raises(AuthenticationError, match="is not trusted"):
-                for _ in range(100):
-                    client.fetch({SECOND: FetchFrom(0, 100)}, read_committed=False, max_bytes=100)
-            odd.untrusted(certificate)
-            time.sleep(1.5)  # the longest back-off and a fifth
-            until_heard(lambda: ends(client, cluster) == {FIRST, SECOND, THIRD})
+    with (
+        fake_cluster(certificate=certificate) as cluster,
+        connected(cluster, security=tls(certificate)) as client,
+    ):
+        assert ends(client, cluster) == {FIRST, SECOND, THIRD}
+        odd = cluster.brokers[1]
+        odd.untrusted(make_certificate(tmp_path / "other.pem"))
+        odd.cut()
+        with pytest.raises(AuthenticationError, match=rf"{odd.address} is not trusted"):
+            ends(client, cluster)
+        with pytest.raises(AuthenticationError, match="is not trusted"):
+            client.fetch({SECOND: FetchFrom(0, 100)}, read_committed=False, max_bytes=100)
+        odd.untrusted(certificate)
+        time.sleep(1.5)  # the longest back-off and a fifth
+        until_heard(lambda: ends(client, cluster) == {FIRST, SECOND, THIRD})
 
 
 @pytest.mark.parametrize("error", [-1, 1, 35, 43 + 44, 7, 999])
@@ -277,9 +274,7 @@ def test_offsets_that_this_client_must_not_know() -> None:
 def test_greatest_timestamp_that_a_leader_refuses_is_unknown(error: int) -> None:
     with fake_cluster() as cluster, connected(cluster) as client:
         cluster.errors[SECOND, MAX_TIMESTAMP] = itertools.repeat(error)
-        (found,) = client.list_offsets(
-            dict.fromkeys(cluster.leaders, MAX_TIMESTAMP), read_committed=False
-        )
+        (found,) = client.list_offsets(dict.fromkeys(cluster.leaders, MAX_TIMESTAMP), read_committed=False)
         assert found.keys() == {FIRST, THIRD}
         assert cluster.brokers[1].requests["ListOffsetsRequest"] == 1
 

@@ -24,7 +24,7 @@ class Rounds:
         waited = latency if in_time and latency is not None else allowed
         self.now += waited
         if latency is not None:  # else the answer comes before the next round
-            self.patience.answered("broker", latency, self.now)
+            self.patience.answered("broker", latency)
         if in_time:
             self.patience.waited("broker", waited, self.now)
         else:
