@@ -50,7 +50,7 @@ class _Broker:
 class BrokerConnections:
     """One connection to each broker, and a second one beside it while the first says nothing. One thread at a time.
 
-    Brokers are named by their ids; :meth:`know` says where they are.
+    Brokers are named by their ids; :meth:`know` says where they are. Bootstrap servers have negative ids.
     """
 
     def __init__(self, options: ConnectionOptions) -> None:
@@ -80,9 +80,9 @@ class BrokerConnections:
                 self._brokers[node] = _Broker(host, port)
 
     def nodes(self) -> list[int]:
-        """The brokers, those first that seem to be well, and of these those first that are connected."""
+        """The brokers: those that seem to be well, connected ones first, then the others, then bootstrap servers."""
         shuffled = random.sample(list(self._brokers), len(self._brokers))
-        return sorted(shuffled, key=lambda node: self._doubt(self._brokers[node]))
+        return sorted(shuffled, key=lambda node: (node < 0, *self._doubt(self._brokers[node])))
 
     def address(self, node: int) -> tuple[str, int] | None:
         """Host and port; ``None`` for a broker that is not known (any more)."""

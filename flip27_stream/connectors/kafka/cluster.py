@@ -39,6 +39,7 @@ class Cluster:
         self.cluster_id = ""
         self.retry = Backoff(max(options.retry_backoff_ms, _LEAST_BACKOFF_MS) / 1000)
         self._connections: BrokerConnections | None = None
+        self._servers: dict[int, tuple[str, int]] = {}  # the bootstrap servers
         self._leaders: dict[TopicPartition, int] = {}
         self._forgotten: set[TopicPartition] = set()
         self._known_at: dict[str, float] = {}
@@ -144,7 +145,8 @@ class Cluster:
         hosts = collect_hosts(self.options.bootstrap_servers)
         if self.options.dns_lookup == "resolve_canonical_bootstrap_servers_only":
             hosts = expand_to_canonical_bootstrap_hosts(hosts)
-        connections.know({-1 - n: (host, port) for n, (host, port, _) in enumerate(hosts)})
+        self._servers = {-1 - n: (host, port) for n, (host, port, _) in enumerate(hosts)}
+        connections.know(self._servers)
         diagnosed: list[bool] = []
 
         def ask_why() -> None:
@@ -156,12 +158,13 @@ class Cluster:
         response = FirstAnswer(connections, lambda: _metadata_request([])).get(patience_ms / 1000, ask_why)
         if response is None:
             raise self._unreachable(connections, patience_ms, ask_why=not diagnosed)
+        connections.know({})
         self._note_brokers(connections, response)
 
     def _note_brokers(self, connections: BrokerConnections, response: Any) -> None:
         brokers = {int(b.node_id): (str(b.host), int(b.port)) for b in response.brokers}
         self._addresses |= {node: f"{host}:{port}" for node, (host, port) in brokers.items()}
-        connections.know(brokers)
+        connections.know(self._servers | brokers)  # all brokers may move
 
     def _unreachable(
         self, connections: BrokerConnections, tried_ms: int, *, ask_why: bool = True

@@ -88,10 +88,11 @@ class OffsetRound:
     def _begin(self, asked: Sequence[Asked]) -> None:
         self._asked, self._answers = asked, [{} for _ in asked]
         self._began = self._context.begin()
+        leaders = self._cluster.leaders({tp for wanted in asked for tp in wanted})
         for i, wanted in enumerate(asked):
             for tp in wanted:
                 call = self._context.under_way.take(self._question((i, tp)))
-                if self._late and call is not None and call.node == self._cluster.leader(tp):
+                if self._late and call is not None and call.node == leaders.get(tp):
                     self._waiting.setdefault(call, []).append((i, tp))
                 else:
                     self._unsent.append((i, tp))

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from kafka.protocol.consumer import ListOffsetsRequest
 
-from flip27_stream.connectors.kafka import calls, patience
+from flip27_stream.connectors.kafka import KafkaSource, calls, patience
 from flip27_stream.connectors.kafka.client import KafkaClient
 from flip27_stream.connectors.kafka.connection_options import ConnectionOptions
 from flip27_stream.connectors.kafka.key_stores import StoreType, TrustStore
@@ -20,6 +20,7 @@ from flip27_stream.connectors.kafka.security_options import SaslOptions, Securit
 from flip27_stream.connectors.kafka.split import EARLIEST, LATEST, TopicPartition
 from flip27_stream.errors import AuthenticationError, ConnectorError, UnreachableError
 from tests.connectors.kafka.fake_cluster import FakeCluster, fake_cluster, make_certificate
+from tests.connectors.kafka.kit import Query, running
 
 FIRST, SECOND, THIRD = (TopicPartition("t", n) for n in range(3))
 
@@ -332,13 +333,32 @@ def test_leader_that_always_errs_costs_little() -> None:
 
 
 @pytest.mark.usefixtures("quick")
-def test_leader_that_is_silent_and_replaced() -> None:
-    with fake_cluster() as cluster, connected(cluster) as client:
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_leader_that_is_silent_and_replaced(partitions: int) -> None:
+    with fake_cluster(3, partitions) as cluster, connected(cluster) as client:
         ends(client, cluster)
-        cluster.brokers[1].freeze()
-        assert ends(client, cluster) == {FIRST, THIRD}
-        cluster.leaders[SECOND] = 3
-        until_heard(lambda: ends(client, cluster) == {FIRST, SECOND, THIRD})
+        cluster.brokers[0].freeze()
+        assert FIRST not in ends(client, cluster)
+        cluster.leaders[FIRST] = 3
+        until_heard(lambda: FIRST in ends(client, cluster))
+
+
+@pytest.mark.usefixtures("quick")
+def test_all_brokers_move() -> None:
+    """The bootstrap servers are asked where to, within the same round."""
+    with fake_cluster(4) as cluster:
+        load_balancer, *_, latest = every = cluster.brokers
+        cluster.brokers = every[1:3]
+        cluster.leaders = dict.fromkeys(cluster.leaders, 2)
+        try:
+            with closing(KafkaClient(ConnectionOptions(load_balancer.address))) as client:
+                assert ends(client, cluster) == cluster.leaders.keys()
+                for broker in cluster.brokers:
+                    broker.down()
+                cluster.brokers, cluster.leaders = [latest], dict.fromkeys(cluster.leaders, 4)
+                until_heard(lambda: ends(client, cluster) == cluster.leaders.keys())
+        finally:
+            cluster.brokers = every
 
 
 @pytest.mark.usefixtures("quick")
@@ -360,3 +380,44 @@ def test_no_answer_about_a_partition_names_the_reason() -> None:
         cluster.brokers[1].down()
         with pytest.raises(UnreachableError, match=r"about t-1 .*broker 2 at 127.*refused"):
             client.offsets({SECOND: EARLIEST}, read_committed=False)
+
+
+@pytest.mark.usefixtures("quick")
+def test_partition_that_stays_unanswered_fails_the_query() -> None:
+    """Spark's source tries as long."""
+    brief = {"kafka.default.api.timeout.ms": "500", "fetchOffset.numRetries": "2"}
+    with fake_cluster() as cluster, planning(cluster, brief) as query:
+        assert query.ranges().keys() == {"t-0", "t-1", "t-2"}
+        cluster.brokers[1].freeze()
+        with pytest.raises(UnreachableError, match=r"no answer about t-1 .*broker 2 at 127"):
+            until_heard(lambda: query.ranges().keys() == {"t-1"})
+
+
+def test_broker_that_refuses_this_client_fails_the_query(certificate: Path, tmp_path: Path) -> None:
+    """In a plan, and where partitions are discovered, where other errors are tried again."""
+    trusting = {
+        "kafka.security.protocol": "SSL",
+        "kafka.ssl.truststore.type": "PEM",
+        "kafka.ssl.truststore.location": str(certificate),
+        "scan.topic-partition-discovery.interval": "1 s",
+    }
+    with fake_cluster(1, certificate=certificate) as cluster, planning(cluster, trusting) as query:
+        assert query.ranges().keys() == {"t-0"}
+        (broker,) = cluster.brokers
+        broker.untrusted(make_certificate(tmp_path / "other.pem"))
+        broker.cut()
+        with pytest.raises(AuthenticationError):
+            query.ranges()
+        with pytest.raises(AuthenticationError):
+            query.context.run_periodic()
+
+
+@contextmanager
+def planning(cluster: FakeCluster, options: dict[str, str]) -> Iterator[Query]:
+    given = {
+        "kafka.bootstrap.servers": cluster.bootstrap_servers,
+        "subscribe": "t",
+        "startingOffsets": "earliest",
+    }
+    with running(KafkaSource({**given, **options}, None)) as query:
+        yield query
