@@ -74,7 +74,9 @@ def test_only_a_line_feed_ends_a_line(tmp_path: Path) -> None:
     which ``str.splitlines`` cuts. A CR LF ends a line as it does elsewhere; a line without an end is not there yet."""
     breaks = "\r \x0b \x0c \x1c \x1d \x1e \x85 \u2028 \u2029"
     texts = [f"a{one}b" for one in breaks.split(" ")] + ["\r", "", " padded "]
-    written = "".join(f"{n} {text}\n" for n, text in enumerate(texts)) + "90 Windows\r\n91 last\n92 unfinished"
+    written = (
+        "".join(f"{n} {text}\n" for n, text in enumerate(texts)) + "90 Windows\r\n91 last\n92 unfinished"
+    )
     (tmp_path / "a.log").write_bytes(written.encode())
     job = Job(LogFolder(str(tmp_path)), WatermarkStrategy(), alignment=None, driver=Driver())
     coordinator = SourceCoordinator(job)

@@ -25,13 +25,13 @@ from flip27_stream.connectors.files.backlog import NO_TIME, Backlog, Waiting
 from flip27_stream.connectors.files.budget import Budget
 from flip27_stream.connectors.files.enumerator_state import FilesState
 from flip27_stream.connectors.files.positions import FilePositions, UnitTimes
+from flip27_stream.connectors.files.retries import Retries
 from flip27_stream.connectors.files.seen import OrderKey
 from flip27_stream.connectors.files.split import FileSplit
 from flip27_stream.connectors.files.statistics import EventTimeOrder, FileStatistics
 from flip27_stream.connectors.files.tolerance import UNREADABLE
 from flip27_stream.connectors.files.units import FileUnits
 from flip27_stream.connectors.files.units_ahead import Found, UnitsAhead
-from flip27_stream.errors import ConnectorError
 
 log = logging.getLogger(__name__)
 
@@ -101,6 +101,7 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
         self._bounded = bounded
         self._frozen = bounded
         self._looked = False
+        self._retries = Retries()
         self._taken = 0
         self._ahead = UnitsAhead(statistics)
         self._opened: dict[str, Opened] = {}
@@ -191,6 +192,9 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
         for name in done:
             self._opened.pop(name, None)
 
+    def close(self) -> None:
+        self._retries.close()
+
     # ---- discovery ------------------------------------------------------------------------------------------------
 
     def _on_first_look(self, look: Any, error: BaseException | None) -> None:
@@ -201,14 +205,12 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
             self._backlog.take_in(look)
 
     def _look_again(self) -> Any:
-        return self._backlog.look() if self._looked and not self._frozen else None
+        return self._retries(self._backlog.look) if self._looked and not self._frozen else None
 
     def _on_look(self, look: Any, error: BaseException | None) -> None:
-        if isinstance(error, ConnectorError):
-            log.warning("Looking for new files failed; it will be tried again: %s", error)
-        elif error is not None:
+        if error is not None:
             raise error
-        elif look is not None and not self._frozen:
+        if look is not None and not self._frozen:
             self._backlog.take_in(look)
 
     def _look_ahead(self) -> None:
