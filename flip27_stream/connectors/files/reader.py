@@ -13,6 +13,7 @@ from pyarrow.fs import FileSystem
 
 from flip27_stream.api import InputStatus, ReaderOutput, SourceEvent, SourceReader, SourceReaderContext
 from flip27_stream.connectors.files.file_format import FileFormat, Malformed, written_anew
+from flip27_stream.connectors.files.found_file import time_text
 from flip27_stream.connectors.files.local_listing import local_file
 from flip27_stream.connectors.files.schemas import constants, with_constants
 from flip27_stream.connectors.files.split import FileSplit
@@ -158,4 +159,5 @@ def _check_time(split: FileSplit, what: str) -> None:
     with suppress(FileNotFoundError):
         found = local_file(split.path)
         if found is not None and found.modified != split.modified:
-            raise written_anew(what, f"was modified at {split.modified} ms", f"at {found.modified} ms")
+            before, now = time_text(split.modified), time_text(found.modified)
+            raise written_anew(what, f"had modification time {before}", f"has {now}")

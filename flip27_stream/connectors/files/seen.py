@@ -24,11 +24,10 @@ import heapq
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
 from typing import Final, NamedTuple
 
 from flip27_stream.connectors.files.digest import Bucket, Digest, Mismatch
-from flip27_stream.connectors.files.found_file import FoundFile
+from flip27_stream.connectors.files.found_file import FoundFile, time_text
 from flip27_stream.connectors.files.marks import NAME_BYTES, GoneFiles, mark_of, name_of
 from flip27_stream.errors import DataLossError
 
@@ -188,7 +187,7 @@ class SeenFiles:
     def _judge(self, mismatches: Sequence[Mismatch]) -> None:
         """Tell of files that may have come unseen; fail if some have for certain and are not to be lost."""
         for after, until, count, there in mismatches:
-            which = f"modified after {_text(after)} and up to {_text(until)}"
+            which = f"modified after {time_text(after)} and up to {time_text(until)}"
             if there < count:
                 log.warning(
                     "Of %d files %s, which were read, %d are gone since the last run: if others were put in their "
@@ -378,7 +377,3 @@ class SeenFiles:
     def _remember(self, file: FoundFile, mark: bytes) -> None:
         self._taken[file.path] = file
         self._recent[file.path] = mark
-
-
-def _text(modified: int) -> str:
-    return datetime.fromtimestamp(modified / 1000, timezone.utc).isoformat(timespec="milliseconds")
