@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -174,25 +174,54 @@ def test_files_under_a_path_that_shows_nothing_are_warned_of_once(
 
 
 @pytest.mark.timeout(60)
-def test_delta_rows_that_are_deleted_and_restored_are_not_read_twice(tmp_path: Path) -> None:
-    """RESTORE adds the very file again that DELETE removed."""
+@pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize("later", [False, True])
+@pytest.mark.parametrize("option", ["ignoreDeletes", "skipChangeCommits"])
+def test_delta_rows_that_are_deleted_and_restored_are_not_read_twice(
+    tmp_path: Path, option: str, later: bool, restarted: bool
+) -> None:
+    """RESTORE adds the very file again that DELETE removed: a commit that changes rows, also after other batches."""
     table = tmp_path / "table"
     write_deltalake(table, pa.table({"id": np.arange(50)}))
-    options = {"path": str(table), "files.format": "delta", "ignoreDeletes": "true", **NEVER_BY_ITSELF}
+    options = {"path": str(table), "files.format": "delta", option: "true", **NEVER_BY_ITSELF}
     reading = FileQuery(options, available_now=False)
+    reading.step()
+    if later:
+        write_deltalake(table, pa.table({"id": np.arange(50, 60)}), mode="append")
+        look(reading)
+        reading.step()
+    DeltaTable(table).delete()
+    DeltaTable(table).restore(1 if later else 0)
+    if restarted:
+        reading.restart()
+    with refused(option == "ignoreDeletes"):
+        if not restarted:
+            look(reading)
+        reading.run()
+    assert reading.ids() == dict.fromkeys(range(60 if later else 50), 1)
+
+
+def refused(wanted: bool) -> AbstractContextManager[Any]:
+    if not wanted:
+        return nullcontext()
+    return pytest.raises(
+        DataLossError, match=r"Version \d of the Delta table .* restores rows.*skipChangeCommits"
+    )
+
+
+@pytest.mark.timeout(60)
+def test_a_delta_file_that_is_restored_while_it_is_in_the_offset_is_not_read_again(tmp_path: Path) -> None:
+    """With ignoreChanges rows may be read again, but one file is not two splits of an offset."""
+    table = tmp_path / "table"
+    write_deltalake(table, pa.table({"id": np.arange(50)}))
+    options = {"path": str(table), "files.format": "delta", "ignoreChanges": "true", **NEVER_BY_ITSELF}
+    reading = FileQuery({**options, "maxRowsPerTrigger": "20"}, available_now=False)
     reading.step()
     DeltaTable(table).delete()
     DeltaTable(table).restore(0)
-    look_at_log(reading)
-    with suppress(DataLossError):
-        reading.run()
+    look(reading)
+    reading.run()
     assert reading.ids() == dict.fromkeys(range(50), 1)
-
-
-def look_at_log(query: FileQuery) -> None:
-    files = backlog(query)
-    if (found := files.look()) is not None:
-        files.take_in(found)
 
 
 def test_a_plan_that_neither_takes_a_file_nor_gives_it_another_place_fails(
