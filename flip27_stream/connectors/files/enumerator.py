@@ -106,7 +106,8 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
         self._frozen = True
 
     def pending(self) -> int:
-        return len(self._backlog)
+        """At least one while files of a bounded source are away."""
+        return len(self._backlog) or int(self._bounded and not self._backlog.is_complete)
 
     def admit(self, limits: ReadLimits) -> None:
         self._ends = {}

@@ -131,6 +131,27 @@ def test_a_file_that_is_written_anew_while_it_is_read_fails_by_name(three: Path,
         reading.run()
 
 
+@pytest.mark.parametrize("left", [[], ["0"]])
+def test_a_run_over_a_bounded_source_does_not_end_while_files_are_away(
+    three: Path, monkeypatch: pytest.MonkeyPatch, left: list[str]
+) -> None:
+    """Spark would take the run for complete."""
+    monkeypatch.setattr("flip27_stream.connectors.files.enumerator._LATE_LOOK_MS", 10)
+    monkeypatch.setattr("flip27_stream.connectors.files.listed_files._PATIENCE_S", 0.2)
+    options = {"path": str(three), "source.monitor-interval": "0", "maxFilesPerTrigger": "1"}
+    reading = FileQuery(options, schema=IDS)
+    reading.step()
+    bring_back = [away(path) for path in three.iterdir() if path.stem not in left]
+    reading.restart()
+    with pytest.raises(DataLossError, match=r"2 of the files .* still to be read, and for 0.2 s not all"):
+        reading.run()
+    for back in bring_back:
+        back()
+    reading.restart()
+    reading.run()
+    assert reading.ids() == dict.fromkeys(range(300), 1)
+
+
 @pytest.mark.parametrize("taken", [1, 4])
 @pytest.mark.parametrize("restarted", [False, True])
 @pytest.mark.parametrize("names", [["a"], ["b"], ["a", "b"]])
