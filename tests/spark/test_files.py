@@ -16,6 +16,7 @@ from pyspark.sql.functions import count, window
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamReader
 
 pytestmark = pytest.mark.jvm
 
@@ -133,8 +134,11 @@ def test_columns_of_a_delta_table_that_change(registered: SparkSession, tmp_path
     column, and one whose columns the user named is not concerned. Spark tells the source which of them it has."""
     table = str(tmp_path / "table")
     registered.range(10).write.format("delta").save(table)
-    stream = registered.readStream.format("flip27_files").option("files.format", "delta")
-    before, named = stream.load(table), stream.schema("id long").load(table)
+
+    def stream() -> DataStreamReader:
+        return registered.readStream.format("flip27_files").option("files.format", "delta")
+
+    before, named = stream().load(table), stream().schema("id long").load(table)
     running = (
         before.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint")).start()
     )
@@ -148,7 +152,7 @@ def test_columns_of_a_delta_table_that_change(registered: SparkSession, tmp_path
         running.stop()
     with pytest.raises(StreamingQueryException, match=r"SchemaChangedError.*load\(\)"):
         run(before, tmp_path / "checkpoint")
-    assert sorted(run(stream.load(table), tmp_path / "checkpoint")) == [(n, str(n)) for n in range(10, 20)]
+    assert sorted(run(stream().load(table), tmp_path / "checkpoint")) == [(n, str(n)) for n in range(10, 20)]
     assert sorted(run(named, tmp_path / "named")) == [(n,) for n in range(20)]
 
 
