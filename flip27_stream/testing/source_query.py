@@ -100,9 +100,10 @@ class SourceQuery:
         empty = 0
         while True:
             batch = self.planned or self.next_batch()
+            is_late = time.monotonic() > deadline
+            if (batch is None and len(rows) >= expected) or is_late:
+                return rows
             if batch is None:
-                if len(rows) >= expected or time.monotonic() > deadline:
-                    return rows
                 continue
             new = self._finish(batch)
             rows += new
