@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from enum import Enum
 from typing import Generic
 
@@ -68,6 +69,14 @@ class Source(ABC, Generic[SplitT, CheckpointT]):
         self, context: SplitEnumeratorContext[SplitT], checkpoint: CheckpointT
     ) -> SplitEnumerator[SplitT, CheckpointT]:
         """An enumerator that goes on from ``checkpoint``; the splits assigned before are known to the coordinator."""
+
+    def splits_for_readers(self, splits: Sequence[SplitT], checkpoint: CheckpointT) -> Sequence[SplitT]:
+        """``splits`` as readers get them, in the same order; by default as they are.
+
+        Here splits take from the state of the enumerator, as the offset that ends the micro-batch has it, what readers
+        must know of it. It depends on the arguments only: a replay of the batch reads the same.
+        """
+        return splits
 
     @property
     @abstractmethod

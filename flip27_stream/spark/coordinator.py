@@ -23,7 +23,7 @@ from flip27_stream.spark.enumerator_context import CoordinatorContext
 from flip27_stream.spark.group_planner import GroupPlanner
 from flip27_stream.spark.job import AnyEnumerator, AnyOffset, AnyState, Job
 from flip27_stream.spark.knowledge import SplitKnowledge
-from flip27_stream.spark.packing import tasks_of
+from flip27_stream.spark.packing import for_readers, tasks_of
 from flip27_stream.spark.patience import Patience, Standstill, standstill
 from flip27_stream.spark.rate_limit import UNLIMITED, LeastRows
 from flip27_stream.spark.readers import Readers
@@ -81,7 +81,7 @@ class SourceCoordinator:
             self._planner = GroupPlanner(
                 job, job.alignment, self._knowledge, self._clock, self._recorder.look_after
             )
-        self._readers = Readers(job.driver, self._context)
+        self._readers = Readers(job.driver, self._context, self._clock)
         self._replayed: tuple[int, list[SplitTask]] = -1, []
         self._began_as = self._lineage = ""
         self._notified = -1
@@ -142,7 +142,9 @@ class SourceCoordinator:
         to_read = ranges(start, end)
         if self._recorder is not None:
             self._recorder.replayed(end, to_read)
+        self._knowledge.batch_begins(end.batch, start.splits if start is not None else {})
         address = self._readers.address()
+        to_read = for_readers(self._job.source, to_read, end.enumerator)
         packed = tasks_of(to_read, self._job.driver.parallelism or len(to_read), self._job.limits)
         events = self._readers.events(end.batch, len(packed))
         self._readers.planned(
@@ -252,7 +254,7 @@ class SourceCoordinator:
 
     def _draft(self, snapshot: Snapshot) -> Draft:
         assert self._enumerator is not None
-        draft = self._planner.draft(self._enumerator, snapshot, self._readers.why_unknown)
+        draft = self._planner.draft(self._enumerator, snapshot, self._readers.reporting)
         start = snapshot.start
         if self._recorder is not None and draft.plan is not None and start is not None:
             done = {
@@ -383,8 +385,7 @@ class SourceCoordinator:
     def _take_reports(self, start: AnyOffset | None) -> None:
         assert self._enumerator is not None
         for report in self._readers.take(start.batch if start is not None else None):
-            for split in report.splits:
-                self._knowledge.take_in(split)
+            self._knowledge.take_in(report)
             if self._recorder is not None:
                 self._recorder.take_in(report)
             if start is not None:

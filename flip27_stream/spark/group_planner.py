@@ -20,6 +20,7 @@ from flip27_stream.spark.clock import wall_clock
 from flip27_stream.spark.group_wait import GroupWait
 from flip27_stream.spark.job import AnyEnumerator, Job
 from flip27_stream.spark.knowledge import SplitKnowledge
+from flip27_stream.spark.reporting import Reporting
 from watermark_alignment.group import Entry, Key, watermark_to_publish
 from watermark_alignment.group_log import GroupLog
 from watermark_alignment.membership import LONGEST_BEAT_S, Membership
@@ -91,7 +92,7 @@ class GroupPlanner(BatchPlanner):
         return moved and self._looks_first
 
     def draft(
-        self, enumerator: AnyEnumerator, snapshot: Snapshot, why_unknown: Callable[[], str | None]
+        self, enumerator: AnyEnumerator, snapshot: Snapshot, reporting: Callable[[], Reporting]
     ) -> Draft:
         """As :meth:`BatchPlanner.draft`; publishes what the plan says to the others.
 
@@ -103,7 +104,7 @@ class GroupPlanner(BatchPlanner):
 
         def planned() -> Draft:
             floor = member.floor(above=self._wait.given_up)
-            return super(GroupPlanner, self).draft(enumerator, replace(snapshot, floor=floor), why_unknown)
+            return super(GroupPlanner, self).draft(enumerator, replace(snapshot, floor=floor), reporting)
 
         is_fresh = self._look(member)
         draft = planned()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -123,6 +124,20 @@ class HybridSource(Source[HybridSourceSplit, HybridEnumeratorState]):
         self, context: SplitEnumeratorContext[HybridSourceSplit], checkpoint: HybridEnumeratorState
     ) -> HybridSourceSplitEnumerator:
         return HybridSourceSplitEnumerator(context, self._chain, checkpoint)
+
+    def splits_for_readers(
+        self, splits: Sequence[HybridSourceSplit], checkpoint: HybridEnumeratorState
+    ) -> Sequence[HybridSourceSplit]:
+        """As the source that is read gives them to its readers; splits of a source before are left as they are."""
+        current = [split for split in splits if split.index == checkpoint.index]
+        if not current:
+            return splits
+        source = current[0].stage.source
+        state = source.enumerator_checkpoint_serializer.deserialize(checkpoint.version, checkpoint.data)
+        made = iter(source.splits_for_readers([split.split for split in current], state))
+        return [
+            replace(split, cut=next(made)) if split.index == checkpoint.index else split for split in splits
+        ]
 
     @property
     def split_serializer(self) -> HybridSourceSplitSerializer:

@@ -174,11 +174,17 @@ class KafkaClient:
         with self._lock:
             requests = []
             for (leader, _), tps in self._by_leader({(0, tp): 0 for tp in wanted}).items():
-                request = fetch_request({tp: wanted[tp] for tp in tps}, read_committed, max_bytes)
+                request = fetch_request(
+                    {tp: wanted[tp] for tp in tps},
+                    read_committed=read_committed,
+                    max_bytes=max_bytes,
+                    max_wait_ms=self._options.fetch_max_wait_ms,
+                )
                 requests.append((leader, request, 0))
             answers: dict[TopicPartition, Fetched] = {}
-            for _, response in self._exchange(requests, time.monotonic() + _LEADER_PATIENCE_S):
-                answers.update(fetched_partitions(response))
+            patience_s = _LEADER_PATIENCE_S + self._options.fetch_max_wait_ms / 1000
+            for _, response in self._exchange(requests, time.monotonic() + patience_s):
+                answers.update(fetched_partitions(response, wanted))
             self.forget_leaders(tp for tp in wanted if tp not in answers or retriable(answers[tp].error))
             return answers
 

@@ -151,7 +151,8 @@ class KafkaSourceEnumerator(
 
     def event_time_positions(self, request: PositioningRequest) -> EventTimePositions:
         finder = self._find_for(request).finder
-        return finder.positions({split_id: self._splits[split_id] for split_id in request.ranges}, request)
+        splits = [self._state.for_reader(self._splits[split_id]) for split_id in request.ranges]
+        return finder.positions({split.split_id: split for split in splits}, request)
 
     def snapshot_state(self) -> KafkaEnumeratorState:
         """Without the partitions that were not planned yet: a restart has to find them again."""

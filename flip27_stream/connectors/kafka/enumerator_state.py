@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from flip27_stream.api import JsonValue, SimpleVersionedSerializer
-from flip27_stream.connectors.kafka.split import TopicPartition
+from flip27_stream.connectors.kafka.split import KafkaPartitionSplit, TopicPartition
 from flip27_stream.errors import CorruptCheckpointError
 
 if TYPE_CHECKING:
@@ -55,6 +55,13 @@ class KafkaEnumeratorState:
         return frozenset(
             TopicPartition(name, n) for name, topic in self.topics.items() for n in topic.partitions
         )
+
+    def for_reader(self, split: KafkaPartitionSplit) -> KafkaPartitionSplit:
+        """With the id of the topic that the positions of the split are of, empty where it is not known."""
+        topic = self.topics.get(split.topic)
+        if topic is None or split.partition in topic.orphans:
+            return split
+        return replace(split, topic_id=topic.topic_id)
 
     def with_partitions(self, new: Mapping[TopicPartition, str]) -> KafkaEnumeratorState:
         """With partitions that were assigned now, and the ids of their topics."""

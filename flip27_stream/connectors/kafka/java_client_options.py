@@ -30,6 +30,7 @@ CONNECTION_NAMES = (
     "kafka.socket.connection.setup.timeout.ms",
     "kafka.socket.connection.setup.timeout.max.ms",
     "kafka.connections.max.idle.ms",
+    "kafka.fetch.max.wait.ms",
     "kafka.metadata.max.age.ms",
     "kafka.receive.buffer.bytes",
     "kafka.send.buffer.bytes",
@@ -77,7 +78,6 @@ WITHOUT_EFFECT = {
     "kafka.check.crcs": "checksums are always checked",
     "kafka.enable.metrics.push": _NO_METRICS,
     "kafka.exclude.internal.topics": "a pattern never matches internal topics",
-    "kafka.fetch.max.wait.ms": _KNOWN_RANGES,
     "kafka.fetch.min.bytes": _KNOWN_RANGES,
     "kafka.group.instance.id": _NO_MEMBER,
     "kafka.group.protocol": _NO_MEMBER,
@@ -162,6 +162,7 @@ def parse_connection(values: OptionValues) -> ConnectionOptions:
         connections_max_idle_ms=_or_never(
             values, "kafka.connections.max.idle.ms", default.connections_max_idle_ms
         ),
+        fetch_max_wait_ms=ms("fetch.max.wait.ms", default.fetch_max_wait_ms, 0),
         metadata_max_age_ms=ms("metadata.max.age.ms", default.metadata_max_age_ms, 0),
         receive_buffer_bytes=_buffer(values, "kafka.receive.buffer.bytes"),
         send_buffer_bytes=_buffer(values, "kafka.send.buffer.bytes"),

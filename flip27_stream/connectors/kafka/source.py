@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
@@ -105,6 +105,12 @@ class KafkaSource(Source[KafkaPartitionSplit, KafkaEnumeratorState]):
         from flip27_stream.connectors.kafka.enumerator import KafkaSourceEnumerator
 
         return KafkaSourceEnumerator(context, self._options, self._strategy, checkpoint, self._layout)
+
+    def splits_for_readers(
+        self, splits: Sequence[KafkaPartitionSplit], checkpoint: KafkaEnumeratorState
+    ) -> Sequence[KafkaPartitionSplit]:
+        """With the ids of their topics, so that no other topic of the same name is read in their place."""
+        return [checkpoint.for_reader(split) for split in splits]
 
     @property
     def split_serializer(self) -> KafkaPartitionSplitSerializer:

@@ -82,8 +82,14 @@ class TopicListSubscriber(KafkaSubscriber):
 
 @dataclass(frozen=True)
 class TopicPatternSubscriber(KafkaSubscriber):
-    """All partitions of the topics whose whole name matches a regular expression (option ``subscribePattern``)."""
+    """All partitions of the topics whose whole name matches a regular expression (option ``subscribePattern``).
 
+    Attributes:
+        text: the expression as the user gave it, in Java's language.
+        pattern: the same in Python's.
+    """
+
+    text: str
     pattern: re.Pattern[str]
 
     @property
@@ -100,7 +106,7 @@ class TopicPatternSubscriber(KafkaSubscriber):
         return self.pattern.fullmatch(tp.topic) is not None
 
     def __str__(self) -> str:
-        return f"option 'subscribePattern' ({self.pattern.pattern})"
+        return f"option 'subscribePattern' ({self.text})"
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flip27_stream.api import JsonValue
+from flip27_stream.connectors.kafka import KafkaSource
 from flip27_stream.connectors.kafka.enumerator import reader_of
 from flip27_stream.connectors.kafka.enumerator_state import (
     AssignedTopic,
@@ -23,6 +24,7 @@ from flip27_stream.connectors.kafka.split import (
 )
 from flip27_stream.errors import CorruptCheckpointError, NewerCheckpointError
 
+LEAST = {"kafka.bootstrap.servers": "nowhere:1", "subscribe": "t"}
 SPLITS = KafkaPartitionSplitSerializer()
 STATES = KafkaEnumeratorStateSerializer()
 
@@ -40,6 +42,17 @@ def test_ks02_split_survives(stop: int | None) -> None:
 def test_split_between() -> None:
     assert KafkaPartitionSplit("t", 1).between(0, 5) == KafkaPartitionSplit("t", 1, 0, 5)
     assert KafkaPartitionSplit("t", 1).split_id == str(TopicPartition("t", 1)) == "t-1"
+
+
+def test_splits_for_readers_have_the_ids_of_their_topics() -> None:
+    """KIP-516: those of the state that the batch ends with; none where it is not known, as from old brokers."""
+    state = KafkaEnumeratorState({"t": AssignedTopic("id", (0, 1, 2), (2,)), "old": AssignedTopic("", (0,))})
+    given = [KafkaPartitionSplit(*each) for each in (("t", 0), ("t", 2), ("old", 0), ("unknown", 0))]
+    made = KafkaSource(LEAST).splits_for_readers(given, state)
+    assert [split.topic_id for split in made] == ["id", "", "", ""]
+    assert [split.split_id for split in made] == [split.split_id for split in given]
+    assert made[0].between(0, 5) == KafkaPartitionSplit("t", 0, 0, 5, "id")
+    assert SPLITS.serialize(made[0]) == "t-0"
 
 
 @given(
