@@ -30,8 +30,11 @@ class Delivery:
     foreign: int
 
     @staticmethod
-    def of(sink: Path, produced: Mapping[int, int]) -> Delivery:
-        """Looks for each number of each partition in the Delta table ``sink``; ``produced`` is how many each has."""
+    def of(sink: Path, produced: Mapping[int, int], *, goes_on: bool = False) -> Delivery:
+        """Looks for each number of each partition in the Delta table ``sink``; ``produced`` is how many each has.
+
+        With ``goes_on`` these are the first ones, and further numbers are not looked at.
+        """
         seen = {partition: np.zeros(count, np.int32) for partition, count in produced.items()}
         foreign = 0
         for batch in DeltaTable(str(sink)).to_pyarrow_dataset().to_batches(columns=["partition", "number"]):
@@ -40,7 +43,7 @@ class Delivery:
             for partition, counts in seen.items():
                 here = (partitions == partition) & (numbers >= 0) & (numbers < len(counts))
                 np.add.at(counts, numbers[here].astype(np.int64), 1)
-                known |= here
+                known |= here | (goes_on & (partitions == partition) & (numbers >= len(counts)))
             foreign += int((~known).sum())
         lost = sum(int((counts == 0).sum()) for counts in seen.values())
         doubled = sum(int((counts - 1).clip(0).sum()) for counts in seen.values())
