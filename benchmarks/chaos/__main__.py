@@ -6,6 +6,7 @@ import argparse
 import signal
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from benchmarks.chaos.run import Chaos, ChaosError, Settings, Verdict
 
@@ -16,10 +17,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--minutes", type=float, default=20, help="how long; the last storm is not cut short")
     parser.add_argument("--seed", type=int, default=1, help="of all that happens")
+    parser.add_argument("--folder", type=Path, help="a new one for data and logs, which is kept")
     given = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that all is stopped
     try:
-        found = Chaos(Settings(given.minutes * 60, given.seed), say).run()
+        found = Chaos(Settings(given.minutes * 60, given.seed, folder=given.folder), say).run()
     except ChaosError as error:
         print(error, file=sys.stderr)
         return 1

@@ -40,4 +40,8 @@ class Due:
 def faults(query: str, found: Delivery) -> list[str]:
     """What is wrong with what is there."""
     wrong = {"lost": found.lost, "doubled": found.doubled, "never written": found.foreign}
-    return [f"{query}: {count} rows {what} of {found.produced}" for what, count in wrong.items() if count]
+    return [
+        f"{query}: {count} rows {what} of {found.produced} ({found.examples})"
+        for what, count in wrong.items()
+        if count
+    ]

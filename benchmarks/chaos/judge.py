@@ -30,7 +30,8 @@ _BUSY = re.compile(r"Python worker failed to connect back|Timed out while waitin
 
 _LATE_S = 60.0
 _LATE_AFTER_REMAKING_S = 180.0
-_SHOWN = 300
+_ERROR = re.compile(r"[\w.]+(Error|Exception): ")
+_SHOWN = 400
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,13 @@ def fault_with(ending: Ending, circumstances: Circumstances) -> str | None:
     return None if circumstances.anything else f"it ended with {error}, but nothing had happened"
 
 
+def shown(ending: Ending) -> str:
+    """The line that says most."""
+    lines = [line for cause in ending.causes for line in cause.splitlines()]
+    of_errors = [line for line in lines if _ERROR.match(line)]
+    return (of_errors or lines or ["without an error"])[-1][:_SHOWN]
+
+
 class Endings:
     """Reads what driver programs say of how queries ended, and judges it by what had happened.
 
@@ -93,12 +101,9 @@ class Endings:
         """What is to be said of each query that has ended since the last call, and what is wrong with it."""
         for ending in self._unread():
             self.counts[f"{ending.query}: {error_of(ending) or 'a process was killed'}"] += 1
-            words = " | ".join(cause[-_SHOWN:].replace("\n", " ") for cause in ending.causes)
             fault = fault_with(ending, self._circumstances(ending))
-            yield (
-                f"{ending.query} ended: {words}",
-                fault and f"{ending.query}: {fault}:\n" + "\n".join(ending.causes),
-            )
+            told = fault and f"{ending.query}: {fault}:\n" + "\n".join(ending.causes)
+            yield f"{ending.query} ended: {shown(ending)}", told
 
     def _unread(self) -> Iterator[Ending]:
         for path in self._folder.glob(ENDINGS.format("*")):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -31,12 +32,21 @@ class ChaosError(Exception):
 
 @dataclass(frozen=True)
 class Settings:
-    """How long (seconds), what chance draws from, how often things happen, and how long a storm takes."""
+    """How a run is to be.
+
+    Attributes:
+        seconds: how long it takes at least.
+        seed: all is drawn from it.
+        pace: how often things happen.
+        storm_s: how long a storm takes, at least and at most, in seconds.
+        folder: where data and logs are kept; None: in a temporary folder, which is removed.
+    """
 
     seconds: float
     seed: int
     pace: Pace = field(default_factory=Pace)
     storm_s: tuple[float, float] = (45.0, 75.0)
+    folder: Path | None = None
 
 
 @dataclass
@@ -69,8 +79,8 @@ class Chaos:
             ChaosError: the queries never began.
         """
         with (
-            tempfile.TemporaryDirectory(prefix="flip27-chaos-", ignore_cleanup_errors=True) as folder,
-            World(Path(folder), self._settings.seed) as world,
+            _folder(self._settings.folder) as folder,
+            World(folder, self._settings.seed) as world,
         ):
             self._world, self._blows = world, Blows(world)
             self._endings = Endings(world.folder)
@@ -198,6 +208,16 @@ class Chaos:
     @property
     def _passed_s(self) -> float:
         return time.monotonic() - self._began
+
+
+@contextmanager
+def _folder(kept: Path | None) -> Iterator[Path]:
+    if kept is not None:
+        kept.mkdir(parents=True)
+        yield kept
+        return
+    with tempfile.TemporaryDirectory(prefix="flip27-chaos-", ignore_cleanup_errors=True) as removed:
+        yield Path(removed)
 
 
 def _now_ms() -> int:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from deltalake import DeltaTable
 
@@ -18,6 +19,7 @@ LONG_ENOUGH_S = 600
 
 _MOST_GROWTH = 1.1
 _LIFE_S = 60
+_SHOWN = 5
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,8 @@ class Delivery:
     lost: int
     doubled: int
     foreign: int
+    examples: str = field(default="", compare=False)
+    """The first few that are lost or doubled."""
 
     @staticmethod
     def of(sink: Path, produced: Mapping[int, int], *, goes_on: bool = False) -> Delivery:
@@ -47,7 +51,7 @@ class Delivery:
             foreign += int((~known).sum())
         lost = sum(int((counts == 0).sum()) for counts in seen.values())
         doubled = sum(int((counts - 1).clip(0).sum()) for counts in seen.values())
-        return Delivery(sum(produced.values()), lost, doubled, foreign)
+        return Delivery(sum(produced.values()), lost, doubled, foreign, _examples(seen))
 
     def results(self, name: str) -> list[Result]:
         produced = f"of {self.produced:,}"
@@ -56,6 +60,13 @@ class Delivery:
             Result(f"{name}: records doubled", "", produced, [self.doubled], "", at_most(0)),
             Result(f"{name}: records never produced", "", "", [self.foreign], "", at_most(0)),
         ]
+
+
+def _examples(seen: Mapping[int, npt.NDArray[np.int32]]) -> str:
+    found = [
+        f"{p}-{n}: {counts[n]}x" for p, counts in seen.items() for n in np.flatnonzero(counts != 1)[:_SHOWN]
+    ]
+    return ", ".join(found)
 
 
 def drifts(
