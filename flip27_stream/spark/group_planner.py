@@ -20,6 +20,7 @@ from flip27_stream.spark.clock import wall_clock
 from flip27_stream.spark.group_wait import GroupWait
 from flip27_stream.spark.job import AnyEnumerator, Job
 from flip27_stream.spark.knowledge import SplitKnowledge
+from flip27_stream.spark.reporting import Reporting
 from watermark_alignment.group import Entry, Key, watermark_to_publish
 from watermark_alignment.group_log import GroupLog
 from watermark_alignment.membership import LONGEST_BEAT_S, Membership
@@ -63,9 +64,9 @@ class GroupPlanner(BatchPlanner):
         self._wait = GroupWait(alignment)
         self._others: dict[Key, int | None] = {}
 
-    def open(self, lineage: str) -> None:
+    def open(self, fingerprint: str, lineage: str) -> None:
         """Nothing is said to the group before there is a plan: a query that fails as it starts may leave a process."""
-        alignment, fingerprint = self._alignment, self._job.fingerprint
+        alignment, reads = self._alignment, shortened(self._job.fingerprint)
         entry = Entry(
             group=alignment.group,
             source=alignment.name_of_source(fingerprint, lineage),
@@ -73,7 +74,7 @@ class GroupPlanner(BatchPlanner):
             run=secrets.token_hex(8),
             began=wall_clock(),
             definition=self._job.definition,
-            where=f"process {os.getpid()} on {socket.gethostname()}, which reads {shortened(fingerprint)}",
+            where=f"process {os.getpid()} on {socket.gethostname()}, which reads {reads}",
             timeout_ms=alignment.source_timeout_ms,
         )
         table = SplitWatermarkTable(alignment.table, alignment.storage_options)
@@ -91,7 +92,7 @@ class GroupPlanner(BatchPlanner):
         return moved and self._looks_first
 
     def draft(
-        self, enumerator: AnyEnumerator, snapshot: Snapshot, why_unknown: Callable[[], str | None]
+        self, enumerator: AnyEnumerator, snapshot: Snapshot, reporting: Callable[[], Reporting]
     ) -> Draft:
         """As :meth:`BatchPlanner.draft`; publishes what the plan says to the others.
 
@@ -103,7 +104,7 @@ class GroupPlanner(BatchPlanner):
 
         def planned() -> Draft:
             floor = member.floor(above=self._wait.given_up)
-            return super(GroupPlanner, self).draft(enumerator, replace(snapshot, floor=floor), why_unknown)
+            return super(GroupPlanner, self).draft(enumerator, replace(snapshot, floor=floor), reporting)
 
         is_fresh = self._look(member)
         draft = planned()
