@@ -43,6 +43,7 @@ class Commit:
         removes: whether rows were removed.
         schema: the table's columns from this version on; ``None`` where it does not set them.
         table: the id of the table, with ``schema``.
+        restores: whether what it added was in the table before (RESTORE).
     """
 
     version: int
@@ -50,6 +51,7 @@ class Commit:
     removes: bool
     schema: pa.Schema | None = None
     table: str | None = None
+    restores: bool = False
 
 
 def actions(data: bytes, version: str) -> list[Action]:

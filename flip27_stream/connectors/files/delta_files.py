@@ -256,7 +256,8 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
         """What is read of a commit.
 
         Raises:
-            DataLossError: it removes rows, and no option says what to do about it; or the table is another one.
+            DataLossError: it removes rows, or adds rows again that were removed, and no option says what to do about
+                it; or the table is another one.
             SchemaChangedError: the query cannot read all of its columns.
         """
         start = self._start
@@ -266,13 +267,15 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
             self._columns.check(
                 commit.schema, f"Version {commit.version} of the Delta table {self._delta.uri}"
             )
-        if not commit.removes or start.ignore_changes:
+        restores = commit.restores and bool(commit.added)
+        if not (commit.removes or restores) or start.ignore_changes:
             return commit.added
         if start.skip_change_commits or (start.ignore_deletes and not commit.added):
             return ()
         raise DataLossError(
             f"Version {commit.version} of the Delta table {self._delta.uri} "
-            f"{'changes' if commit.added else 'removes'} rows, which a stream of additions cannot tell. Set option "
+            f"{'restores' if restores else 'changes' if commit.added else 'removes'} rows, which a stream of additions "
+            "cannot tell. Set option "
             "skipChangeCommits to true to pass over such commits, ignoreDeletes to pass over those that only remove "
             "rows, or ignoreChanges to read again the files that were rewritten."
         )

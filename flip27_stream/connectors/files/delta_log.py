@@ -181,10 +181,11 @@ class DeltaLog:
             for add in added
         ]
         removes = any(remove["dataChange"] for remove in all_of("remove", among))
+        restores = any(info.get("operation") == "RESTORE" for info in all_of("commitInfo", among))
         if not metadata:
-            return Commit(version, files, removes)
+            return Commit(version, files, removes, restores=restores)
         schema = pa.schema(Schema.from_json(metadata[-1]["schemaString"]).to_arrow())
-        return Commit(version, files, removes, schema, metadata[-1]["id"])
+        return Commit(version, files, removes, schema, metadata[-1]["id"], restores)
 
     def _file(self, path: str, modified: int, size: int) -> FoundFile:
         """Paths in the log are URL-encoded, and below the table unless they begin with a scheme or a slash."""

@@ -106,7 +106,8 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
         self._frozen = True
 
     def pending(self) -> int:
-        return len(self._backlog)
+        """At least one while files of a bounded source are away."""
+        return len(self._backlog) or int(self._bounded and not self._backlog.is_complete)
 
     def admit(self, limits: ReadLimits) -> None:
         self._ends = {}
@@ -194,9 +195,7 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
         if look is not None:
             self._backlog.take_in(look)
         if self._bounded and not self._backlog.is_complete:
-            self._context.call_async(
-                lambda: self._retries(self._backlog.look), self._on_late_look, _LATE_LOOK_MS
-            )
+            self._context.call_async(self._look_patiently, self._on_late_look, _LATE_LOOK_MS)
 
     def _on_late_look(self, look: Any, error: BaseException | None) -> None:
         if error is not None:
@@ -204,7 +203,10 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
         self._take_in_until_complete(look)
 
     def _look_again(self) -> Any:
-        return self._retries(self._backlog.look) if self._looked and not self._frozen else None
+        return self._look_patiently() if self._looked and not self._frozen else None
+
+    def _look_patiently(self) -> Any:
+        return self._retries(self._backlog.look)
 
     def _on_look(self, look: Any, error: BaseException | None) -> None:
         if error is not None:

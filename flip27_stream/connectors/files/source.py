@@ -93,7 +93,10 @@ class FileSource(Source[FileSplit, FilesState]):
 
     def create_reader(self, context: SourceReaderContext) -> FileSourceReader:
         filesystem = self._storage.filesystem()
-        return FileSourceReader(context, filesystem, self._format(), self.schema, self._tolerance)
+        listed = self._options.listing is not None and not self._storage.uri
+        return FileSourceReader(
+            context, filesystem, self._format(), self.schema, self._tolerance, compare_times=listed
+        )
 
     def create_enumerator(self, context: SplitEnumeratorContext[FileSplit]) -> FileSourceEnumerator:
         initial = SeenState() if self._options.delta is None else DeltaState()
