@@ -108,8 +108,8 @@ class BatchPlanner:
         self._knowledge = knowledge
         self._unaligned: frozenset[str] = frozenset()
 
-    def open(self, lineage: str) -> None:
-        """The query of this lineage is about to plan its first batch."""
+    def open(self, fingerprint: str, lineage: str) -> None:
+        """The query, whose checkpoint a source of ``fingerprint`` began, is about to plan its first batch."""
 
     def close(self) -> None:
         """It plans no more; bounded, never raises."""
@@ -142,7 +142,7 @@ class BatchPlanner:
     def _align(
         self, enumerator: SupportsEventTimePositions, alignment: AlignmentOptions, snapshot: Snapshot
     ) -> Draft:
-        to_read = {name: r for name, r in snapshot.run.items() if r.position < r.end}
+        to_read = {name: r for name, r in snapshot.run.items() if r.position < r.end or r.limited}
         plausible_until = _plausible_until(alignment, snapshot)
         strategy = self._job.strategy
         request = PositioningRequest(

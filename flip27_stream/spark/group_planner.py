@@ -64,9 +64,9 @@ class GroupPlanner(BatchPlanner):
         self._wait = GroupWait(alignment)
         self._others: dict[Key, int | None] = {}
 
-    def open(self, lineage: str) -> None:
+    def open(self, fingerprint: str, lineage: str) -> None:
         """Nothing is said to the group before there is a plan: a query that fails as it starts may leave a process."""
-        alignment, fingerprint = self._alignment, self._job.fingerprint
+        alignment, reads = self._alignment, shortened(self._job.fingerprint)
         entry = Entry(
             group=alignment.group,
             source=alignment.name_of_source(fingerprint, lineage),
@@ -74,7 +74,7 @@ class GroupPlanner(BatchPlanner):
             run=secrets.token_hex(8),
             began=wall_clock(),
             definition=self._job.definition,
-            where=f"process {os.getpid()} on {socket.gethostname()}, which reads {shortened(fingerprint)}",
+            where=f"process {os.getpid()} on {socket.gethostname()}, which reads {reads}",
             timeout_ms=alignment.source_timeout_ms,
         )
         table = SplitWatermarkTable(alignment.table, alignment.storage_options)

@@ -40,6 +40,10 @@ class BatchRecorder:
     def open(self, fingerprint: str, lineage: str) -> None:
         """Open the table, so that a wrong path fails the query at once.
 
+        Args:
+            fingerprint: of the source that began the checkpoint, for the name of this source in the table.
+            lineage: of the checkpoint.
+
         Raises:
             AlignmentError: the table cannot be opened or created.
         """

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import chain
 
 from flip27_stream.connectors.files.backlog import NO_TIME, Backlog, ReadingQueue, Waiting
 from flip27_stream.connectors.files.found_file import FoundFile
@@ -15,6 +16,12 @@ from flip27_stream.connectors.files.statistics import EventTimeOrder, FileStatis
 from flip27_stream.errors import DataLossError
 
 log = logging.getLogger(__name__)
+
+FilesByPath = Mapping[str, Collection[FoundFile]]
+"""What is listed under each of the paths that the user named."""
+
+_PATIENCE_S = 60.0
+"""How long (s) a bounded source that goes on waits for files which it has not read and does not find."""
 
 _SHARE = 8
 """Listing takes no more than an eighth of the time, however many files there are."""
@@ -49,7 +56,7 @@ class ListedFiles(Backlog[Listed, SeenState]):
     """Files of folders, in the order of least event time, or of modification time.
 
     Args:
-        listing: lists all files.
+        listing: lists all files, by the path that they are under.
         statistics: reads event times.
         seen: what was taken.
         modified: what becomes of files that change.
@@ -59,7 +66,7 @@ class ListedFiles(Backlog[Listed, SeenState]):
 
     def __init__(
         self,
-        listing: Callable[[], Iterable[FoundFile]],
+        listing: Callable[[], FilesByPath],
         statistics: FileStatistics,
         seen: SeenFiles,
         modified: ModifiedFiles = ModifiedFiles.IGNORE,
@@ -74,6 +81,10 @@ class ListedFiles(Backlog[Listed, SeenState]):
         self._order = order
         self._bounded = bounded
         self._listed: dict[str, FoundFile] | None = None
+        self._under: FilesByPath = {}
+        self._empty: set[str] = set()
+        self._is_complete = False
+        self._waits_since: float | None = None
         self._not_before = 0.0
         self._generation = ReadingQueue()
         self._others = ReadingQueue()
@@ -84,24 +95,80 @@ class ListedFiles(Backlog[Listed, SeenState]):
         began = time.monotonic()
         if began < self._not_before:
             return None
-        found = {file.path: file for file in self._listing()}
-        before = self._listed
-        if not found and (before or (before is None and self._seen.remembers)):
-            log.warning("No file is listed where there were some: that proves nothing, so none is forgotten")
+        under = self._believed(self._listing())
+        if under is None:
             return None
-        if before is None:
-            listed: Listed | None = self._sort(list(found.values()))
-        else:
-            listed = self._difference(before, found) if found != before else None
-        self._listed = found
+        found = {file.path: file for file in chain.from_iterable(under.values())}
+        if self._bounded:
+            found = {file.path: file for file in self._seen.bound_by(found.values())}
+        listed = self._compared(found)
+        self._listed, self._under = found, under
         ended = time.monotonic()
         self._not_before = ended + (_SHARE - 1) * (ended - began)
         return listed
 
+    def _believed(self, under: FilesByPath) -> FilesByPath | None:
+        """What was listed. Where nothing is listed any more under one of the paths, what was there before stays: a disk
+        may be away, which proves nothing.
+
+        Returns:
+            ``None`` where it is the first listing, and all that the checkpoint knows of is away.
+        """
+        first = self._listed is None
+        if first and self._seen.remembers and not any(under.values()) and self._awaits_more():
+            self._warn_of_nothing(under)
+            return None
+        empty = [path for path, files in under.items() if not files and self._under.get(path)]
+        self._warn_of_nothing(empty)
+        return {path: self._under[path] if path in empty else files for path, files in under.items()}
+
+    def _warn_of_nothing(self, paths: Iterable[str]) -> None:
+        """Once for each time that all files under a path go away."""
+        for path in set(paths) - self._empty:
+            log.warning(
+                "No file is listed under %s, where there were some: that proves nothing, so none is forgotten",
+                path,
+            )
+        self._empty = set(paths)
+
+    def _awaits_more(self) -> bool:
+        """Whether files that are not listed may be away for a moment only.
+
+        Raises:
+            DataLossError: those of a bounded source are away for too long.
+        """
+        if not self._bounded:
+            return True
+        rest = self._seen.rest
+        if rest is not None and not rest.files:
+            return False
+        now = time.monotonic()
+        self._waits_since = self._waits_since or now
+        if now - self._waits_since < _PATIENCE_S:
+            return True
+        some = "some" if rest is None else str(rest.files)
+        text = (
+            f"{some.capitalize()} of the files that were there when reading began are still to be read, and for "
+            f"{_PATIENCE_S:g} s not all of them have been found: they are gone, or were written anew."
+        )
+        if not self._statistics.tolerance.missing:
+            raise DataLossError(
+                f"{text} Bring them back and start the query again; to go on without them, set option "
+                "ignoreMissingFiles to true."
+            )
+        log.warning("%s It goes on without them (option ignoreMissingFiles).", text)
+        return False
+
+    def _compared(self, found: Mapping[str, FoundFile]) -> Listed | None:
+        """What the listing shows that was not known, ``None`` for nothing."""
+        if self._listed is None:
+            return self._sort(list(found.values()))
+        if found == self._listed and self._is_complete:
+            return None
+        return self._difference(self._listed, found)
+
     def _sort(self, found: list[FoundFile]) -> Listed:
         """The first listing of this process, against what the checkpoint knows."""
-        if self._bounded:
-            found = self._seen.bound_by(found)
         doubtful: dict[str, list[str]] = {}
         for file in found:
             for column in self._seen.orders(file):
@@ -145,7 +212,8 @@ class ListedFiles(Backlog[Listed, SeenState]):
         for file in look.gone:
             self._lose(file)
         generations = self._seen.generations
-        new = [*look.new, *filter(self._is_new_version, look.changed)]
+        appeared = [file for file in look.new if not self._seen.returned(file)]
+        new = [*appeared, *filter(self._is_new_version, look.changed)]
         times = self._times(new, look.least)
         self._seen.note_new(file for file in new if not self._seen.in_generation(file.path))
         for file in new:
@@ -153,13 +221,15 @@ class ListedFiles(Backlog[Listed, SeenState]):
             queue.add(self._waiting(file, times.get(file.path)))
         self._seen.settle(self._untaken)
         self._open_generation(generations)
+        rest = self._seen.rest
+        self._is_complete = rest is None or rest.are_among(self._untaken()) or not self._awaits_more()
 
     def _lose(self, file: FoundFile) -> None:
         waiting = self._generation.discard(file.path) or self._others.discard(file.path)
         if waiting is not None:
             self._seen.drop(waiting.file)
         elif self._seen.was_taken(file.path):
-            self._seen.forget(file.path)
+            self._seen.leave(file.path)
 
     def _is_new_version(self, file: FoundFile) -> bool:
         """Whether a file of another version is to be read.
@@ -195,6 +265,10 @@ class ListedFiles(Backlog[Listed, SeenState]):
     @property
     def order(self) -> EventTimeOrder | None:
         return self._order
+
+    @property
+    def is_complete(self) -> bool:
+        return self._is_complete
 
     def head(self) -> Waiting | None:
         heads = [self._generation.head(), self._others.head() if self._seen.has_room else None]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -20,6 +21,7 @@ from flip27_stream.connectors.hybrid.enumerator_state import (
     HybridEnumeratorState,
     HybridEnumeratorStateSerializer,
 )
+from flip27_stream.connectors.hybrid.exact_seam import ExactSeam
 from flip27_stream.connectors.hybrid.overlap import Overlap
 from flip27_stream.connectors.hybrid.reader import HybridSourceReader
 from flip27_stream.connectors.hybrid.schemas import Converter, check, common_schema, converted_schema
@@ -29,6 +31,9 @@ from flip27_stream.errors import OptionError
 from watermark_alignment.event_time import timestamp_assigner
 
 AnySource = Source[Any, Any]
+
+_HYBRID = "Hybrid: "
+_THEN = ", then "
 
 
 class HybridSource(Source[HybridSourceSplit, HybridEnumeratorState]):
@@ -78,8 +83,15 @@ class HybridSource(Source[HybridSourceSplit, HybridEnumeratorState]):
 
     @property
     def fingerprint(self) -> str:
-        names = [link.name for link in self._chain.links]
-        return f"Hybrid: {', then '.join(names)}"
+        return _HYBRID + _THEN.join(link.name for link in self._chain.links)
+
+    def accepts_checkpoint_of(self, fingerprint: str) -> bool:
+        """That of a chain of as many sources, each of which accepts a checkpoint of the one in its place."""
+        if fingerprint == self.fingerprint:
+            return True
+        names, links = fingerprint.removeprefix(_HYBRID).split(_THEN), self._chain.links
+        is_alike = fingerprint.startswith(_HYBRID) and len(names) == len(links)
+        return is_alike and all(map(Link.accepts_checkpoint_of, links, names))
 
     @property
     def read_limits(self) -> ReadLimits:
@@ -114,6 +126,20 @@ class HybridSource(Source[HybridSourceSplit, HybridEnumeratorState]):
     ) -> HybridSourceSplitEnumerator:
         return HybridSourceSplitEnumerator(context, self._chain, checkpoint)
 
+    def splits_for_readers(
+        self, splits: Sequence[HybridSourceSplit], checkpoint: HybridEnumeratorState
+    ) -> Sequence[HybridSourceSplit]:
+        """As the source that is read gives them to its readers; splits of a source before are left as they are."""
+        current = [split for split in splits if split.index == checkpoint.index]
+        if not current:
+            return splits
+        source = current[0].stage.source
+        state = source.enumerator_checkpoint_serializer.deserialize(checkpoint.version, checkpoint.data)
+        made = iter(source.splits_for_readers([split.split for split in current], state))
+        return [
+            replace(split, cut=next(made)) if split.index == checkpoint.index else split for split in splits
+        ]
+
     @property
     def split_serializer(self) -> HybridSourceSplitSerializer:
         return HybridSourceSplitSerializer(self._chain)
@@ -145,6 +171,7 @@ class HybridSourceBuilder:
         converter: Converter | None = None,
         event_time: str | None = None,
         overlap: Overlap | None = None,
+        seam: ExactSeam | None = None,
     ) -> HybridSourceBuilder:
         """Go on with another source.
 
@@ -159,6 +186,7 @@ class HybridSourceBuilder:
                 (``scan.watermark.event-time``). Give it to a source that is followed by another in a query without
                 alignment, for the end position to be known.
             overlap: how it overlaps with the source before.
+            seam: that it begins, split by split, where the source before ends; not with ``overlap``.
 
         Raises:
             OptionError: a source before is not bounded; or columns do not fit, and which.
@@ -175,8 +203,13 @@ class HybridSourceBuilder:
             boundedness = _agreed(boundedness, made, index)
             schema = converted_schema(made.schema, converter)
             check(schema, self._schema, f"Source {index} of the hybrid source ({made.fingerprint})")
-        if overlap is not None:
-            overlap.check(self._schema)
+        if overlap is not None and seam is not None:
+            raise OptionError(
+                f"Source {index} of the hybrid source has an overlap and an exact seam. Leave one of them out: at an "
+                "exact seam nothing is read twice."
+            )
+        if (told_apart := overlap or seam) is not None:
+            told_apart.check(self._schema)
         self._links.append(
             Link(
                 made,
@@ -185,6 +218,7 @@ class HybridSourceBuilder:
                 converter,
                 _assigner(event_time, made),
                 overlap,
+                seam,
             )
         )
         return self
