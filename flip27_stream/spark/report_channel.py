@@ -26,7 +26,9 @@ import threading
 import time
 from dataclasses import dataclass, field
 
+from flip27_stream.errors import ConnectorError
 from flip27_stream.spark.reports import SplitReport, TaskReport
+from flip27_stream.threads import start
 
 __all__ = ["ReportAddress", "ReportListener", "SplitReport", "TaskReport", "send_report"]
 
@@ -137,7 +139,8 @@ class ReportListener:
     is none, the new one is told that the listener is busy.
 
     Raises:
-        OSError: nobody can listen at that address, or no thread can be started.
+        OSError: nobody can listen at that address.
+        ConnectorError: no thread can be started.
     """
 
     def __init__(self, bind_address: str, advertised_host: str) -> None:
@@ -152,11 +155,11 @@ class ReportListener:
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._server, selectors.EVENT_READ)
         try:
-            threading.Thread(target=self._run, name="flip27-reports", daemon=True).start()
-        except RuntimeError as e:
+            start(threading.Thread(target=self._run, name="flip27-reports", daemon=True))
+        except ConnectorError:
             self._selector.close()
             self._server.close()
-            raise OSError(f"the thread that takes reports cannot be started: {e}") from e
+            raise
 
     def take(self) -> list[TaskReport]:
         """The reports that came since the last call."""

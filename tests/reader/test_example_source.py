@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,11 @@ import pytest
 from examples import log_folder
 from examples.log_folder import SCHEMA, LogFile, LogFolder
 from flip27_stream.api import WatermarkStrategy
+from flip27_stream.spark.coordinator import SourceCoordinator
 from flip27_stream.spark.job import Driver, Job
 from flip27_stream.spark.task import SplitTask, read_task
 from flip27_stream.testing import ExternalSystem, SourceConformanceSuite
+from offsets import INITIAL
 from watermark_alignment.event_time import timestamp_assigner
 
 NOON = 1_700_000_000_000
@@ -64,6 +67,32 @@ def test_the_page_has_it_whole() -> None:
     """docs/write-a-source.md shows the very file that is tested here."""
     page = (Path(__file__).parents[2] / "docs" / "write-a-source.md").read_text()
     assert f"```python\n{Path(log_folder.__file__ or '').read_text()}```" in page
+
+
+def test_only_a_line_feed_ends_a_line(tmp_path: Path) -> None:
+    """What counts lines and what reads them agree, so no line is lost: not at a lone CR, nor at any other character at
+    which ``str.splitlines`` cuts. A CR LF ends a line as it does elsewhere; a line without an end is not there yet."""
+    breaks = "\r \x0b \x0c \x1c \x1d \x1e \x85 \u2028 \u2029"
+    texts = [f"a{one}b" for one in breaks.split(" ")] + ["\r", "", " padded "]
+    written = (
+        "".join(f"{n} {text}\n" for n, text in enumerate(texts)) + "90 Windows\r\n91 last\n92 unfinished"
+    )
+    (tmp_path / "a.log").write_bytes(written.encode())
+    job = Job(LogFolder(str(tmp_path)), WatermarkStrategy(), alignment=None, driver=Driver())
+    coordinator = SourceCoordinator(job)
+    try:
+        end = coordinator.latest_offset(INITIAL, 1000)
+        tasks = coordinator.tasks(INITIAL, end)
+    finally:
+        coordinator.close()
+    read = [
+        row["text"]
+        for task in tasks
+        for batch in read_task(job, replace(task, report_to=None))
+        for row in batch.to_pylist()
+    ]
+    ended = [text.removesuffix("\r") for text in texts]
+    assert read == [*ended, "Windows", "last"]
 
 
 def test_a_task_of_a_micro_batch_reads_it(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
+from flip27_stream.errors import ConnectorError
 from flip27_stream.spark import report_channel, task
 from flip27_stream.spark.rate_limit import UNLIMITED
 from flip27_stream.spark.report_channel import ReportAddress, ReportListener, TaskReport, send_report
@@ -154,7 +155,7 @@ def test_no_thread_for_the_listener_is_a_named_error(monkeypatch: pytest.MonkeyP
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading.Thread, "start", no_more)
-    with pytest.raises(OSError, match="thread that takes reports cannot be started: can't start new thread"):
+    with pytest.raises(ConnectorError, match="'flip27-reports' cannot be started: can't start new thread"):
         ReportListener("127.0.0.1", "127.0.0.1")
 
 

@@ -3,17 +3,15 @@ was there when the source was made."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import pyarrow as pa
 
-from flip27_stream.api import Boundedness, SplitEnumeratorContext, SplitRange
 from flip27_stream.connectors.hybrid import HybridSource
 from flip27_stream.testing import ExternalSystem, SourceConformanceSuite
 from tests.connectors.hybrid.kit import history
-from tests.reader.memory_logs import Assigned, Enumerator, Log, MemoryLogs, MemoryLogSource
+from tests.reader.memory_logs import MemoryLogs
 
 
 class AfterNothing(ExternalSystem):
@@ -51,29 +49,6 @@ class NoRows:
         return pa.RecordBatch.from_pylist([], schema=self._schema)
 
 
-class History(Enumerator):
-    """Ends where its logs end now, for ever; it looks on, so it says that nothing more will be found."""
-
-    def _assign(self, count: Any, error: BaseException | None) -> None:
-        super()._assign(count, error)
-        for reader in self._context.registered_readers():
-            self._context.signal_no_more_splits(reader)
-
-    def split_ranges(self, positions: Mapping[Log, int | None]) -> Mapping[str, SplitRange]:
-        return {name: replace(r, final=True) for name, r in super().split_ranges(positions).items()}
-
-
-@dataclass(frozen=True)
-class HistorySource(MemoryLogSource):
-    boundedness = Boundedness.BOUNDED
-
-    def create_enumerator(self, context: SplitEnumeratorContext[Log]) -> History:
-        return History(self, context, Assigned(0))
-
-    def restore_enumerator(self, context: SplitEnumeratorContext[Log], checkpoint: Assigned) -> History:
-        return History(self, context, checkpoint)
-
-
 class AfterAll(ExternalSystem):
     """What is written before anybody reads is history, what comes later is live, in splits of its own."""
 
@@ -86,7 +61,7 @@ class AfterAll(ExternalSystem):
     @property
     def source(self) -> HybridSource:
         self._is_read = True
-        return HybridSource.builder(HistorySource(self._old.number, "")).add_source(self._new.source).build()
+        return HybridSource.builder(self._old.bounded).add_source(self._new.source).build()
 
     def write(self, split: int, count: int) -> Sequence[Hashable]:
         return self._new.write(split + self.LIVE, count) if self._is_read else self._old.write(split, count)
