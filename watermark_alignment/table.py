@@ -112,6 +112,14 @@ class SplitWatermarkTable:
         self._delta = delta
         self._batches.clear()
 
+    def reload(self) -> None:
+        """Take up the newest version of a table that exists, also of one that was made anew; nothing is created.
+
+        :raises AlignmentError: as :meth:`load`.
+        """
+        self._delta = self.load()
+        self._batches.clear()
+
     @property
     def delta(self) -> DeltaTable:
         """The open handle of the writing thread; :meth:`open` is called where that has not been done."""
