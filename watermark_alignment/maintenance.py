@@ -123,7 +123,10 @@ class Maintenance:
         They are independent: delta-rs deletes no entry of the log that the newest checkpoint does not cover.
         """
         reload = _Step("look at the newest version", self._table.reload)
-        return self._succeeds(reload) and all([self._succeeds(step) for step in steps])
+        if not self._succeeds(reload):
+            return False
+        failed = [step for step in steps if not self._succeeds(step)]
+        return not failed
 
     def _succeeds(self, step: _Step) -> bool:
         """Whether the step did not fail; its third failure in a row is warned of."""
@@ -134,7 +137,9 @@ class Maintenance:
             self._failures[step.name] += 1
             if self._failures[step.name] == _FAILURES_TO_WARN_OF:
                 uri = self._table.uri
-                _LOG.warning("The split-watermark table at '%s' cannot be maintained and grows. %s", uri, error)
+                _LOG.warning(
+                    "The split-watermark table at '%s' cannot be maintained and grows. %s", uri, error
+                )
             return False
         del self._failures[step.name]
         return True

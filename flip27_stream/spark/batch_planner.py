@@ -72,6 +72,7 @@ class Draft:
         unknown: splits with something to read whose event times are not known now.
         runs_empty: whether Spark is to run the batch although it reads nothing.
         floor: least watermark of the other members of the group, as it was planned with.
+        is_unaligned: whether there is no plan because the source is allowed to run unaligned.
     """
 
     ends: Mapping[str, int]
@@ -82,6 +83,7 @@ class Draft:
     unknown: frozenset[str] = frozenset()
     runs_empty: bool = False
     floor: int | None = None
+    is_unaligned: bool = False
 
     def waiting(self, run: Mapping[str, SplitRange]) -> int:
         """How many rows of ``run`` can be read, now or, where the limit left some, in batches to come.
@@ -99,8 +101,8 @@ class BatchPlanner:
         self._job = job
         self._knowledge = knowledge
 
-    def open(self, lineage: str) -> None:
-        """The query of this lineage is about to plan its first batch."""
+    def open(self, lineage: str, start: AnyOffset | None) -> None:
+        """The query of this lineage is about to plan the first batch of a run, which goes on from ``start``."""
 
     def close(self) -> None:
         """It plans no more; bounded, never raises."""
@@ -132,7 +134,7 @@ class BatchPlanner:
         if reason is None:
             return self._pause(alignment, snapshot)
         if alignment.allow_unaligned_source_splits:
-            return Draft(proportional_ends(snapshot.run, snapshot.limits.max_rows))
+            return Draft(proportional_ends(snapshot.run, snapshot.limits.max_rows), is_unaligned=True)
         raise AlignmentError(
             f"The splits of '{self._job.fingerprint}' cannot be cut by event time, and its tasks cannot report to this "
             f"driver what they read, so they cannot be aligned: {reason}. Let executors reach spark.driver.host, read "

@@ -188,7 +188,7 @@ class SourceCoordinator:
             self._lineage = start.lineage if start is not None else secrets.token_hex(8)
             if self._recorder is not None:
                 self._recorder.open(self._job.fingerprint, self._lineage)
-            self._planner.open(self._lineage)
+            self._planner.open(self._lineage, start)
             if start is None:
                 enumerator = self._job.source.create_enumerator(self._context)
             else:
