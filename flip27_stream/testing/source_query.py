@@ -80,7 +80,7 @@ class SourceQuery:
             alignment=alignment,
             driver=Driver(parallelism=parallelism),
         )
-        self._coordinator = SourceCoordinator(self.job, clock, greatest_pause_s=_PAUSE_S)
+        self._coordinator = SourceCoordinator(self.job, clock, greatest_pause_s=0)
 
     def run(self, expected: int) -> list[Row]:
         """Micro-batches until so many rows came, or time is up, and then until there is nothing more."""
@@ -110,7 +110,10 @@ class SourceQuery:
         """
         start = self.offset
         end = self._coordinator.latest_offset(start, limit or self.source.read_limits.max_rows or UNLIMITED)
-        return None if end == start else (start, json.loads(json.dumps(end)))
+        if end == start:
+            time.sleep(_PAUSE_S)
+            return None
+        return start, json.loads(json.dumps(end))
 
     def wait_for_batch(self) -> tuple[Document, Document]:
         """The next batch that reads anything; not read yet."""
