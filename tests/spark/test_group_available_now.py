@@ -11,11 +11,14 @@ import pytest
 from flip27_stream.api import ReadLimits
 from flip27_stream.errors import AlignmentError
 from flip27_stream.spark.group_planner import GroupPlanner
+from flip27_stream.testing import wait_until
 from tests.module_time import replace_time
 from tests.spark.driven_query import Query
 from tests.spark.members import TIMEOUT, Make, beat, group_at, member_of, step
 from watermark_alignment.group import Entry
 from watermark_alignment.group_log import GroupLog
+from watermark_alignment.table import SplitWatermarkTable
+from watermark_alignment.table_writer import TableWriter
 
 
 class Waiting:
@@ -203,3 +206,32 @@ def test_the_plan_that_ends_a_run_frees_the_others(make: Make) -> None:
     assert [step(run), step(other), step(run), step(other)] == [[], [], [100], [100]]
     assert step(run) is None
     assert step(other) == [500]
+
+
+def test_an_outage_of_the_table_is_waited_for_once(
+    make: Make, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A source of a query is asked in every batch of the others, though its own run is at its end."""
+    waits: list[tuple[float, float | None]] = []
+    flush = TableWriter.flush
+
+    def watched(writer: TableWriter, timeout_s: float, failing_timeout_s: float | None = None) -> bool:
+        waits.append((timeout_s, failing_timeout_s))
+        return flush(writer, min(timeout_s, 0.1), failing_timeout_s and 0.1)
+
+    def down(*_: object) -> bool:
+        raise AlignmentError("The store is down")
+
+    monkeypatch.setattr(TableWriter, "flush", watched)
+    run = make({"a": [100]})
+    run.coordinator.prepare_available_now()
+    assert [step(run), step(run)] == [[], [100]]
+    with monkeypatch.context() as patched:
+        patched.setattr(SplitWatermarkTable, "append", down)
+        assert [step(run) for _ in range(4)] == [None] * 4
+    assert waits == [(30.0, 5.0), (0.0, 0.0), (0.0, 0.0), (0.0, 0.0)]
+    assert len([m for m in caplog.messages if "does not wait for them any longer" in m]) == 1
+    wait_until(lambda: step(run) is None and len(run.rows()) == 2, "the rows to be written", 30)
+    step(run)
+    step(run)
+    assert waits[-1] == (30.0, 5.0)
