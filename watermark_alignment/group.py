@@ -8,7 +8,7 @@ lineage of its checkpoint; a restarted query is the same member in another run. 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 
 from watermark_alignment.planner import Plan
@@ -230,6 +230,18 @@ class GroupView:
             if key != own and not seen.entry.left and not seen.is_gone(now, timeout_ms)
             if seen.entry.watermark is not None and heeds(seen.entry)
         }
+
+
+def where_it_stood(former: Entry | None, read: Collection[int], bound: int, batch: int) -> Mark:
+    """Where a run stands that goes on from an offset, until it can speak for itself.
+
+    Args:
+        former: the last entry of the run before; ``None`` where it left, or that is too long ago to be found.
+        read: greatest event times read (ms), of the splits in the offset of which it is known.
+        bound: the out-of-orderness (ms).
+        batch: the number of the last batch.
+    """
+    return former.mark if former is not None else (min(read) - bound - 1 if read else None, batch)
 
 
 def watermark_to_publish(

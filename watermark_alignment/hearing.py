@@ -75,3 +75,15 @@ class Hearing:
     def floor(self, heeds: Heeds = everybody) -> int | None:
         """The watermark of the slowest."""
         return self.view.floor(self.own.key, self.listened_ms, self.own.timeout_ms, heeds)
+
+    def in_place(self, own: Entry, since: int | None) -> Entry:
+        """What the member is to say in place of ``own``, which was first told in version ``since`` of the table.
+
+        A former run that is seen late may have begun later by its clock. It is followed, for others heed the later one.
+        """
+        seen = self.view.members.get(own.key)
+        if seen is None or not own.is_before(seen.entry):
+            return own
+        if since is not None and self.view.successor(own, since) is not None:
+            return own
+        return own.succeeding(seen.entry).again()

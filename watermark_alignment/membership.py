@@ -218,12 +218,9 @@ class Membership:
         return unpublished is None
 
     def _take_place(self) -> None:
-        """Follow a former run that was seen late and began later by its clock: the others heed the later one."""
-        seen = self.view.members.get(self._entry.key)
-        if seen is None or not self._joined or self._closing or self.successor() is not None:
-            return
-        if self._entry.is_before(seen.entry):
-            self._entry = self._entry.succeeding(seen.entry).again()
+        entry = self._hearing.in_place(self._entry, self._since)
+        if self._joined and not self._closing and entry is not self._entry:
+            self._entry = entry
             self._unpublished = True
             self._beat_at = 0.0
 

@@ -20,7 +20,7 @@ from flip27_stream.spark.clock import wall_clock
 from flip27_stream.spark.group_wait import GroupWait
 from flip27_stream.spark.job import AnyEnumerator, AnyOffset, Job
 from flip27_stream.spark.knowledge import SplitKnowledge
-from watermark_alignment.group import Entry, Key, Mark, watermark_to_publish
+from watermark_alignment.group import Entry, Key, Mark, watermark_to_publish, where_it_stood
 from watermark_alignment.group_log import GroupLog
 from watermark_alignment.membership import LONGEST_BEAT_S, Membership
 from watermark_alignment.options import AlignmentOptions
@@ -94,13 +94,10 @@ class GroupPlanner(BatchPlanner):
         """By its last entry; by the offset, which tells what was read, if that entry is too old to be found."""
         member.look()
         former = member.former()
-        if former is not None:
-            self._watermark, self._progress = former.mark
-        else:
-            read = [split.read_max for split in start.splits.values() if split.read_max is not None]
-            bound = self._alignment.max_out_of_orderness_ms + 1
-            self._watermark, self._progress = min(read) - bound if read else None, start.batch
-        if former is not None or self._watermark is not None:
+        read = [split.read_max for split in start.splits.values() if split.read_max is not None]
+        bound = self._alignment.max_out_of_orderness_ms
+        self._watermark, self._progress = where_it_stood(former, read, bound, start.batch)
+        if former is not None or read:
             member.announce(self._watermark, progress=self._progress)
 
     def close(self) -> None:
