@@ -33,20 +33,40 @@ _CONNECTORS = {"FileSource": "files", "HybridSource": "hybrid", "KafkaSource": "
 
 
 def register(spark: SparkSession) -> None:
-    """Make the formats of this package known to a session: ``flip27_kafka`` and ``flip27_files``."""
+    """Make the formats of this package known to a session: ``flip27_kafka`` and ``flip27_files``.
+
+    Spark prints options in ``explain(True)``; the session's redaction is extended to all secrets among ours, see
+    :mod:`flip27_stream.spark.redaction`.
+
+    Raises:
+        UnsupportedSparkError: this Spark has no read limits for Python streaming sources (before 4.2).
+    """
+    adapter = _adapter()
     from flip27_stream.connectors.files import FileSourceFactory
     from flip27_stream.connectors.kafka import KafkaSourceFactory
-    from flip27_stream.spark import data_source as adapter  # here, so that the model works without pyspark
+    from flip27_stream.spark.redaction import hide_secrets
 
+    hide_secrets(spark)
     adapter.register(spark, KafkaSourceFactory())
     adapter.register(spark, FileSourceFactory())
 
 
 def data_source(source: Source[Any, Any], name: str) -> type[DataSource]:
-    """``source`` as a format named ``name``, to be given to ``spark.dataSource.register``."""
-    from flip27_stream.spark import data_source as adapter
+    """``source`` as a format named ``name``, to be given to ``spark.dataSource.register``.
 
-    return adapter.data_source(source, name)
+    Raises:
+        UnsupportedSparkError: as :func:`register`.
+    """
+    data_source: type[DataSource] = _adapter().data_source(source, name)
+    return data_source
+
+
+def _adapter() -> Any:
+    """The module that makes data sources; imported late, so that the model works without pyspark."""
+    from flip27_stream.spark.spark_features import check_admission_control
+
+    check_admission_control()
+    return import_module("flip27_stream.spark.data_source")
 
 
 def __getattr__(name: str) -> Any:

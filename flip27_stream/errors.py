@@ -18,7 +18,8 @@
     ├── RecordFormatError           a record does not fit value.format or the schema that the user gave
     ├── EventTimeError              an event time that cannot be used
     │   └── ImplausibleEventTimeError   further in the future than scan.watermark.max-future
-    └── AlignmentError              alignment cannot be kept as configured
+    ├── AlignmentError              alignment cannot be kept as configured
+    └── UnsupportedSparkError       this Spark lacks what Python streaming sources need; raised when registering
 
 Spark shows a user no more than the class name and the text of an error raised in the planning process, so every text
 stands alone: it names the thing, the value and what to do. All are picklable: the text is the only argument.
@@ -104,3 +105,7 @@ class ImplausibleEventTimeError(EventTimeError):
 
 class AlignmentError(Flip27Error):
     """Alignment cannot be kept as configured."""
+
+
+class UnsupportedSparkError(Flip27Error):
+    """This Spark lacks what Python streaming sources need."""

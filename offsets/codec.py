@@ -17,7 +17,7 @@ admits no floats, so equal offsets are equal text.
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, Generic, TypeVar
 
 from flip27_stream.api.enumerator import CheckpointT
@@ -49,15 +49,25 @@ _shortened.maxstring = _shortened.maxother = _shortened.maxlong = 80
 
 
 class OffsetCodec(Generic[SplitT, CheckpointT]):
-    """Turns the offsets of one source into JSON documents and back."""
+    """Turns the offsets of one source into JSON documents and back.
+
+    Args:
+        fingerprint: of the source.
+        split_serializer: of its splits.
+        enumerator_checkpoint_serializer: of its enumerator's state.
+        accepts: whether offsets that a source of another fingerprint began are this source's, too; by default they are
+            refused.
+    """
 
     def __init__(
         self,
         fingerprint: str,
         split_serializer: SimpleVersionedSerializer[SplitT],
         enumerator_checkpoint_serializer: SimpleVersionedSerializer[CheckpointT],
+        accepts: Callable[[str], bool] = lambda _: False,
     ) -> None:
         self._fingerprint = fingerprint
+        self._accepts = accepts
         self._splits = split_serializer
         self._enumerator = enumerator_checkpoint_serializer
 
@@ -95,7 +105,7 @@ class OffsetCodec(Generic[SplitT, CheckpointT]):
 
         Raises:
             NewerCheckpointError: a newer release wrote it.
-            ForeignCheckpointError: a source with another fingerprint wrote it.
+            ForeignCheckpointError: another source began it.
             CorruptCheckpointError: it is not a document that any release wrote.
         """
         _check_format(document)
@@ -160,7 +170,7 @@ class OffsetCodec(Generic[SplitT, CheckpointT]):
         return _deserialize(self._enumerator, _natural("enumerator", stored[0]), stored[1], "enumerator")
 
     def _check_source(self, source: Any) -> None:
-        if _text("source", source) != self._fingerprint:
+        if _text("source", source) != self._fingerprint and not self._accepts(source):
             raise ForeignCheckpointError(
                 f"The checkpoint was written by another source, {source!r}; this is {self._fingerprint!r}. "
                 "Use another checkpointLocation, or the source it was written by."

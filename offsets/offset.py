@@ -36,7 +36,7 @@ class Offset(Generic[SplitT, CheckpointT]):
     """The state of a source between two micro-batches; what a restarted query goes on from.
 
     Attributes:
-        source: fingerprint of the source that wrote it.
+        source: fingerprint of the source that began the checkpoint; kept for ever, as the lineage is.
         lineage: drawn at the first plan of a checkpoint and kept for ever.
         batch: number of the plan that made this offset; grows with every new offset of a lineage.
         enumerator: checkpoint of the enumerator.

@@ -36,7 +36,7 @@ from watermark_alignment.states import SplitStatus
 from watermark_alignment.table import PROPERTIES, SCHEMA
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 OPTIONS_PAGE = (ROOT / "docs" / "options.md").read_text()
 BEHIND_THE_SCENE = (ROOT / "docs" / "behind-the-scene.md").read_text()
 GUARANTEE = (ROOT / "docs" / "guarantee.md").read_text()

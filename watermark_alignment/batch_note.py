@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
 
 KEY = "flip27.batch"
 """The name of the note in the commit's metadata."""
@@ -21,6 +22,9 @@ class BatchNote:
         max_drift_ms: ``scan.watermark.alignment.max-drift``.
         unreported: of how many splits tasks have not reported all that was read, so that what was planned stands for
             what was seen.
+        implausible: how many records of a split had an event time beyond ``scan.watermark.max-future`` in this batch,
+            for the 100 splits that had the most.
+        implausible_in_run: the same, since the query started.
     """
 
     group: str
@@ -29,6 +33,8 @@ class BatchNote:
     batch: int
     max_drift_ms: int
     unreported: int
+    implausible: Mapping[str, int] = field(default_factory=dict)
+    implausible_in_run: Mapping[str, int] = field(default_factory=dict)
 
     def to_text(self) -> str:
         return json.dumps(asdict(self), sort_keys=True)
@@ -48,4 +54,7 @@ class BatchNote:
         )
         if not all(type(n) is int for n in numbers) or not all(type(t) is str for t in texts):
             raise ValueError(f"{note} has values of another type")
+        for counts in (note.implausible, note.implausible_in_run):
+            if not isinstance(counts, dict) or not all(type(n) is int for n in counts.values()):
+                raise ValueError(f"{note} has values of another type")
         return note

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from itertools import accumulate, groupby
@@ -28,6 +28,7 @@ _FIRST_NUMBER = 3
 _GAP = 2
 _NARROWEST_NAME = 16
 _UNKNOWN = "–"
+_NAMED = 5
 _UNITS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000))
 
 
@@ -51,6 +52,7 @@ def _object(split: SplitMetrics, told: MemberNews, now: int) -> dict[str, str | 
         **{f"{status.lower()}TimeMsPerSecond": ms for status, ms in split.per_second.items()},
         "max_drift_ms": told.note.max_drift_ms if told.note is not None else None,
         "unreported": told.note.unreported if told.note is not None else None,
+        "implausible": told.note.implausible_in_run.get(split.split, 0) if told.note is not None else None,
         "waiting": told.entry.waiting if told.entry is not None else None,
         "held_by": told.entry.held_by if told.entry is not None else None,
         "is_there": told.is_there(now),
@@ -154,7 +156,18 @@ def _remarks(status: Status, splits: Sequence[SplitMetrics], now: int) -> list[s
                 f"Watermarks of source {name(member.source)} are planned, not observed: {note.unreported:,} of the "
                 f"splits of its batch {note.batch:,} were not reported."
             )
+        if note is not None and note.implausible_in_run:
+            said.append(_implausible(member.source, note.implausible_in_run))
     return said
+
+
+def _implausible(source: str, counts: Mapping[str, int]) -> str:
+    some = ", ".join(f"{name(split)} ({count:,})" for split, count in list(counts.items())[:_NAMED])
+    more = f" and {len(counts) - _NAMED:,} more" if len(counts) > _NAMED else ""
+    return (
+        f"Since source {name(source)} started, {sum(counts.values()):,} of its records had an event time beyond "
+        f"max-future: {some}{more}."
+    )
 
 
 def _waiting(wait: Wait) -> str:

@@ -264,7 +264,8 @@ class PositioningRequest:
     """The ranges one plan is made of, and what bounds the search in them.
 
     Attributes:
-        ranges: by split id; only ranges with ``position < end``.
+        ranges: by split id; only ranges with ``position < end``, or empty ones behind which there is more that the
+            limits of the micro-batch keep back (``limited``): of these only the next event time is wanted.
         latest_plausible: event times after this (ms) are treated as if the record had none; ``None`` for no bound.
         budget: no more than so many records of a split can be read in this micro-batch; ``None`` for no limit.
         timestamp_assigner: how the query finds event time in rows of the source's schema.

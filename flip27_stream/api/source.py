@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from enum import Enum
 from typing import Generic
 
@@ -38,7 +39,15 @@ class Source(ABC, Generic[SplitT, CheckpointT]):
     @property
     @abstractmethod
     def fingerprint(self) -> str:
-        """Says in words what is read. A checkpoint of a source with another fingerprint is refused."""
+        """Says in words what is read; a checkpoint keeps it. See :meth:`accepts_checkpoint_of`."""
+
+    def accepts_checkpoint_of(self, fingerprint: str) -> bool:
+        """Whether a query of this source can go on from a checkpoint that a source with ``fingerprint`` began.
+
+        By default it can if this source has the same. A source overrides it to accept changes of its options. Its
+        enumerator then gets splits that its options may not name any more.
+        """
+        return fingerprint == self.fingerprint
 
     @property
     def read_limits(self) -> ReadLimits:
@@ -60,6 +69,14 @@ class Source(ABC, Generic[SplitT, CheckpointT]):
         self, context: SplitEnumeratorContext[SplitT], checkpoint: CheckpointT
     ) -> SplitEnumerator[SplitT, CheckpointT]:
         """An enumerator that goes on from ``checkpoint``; the splits assigned before are known to the coordinator."""
+
+    def splits_for_readers(self, splits: Sequence[SplitT], checkpoint: CheckpointT) -> Sequence[SplitT]:
+        """``splits`` as readers get them, in the same order; by default as they are.
+
+        Here splits take from the state of the enumerator, as the offset that ends the micro-batch has it, what readers
+        must know of it. It depends on the arguments only: a replay of the batch reads the same.
+        """
+        return splits
 
     @property
     @abstractmethod

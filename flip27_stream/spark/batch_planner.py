@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -18,9 +19,13 @@ from flip27_stream.spark.checked_positions import CheckedPositions
 from flip27_stream.spark.job import AnyEnumerator, AnyOffset, AnyState, Job
 from flip27_stream.spark.knowledge import SplitKnowledge
 from flip27_stream.spark.rate_limit import proportional_ends
+from flip27_stream.spark.reporting import Reporting
 from watermark_alignment.options import AlignmentOptions
 from watermark_alignment.pausing import plan_by_pausing
-from watermark_alignment.planner import BACKLOG, GROUP, Plan, SplitView, plan
+from watermark_alignment.planner import BACKLOG, GROUP, Plan, SplitView, plan, resting_state
+from watermark_alignment.states import SplitStatus
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -67,12 +72,13 @@ class Draft:
         read_max: greatest event time (ms) that will have been read at ``ends``, as far as it is known.
         read_max_before: the same, before the batch.
         plausible_until: event times after this (ms) are not believed; ``None`` for no bound.
-        plan: what the aligning planner said; ``None`` for an unaligned batch, and where nothing may move because
+        plan: what the aligning planner said; ``None`` without alignment, and where nothing may move because
             nothing at all is known of a split.
         unknown: splits with something to read whose event times are not known now.
         runs_empty: whether Spark is to run the batch although it reads nothing.
         floor: least watermark of the other members of the group, as it was planned with.
-        is_unaligned: whether there is no plan because the source is allowed to run unaligned.
+        unaligned: splits of an aligned source that run unaligned, since nobody tells what tasks read of them. They
+            count for nobody.
     """
 
     ends: Mapping[str, int]
@@ -83,7 +89,7 @@ class Draft:
     unknown: frozenset[str] = frozenset()
     runs_empty: bool = False
     floor: int | None = None
-    is_unaligned: bool = False
+    unaligned: frozenset[str] = frozenset()
 
     def waiting(self, run: Mapping[str, SplitRange]) -> int:
         """How many rows of ``run`` can be read, now or, where the limit left some, in batches to come.
@@ -100,9 +106,13 @@ class BatchPlanner:
     def __init__(self, job: Job, knowledge: SplitKnowledge) -> None:
         self._job = job
         self._knowledge = knowledge
+        self._unaligned: frozenset[str] = frozenset()
 
-    def open(self, lineage: str, start: AnyOffset | None) -> None:
-        """The query of this lineage is about to plan the first batch of a run, which goes on from ``start``."""
+    def open(self, fingerprint: str, lineage: str, start: AnyOffset | None) -> None:
+        """The query, whose checkpoint a source of ``fingerprint`` began, is about to plan the first batch of a run.
+
+        The run goes on from ``start``.
+        """
 
     def close(self) -> None:
         """It plans no more; bounded, never raises."""
@@ -112,17 +122,17 @@ class BatchPlanner:
         return False
 
     def draft(
-        self, enumerator: AnyEnumerator, snapshot: Snapshot, why_unknown: Callable[[], str | None]
+        self, enumerator: AnyEnumerator, snapshot: Snapshot, reporting: Callable[[], Reporting]
     ) -> Draft:
         """The next batch.
 
         Args:
             enumerator: of the source.
             snapshot: what there is.
-            why_unknown: why it is not known what tasks read, since they do not report it; ``None`` if they do.
+            reporting: how far tasks report what they read.
 
         Raises:
-            AlignmentError: it is to be aligned, but the source's splits can be cut by event time neither before they
+            AlignmentError: it is to be aligned, but splits of the source can be cut by event time neither before they
                 are read nor after it.
         """
         alignment = self._job.alignment
@@ -130,22 +140,12 @@ class BatchPlanner:
             return Draft(proportional_ends(snapshot.run, snapshot.limits.max_rows))
         if isinstance(enumerator, SupportsEventTimePositions):
             return self._align(enumerator, alignment, snapshot)
-        reason = why_unknown()
-        if reason is None:
-            return self._pause(alignment, snapshot)
-        if alignment.allow_unaligned_source_splits:
-            return Draft(proportional_ends(snapshot.run, snapshot.limits.max_rows), is_unaligned=True)
-        raise AlignmentError(
-            f"The splits of '{self._job.fingerprint}' cannot be cut by event time, and its tasks cannot report to this "
-            f"driver what they read, so they cannot be aligned: {reason}. Let executors reach spark.driver.host, read "
-            "them without scan.watermark.alignment.group, or set "
-            "scan.watermark.alignment.allow-unaligned-source-splits to true."
-        )
+        return self._pause(alignment, snapshot, reporting())
 
     def _align(
         self, enumerator: SupportsEventTimePositions, alignment: AlignmentOptions, snapshot: Snapshot
     ) -> Draft:
-        to_read = {name: r for name, r in snapshot.run.items() if r.position < r.end}
+        to_read = {name: r for name, r in snapshot.run.items() if r.position < r.end or r.limited}
         plausible_until = _plausible_until(alignment, snapshot)
         strategy = self._job.strategy
         request = PositioningRequest(
@@ -184,27 +184,77 @@ class BatchPlanner:
             floor=snapshot.floor,
         )
 
-    def _pause(self, alignment: AlignmentOptions, snapshot: Snapshot) -> Draft:
+    def _pause(self, alignment: AlignmentOptions, snapshot: Snapshot, reporting: Reporting) -> Draft:
         """FLIP-217 as Flink does it: by what readers reported."""
+        ends = self._unaligned_ends(alignment, snapshot, reporting)
         views = self._views(snapshot, dict.fromkeys(snapshot.run, EventTimes(None, None)))
+        aligned = [
+            replace(view, end=view.position) if view.id in reporting.pausing else view
+            for view in views
+            if view.id not in ends
+        ]
         planned = plan_by_pausing(
-            views,
-            limit=snapshot.limits.max_rows,
+            aligned,
+            limit=_left_of(snapshot, ends),
             max_drift=alignment.max_drift_ms,
             out_of_orderness=alignment.max_out_of_orderness_ms,
             idle_timeout=alignment.idle_timeout_ms,
             now=snapshot.now,
             floor=snapshot.floor,
         )
-        read_max = {view.id: view.read_max for view in views}
+        states = {
+            view.id: resting_state(view, alignment.idle_timeout_ms, snapshot.now) or SplitStatus.ACTIVE
+            for view in views
+            if view.id in ends
+        }
         return Draft(
-            ends=planned.ends,
-            read_max=read_max,
-            read_max_before=read_max,
+            ends={**planned.ends, **ends},
+            read_max={view.id: view.read_max for view in views},
+            read_max_before={view.id: view.read_max for view in aligned},
             plausible_until=_plausible_until(alignment, snapshot),
-            plan=planned,
+            plan=replace(
+                planned,
+                ends={**planned.ends, **ends},
+                states={**planned.states, **states},
+                fronts={**planned.fronts, **dict.fromkeys(ends)},
+            ),
             floor=snapshot.floor,
+            unaligned=frozenset(ends),
         )
+
+    def _unaligned_ends(
+        self, alignment: AlignmentOptions, snapshot: Snapshot, reporting: Reporting
+    ) -> dict[str, int]:
+        """Up to where splits are read that nobody tells of; each gets the share of the limit that is due to it.
+
+        Raises:
+            AlignmentError: there are such splits, and the options do not allow for that.
+        """
+        reasons = {name: why for name in snapshot.run if (why := reporting.why_unknown(name)) is not None}
+        if reasons and not alignment.allow_unaligned_source_splits:
+            raise AlignmentError(
+                f"The splits of '{self._job.fingerprint}' cannot be cut by event time, and its tasks cannot report to "
+                f"this driver what they read, so they cannot be aligned: {reasons[min(reasons)]}. Let executors reach "
+                "spark.driver.host, read them without scan.watermark.alignment.group, or set "
+                "scan.watermark.alignment.allow-unaligned-source-splits to true."
+            )
+        self._warn_of_unaligned(reasons)
+        ends = proportional_ends(snapshot.run, snapshot.limits.max_rows) if reasons else {}
+        return {name: ends[name] for name in reasons}
+
+    def _warn_of_unaligned(self, reasons: Mapping[str, str]) -> None:
+        """When there are others than before."""
+        if new := reasons.keys() - self._unaligned:
+            log.warning(
+                "%d splits of '%s' are read unaligned from now on, as "
+                "scan.watermark.alignment.allow-unaligned-source-splits allows, %s among them: %s. They hold nobody, "
+                "and rows can be dropped as late.",
+                len(new),
+                self._job.fingerprint,
+                min(new),
+                reasons[min(new)],
+            )
+        self._unaligned = frozenset(reasons)
 
     def _views(self, snapshot: Snapshot, times: Mapping[str, EventTimes]) -> list[SplitView]:
         known = snapshot.known
@@ -253,6 +303,14 @@ def _with_backlog(planned: Plan, backlog: int | None, group: int | None) -> Plan
     return replace(
         planned, floor=_least(planned.floor, backlog), held_by=BACKLOG if is_bound else planned.held_by
     )
+
+
+def _left_of(snapshot: Snapshot, ends: Mapping[str, int]) -> int | None:
+    """What is left of the row limit once splits are read to ``ends``; at least a row, so that the others go on, too."""
+    limit = snapshot.limits.max_rows
+    if limit is None:
+        return None
+    return max(limit - sum(end - snapshot.run[name].position for name, end in ends.items()), 1)
 
 
 def _least(one: int | None, other: int | None) -> int | None:

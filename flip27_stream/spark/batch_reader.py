@@ -13,7 +13,7 @@ from flip27_stream.spark.available_now import FrozenEnds
 from flip27_stream.spark.contract import check_made, check_ranges, pending_splits
 from flip27_stream.spark.enumerator_context import CoordinatorContext
 from flip27_stream.spark.job import AnyEnumerator, Job
-from flip27_stream.spark.packing import Range, tasks_of
+from flip27_stream.spark.packing import Range, for_readers, tasks_of
 from flip27_stream.spark.patience import Patience, standstill
 from flip27_stream.spark.stream_reader import TaskPartition
 from flip27_stream.spark.task import SplitTask, read_task
@@ -35,6 +35,7 @@ class Flip27BatchReader(DataSourceReader):
             for subtask in context.registered_readers():
                 enumerator.add_reader(subtask)
             to_read = _all_ranges(self._job.fingerprint, enumerator, context)
+            to_read = for_readers(self._job.source, to_read, enumerator.snapshot_state())
         finally:
             context.close()
             with contextlib.suppress(Exception):

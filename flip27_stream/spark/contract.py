@@ -145,6 +145,19 @@ def check_bounded(split: SourceSplit, bounded: object) -> None:
         )
 
 
+def check_same_splits(source: object, splits: Sequence[SourceSplit], made: object) -> None:
+    """Raises ContractError if ``splits_for_readers`` made anything but the same splits in the same order."""
+    what = f"{type(source).__name__}.splits_for_readers()"
+    check_splits(what, made)
+    wanted = [split.split_id for split in splits]
+    found = [split.split_id for split in made]  # type: ignore[attr-defined]
+    if found != wanted:
+        raise ContractError(
+            f"{what} was given {shortened(repr(wanted))} and returned {shortened(repr(found))}; it must return the "
+            "same splits in the same order."
+        )
+
+
 def check_splits(what: str, splits: object) -> None:
     """Raises ContractError if ``what`` returned anything but a list of splits."""
     if not _is_list(splits) or not all(isinstance(split, SourceSplit) for split in splits):  # type: ignore[attr-defined]

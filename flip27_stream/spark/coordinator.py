@@ -24,7 +24,7 @@ from flip27_stream.spark.group_planner import GroupPlanner
 from flip27_stream.spark.idle_pace import IdlePace
 from flip27_stream.spark.job import AnyEnumerator, AnyOffset, AnyState, Job
 from flip27_stream.spark.knowledge import SplitKnowledge
-from flip27_stream.spark.packing import tasks_of
+from flip27_stream.spark.packing import for_readers, tasks_of
 from flip27_stream.spark.patience import Patience, Standstill, standstill
 from flip27_stream.spark.rate_limit import UNLIMITED, LeastRows
 from flip27_stream.spark.readers import Readers
@@ -70,7 +70,7 @@ class SourceCoordinator:
         self._wall_clock = clock or wall_clock
         source = job.source
         check_source(source)
-        self._documents = OffsetDocuments(source, job.fingerprint)
+        self._documents = OffsetDocuments(job)
         self._context = CoordinatorContext(max(job.driver.parallelism, 1), job.driver.host)
         self._enumerator: AnyEnumerator | None = None
         self._knowledge = SplitKnowledge(job.strategy.max_out_of_orderness_ms)
@@ -81,9 +81,9 @@ class SourceCoordinator:
             self._planner = GroupPlanner(
                 job, job.alignment, self._knowledge, self._clock, self._recorder.look_after
             )
-        self._readers = Readers(job.driver, self._context)
+        self._readers = Readers(job.driver, self._context, self._clock)
         self._replayed: tuple[int, list[SplitTask]] = -1, []
-        self._lineage = ""
+        self._began_as = self._lineage = ""
         self._notified = -1
         self._available_now = False
         self._frozen: FrozenEnds | None = None
@@ -147,7 +147,9 @@ class SourceCoordinator:
         to_read = ranges(start, end)
         if self._recorder is not None:
             self._recorder.replayed(end, to_read)
+        self._knowledge.batch_begins(end.batch, start.splits if start is not None else {})
         address = self._readers.address()
+        to_read = for_readers(self._job.source, to_read, end.enumerator)
         packed = tasks_of(to_read, self._job.driver.parallelism or len(to_read), self._job.limits)
         events = self._readers.events(end.batch, len(packed))
         self._readers.planned(
@@ -181,10 +183,11 @@ class SourceCoordinator:
 
     def _open(self, start: AnyOffset | None) -> AnyEnumerator:
         if self._enumerator is None:
-            self._lineage = start.lineage if start is not None else secrets.token_hex(8)
+            fresh = self._job.fingerprint, secrets.token_hex(8)
+            self._began_as, self._lineage = fresh if start is None else (start.source, start.lineage)
             if self._recorder is not None:
-                self._recorder.open(self._job.fingerprint, self._lineage)
-            self._planner.open(self._lineage, start)
+                self._recorder.open(self._began_as, self._lineage)
+            self._planner.open(self._began_as, self._lineage, start)
             if start is None:
                 enumerator = self._job.source.create_enumerator(self._context)
             else:
@@ -247,7 +250,7 @@ class SourceCoordinator:
 
     def _draft(self, snapshot: Snapshot) -> Draft:
         assert self._enumerator is not None
-        draft = self._planner.draft(self._enumerator, snapshot, self._readers.why_unknown)
+        draft = self._planner.draft(self._enumerator, snapshot, self._readers.reporting)
         start = snapshot.start
         if self._recorder is not None and draft.plan is not None and start is not None:
             done = {
@@ -279,7 +282,7 @@ class SourceCoordinator:
         self._knowledge.forget(self._context.retired)
         self._context.retired.clear()
         end: AnyOffset = Offset(
-            source=self._job.fingerprint,
+            source=self._began_as,
             lineage=self._lineage,
             batch=start.batch + 1 if start is not None else 0,
             enumerator=checkpoint,
@@ -378,8 +381,7 @@ class SourceCoordinator:
     def _take_reports(self, start: AnyOffset | None) -> None:
         assert self._enumerator is not None
         for report in self._readers.take(start.batch if start is not None else None):
-            for split in report.splits:
-                self._knowledge.take_in(split)
+            self._knowledge.take_in(report)
             if self._recorder is not None:
                 self._recorder.take_in(report)
             if start is not None:

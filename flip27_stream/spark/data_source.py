@@ -11,7 +11,7 @@ from pyspark import cloudpickle
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from flip27_stream.api import Source, WatermarkStrategy
@@ -19,8 +19,8 @@ from flip27_stream.errors import Flip27Error, OptionError, shortened
 from flip27_stream.spark.batch_reader import Flip27BatchReader
 from flip27_stream.spark.contract import check_source
 from flip27_stream.spark.job import Driver, Job, SourceFactory
-from flip27_stream.spark.redaction import hide_secrets
 from flip27_stream.spark.refused import RefusedStreamReader
+from flip27_stream.spark.spark_features import arrow_schema
 from flip27_stream.spark.stream_reader import Flip27StreamReader
 from watermark_alignment.event_time import timestamp_assigner
 from watermark_alignment.options import (
@@ -143,11 +143,7 @@ def data_source(
 
 
 def register(spark: SparkSession, source: Source[Any, Any] | SourceFactory, name: str | None = None) -> None:
-    """Make ``source`` a format of a session; one of the same name is replaced.
-
-    Spark prints options in ``explain(True)``: the session's redaction is widened to all secrets, see :mod:`.redaction`.
-    """
-    hide_secrets(spark)
+    """Make ``source`` a format of a session; one of the same name is replaced."""
     if SparkSession.getActiveSession() is not spark:
         # Spark takes a name for taken if the active session has it, so this one has to be active; this makes it so.
         spark.createDataFrame([], "nothing int")
@@ -166,7 +162,7 @@ def _refuse_table(given: Mapping[str, str], name: str) -> None:
 def _arrow_schema(schema: StructType) -> pa.Schema:
     """The schema that Spark expects of record batches."""
     try:
-        return to_arrow_schema(schema, timezone="UTC")
+        return arrow_schema(schema)
     except PySparkException as error:
         raise OptionError(
             f"The schema {schema.simpleString()} has a type that Arrow has not: {error}"
@@ -191,7 +187,7 @@ def _check_columns(schema: object, name: str) -> None:
 def _unfit(field: pa.Field) -> str | None:
     """What a column should be instead; ``None`` if it is fine."""
     try:
-        wanted = to_arrow_schema(from_arrow_schema(pa.schema([field])), timezone="UTC").field(0).type
+        wanted = arrow_schema(from_arrow_schema(pa.schema([field]))).field(0).type
     except PySparkException:
         return "Spark has nothing like it"
     return None if wanted == field.type else f"make it {wanted}"

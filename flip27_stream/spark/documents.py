@@ -9,19 +9,22 @@ from typing import Any
 
 from flip27_stream.api import Source
 from flip27_stream.errors import CheckpointError, ContractError, shortened
-from flip27_stream.spark.job import AnyOffset
+from flip27_stream.spark.job import AnyOffset, Job
 from offsets import OffsetCodec
 
 Document = dict[str, Any]
 
 
 class OffsetDocuments:
-    """Reads and writes the offsets of one source; keeps the last one, which most often comes back."""
+    """Reads and writes the offsets of the source of a job; keeps the last one, which most often comes back."""
 
-    def __init__(self, source: Source[Any, Any], fingerprint: str) -> None:
-        self._source = source
+    def __init__(self, job: Job) -> None:
+        self._source = source = job.source
         self._codec: OffsetCodec[Any, Any] = OffsetCodec(
-            fingerprint, source.split_serializer, source.enumerator_checkpoint_serializer
+            job.fingerprint,
+            source.split_serializer,
+            source.enumerator_checkpoint_serializer,
+            job.accepts_checkpoint_of,
         )
         self._last: tuple[Document, AnyOffset | None] = {}, None
         self._can_read = False

@@ -25,7 +25,7 @@ class ImplausibleEventTimes(Enum):
 
 
 class EventTimeObserver:
-    """Watches one split's rows go by: greatest event time, disorder, implausible times."""
+    """Watches one split's rows go by: least and greatest event time, disorder, implausible times."""
 
     def __init__(
         self,
@@ -39,6 +39,7 @@ class EventTimeObserver:
         self._until = plausible_until
         self._policy = policy
         self._max: int | None = None
+        self._min: int | None = None
         self._disorder = 0
         self._implausible = 0
 
@@ -68,6 +69,7 @@ class EventTimeObserver:
             "max_event_time": self._max,
             "disorder": self._disorder,
             "implausible": self._implausible,
+            "min_event_time": self._min,
         }
 
     def _take_in(self, times: npt.NDArray[np.int64]) -> None:
@@ -76,6 +78,8 @@ class EventTimeObserver:
             np.maximum(running, self._max, out=running)
         self._disorder = max(self._disorder, int((running - times).max()))
         self._max = int(running[-1])
+        least = int(times.min())
+        self._min = least if self._min is None else min(self._min, least)
 
     def _apply_policy(
         self,

@@ -20,6 +20,7 @@ from flip27_stream.spark.clock import wall_clock
 from flip27_stream.spark.group_wait import GroupWait
 from flip27_stream.spark.job import AnyEnumerator, AnyOffset, Job
 from flip27_stream.spark.knowledge import SplitKnowledge
+from flip27_stream.spark.reporting import Reporting
 from watermark_alignment.group import Entry, Key, Mark, watermark_to_publish, where_it_stood
 from watermark_alignment.group_log import GroupLog
 from watermark_alignment.membership import LONGEST_BEAT_S, Membership
@@ -66,13 +67,13 @@ class GroupPlanner(BatchPlanner):
         self._wait = GroupWait(alignment)
         self._others: dict[Key, Mark] = {}
 
-    def open(self, lineage: str, start: AnyOffset | None) -> None:
+    def open(self, fingerprint: str, lineage: str, start: AnyOffset | None) -> None:
         """Nothing is said to the group before there is a plan: a query that fails as it starts may leave a process.
 
         But a run that goes on from ``start`` says where the former run stood. It may be long before its splits are
         found and their leaders answer, and the others are not to pass it meanwhile.
         """
-        alignment, fingerprint = self._alignment, self._job.fingerprint
+        alignment, reads = self._alignment, shortened(self._job.fingerprint)
         entry = Entry(
             group=alignment.group,
             source=alignment.name_of_source(fingerprint, lineage),
@@ -80,7 +81,7 @@ class GroupPlanner(BatchPlanner):
             run=secrets.token_hex(8),
             began=wall_clock(),
             definition=self._job.definition,
-            where=f"process {os.getpid()} on {socket.gethostname()}, which reads {shortened(fingerprint)}",
+            where=f"process {os.getpid()} on {socket.gethostname()}, which reads {reads}",
             timeout_ms=alignment.source_timeout_ms,
         )
         table = SplitWatermarkTable(alignment.table, alignment.storage_options)
@@ -110,7 +111,7 @@ class GroupPlanner(BatchPlanner):
         return moved and self._looks_first
 
     def draft(
-        self, enumerator: AnyEnumerator, snapshot: Snapshot, why_unknown: Callable[[], str | None]
+        self, enumerator: AnyEnumerator, snapshot: Snapshot, reporting: Callable[[], Reporting]
     ) -> Draft:
         """As :meth:`BatchPlanner.draft`; publishes what the plan says to the others.
 
@@ -122,7 +123,7 @@ class GroupPlanner(BatchPlanner):
 
         def planned() -> Draft:
             floor = member.floor(self._wait.heeds)
-            return super(GroupPlanner, self).draft(enumerator, replace(snapshot, floor=floor), why_unknown)
+            return super(GroupPlanner, self).draft(enumerator, replace(snapshot, floor=floor), reporting)
 
         is_fresh = self._look(member)
         draft = planned()
@@ -131,8 +132,6 @@ class GroupPlanner(BatchPlanner):
             draft = planned()
         self._looks_first = _is_held(draft)
         if draft.plan is None:
-            if draft.is_unaligned:
-                self._hold_nobody(member)
             return draft
         if self._is_first:
             self._is_first, self._looks_first = False, True
@@ -146,9 +145,7 @@ class GroupPlanner(BatchPlanner):
     def _announce(self, member: Membership, draft: Draft, snapshot: Snapshot) -> None:
         """Tell the group where this source stands, and which batch moves it."""
         assert draft.plan is not None
-        self._watermark = watermark_to_publish(
-            draft.plan, self._watermark, has_pending=snapshot.has_pending, no_more=snapshot.no_more
-        )
+        self._watermark = self._watermark_of(draft, snapshot)
         if _moves(draft, snapshot):
             self._progress = _last_batch(snapshot) + 1
         member.announce(
@@ -158,10 +155,16 @@ class GroupPlanner(BatchPlanner):
             progress=self._progress,
         )
 
-    def _hold_nobody(self, member: Membership) -> None:
-        """It runs unaligned, and counts for nobody: what it said while it was aligned is no longer so."""
-        self._watermark = None
-        member.announce(None, progress=self._progress)
+    def _watermark_of(self, draft: Draft, snapshot: Snapshot) -> int | None:
+        """Splits that run unaligned count for nobody: what was said while they were aligned is no longer so."""
+        assert draft.plan is not None
+        states = {split: state for split, state in draft.plan.states.items() if split not in draft.unaligned}
+        if draft.unaligned and not states:
+            return None
+        aligned = replace(draft.plan, states=states)
+        return watermark_to_publish(
+            aligned, self._watermark, has_pending=snapshot.has_pending, no_more=snapshot.no_more
+        )
 
     def _waiting(
         self, member: Membership, draft: Draft, snapshot: Snapshot, planned: Callable[[], Draft]

@@ -13,6 +13,8 @@ from flip27_stream.api import ReadLimits, Source, SplitEnumerator, WatermarkStra
 from offsets import Offset, SplitState
 from watermark_alignment.options import EVENT_TIME, AlignmentOptions
 
+_EVENT_TIME = ", event time "
+
 # The adapter treats splits and checkpoints as opaque.
 AnyEnumerator = SplitEnumerator[Any, Any]
 AnyOffset = Offset[Any, Any]
@@ -115,10 +117,20 @@ class Job:
 
     @property
     def fingerprint(self) -> str:
-        """What is read, and by which event time: stored times mean nothing under another definition."""
-        spec = self.alignment.event_time if self.alignment is not None else EVENT_TIME.default
-        return (
-            self.source.fingerprint
-            if spec == EVENT_TIME.default
-            else f"{self.source.fingerprint}, event time {spec}"
-        )
+        """What is read, and by which event time."""
+        spec = self._event_time
+        what = self.source.fingerprint
+        return what if spec == EVENT_TIME.default else f"{what}{_EVENT_TIME}{spec}"
+
+    def accepts_checkpoint_of(self, fingerprint: str) -> bool:
+        """Whether this job can go on from a checkpoint that a job with ``fingerprint`` began.
+
+        Only under the same event time, for the times stored there mean nothing under another definition.
+        """
+        what, separator, spec = fingerprint.rpartition(_EVENT_TIME)
+        began = (what, spec) if separator else (fingerprint, EVENT_TIME.default)
+        return began[1] == self._event_time and self.source.accepts_checkpoint_of(began[0])
+
+    @property
+    def _event_time(self) -> str | None:
+        return self.alignment.event_time if self.alignment is not None else EVENT_TIME.default

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from flip27_stream.api import EventTimes, SplitRange
+from flip27_stream.spark.disorder import Disorder
 from flip27_stream.spark.job import AnyState
-from flip27_stream.spark.report_channel import SplitReport
+from flip27_stream.spark.reports import TaskReport
+from flip27_stream.spark.split_warnings import SplitWarnings
 from watermark_alignment.planner import SplitView
-
-log = logging.getLogger(__name__)
 
 _SILENCE_MS = 60_000
 
@@ -25,25 +24,33 @@ class SplitKnowledge:
         self._quiet: dict[str, tuple[int, int]] = {}
         self._heard: set[str] = set()
         self._silent_since: dict[str, int] = {}
-        self._warned: set[tuple[str, str]] = set()
+        self._disorder = Disorder()
+        self._warnings = SplitWarnings()
 
-    def take_in(self, report: SplitReport) -> None:
-        """A task has read a range to its end."""
-        if report.max_event_time is not None:
-            self._read_max[report.split] = max(report.max_event_time, self._read_max.get(report.split, 0))
-        if report.disorder > self._bound:
-            self._warn_once(
-                report.split,
-                "event times of split %s fell back by %d ms, more than scan.watermark.max-out-of-orderness (%d ms) "
-                "allows for: rows can be dropped as late; raise it, and the delay of withWatermark with it",
-                (report.split, report.disorder, self._bound),
-            )
-        if report.implausible:
-            self._warn_once(
-                report.split,
-                "split %s has records with an event time beyond scan.watermark.max-future (%d in this batch)",
-                (report.split, report.implausible),
-            )
+    def batch_begins(self, batch: int, start: Mapping[str, AnyState]) -> None:
+        """Batch ``batch``, which goes on from ``start``, is about to run."""
+        self._disorder.begins(batch, {name: self.read_max(name, state) for name, state in start.items()})
+
+    def take_in(self, report: TaskReport) -> None:
+        """A task has read its ranges to their ends."""
+        for split in report.splits:
+            if split.max_event_time is not None:
+                self._read_max[split.split] = max(split.max_event_time, self._read_max.get(split.split, 0))
+            fell_back = self._disorder.seen(report.batch, split)
+            if fell_back > self._bound:
+                self._warnings.add(
+                    split.split,
+                    "event times of split %s fell back by %d ms, more than scan.watermark.max-out-of-orderness "
+                    "(%d ms) allows for: rows can be dropped as late; raise it, and the delay of withWatermark with it",
+                    fell_back,
+                    self._bound,
+                )
+            if split.implausible:
+                self._warnings.add(
+                    split.split,
+                    "split %s has records with an event time beyond scan.watermark.max-future (%d in this batch)",
+                    split.implausible,
+                )
 
     def read_max(self, split: str, state: AnyState | None) -> int | None:
         """Greatest event time read, from the offset and from reports."""
@@ -108,21 +115,17 @@ class SplitKnowledge:
             self._next.pop(split, None)
             self._quiet.pop(split, None)
             self._heard.discard(split)
-        self._warned = {(split, text) for split, text in self._warned if split not in splits}
+        self._warnings.forget(splits)
 
     def note_silent(self, silent: Collection[str], now: int) -> None:
-        """Warn of splits whose leader has been silent for long."""
+        """Warn of splits whose leader has been silent for long by the clock ``now`` (ms); gives other warnings, too."""
         self._silent_since = {split: self._silent_since.get(split, now) for split in silent}
         for split, since in self._silent_since.items():
             if now - since > _SILENCE_MS:
-                self._warn_once(
+                self._warnings.add(
                     split,
                     "there was no answer about split %s for more than %d s: it is not read, and holds back the splits "
                     "that are aligned with it",
-                    (split, _SILENCE_MS // 1000),
+                    _SILENCE_MS // 1000,
                 )
-
-    def _warn_once(self, split: str, text: str, values: tuple[object, ...]) -> None:
-        if (split, text) not in self._warned:
-            self._warned.add((split, text))
-            log.warning(text, *values)
+        self._warnings.give(now)

@@ -59,8 +59,13 @@ class PlannedBatch:
         """Whether rows were planned and no task has reported any."""
         return not self.reports and any(p.start < p.end for p in self.splits.values())
 
-    def implausible(self) -> int:
-        return sum(r.implausible for r in self.reports.values())
+    def implausible(self) -> Counter[str]:
+        """Records by split whose event time was not believed; splits without any are left out."""
+        counts = Counter[str]()
+        for report in self.reports.values():
+            if report.implausible:
+                counts[report.split] += report.implausible
+        return counts
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,27 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Iterator, Sequence
+from typing import Any
 
-from flip27_stream.api import ReadLimits, SourceSplit
+from flip27_stream.api import ReadLimits, Source, SourceSplit
+from flip27_stream.spark.contract import check_same_splits
 
 Range = tuple[SourceSplit, int, int]
 """A split, the position to read from, and the position to read up to."""
 
 _LEAST_SHARE = 20_000
+
+
+def for_readers(source: Source[Any, Any], ranges: Sequence[Range], checkpoint: Any) -> list[Range]:
+    """The ranges of a micro-batch with the splits as readers get them.
+
+    Raises:
+        ContractError: the source returned other splits.
+    """
+    splits = [split for split, _, _ in ranges]
+    made = source.splits_for_readers(splits, checkpoint)
+    check_same_splits(source, splits, made)
+    return [(split, start, end) for split, (_, start, end) in zip(made, ranges, strict=True)]
 
 
 def tasks_of(ranges: Sequence[Range], parallelism: int, limits: ReadLimits) -> list[list[Range]]:
@@ -68,7 +82,7 @@ def divided(ranges: Sequence[Range], limits: ReadLimits) -> list[Range]:
 def pack(ranges: Sequence[Range], parallelism: int) -> list[list[Range]]:
     """At most ``parallelism`` tasks of about equal size.
 
-    A task costs Spark some ten milliseconds, so many small splits share one instead of taking one each. The largest go
+    A task costs Spark some milliseconds, so many small splits share one instead of taking one each. The largest go
     first, each to the task with the least to do (longest processing time first).
     """
     work = sorted((r for r in ranges if r[1] < r[2]), key=lambda r: (r[1] - r[2], r[0].split_id))

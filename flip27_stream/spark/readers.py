@@ -8,77 +8,70 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from flip27_stream.api import SourceEvent
 from flip27_stream.spark.enumerator_context import CoordinatorContext
 from flip27_stream.spark.job import AnyEnumerator, Driver
-from flip27_stream.spark.report_channel import ReportAddress, ReportListener, TaskReport
+from flip27_stream.spark.report_channel import ReportAddress, ReportListener
+from flip27_stream.spark.reporting import RangeKey, ReportCheck, Reporting
+from flip27_stream.spark.reports import TaskReport
 
 log = logging.getLogger(__name__)
 
-_SILENT_BATCHES = 3
-
-RangeKey = tuple[str, int, int]
-"""What a task reads of a split: id, start and end position."""
+_LISTEN_AGAIN_MS = 10_000
 
 
 class Readers:
     """Takes reports and hands on what is in them; keeps the events of the batch that is being run."""
 
-    def __init__(self, driver: Driver, context: CoordinatorContext) -> None:
+    def __init__(self, driver: Driver, context: CoordinatorContext, clock: Callable[[], int]) -> None:
         self._driver = driver
         self._context = context
+        self._clock = clock
         self._listener: ReportListener | None = None
+        self._deaf: tuple[int, str] | None = None
+        """When this host could not listen, and why."""
         self._counted: tuple[int, set[int]] = -1, set()
         self._sent: tuple[int, dict[int, list[SourceEvent]]] = -1, {}
-        self._can_listen = True
-        self._running: tuple[int, set[RangeKey]] = -1, set()
-        self._silent: dict[str, int] = {}
+        self._check = ReportCheck(clock)
 
     def address(self) -> ReportAddress | None:
-        """Where tasks report; nowhere if this host cannot listen at the driver's address."""
-        if self._listener is None and self._can_listen:
-            driver = self._driver
+        """Where tasks report; nowhere if this host cannot listen at the driver's address, which is tried again."""
+        if self._listener is None and self._is_to_listen():
             try:
-                self._listener = ReportListener(driver.bind_address, driver.host)
+                self._listener = ReportListener(self._driver.bind_address, self._driver.host)
             except OSError as e:
-                self._can_listen = False
-                log.warning(
-                    "Tasks cannot report to %s (%s): batches are planned from what planning sees itself. Set "
-                    "spark.driver.bindAddress to an address of this host.",
-                    driver.bind_address,
-                    e,
-                )
+                if self._deaf is None:
+                    log.warning(
+                        "Tasks cannot report to %s (%s): batches are planned from what planning sees itself. Set "
+                        "spark.driver.bindAddress to an address of this host.",
+                        self._driver.bind_address,
+                        e,
+                    )
+                self._deaf = self._clock(), str(e)
         return self._listener.address if self._listener is not None else None
 
-    def why_unknown(self) -> str | None:
-        """Why it is not known what tasks read; ``None`` if it is. That a report is lost now and then is no reason."""
+    def _is_to_listen(self) -> bool:
+        return self._deaf is None or self._clock() - self._deaf[0] > _LISTEN_AGAIN_MS
+
+    def reporting(self) -> Reporting:
+        """How far it is known what tasks read."""
         if self.address() is None:
-            return "this driver cannot listen at its address"
-        silent = [s for s, n in self._silent.items() if n >= _SILENT_BATCHES and s in self._context.splits]
-        return (
-            f"no report came of split {min(silent)} in {_SILENT_BATCHES} batches that read it"
-            if silent
-            else None
-        )
+            assert self._deaf is not None
+            return Reporting(
+                f"this driver cannot listen at its address {self._driver.bind_address} ({self._deaf[1]})"
+            )
+        return self._check.reporting(self._context.splits)
 
     def planned(self, batch: int, ranges: Collection[RangeKey]) -> None:
         """Tasks that read these ranges are about to run."""
-        self._running = batch, set(ranges)
+        self._check.planned(batch, ranges)
 
     def take(self, processed: int | None) -> list[TaskReport]:
         """The reports that came since the last call, also repeated ones; batch ``processed`` has sent all of its."""
         reports = self._listener.take() if self._listener is not None else []
-        batch, unreported = self._running
-        told = [(s.split, s.start, s.end) for report in reports for s in report.splits]
-        unreported.difference_update(told)
-        silent = {name for name, _, _ in unreported}
-        for name in {name for name, _, _ in told} - silent:
-            self._silent.pop(name, None)
-        if processed is not None and processed == batch:
-            self._silent |= {name: self._silent.get(name, 0) + 1 for name in silent}
-            self._running = -1, set()
+        self._check.take_in(reports, processed)
         return reports
 
     def deliver(self, report: TaskReport, processed: int, enumerator: AnyEnumerator) -> None:

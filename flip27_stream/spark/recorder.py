@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from flip27_stream.spark.job import AnyOffset
@@ -21,6 +22,7 @@ log = logging.getLogger(__name__)
 
 _FLUSH_TIMEOUT_S, _FAILING_TIMEOUT_S = 30.0, 5.0
 _SILENT_BATCHES = 3
+_MOST_NAMED = 100
 
 
 class BatchRecorder:
@@ -34,9 +36,14 @@ class BatchRecorder:
         self._lineage = ""
         self._silent_batches = 0
         self._was_late = False
+        self._implausible = Counter[str]()
 
     def open(self, fingerprint: str, lineage: str) -> None:
         """Open the table, so that a wrong path fails the query at once.
+
+        Args:
+            fingerprint: of the source that began the checkpoint, for the name of this source in the table.
+            lineage: of the checkpoint.
 
         Raises:
             AlignmentError: the table cannot be opened or created.
@@ -94,13 +101,14 @@ class BatchRecorder:
         assert self._ledger is not None
         assert self._writer is not None
         rows = self._ledger.rows(self._running, after, read_max, floor, now)
+        self._implausible += self._running.implausible()
         metadata = {
             "watermark": "" if after.floor is None else str(after.floor),
             NOTE: self._note(self._ledger, self._running).to_text(),
         }
         self._warn_of_silence(self._running)
         if implausible := self._running.implausible():
-            metadata["implausible"] = str(implausible)
+            metadata["implausible"] = str(implausible.total())
         self._writer.submit(self._running.batch, rows, metadata)
         self._running = None
 
@@ -112,6 +120,8 @@ class BatchRecorder:
             batch=batch.batch,
             max_drift_ms=self._alignment.max_drift_ms,
             unreported=batch.unreported(),
+            implausible=_most(batch.implausible()),
+            implausible_in_run=_most(self._implausible),
         )
 
     def _warn_of_silence(self, batch: PlannedBatch) -> None:
@@ -144,3 +154,8 @@ class BatchRecorder:
     def close(self) -> None:
         if self._writer is not None:
             self._writer.close()
+
+
+def _most(counts: Counter[str]) -> dict[str, int]:
+    """Those with the greatest counts: what a commit carries is read by every member of the group."""
+    return dict(counts.most_common(_MOST_NAMED))

@@ -1,126 +1,58 @@
-"""The way back from tasks to the coordinator: one small JSON message a task, authenticated by a key drawn per query.
+"""The way back from tasks to the coordinator: one message and one answer over TCP for each report of a task.
 
-Reports are an optimisation. Where the network forbids them, planning goes on with what it knows itself.
+1. The listener sends a greeting: what it speaks, and a nonce that it uses for this one connection; or that it is busy.
+2. The task sends the report: a header with the length and the SHA-256 of the JSON text, and their HMAC with the nonce
+   under the query's key; then the text. The header alone proves who sends: of a stranger nothing more is kept.
+3. The listener answers with an HMAC, too, which says that this report was taken.
+
+No side writes twice before it reads, and both set TCP_NODELAY, so that no write waits for a delayed acknowledgement.
+Nothing is ever unpickled. Reports are an optimisation: where the network forbids them, planning goes on with what it
+knows itself.
 """
 
 from __future__ import annotations
 
-import contextlib
-import json
+import errno
+import hashlib
+import hmac
 import logging
 import os
+import random
+import resource
+import selectors
 import socket
+import struct
 import threading
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
-from multiprocessing import AuthenticationError
-from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
-from typing import Any, TypeVar
+from dataclasses import dataclass, field
 
-from flip27_stream.api import SourceEvent
-from flip27_stream.errors import shortened
+from flip27_stream.spark.reports import SplitReport, TaskReport
+
+__all__ = ["ReportAddress", "ReportListener", "SplitReport", "TaskReport", "send_report"]
 
 log = logging.getLogger(__name__)
 
-T = TypeVar("T")
+_READY, _BUSY = b"flip27 1", b"flip27 -"
+_NONCE = _MAC = 32
+_GREETING = len(_READY) + _NONCE
+_HEADER = struct.Struct(f"!I{hashlib.sha256().digest_size}s{_MAC}s")
+_MAX_MESSAGE = 16 * 1024 * 1024
+_CHUNK = 256 * 1024
 
-_CONNECT_TIMEOUT_S = 2.0
-_IO_TIMEOUT_S = 5.0
+# of the listener
 _CLIENT_TIMEOUT_S = 10.0
 _LOOK_AT_CLIENTS_S = 1.0
-_MAX_MESSAGE = 16 * 1024 * 1024
-_RETRY_UNREACHABLE_S = 60.0
-_ACCEPT_RETRY_S = 0.1
 _MOST_AT_ONCE = 256
-_REFUSALS = (
-    *(OSError, EOFError, AuthenticationError, AssertionError),  # of the connection
-    *(ValueError, KeyError, TypeError, RecursionError, MemoryError),  # of what came over it
-)
+_GRACE_S = 0.1
+_ACCEPT_RETRY_S = 0.1
+_BACKLOG = 1024
+_EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
-
-@dataclass(frozen=True)
-class SplitReport:
-    """What a task saw of one split's range; times in ms, ``None`` where no record had an event time."""
-
-    split: str
-    start: int
-    end: int
-    rows: int
-    max_event_time: int | None = None
-    disorder: int = 0
-    implausible: int = 0
-
-
-@dataclass(frozen=True)
-class TaskReport:
-    """The report of one task of one micro-batch.
-
-    Attributes:
-        batch: number of the micro-batch.
-        task: number of the task in it.
-        subtask: the reader slot that it ran as.
-        host: where it ran.
-        splits: what it read.
-        events: messages to the enumerator.
-        split_requests: how often the reader asked for a split.
-        failed: ids of the splits of an attempt that failed; it read nothing that counts.
-    """
-
-    batch: int
-    task: int
-    subtask: int
-    host: str = ""
-    splits: Sequence[SplitReport] = ()
-    events: Sequence[SourceEvent] = ()
-    split_requests: int = 0
-    failed: Sequence[str] = ()
-
-    def to_bytes(self) -> bytes:
-        return json.dumps(asdict(self)).encode()
-
-    @staticmethod
-    def from_bytes(data: bytes) -> TaskReport:
-        """Raises ValueError, KeyError, TypeError or RecursionError if ``data`` is not a report."""
-        d = json.loads(data)
-        return TaskReport(
-            batch=_whole(d["batch"]),
-            task=_whole(d["task"]),
-            subtask=_whole(d["subtask"]),
-            host=_text(d["host"]),
-            splits=tuple(_split_report(s) for s in _list(d["splits"])),
-            events=tuple(SourceEvent(_text(e["name"]), e["payload"]) for e in _list(d["events"])),
-            split_requests=_whole(d["split_requests"]),
-            failed=tuple(_text(split) for split in _list(d["failed"])),
-        )
-
-
-def _split_report(told: Any) -> SplitReport:
-    report = SplitReport(**told)
-    _text(report.split)
-    for number in (report.start, report.end, report.rows, report.disorder, report.implausible):
-        _whole(number)
-    if report.max_event_time is not None:
-        _whole(report.max_event_time)
-    return report
-
-
-def _whole(value: Any) -> int:
-    return _of(int, value)
-
-
-def _text(value: Any) -> str:
-    return _of(str, value)
-
-
-def _list(value: Any) -> list[Any]:
-    return _of(list, value)
-
-
-def _of(kind: type[T], value: Any) -> T:
-    if type(value) is not kind:
-        raise TypeError(f"{shortened(repr(value))} is not of type {kind.__name__}")
-    return value
+# of the task
+_CONNECT_TIMEOUT_S = 2.0
+_ANSWER_TIMEOUT_S = 5.0
+_TRIES = 3
+_FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 30.0
 
 
 @dataclass(frozen=True)
@@ -131,23 +63,100 @@ class ReportAddress:
     port: int
     key: bytes = field(repr=False)
 
+    def prove(self, what: bytes, nonce: bytes, said: bytes) -> bytes:
+        """The proof that one who knows the key said this, in answer to ``nonce``."""
+        return hmac.digest(self.key, what + nonce + said, "sha256")
+
+
+# ---- the listener ---------------------------------------------------------------------------------------------------
+
+
+class _RefusedError(Exception):
+    """What a client said is no report of this query."""
+
+
+class _Client:
+    """A connection to the listener that has not brought its report yet."""
+
+    def __init__(self, connection: socket.socket, address: ReportAddress) -> None:
+        self.connection = connection
+        self.since = time.monotonic()
+        self.has_proof = False
+        self._address = address
+        self._nonce = os.urandom(_NONCE)
+        self._digest = b""
+        self._received = bytearray()
+        self._wanted = _HEADER.size
+
+    def greet(self) -> None:
+        self._send(_READY + self._nonce)
+
+    def receive(self) -> TaskReport | None:
+        """The report once it is complete.
+
+        Raises:
+            OSError, _RefusedError, ValueError, KeyError, TypeError, RecursionError, MemoryError: it will never come.
+        """
+        data = self.connection.recv(min(self._wanted - len(self._received), _CHUNK))
+        if not data:
+            raise _RefusedError("it hung up")
+        self._received += data
+        if len(self._received) < self._wanted:
+            return None
+        said, self._received = bytes(self._received), bytearray()
+        if not self.has_proof:
+            self._check(said)
+            return None
+        if hashlib.sha256(said).digest() != self._digest:
+            raise _RefusedError("the text is not the one announced")
+        return TaskReport.from_bytes(said)
+
+    def answer(self) -> None:
+        """Say that its report is taken."""
+        self._send(self._address.prove(b"taken", self._nonce, self._digest))
+
+    def _check(self, header: bytes) -> None:
+        self._wanted, self._digest, proof = _HEADER.unpack(header)
+        if not hmac.compare_digest(proof, self._address.prove(b"report", self._nonce, header[:-_MAC])):
+            raise _RefusedError("it does not know the key")
+        if not 0 < self._wanted <= _MAX_MESSAGE:
+            raise _RefusedError(f"its report has {self._wanted} bytes, and at most {_MAX_MESSAGE} are taken")
+        self.has_proof = True
+
+    def _send(self, data: bytes) -> None:
+        """Some bytes, which always fit what the system buffers for a connection."""
+        if self.connection.send(data) != len(data):
+            raise _RefusedError("it takes no answer")
+
 
 class ReportListener:
-    """Receives reports, in the planning process; of a client that takes long it takes leave.
+    """Receives reports, in one thread of the planning process.
+
+    A client that takes longer than 10 s is hung up on. At most 256 are heard at once, and fewer where the process may
+    have few files open. Where more come, the oldest goes that has not proven in 0.1 s that it knows the key; if there
+    is none, the new one is told that the listener is busy.
 
     Raises:
-        OSError: nobody can listen at that address.
+        OSError: nobody can listen at that address, or no thread can be started.
     """
 
     def __init__(self, bind_address: str, advertised_host: str) -> None:
-        family = socket.AF_INET6 if ":" in bind_address else socket.AF_INET
-        self._server = socket.create_server((bind_address.strip("[]"), 0), family=family)
-        self._server.settimeout(_LOOK_AT_CLIENTS_S)
+        self._server = _server_at(bind_address)
         self.address = ReportAddress(advertised_host, self._server.getsockname()[1], os.urandom(32))
+        self._most = _most_at_once()
         self._lock = threading.Lock()
-        self._clients: dict[socket.socket, float] = {}
+        self._clients: dict[_Client, None] = {}
+        """From the oldest to the youngest; used by the thread alone."""
         self._received: list[TaskReport] = []
-        threading.Thread(target=self._accept, name="flip27-reports", daemon=True).start()
+        self._closed = False
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._server, selectors.EVENT_READ)
+        try:
+            threading.Thread(target=self._run, name="flip27-reports", daemon=True).start()
+        except RuntimeError as e:
+            self._selector.close()
+            self._server.close()
+            raise OSError(f"the thread that takes reports cannot be started: {e}") from e
 
     def take(self) -> list[TaskReport]:
         """The reports that came since the last call."""
@@ -156,78 +165,188 @@ class ReportListener:
         return received
 
     def close(self) -> None:
+        self._closed = True
         self._server.close()
 
+    def _run(self) -> None:
+        while not self._closed:
+            for key, _ in self._selector.select(_LOOK_AT_CLIENTS_S):
+                if key.data is None:
+                    self._accept()
+                elif key.data in self._clients:
+                    self._hear(key.data)
+            while self._hangs_up_on_one_older_than(_CLIENT_TIMEOUT_S, has_proof=True):
+                pass
+        for client in list(self._clients):
+            self._hang_up(client)
+        self._selector.close()
+
     def _accept(self) -> None:
-        while True:
-            self._hang_up_on_the_slow()
-            try:
-                client, _ = self._server.accept()
-            except TimeoutError:
-                continue
-            except OSError:
-                if self._server.fileno() < 0:  # closed
-                    return
-                time.sleep(_ACCEPT_RETRY_S)
-                continue
-            with self._lock:
-                if len(self._clients) >= _MOST_AT_ONCE:
-                    client.close()
-                    continue
-                self._clients[client] = time.monotonic() + _CLIENT_TIMEOUT_S
-            threading.Thread(target=self._receive, args=(client,), name="flip27-report", daemon=True).start()
-
-    def _hang_up_on_the_slow(self) -> None:
-        """Each read has a time-out, but a client may send a byte at a time."""
-        with self._lock:
-            now = time.monotonic()
-            for client, deadline in self._clients.items():
-                if now > deadline:
-                    with contextlib.suppress(OSError):
-                        client.shutdown(socket.SHUT_RDWR)
-
-    def _receive(self, client: socket.socket) -> None:
+        """One client; if others wait, the selector tells at once."""
         try:
-            with _connection(client.dup()) as connection:
-                deliver_challenge(connection, self.address.key)
-                answer_challenge(connection, self.address.key)
-                report = TaskReport.from_bytes(connection.recv_bytes(_MAX_MESSAGE))
-                with self._lock:
-                    self._received.append(report)
-                connection.send_bytes(b"ok")
-        except _REFUSALS as e:
-            log.info("a report was refused: %s", e)
-        finally:
+            connection, _ = self._server.accept()
+        except OSError as e:
+            if e.errno in _EXHAUSTED and not self._has_room():
+                time.sleep(_ACCEPT_RETRY_S)
+            return
+        connection.setblocking(False)
+        client = _Client(connection, self.address)
+        try:
+            if len(self._clients) < self._most or self._has_room():
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                client.greet()
+                self._selector.register(connection, selectors.EVENT_READ, client)
+                self._clients[client] = None
+            else:
+                with connection:
+                    connection.send(_BUSY + bytes(_NONCE))
+        except (OSError, _RefusedError):
+            connection.close()
+
+    def _hear(self, client: _Client) -> None:
+        try:
+            report = client.receive()
+            if report is None:
+                return
             with self._lock:
-                del self._clients[client]
-            client.close()
+                self._received.append(report)
+            client.answer()
+        except BlockingIOError:
+            return
+        except Exception as e:  # noqa: BLE001 - whatever one client says, the others are heard
+            log.info("a report was refused: %s", e)
+        self._hang_up(client)
+
+    def _has_room(self) -> bool:
+        """Whether a client that has proven nothing was hung up on for a new one."""
+        return self._hangs_up_on_one_older_than(_GRACE_S, has_proof=False)
+
+    def _hangs_up_on_one_older_than(self, seconds: float, *, has_proof: bool) -> bool:
+        """Whether it has, looking only at those without a proof unless ``has_proof``."""
+        until = time.monotonic() - seconds
+        for client in self._clients:
+            if client.since >= until:
+                return False
+            if has_proof or not client.has_proof:
+                self._hang_up(client)
+                return True
+        return False
+
+    def _hang_up(self, client: _Client) -> None:
+        del self._clients[client]
+        self._selector.unregister(client.connection)
+        client.connection.close()
 
 
-_unreachable: dict[tuple[str, int], float] = {}
+def _most_at_once() -> int:
+    """A part of the files that this process may have open; its other connections are to find enough of them."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return _MOST_AT_ONCE if soft == resource.RLIM_INFINITY else max(min(_MOST_AT_ONCE, soft // 4), 1)
+
+
+def _server_at(bind_address: str) -> socket.socket:
+    """A server at a free port of that host name or address."""
+    family, *_, where = socket.getaddrinfo(
+        bind_address.strip("[]") or None, 0, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
+    server = socket.create_server(where, family=family, backlog=_BACKLOG)
+    server.setblocking(False)
+    return server
+
+
+# ---- the task -------------------------------------------------------------------------------------------------------
+
+
+class _BusyError(Exception):
+    """The listener is there, and did not take the report now."""
+
+
+@dataclass
+class _BackOff:
+    """How long a listener is left alone that could not be reached: from 0.5 s, doubled up to 30 s."""
+
+    wait_s: float = _FIRST_WAIT_S
+    until: float = 0.0
+
+    def failed(self) -> None:
+        self.until = time.monotonic() + _jittered(self.wait_s)
+        self.wait_s = min(2 * self.wait_s, LONGEST_WAIT_S)
+
+
+_unreachable: dict[ReportAddress, _BackOff] = {}
 
 
 def send_report(address: ReportAddress, report: TaskReport) -> bool:
-    """Send ``report`` and wait until it is taken; false, and no error, if nobody takes it."""
-    where = (address.host, address.port)
-    if _unreachable.get(where, 0.0) > time.monotonic():
+    """Send ``report`` and wait until it is taken; false, and no error, if nobody takes it.
+
+    A listener that is busy is asked again, after about 0.5 s and 1 s. One that cannot be reached is left alone, by all
+    tasks of this process, for a time that grows from 0.5 s to 30 s.
+    """
+    back_off = _unreachable.get(address)
+    if back_off is not None and back_off.until > time.monotonic():
+        return False
+    text = report.to_bytes()
+    if len(text) > _MAX_MESSAGE:
+        log.warning("a report of %d bytes is not sent: at most %d are taken", len(text), _MAX_MESSAGE)
         return False
     try:
-        client = socket.create_connection((address.host.strip("[]"), address.port), _CONNECT_TIMEOUT_S)
-        with _connection(client) as connection:
-            answer_challenge(connection, address.key)
-            deliver_challenge(connection, address.key)
-            connection.send_bytes(report.to_bytes())
-            return connection.recv_bytes(16) == b"ok"
-    except (OSError, EOFError, AuthenticationError, AssertionError) as e:
-        _unreachable[where] = time.monotonic() + _RETRY_UNREACHABLE_S
-        log.info("no report to %s:%d: %s", *where, e)
+        _deliver_patiently(address, text)
+    except (OSError, _BusyError) as e:
+        _unreachable.setdefault(address, _BackOff()).failed()
+        log.info("no report to %s:%d: %s", address.host, address.port, e)
         return False
+    _unreachable.pop(address, None)
+    return True
 
 
-def _connection(client: socket.socket) -> Connection[Any, Any]:
-    """A blocking connection whose reads and writes give up after a while."""
-    seconds = int(_IO_TIMEOUT_S).to_bytes(8, "little") + bytes(8)
-    client.settimeout(None)
-    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, seconds)
-    client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, seconds)
-    return Connection(client.detach())
+def _deliver_patiently(
+    address: ReportAddress, text: bytes, tries: int = _TRIES, wait_s: float = _FIRST_WAIT_S
+) -> None:
+    try:
+        _deliver(address, text)
+    except _BusyError:
+        if tries == 1:
+            raise
+        time.sleep(_jittered(wait_s))
+        _deliver_patiently(address, text, tries - 1, 2 * wait_s)
+
+
+def _jittered(seconds: float) -> float:
+    return seconds * random.uniform(0.5, 1.0)
+
+
+def _deliver(address: ReportAddress, text: bytes) -> None:
+    """Raises _BusyError if the listener does not take the report now, OSError if it cannot be reached or is another."""
+    where = (address.host.strip("[]"), address.port)
+    with socket.create_connection(where, _CONNECT_TIMEOUT_S) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        try:
+            _converse(connection, address, text)
+        except (ConnectionResetError, BrokenPipeError) as e:
+            raise _BusyError(f"it hung up: {e}") from e
+
+
+def _converse(connection: socket.socket, address: ReportAddress, text: bytes) -> None:
+    greeting = _received(connection, _GREETING)
+    spoken, nonce = greeting[:-_NONCE], greeting[-_NONCE:]
+    if spoken == _BUSY:
+        raise _BusyError("it is busy")
+    if spoken != _READY:
+        raise ConnectionError("it is no listener of reports")
+    digest = hashlib.sha256(text).digest()
+    announced = _HEADER.pack(len(text), digest, b"")[:-_MAC]
+    connection.settimeout(_ANSWER_TIMEOUT_S)
+    connection.sendall(announced + address.prove(b"report", nonce, announced) + text)
+    if not hmac.compare_digest(_received(connection, _MAC), address.prove(b"taken", nonce, digest)):
+        raise ConnectionError("it is the listener of another query")
+
+
+def _received(connection: socket.socket, length: int) -> bytes:
+    received, deadline = b"", time.monotonic() + _ANSWER_TIMEOUT_S
+    while len(received) < length:
+        connection.settimeout(max(deadline - time.monotonic(), 0.001))
+        data = connection.recv(length - len(received))
+        if not data:
+            raise ConnectionResetError("the connection was closed")
+        received += data
+    return received

@@ -1,4 +1,4 @@
-"""The public test kit: a conformance suite, real Kafka brokers, records by the million, a clock, a local Spark.
+"""The public test kit: a conformance suite, real Kafka brokers, a faulty network, a clock, a local Spark.
 
 ::
 
@@ -12,6 +12,11 @@
     with KafkaCluster(nodes=3) as cluster:                    # in about five seconds
         cluster.create_topic("clicks", partitions=4)
         cluster.kill(cluster.leader_of("clicks", 0))          # or pause(), resume(), restart()
+
+    with FaultyNetwork() as network, KafkaBroker(through=network.link) as broker:
+        link = network.links["PLAINTEXT"]                     # where broker.bootstrap_servers leads to
+        with link.apply(CutAfter(100)):                       # or Delay, Throttle, BlackHole, HalfOpen, Refuse,
+            ...                                               # Unreachable, Silence, HangInTls
 
 A source of your own is run through what every source must do by a subclass of :class:`SourceConformanceSuite`.
 
@@ -27,6 +32,22 @@ from flip27_stream.testing.broker import KafkaBroker
 from flip27_stream.testing.bulk import write_bulk
 from flip27_stream.testing.clock import Clock, ManualClock
 from flip27_stream.testing.cluster import KafkaCluster
+from flip27_stream.testing.faulty_network import (
+    BlackHole,
+    CutAfter,
+    Delay,
+    Fault,
+    FaultyNetwork,
+    HalfOpen,
+    HangInTls,
+    Link,
+    PlannedFault,
+    Refuse,
+    Silence,
+    Throttle,
+    Unreachable,
+    fault_schedule,
+)
 from flip27_stream.testing.secure_listeners import SecureListener
 from flip27_stream.testing.session import local_session
 from flip27_stream.testing.topics import Record
@@ -36,14 +57,28 @@ if TYPE_CHECKING:
     from flip27_stream.testing.conformance import ExternalSystem, SourceConformanceSuite
 
 __all__ = [
+    "BlackHole",
     "Clock",
+    "CutAfter",
+    "Delay",
     "ExternalSystem",
+    "Fault",
+    "FaultyNetwork",
+    "HalfOpen",
+    "HangInTls",
     "KafkaBroker",
     "KafkaCluster",
+    "Link",
     "ManualClock",
+    "PlannedFault",
     "Record",
+    "Refuse",
     "SecureListener",
+    "Silence",
     "SourceConformanceSuite",
+    "Throttle",
+    "Unreachable",
+    "fault_schedule",
     "local_session",
     "wait_until",
     "write_bulk",

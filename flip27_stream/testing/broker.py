@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from flip27_stream.errors import ConnectorError
 from flip27_stream.testing.child import free_port
-from flip27_stream.testing.node import Node, node_properties
+from flip27_stream.testing.node import PLAINTEXT, Node, Plain, Through, node_properties
 from flip27_stream.testing.secure_listeners import SecureListener, SecureListeners
 from flip27_stream.testing.topics import Topics
 
@@ -32,25 +32,37 @@ class KafkaBroker(Topics):
 
     ``properties`` are added to the broker's configuration, or replace what is there. ``listeners`` are opened
     beside the one that asks for nothing, :attr:`bootstrap_servers`; :attr:`secure` says how to get in there.
+    ``through`` makes a link to each of them, which has its name ("PLAINTEXT", "SASL_SSL", ...) and whose address the
+    broker advertises: :meth:`FaultyNetwork.link <flip27_stream.testing.FaultyNetwork.link>`. The kit itself, and what
+    is given :attr:`direct_servers`, does not go through it.
 
     Raises:
         ConnectorError: it did not start; the message ends with the last lines of its log.
     """
 
     def __init__(
-        self, properties: Mapping[str, str] | None = None, *, listeners: Collection[SecureListener] = ()
+        self,
+        properties: Mapping[str, str] | None = None,
+        *,
+        listeners: Collection[SecureListener] = (),
+        through: Through | None = None,
     ) -> None:
         self._extra = dict(properties or {})
         self._listeners = tuple(listeners)
+        self._through = through
         self._home: Path | None = None
-        self._port = 0
+        self._plain = Plain(0, "127.0.0.1:0", 0)
         self._node: Node | None = None
         self._secure: SecureListeners | None = None
 
     @property
     def bootstrap_servers(self) -> str:
         """``host:port``, for clients."""
-        return f"127.0.0.1:{self._port}"
+        return self._plain.address
+
+    @property
+    def direct_servers(self) -> str:
+        return f"127.0.0.1:{self._plain.direct_port}"
 
     @property
     def secure(self) -> SecureListeners:
@@ -67,12 +79,13 @@ class KafkaBroker(Topics):
     def __enter__(self) -> Self:
         self._home = Path(tempfile.mkdtemp(prefix="flip27-kafka-"))
         try:
-            self._secure = SecureListeners(self._listeners, self._home)
-            self._port, controller_port = free_port(), free_port()
-            ports = {"PLAINTEXT": self._port, **self._secure.ports}
-            properties = node_properties(1, {1: controller_port}, ports)
+            self._secure = SecureListeners(self._listeners, self._home, self._through)
+            self._plain = Plain.open(PLAINTEXT, self._through)
+            ports = {**self._plain.ports, **self._secure.ports}
+            advertised = {**self._plain.advertised, **self._secure.advertised}
+            properties = node_properties(1, {1: free_port()}, ports, advertised)
             properties |= {**self._secure.properties(), **self._extra}
-            self._node = Node(self._home, self._port, properties, _HEAP)
+            self._node = Node(self._home, self._plain.direct_port, properties, _HEAP)
             self._node.format(new_cluster_id(), self._secure.scram_users)
             self._node.launch()
             self._node.wait_until_ready()

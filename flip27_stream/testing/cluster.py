@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from flip27_stream.testing.broker import new_cluster_id
 from flip27_stream.testing.child import free_port
-from flip27_stream.testing.node import Node, node_properties
+from flip27_stream.testing.node import Node, Plain, Through, node_properties
 from flip27_stream.testing.topics import Topics
 from flip27_stream.testing.waiting import wait_until
 
@@ -29,17 +29,22 @@ class KafkaCluster(Topics):
 
     Each node is broker and controller, so more than half of them have to be up. Topics have a replica on every node
     unless said otherwise. A leader that is killed or paused is replaced within about four seconds. At the end all
-    nodes are killed, paused or not.
+    nodes are killed, paused or not. ``through`` makes a link to each node, "node-1" and so on, as
+    :class:`~flip27_stream.testing.KafkaBroker` has it; what nodes tell each other does not go through it.
 
     Raises:
         ConnectorError: a node did not start; the message ends with the last lines of its log.
     """
 
-    def __init__(self, nodes: int = 3, properties: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, nodes: int = 3, properties: Mapping[str, str] | None = None, *, through: Through | None = None
+    ) -> None:
+        self._through = through
         self._extra = dict(properties or {})
         self._ids = range(1, nodes + 1)
         self._home: Path | None = None
         self._nodes: dict[int, Node] = {}
+        self._plain: dict[int, Plain] = {}
 
     @property
     def bootstrap_servers(self) -> str:
@@ -47,13 +52,17 @@ class KafkaCluster(Topics):
         return ",".join(self.address(node) for node in self._nodes)
 
     @property
+    def direct_servers(self) -> str:
+        return ",".join(node.address for node in self._nodes.values())
+
+    @property
     def nodes(self) -> list[int]:
         """The ids of the nodes that are up: neither killed nor paused."""
         return [number for number, node in self._nodes.items() if node.up]
 
     def address(self, node: int) -> str:
-        """``host:port`` of a node."""
-        return self._nodes[node].address
+        """``host:port`` of a node, for clients."""
+        return self._plain[node].address
 
     def pid(self, node: int) -> int:
         """The process id of a running (or paused) node; another one after a restart."""
@@ -86,7 +95,7 @@ class KafkaCluster(Topics):
         for node in self._nodes.values():
             if node.running:
                 node.kill()
-        self._nodes = {}
+        self._nodes, self._plain = {}, {}
         if self._home is not None:
             shutil.rmtree(self._home, ignore_errors=True)
             self._home = None
@@ -130,9 +139,10 @@ class KafkaCluster(Topics):
         for number in self._ids:
             directory = home / f"node-{number}"
             directory.mkdir()
-            port = free_port()
-            properties = {**node_properties(number, controllers, {"PLAINTEXT": port}), **self._extra}
-            self._nodes[number] = Node(directory, port, properties, _HEAP, scratch=home)
+            plain = self._plain[number] = Plain.open(f"node-{number}", self._through)
+            properties = node_properties(number, controllers, plain.ports, plain.advertised)
+            properties |= self._extra
+            self._nodes[number] = Node(directory, plain.direct_port, properties, _HEAP, scratch=home)
 
     def _wait_until_members(self, wanted: set[int]) -> None:
         def joined() -> bool:
@@ -150,7 +160,7 @@ class KafkaCluster(Topics):
         number = self.nodes[0]
         wanted = [MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
         try:
-            with closing(KafkaNetClient(bootstrap_servers=self.address(number))) as client:
+            with closing(KafkaNetClient(bootstrap_servers=self._nodes[number].address)) as client:
                 client.get_broker_version(timeout_ms=_PATIENCE_MS)
                 return client.send_and_receive(number, MetadataRequest(topics=wanted))
         except KafkaError:

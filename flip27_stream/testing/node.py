@@ -6,18 +6,29 @@ import os
 import socket
 import struct
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from flip27_stream.errors import ConnectorError, UnreachableError
 from flip27_stream.testing import jars
-from flip27_stream.testing.child import Child
+from flip27_stream.testing.child import Child, free_port
+from flip27_stream.testing.faulty_network.link import Link
 from flip27_stream.testing.java import java
 from flip27_stream.testing.waiting import wait_until
+
+Through = Callable[[str, str], Link]
+"""Makes a link of a name to ``host:port``: :meth:`FaultyNetwork.link`."""
 
 _JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 _START_SECONDS = 60.0
 _STOP_SECONDS = 15.0
+
+PLAINTEXT = "PLAINTEXT"
+
+_DIRECT = "DIRECT"
+_PROTOCOLS = {"CONTROLLER": PLAINTEXT, _DIRECT: PLAINTEXT, "MUTUAL_TLS": "SSL"}
+_LISTENERS = [*_PROTOCOLS, PLAINTEXT, "SASL_PLAINTEXT", "SSL", "SASL_SSL"]
 
 _LOG4J = """\
 status = off
@@ -31,12 +42,13 @@ appender.out.layout.pattern = %d %p %c{1}: %m%n
 
 
 def node_properties(
-    node: int, controllers: Mapping[int, int], listeners: Mapping[str, int]
+    node: int, controllers: Mapping[int, int], listeners: Mapping[str, int], advertised: Mapping[str, str]
 ) -> dict[str, str]:
     """Configuration of one node, for ``server.properties``.
 
     ``controllers`` are the controller ports of all nodes by their ids, ``listeners`` the ports of this one's
-    listeners by their names. The broker keeps records of any age, creates no topic by itself and knows transactions.
+    listeners by their names, ``advertised`` the ``host:port`` that clients of a listener are told.
+    The broker keeps records of any age, creates no topic by itself and knows transactions.
     """
     nodes = len(controllers)
     addresses = ",".join(f"{name}://127.0.0.1:{port}" for name, port in listeners.items())
@@ -46,7 +58,9 @@ def node_properties(
         "controller.quorum.voters": ",".join(f"{n}@127.0.0.1:{port}" for n, port in controllers.items()),
         "controller.listener.names": "CONTROLLER",
         "listeners": f"{addresses},CONTROLLER://127.0.0.1:{controllers[node]}",
-        "advertised.listeners": addresses,
+        "advertised.listeners": ",".join(f"{name}://{address}" for name, address in advertised.items()),
+        "listener.security.protocol.map": ",".join(f"{n}:{_PROTOCOLS.get(n, n)}" for n in _LISTENERS),
+        "inter.broker.listener.name": _DIRECT if _DIRECT in listeners else PLAINTEXT,
         "auto.create.topics.enable": "false",
         "default.replication.factor": str(nodes),
         "min.insync.replicas": str(min(2, nodes)),
@@ -69,6 +83,41 @@ def node_properties(
         "controller.quorum.election.timeout.ms": "500",
         "controller.quorum.fetch.timeout.ms": "1000",
     }
+
+
+@dataclass(frozen=True)
+class Plain:
+    """The listeners of a node that ask for nothing.
+
+    Attributes:
+        port: of the one for clients.
+        address: ``host:port`` that clients are told: of the link, where there is one.
+        direct_port: of the one for brokers and the test kit; the same where there is no link.
+    """
+
+    port: int
+    address: str
+    direct_port: int
+
+    @staticmethod
+    def open(link: str, through: Through | None) -> Plain:
+        """On free ports; the link gets the name ``link``."""
+        port = free_port()
+        address = f"127.0.0.1:{port}"
+        if through is None:
+            return Plain(port, address, port)
+        return Plain(port, through(link, address).address, free_port())
+
+    @property
+    def ports(self) -> dict[str, int]:
+        """By the name of the listener."""
+        return {PLAINTEXT: self.port} | ({} if self.direct_port == self.port else {_DIRECT: self.direct_port})
+
+    @property
+    def advertised(self) -> dict[str, str]:
+        """``host:port`` by the name of the listener."""
+        direct = {} if self.direct_port == self.port else {_DIRECT: f"127.0.0.1:{self.direct_port}"}
+        return {PLAINTEXT: self.address} | direct
 
 
 class Node:

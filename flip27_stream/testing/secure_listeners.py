@@ -9,11 +9,11 @@ from typing import Literal, get_args
 
 from flip27_stream.testing.child import free_port
 from flip27_stream.testing.key_pair import KeyPair
+from flip27_stream.testing.node import Through
 
 SecureListener = Literal["SASL_PLAINTEXT", "SSL", "SASL_SSL", "MUTUAL_TLS"]
 """Security protocols by their names; ``MUTUAL_TLS`` is ``SSL`` to clients with a certificate the broker knows."""
 
-_PROTOCOLS = {"MUTUAL_TLS": "SSL"}
 _MODULES = "org.apache.kafka.common.security"
 
 
@@ -27,7 +27,7 @@ class SecureListeners:
         client_keys: its key stores are for clients at ``MUTUAL_TLS``.
     """
 
-    def __init__(self, names: Collection[SecureListener], directory: Path) -> None:
+    def __init__(self, names: Collection[SecureListener], directory: Path, through: Through | None) -> None:
         unknown = set(names).difference(get_args(SecureListener))
         if unknown:
             raise ValueError(f"unknown listener {sorted(unknown)}; there are {get_args(SecureListener)}")
@@ -36,15 +36,26 @@ class SecureListeners:
         self.broker_keys = KeyPair(directory, "broker", store_password)
         self.client_keys = KeyPair(directory, "client", store_password)
         self._ports: dict[str, int] = {name: free_port() for name in names}
+        addresses = {name: f"127.0.0.1:{port}" for name, port in self._ports.items()}
+        self._addresses = (
+            {name: through(name, address).address for name, address in addresses.items()}
+            if through is not None
+            else addresses
+        )
 
     @property
     def ports(self) -> dict[str, int]:
         """Port by listener."""
         return self._ports
 
+    @property
+    def advertised(self) -> dict[str, str]:
+        """``host:port`` that clients are told, by listener."""
+        return self._addresses
+
     def bootstrap_servers(self, listener: SecureListener) -> str:
         """``host:port`` of a listener, for clients."""
-        return f"127.0.0.1:{self._ports[listener]}"
+        return self._addresses[listener]
 
     @property
     def scram_users(self) -> list[str]:
@@ -56,10 +67,7 @@ class SecureListeners:
         """What they add to the broker's configuration; none listen: nothing."""
         if not self._ports:
             return {}
-        names = ["CONTROLLER", "PLAINTEXT", *_PROTOCOLS, "SASL_PLAINTEXT", "SSL", "SASL_SSL"]
-        protocols = {"CONTROLLER": "PLAINTEXT", **_PROTOCOLS}
-        pairs = ",".join(f"{name}:{protocols.get(name, name)}" for name in names)
-        found = {"listener.security.protocol.map": pairs, "inter.broker.listener.name": "PLAINTEXT"}
+        found: dict[str, str] = {}
         if self._with_sasl:
             found["sasl.enabled.mechanisms"] = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"
         for name in self._with_sasl:

@@ -22,12 +22,17 @@ _ALL_NODES = -1
 
 
 class Topics(ABC):
-    """Creates, deletes and fills topics at :attr:`bootstrap_servers`."""
+    """Creates, deletes and fills topics at :attr:`direct_servers`."""
 
     @property
     @abstractmethod
     def bootstrap_servers(self) -> str:
         """``host:port``, for clients; several are separated by commas."""
+
+    @property
+    @abstractmethod
+    def direct_servers(self) -> str:
+        """``host:port`` as in :attr:`bootstrap_servers`, for whom no fault of a link may strike."""
 
     def create_topic(
         self,
@@ -59,7 +64,7 @@ class Topics(ABC):
         """
         from kafka import KafkaProducer
 
-        with closing(KafkaProducer(bootstrap_servers=self.bootstrap_servers, linger_ms=5)) as producer:
+        with closing(KafkaProducer(bootstrap_servers=self.direct_servers, linger_ms=5)) as producer:
             sent = [
                 producer.send(
                     topic,
@@ -79,5 +84,5 @@ class Topics(ABC):
     def _admin(self) -> Iterator[KafkaAdminClient]:
         from kafka import KafkaAdminClient
 
-        with closing(KafkaAdminClient(bootstrap_servers=self.bootstrap_servers)) as admin:
+        with closing(KafkaAdminClient(bootstrap_servers=self.direct_servers)) as admin:
             yield admin

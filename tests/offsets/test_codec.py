@@ -287,6 +287,16 @@ def test_another_source_is_refused_with_both_fingerprints(codec: OffsetCodec[Sha
     assert f"'{FINGERPRINT}'" in str(raised.value)
 
 
+def test_what_another_source_began_is_read_where_that_is_accepted() -> None:
+    """It keeps the fingerprint that it began with."""
+    taking = OffsetCodec(FINGERPRINT, ShardSerializer(), NamesSerializer(), lambda began: "kafka" in began)
+    offset = taking.from_json(_with(["source"], "kafka subscribe=orders"))
+    assert offset is not None
+    assert taking.to_json(offset)["source"] == "kafka subscribe=orders"
+    with pytest.raises(ForeignCheckpointError):
+        taking.from_json(_with(["source"], "files"))
+
+
 @pytest.mark.parametrize(
     ("path", "value", "names"),
     [

@@ -56,7 +56,10 @@ class Query:
             alignment = AlignmentOptions.parse(
                 given | {k.replace("_", "-"): v for k, v in self.options.items()}
             )
-        strategy = WatermarkStrategy(timestamp_assigner=RecordTimestampAssigner())
+        strategy = WatermarkStrategy(
+            timestamp_assigner=RecordTimestampAssigner(),
+            max_out_of_orderness_ms=alignment.max_out_of_orderness_ms if alignment is not None else 0,
+        )
         self.job = Job(self.source, strategy, alignment, Driver(parallelism=self.parallelism))
         return SourceCoordinator(self.job, self.clock, greatest_pause_s=0)
 

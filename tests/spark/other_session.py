@@ -66,6 +66,7 @@ def main(master: str, folder: str, servers: str, topic: str) -> None:
 
     spark = session(master)
     flip27_stream.register(spark)
+    flip27_stream.register(spark)  # as a notebook's cell that is run again
     spark.dataSource.register(flip27_stream.data_source(LogFolder(str(path / "logs")), name="log_folder"))
     listener = StatusListener(table)
     spark.streams.addListener(listener)

@@ -114,13 +114,16 @@ def checkpoint(queries: KafkaQueries, topic: MakeTopic) -> tuple[str, Output]:
 
 
 def test_a_checkpoint_of_another_source_is_refused(
-    queries: KafkaQueries, topic: MakeTopic, checkpoint: tuple[str, Output]
+    queries: KafkaQueries, checkpoint: tuple[str, Output]
 ) -> None:
-    name, other = checkpoint[0], topic()
-    said = refused(queries, queries.stream(other))
+    folder = queries.folder / "texts"
+    folder.mkdir()
+    files = queries.spark.readStream.format("flip27_files").schema("value string")
+    files = files.option("files.format", "text")
+    said = refused(queries, files.load(str(folder)))
     assert "ForeignCheckpointError" in said
-    assert name in said
-    assert other in said
+    assert checkpoint[0] in said
+    assert str(folder) in said
 
 
 def test_a_checkpoint_of_the_built_in_source_is_refused(queries: KafkaQueries, topic: MakeTopic) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -86,6 +86,28 @@ def test_a_split_that_is_another_once_it_is_bounded(monkeypatch: pytest.MonkeyPa
         ContractError, match=r"MemorySplit.between\(\) of split 'a' returned .* of the same id"
     ):
         query().step()
+
+
+@pytest.mark.parametrize(
+    "made", [None, "a", [], ["a"], [MemorySplit("b", 0, 3)], [MemorySplit("a", 0, 3)] * 2]
+)
+def test_splits_that_are_others_for_readers(monkeypatch: pytest.MonkeyPatch, made: object) -> None:
+    monkeypatch.setattr(MemorySource, "splits_for_readers", lambda *_: made)
+    with pytest.raises(ContractError, match=r"splits_for_readers\(\) .*returned .* must return"):
+        query().step()
+
+
+def test_splits_for_readers_are_made_with_the_state_in_the_offset(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[tuple[list[str], int]] = []
+
+    def note(_: MemorySource, splits: Sequence[MemorySplit], checkpoint: int) -> Sequence[MemorySplit]:
+        given.append(([split.split_id for split in splits], checkpoint))
+        return splits
+
+    monkeypatch.setattr(MemorySource, "splits_for_readers", note)
+    running = query()
+    assert running.step()
+    assert given == [(["a"], running.offset["enumerator"][1])]
 
 
 @pytest.mark.parametrize("reader", [None, "reader", MemoryReader])

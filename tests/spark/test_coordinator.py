@@ -250,6 +250,24 @@ def test_a_checkpoint_of_another_source_is_refused(make: Callable[..., Query]) -
         SourceCoordinator(other, query.clock).latest_offset(query.offset, None)
 
 
+class AnyMemory(MemorySource):
+    def accepts_checkpoint_of(self, fingerprint: str) -> bool:
+        return fingerprint.startswith("memory")
+
+
+def test_a_source_that_accepts_the_checkpoint_of_another_goes_on_under_its_name(
+    make: Callable[..., Query],
+) -> None:
+    """The table's rows and the group's entries keep the name that is made of the fingerprint and the lineage."""
+    query = make({"a": [1]})
+    query.step()
+    query.world.logs["a"].append(2)
+    other = replace(query.job, source=AnyMemory(query.world, fingerprint="memory, but other"))
+    document = SourceCoordinator(other, query.clock).latest_offset(query.offset, None)
+    assert document["source"] == query.offset["source"] == query.job.fingerprint
+    assert document["lineage"] == query.offset["lineage"]
+
+
 def test_everything_before_start_is_announced_as_processed(make: Callable[..., Query]) -> None:
     query = make({"a": [1, 2]})
     query.step()

@@ -14,6 +14,7 @@ import pytest
 from flip27_stream.api import ReadLimits
 from flip27_stream.errors import AlignmentError
 from flip27_stream.spark.readers import Readers
+from flip27_stream.spark.reporting import Reporting
 from flip27_stream.testing import wait_until
 from tests.spark.driven_query import Query
 from tests.spark.members import TIMEOUT, Make, beat, group_at, kill, listen, member_of, several, step
@@ -182,7 +183,7 @@ def test_a_member_that_may_run_unaligned_holds_nobody_once_it_does(
     assert [step(slow), step(fast), step(slow)] == [[], [], [100]]
     several(slow)
     assert [step(fast), member_of(slow).entry.watermark is None] == [None, False]
-    monkeypatch.setattr(Readers, "why_unknown", lambda self: "no report came")
+    monkeypatch.setattr(Readers, "reporting", lambda self: Reporting("this driver cannot listen"))
     assert step(slow) != []
     assert step(fast) == [500]
 

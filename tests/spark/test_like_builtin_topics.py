@@ -74,6 +74,29 @@ def test_nothing_is_lost_or_doubled_across_runs(queries: KafkaQueries, topic: Ma
 
 
 @both_formats
+def test_another_subscription_on_a_checkpoint(queries: KafkaQueries, topic: MakeTopic, source: str) -> None:
+    """What is new is read from its beginning. What is not named any more fails the query by default, or else is
+    forgotten, so that it is read again once it is named again."""
+    one, other = topic(), topic()
+    for name in (one, other):
+        fill(queries, name, 1, 2)
+
+    def run(**options: str) -> Counter[tuple[str, int, int]]:
+        options = {"startingOffsets": "latest", **options}
+        return positions(collect(queries.stream("", options, source), queries.folder / "c"))
+
+    assert not run(subscribePattern=f"{one}$")
+    assert run(assign=json.dumps({one: [0], other: [0]})) == offsets(other, 1, 0, 2)
+    fill(queries, one, 1, 1)
+    fill(queries, other, 1, 1)
+    said = failure(lambda: run(subscribePattern=f"{other}$"))
+    assert f"{one}-0" in said
+    assert "failOnDataLoss" in said
+    assert run(subscribePattern=f"{other}$", failOnDataLoss="false") == offsets(other, 1, 2, 3)
+    assert run(subscribePattern=f"{one}$|{other}$") == offsets(one, 1, 0, 3)
+
+
+@both_formats
 def test_a_topic_of_a_pattern_goes_and_another_comes(
     queries: KafkaQueries, topic: MakeTopic, source: str
 ) -> None:

@@ -1,66 +1,30 @@
-"""The listener of reports against clients that lie, shout, stammer and stay."""
+"""The listener of reports against clients that lie, shout, stammer, stay, and come all at once."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
+import hashlib
 import json
+import os
+import random
+import resource
 import socket
 import struct
-from collections.abc import Callable, Iterator
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from multiprocessing.connection import Client
-from pathlib import Path
 from typing import Any
 
 import pytest
-from deltalake import DeltaTable
 
-from flip27_stream.api import SourceEvent
-from flip27_stream.spark import report_channel, task
-from flip27_stream.spark.rate_limit import UNLIMITED
-from flip27_stream.spark.report_channel import (
-    ReportAddress,
-    ReportListener,
-    SplitReport,
-    TaskReport,
-    send_report,
-)
+from flip27_stream.spark import report_channel
+from flip27_stream.spark.report_channel import ReportAddress, ReportListener, send_report
 from flip27_stream.testing import wait_until
-from tests.spark.driven_query import Query
-from watermark_alignment.batch_note import KEY, BatchNote
+from tests.module_time import replace_time
+from tests.spark.report_kit import REPORT, all_are_reachable, connected, is_alive, listener
 
-REPORT = TaskReport(
-    batch=3,
-    task=1,
-    subtask=1,
-    host="worker",
-    splits=(SplitReport("a", 0, 9, 9, 1_700_000_000_000), SplitReport("b", 4, 4, 0)),
-    events=(SourceEvent("hello", {"a": [1, None]}),),
-    split_requests=1,
-    failed=("c",),
-)
-
-
-@pytest.fixture(autouse=True)
-def all_are_reachable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(report_channel, "_unreachable", {})
-
-
-@pytest.fixture
-def listener(monkeypatch: pytest.MonkeyPatch) -> Iterator[ReportListener]:
-    monkeypatch.setattr(report_channel, "_LOOK_AT_CLIENTS_S", 0.05)
-    listener = ReportListener("127.0.0.1", "127.0.0.1")
-    yield listener
-    listener.close()
-
-
-def connected(listener: ReportListener) -> socket.socket:
-    return socket.create_connection((listener.address.host, listener.address.port), 30)
-
-
-def is_alive(listener: ReportListener) -> bool:
-    """It takes a good report, and only that."""
-    return send_report(listener.address, REPORT) and listener.take() == [REPORT]
+__all__ = ["all_are_reachable", "listener"]
 
 
 def is_hung_up_on(client: socket.socket) -> bool:
@@ -94,9 +58,11 @@ def test_the_key_is_no_part_of_what_is_shown(listener: ReportListener) -> None:
     assert len(listener.address.key) == 32
 
 
-def test_who_does_not_know_the_key_is_refused(listener: ReportListener) -> None:
+def test_who_does_not_know_the_key_is_refused(
+    listener: ReportListener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(report_channel, "_FIRST_WAIT_S", 0.01)
     assert not send_report(replace(listener.address, key=b"another"), REPORT)
-    report_channel._unreachable.clear()
     assert is_alive(listener)
 
 
@@ -109,7 +75,8 @@ def test_who_does_not_know_the_key_is_refused(listener: ReportListener) -> None:
         struct.pack("!i", -5),
         struct.pack("!i", 2**31 - 1) + bytes(100),
         struct.pack("!iQ", -1, 2**62),
-        struct.pack("!i", 20) + b"#CHALLENGE#" + bytes(9),
+        bytes(68),
+        b"\xff" * 100_000,
     ],
 )
 def test_who_does_not_speak_the_protocol_is_refused(listener: ReportListener, said: bytes) -> None:
@@ -121,13 +88,25 @@ def test_who_does_not_speak_the_protocol_is_refused(listener: ReportListener, sa
     assert is_alive(listener)
 
 
+def header(address: ReportAddress, nonce: bytes, said: bytes, length: int | None = None) -> bytes:
+    """What one who knows the key announces ``said`` with."""
+    announced = struct.pack("!I", len(said) if length is None else length) + hashlib.sha256(said).digest()
+    return announced + address.prove(b"report", nonce, announced)
+
+
+def greeted(client: socket.socket) -> bytes:
+    """The nonce; fails if the listener is busy."""
+    greeting = client.recv(40, socket.MSG_WAITALL)
+    assert greeting[:8] == b"flip27 1"
+    return greeting[8:]
+
+
 def told(listener: ReportListener, said: bytes) -> None:
     """Say it as one who knows the key, and wait until it is dealt with."""
-    address = listener.address
-    with Client((address.host, address.port), authkey=address.key) as client:
-        client.send_bytes(said)
-        with pytest.raises((EOFError, ConnectionResetError)):
-            client.recv_bytes()
+    with connected(listener) as client:
+        client.sendall(header(listener.address, greeted(client), said) + said)
+        with contextlib.suppress(ConnectionResetError):
+            assert client.recv(1) == b""
 
 
 def changed(**changes: Any) -> bytes:
@@ -155,6 +134,7 @@ SPLIT = {"split": "a", "start": 0, "end": 9, "rows": 9}
         changed(splits=[{}]),
         changed(splits=[SPLIT | {"rows": "9"}]),
         changed(splits=[SPLIT | {"max_event_time": "now"}]),
+        changed(splits=[SPLIT | {"min_event_time": 1.0}]),
         changed(splits=[SPLIT | {"split": 7}]),
         changed(splits=[SPLIT | {"colour": "red"}]),
         changed(events=[{"payload": 1}]),
@@ -171,21 +151,59 @@ def test_what_is_no_report_is_refused(listener: ReportListener, said: bytes) -> 
     assert is_alive(listener)
 
 
+@pytest.mark.parametrize("length", [0, 5001, 2**32 - 1])
 def test_a_report_that_is_too_long_is_not_read(
-    listener: ReportListener, monkeypatch: pytest.MonkeyPatch
+    listener: ReportListener, monkeypatch: pytest.MonkeyPatch, length: int
 ) -> None:
+    """Nor one of no length; the listener hangs up before the text has come."""
     monkeypatch.setattr(report_channel, "_MAX_MESSAGE", 5000)
-    told(listener, changed(host="x" * 5000))
-    assert is_alive(listener)
+    with connected(listener) as client:
+        client.sendall(header(listener.address, greeted(client), b"x", length))
+        assert is_hung_up_on(client)
+    assert not send_report(listener.address, replace(REPORT, host="x" * 5000))
+    assert is_alive(listener), "the sender did not even try, and so has no reason to leave the listener alone"
+
+
+def test_another_text_than_the_one_announced_is_refused(listener: ReportListener) -> None:
+    said = REPORT.to_bytes()
+    with connected(listener) as client:
+        client.sendall(header(listener.address, greeted(client), said) + said[::-1])
+        assert is_hung_up_on(client)
+    assert listener.take() == []
+
+
+def test_what_was_overheard_cannot_be_said_again(listener: ReportListener) -> None:
+    """The proof is good for the nonce of one connection only."""
+    said = REPORT.to_bytes()
+    with connected(listener) as client:
+        message = header(listener.address, greeted(client), said) + said
+        client.sendall(message)
+        assert len(client.recv(32, socket.MSG_WAITALL)) == 32
+    assert listener.take() == [REPORT]
+    with connected(listener) as client:
+        greeted(client)
+        client.sendall(message)
+        assert is_hung_up_on(client)
+    assert listener.take() == []
+
+
+def test_of_a_stranger_no_more_than_a_header_is_kept(listener: ReportListener) -> None:
+    with connected(listener) as client:
+        greeted(client)
+        client.sendall(bytes(67))
+        wait_until(lambda: [len(c._received) for c in listener._clients] == [67], "it to have come", 30)
+        with contextlib.suppress(ConnectionError):
+            client.sendall(bytes(1_000_000))
+        assert is_hung_up_on(client)
 
 
 def test_who_says_little_by_little_is_hung_up_on(
     listener: ReportListener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each of its bytes comes in time; all together they do not."""
+    """Each of its bytes comes in time; all together they do not. It makes no difference that it knows the key."""
     monkeypatch.setattr(report_channel, "_CLIENT_TIMEOUT_S", 0.2)
     with connected(listener) as silent, connected(listener) as stammering:
-        stammering.sendall(struct.pack("!i", 200))
+        stammering.sendall(header(listener.address, greeted(stammering), b"", 10_000_000))
 
         def goes_on() -> bool:
             try:
@@ -200,90 +218,105 @@ def test_who_says_little_by_little_is_hung_up_on(
     assert is_alive(listener)
 
 
-def test_so_many_at_once_and_no_more(listener: ReportListener, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(report_channel, "_MOST_AT_ONCE", 2)
-    with connected(listener), connected(listener):
-        wait_until(lambda: len(listener._clients) == 2, "two clients", 30)
-        with connected(listener) as third:
-            assert is_hung_up_on(third)
-    wait_until(lambda: not listener._clients, "them to be gone", 30)
-    assert is_alive(listener)
+# ---- many clients ---------------------------------------------------------------------------------------------------
 
 
-def test_a_closed_port_costs_one_try_a_minute(
+def test_all_tasks_that_end_together_are_taken(
     listener: ReportListener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    listener.close()
-    tries: list[tuple[str, int]] = []
-    connect = socket.create_connection
+    """Each at its first try, although a stranger holds as many connections as he gets."""
+    monkeypatch.setattr(report_channel, "_TRIES", 1)
+    monkeypatch.setattr(listener, "_most", 300)
+    many = threading.Barrier(100)
 
-    def counted(where: tuple[str, int], *args: Any) -> socket.socket:
-        tries.append(where)
-        return connect(where, *args)
+    def end(number: int) -> bool:
+        if number < 100:
+            many.wait(30)
+        return send_report(listener.address, replace(REPORT, task=number))
 
-    monkeypatch.setattr(socket, "create_connection", counted)
-    assert [send_report(listener.address, REPORT) for _ in range(3)] == [False] * 3
-    assert len(tries) == 1
-
-
-# ---- queries whose reports are lost ---------------------------------------------------------------------------------
-
-
-def lost(query: Query, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
-    if how == "port closed":
-        assert query.coordinator._readers.address() is not None
-        assert query.coordinator._readers._listener is not None
-        query.coordinator._readers._listener.close()
-        return
-    sent: list[TaskReport] = []
-
-    def lossy(address: ReportAddress, report: TaskReport) -> bool:
-        sent.append(report)
-        return len(sent) % 2 == 0 and send_report(address, report)
-
-    monkeypatch.setattr(task, "send_report", lossy)
+    with contextlib.ExitStack() as strangers:
+        for _ in range(100):
+            strangers.enter_context(connected(listener))
+        with ThreadPoolExecutor(100) as tasks:
+            assert all(tasks.map(end, range(400)))
+    assert sorted(report.task for report in listener.take()) == [*range(400)]
 
 
-@pytest.mark.parametrize("how", ["port closed", "every second one dropped"])
-def test_without_reports_queries_stay_correct_and_aligned(
-    make: Callable[..., Query], monkeypatch: pytest.MonkeyPatch, how: str
+def test_strangers_who_stay_make_room_for_reports(listener: ReportListener) -> None:
+    with contextlib.ExitStack() as strangers:
+        for _ in range(2 * listener._most):
+            stranger = strangers.enter_context(connected(listener))
+            stranger.sendall(b"\0" * random.randrange(68))
+        assert is_alive(listener)
+        assert len(listener._clients) <= listener._most
+
+
+def test_when_all_who_are_there_are_new_the_next_is_told_that_it_is_busy(
+    listener: ReportListener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """I3: batches are those that a query makes all of whose reports arrive, for planning knows enough itself."""
-    logs = {"a": [*range(0, 60, 3)], "b": [*range(0, 300, 7)], "c": [None, 5, 4, 40, 300]}
-    options = {"scan.watermark.max-out-of-orderness": "2 ms", "scan.watermark.alignment.group": "other"}
-    whole = make({name: [*log] for name, log in logs.items()}, **options)
-    query = make(
-        {name: [*log] for name, log in logs.items()}, **{"scan.watermark.max-out-of-orderness": "2 ms"}
-    )
-    for each in (whole, query):
-        assert each.step(UNLIMITED)
-        if each is query:
-            lost(query, monkeypatch, how)
-        for time in (200, 290, 310):
-            for log in each.world.logs.values():
-                log.append(time)
-            while each.step(7):
-                pass
-    assert query.batches == whole.batches
-    assert sum(map(len, query.batches)) == sum(map(len, query.world.logs.values()))
+    """And comes again, more than once, after a pause that differs from task to task."""
+    pauses: list[float] = []
+    strangers = contextlib.ExitStack()
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 2:
+            strangers.close()
+            wait_until(lambda: not listener._clients, "them to be gone", 30)
+
+    monkeypatch.setattr(report_channel, "_GRACE_S", 3600)
+    monkeypatch.setattr(listener, "_most", 2)
+    with strangers:
+        strangers.enter_context(connected(listener))
+        strangers.enter_context(connected(listener))
+        wait_until(lambda: len(listener._clients) == 2, "two clients", 30)
+        with connected(listener) as third:
+            assert third.recv(40, socket.MSG_WAITALL) == b"flip27 -" + bytes(32)
+        replace_time(monkeypatch, "flip27_stream.spark.report_channel", sleep=pause)
+        assert is_alive(listener)
+    assert len(pauses) == 2
+    assert 0.25 <= pauses[0] <= 0.5 <= pauses[1] <= 1.0
 
 
-def test_that_watermarks_are_planned_and_not_observed_is_said(
-    make: Callable[..., Query],
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    tmp_path: Path,
+def test_one_who_has_proven_that_it_knows_the_key_is_not_hung_up_on_for_others(
+    listener: ReportListener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Once, after some batches none of whose reports came; and the commits of such batches tell."""
-    query = make({"a": [1, 2, 3, 4, 5, 6, 7, 8]})
-    for _ in range(2):
-        query.step(1)
-    lost(query, monkeypatch, "port closed")
-    for _ in range(5):
-        query.step(1)
-    said = [message for message in caplog.messages if "watermarks are planned, not observed" in message]
-    assert len(said) == 1
-    query.coordinator.close()
-    commits = DeltaTable(str(tmp_path / "table")).history()
-    notes = [BatchNote.from_text(commit[KEY]) for commit in reversed(commits) if KEY in commit]
-    assert [note.unreported for note in notes] == [0, 0, 0, 1, 1, 1, 1]
+    monkeypatch.setattr(report_channel, "_GRACE_S", 0.0)
+    monkeypatch.setattr(listener, "_most", 1)
+    said = REPORT.to_bytes()
+    with connected(listener) as slow:
+        slow.sendall(header(listener.address, greeted(slow), said))
+        wait_until(lambda: [c.has_proof for c in listener._clients] == [True], "the proof", 30)
+        with connected(listener) as other:
+            assert other.recv(8, socket.MSG_WAITALL) == b"flip27 -"
+        slow.sendall(said)
+        assert len(slow.recv(32, socket.MSG_WAITALL)) == 32
+    assert listener.take() == [REPORT]
+
+
+def test_a_process_that_may_open_few_files_keeps_most_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (256, 256))
+    assert report_channel._most_at_once() == 64
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    assert report_channel._most_at_once() == 256
+
+
+def test_it_goes_on_once_files_can_be_opened_again(
+    listener: ReportListener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stranger is hung up on for that; and where there is none, it waits instead of spinning."""
+    server, failures = listener._server, [errno.EMFILE, errno.ECONNABORTED, errno.ENFILE]
+
+    class Exhausted:
+        def accept(self) -> tuple[socket.socket, Any]:
+            if failures:
+                number = failures.pop()
+                raise OSError(number, os.strerror(number))
+            return server.accept()
+
+        def close(self) -> None:
+            server.close()
+
+    monkeypatch.setattr(listener, "_server", Exhausted())
+    assert is_alive(listener)
+    assert not failures

@@ -12,8 +12,9 @@ import pytest
 from kafka.errors import KafkaError
 from kafka.net.compat import KafkaNetClient
 
-from flip27_stream.testing import KafkaBroker, SecureListener
+from flip27_stream.testing import BlackHole, FaultyNetwork, HangInTls, KafkaBroker, SecureListener
 from flip27_stream.testing.key_pair import StoreType
+from tests.testing.reading import read
 
 pytestmark = [
     pytest.mark.jvm,
@@ -100,3 +101,28 @@ def test_stores_of_each_kind(secure_broker: KafkaBroker, kind: StoreType) -> Non
 def test_an_unknown_listener_is_named() -> None:
     with pytest.raises(ValueError, match=r"unknown listener \['TLS'\]"):
         KafkaBroker(listeners=["TLS"]).__enter__()  # type: ignore[list-item]
+
+
+def test_every_listener_is_behind_a_link_of_its_own() -> None:
+    """A client that was told where brokers are goes by the link, the test kit does not."""
+    plain_password = {"sasl_mechanism": "PLAIN"}
+    with FaultyNetwork() as network, KafkaBroker(listeners=["SASL_SSL"], through=network.link) as broker:
+        assert set(network.links) == {"PLAINTEXT", "SASL_SSL"}
+        plain, secure = network.links["PLAINTEXT"], network.links["SASL_SSL"]
+        assert broker.bootstrap_servers == plain.address
+        assert broker.secure.bootstrap_servers("SASL_SSL") == secure.address
+        broker.create_topic("t")
+        assert let_in(broker, "SASL_SSL", more=plain_password)
+        trust = ssl.create_default_context(cafile=str(broker.secure.broker_keys.certificate))
+        with (  # kafka-python has no deadline here
+            secure.apply(HangInTls()),
+            socket.create_connection((secure.host, secure.port), 0.5) as hanging,
+            pytest.raises(TimeoutError),
+        ):
+            trust.wrap_socket(hanging, server_hostname="localhost")
+        with plain.apply(BlackHole()):
+            broker.write("t", [(0, 1, None, b"v")])
+            assert let_in(broker, "SASL_SSL", more=plain_password)
+        before = plain.accepted
+        assert [record.value for record in read(plain.address, "t")] == [b"v"]
+        assert plain.accepted > before + 1

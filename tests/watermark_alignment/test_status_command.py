@@ -103,8 +103,36 @@ def test_watermarks_that_are_planned_are_said_to_be(table: SplitWatermarkTable, 
     assert "Watermarks of source clicks are planned, not observed: 2 of the splits of its batch 1" in out
 
 
+def test_records_that_were_not_believed_are_counted(table: SplitWatermarkTable, run: Run) -> None:
+    counts = {f"clicks-{i}": 10_000 - i for i in range(7)}
+    note = BatchNote("web", "clicks", "lineage", 1, 2500, 0, {}, counts)
+    table.append("clicks", 1, split_rows(1), {KEY: note.to_text()})
+    out = run("status", table.uri)[1]
+    assert (
+        "Since source clicks started, 69,979 of its records had an event time beyond max-future: clicks-0 (10,000), "
+        "clicks-1 (9,999), clicks-2 (9,998), clicks-3 (9,997), clicks-4 (9,996) and 2 more."
+        in out.replace("\n", " ")
+    )
+    splits = json.loads(run("status", table.uri, "--json")[1])
+    assert [split["implausible"] for split in splits] == [counts[split["split"]] for split in splits]
+
+
+def test_notes_of_versions_that_did_not_count_them_are_read(table: SplitWatermarkTable, run: Run) -> None:
+    told = asdict(BatchNote("web", "clicks", "lineage", 1, 2500, 0))
+    del told["implausible"], told["implausible_in_run"]
+    table.append("clicks", 1, split_rows(1), {KEY: json.dumps(told)})
+    assert {s["implausible"] for s in json.loads(run("status", table.uri, "--json")[1])} == {0}
+
+
 @pytest.mark.parametrize(
-    ("field", "value"), [("group", ["web"]), ("max_drift_ms", "long"), ("unreported", "some")]
+    ("field", "value"),
+    [
+        ("group", ["web"]),
+        ("max_drift_ms", "long"),
+        ("unreported", "some"),
+        ("implausible", 3),
+        ("implausible_in_run", {"clicks-0": "many"}),
+    ],
 )
 def test_what_others_write_as_a_note_is_left_alone(
     table: SplitWatermarkTable, run: Run, field: str, value: object
@@ -136,6 +164,7 @@ def test_json_has_the_names_of_flinks_metrics(table: SplitWatermarkTable, run: R
             "idleTimeMsPerSecond": 0,
             "max_drift_ms": 2500,
             "unreported": 0,
+            "implausible": 0,
             "waiting": None,
             "held_by": None,
             "is_there": None,

@@ -128,11 +128,19 @@ class Backlog(ABC, Generic[LookT, StateT]):
 
     @abstractmethod
     def look(self) -> LookT | None:
-        """See what is new, the first time all there is; ``None`` if it is too early, or nothing can be said."""
+        """See what is new, the first time all there is; ``None`` if it is too early, or nothing can be said.
+
+        Where nothing could be said the first time, the next look is the first one.
+        """
 
     @abstractmethod
     def take_in(self, look: LookT) -> None:
         """What was seen belongs to the backlog from now on."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the looks that were taken in prove what there is. Before that a bounded source must not end."""
+        return True
 
     @abstractmethod
     def order_by(self, order: EventTimeOrder) -> None:

@@ -70,7 +70,14 @@ class CsvFormat(LineFormat):
             names = self._names(head_of(file, codec_of(path)))
         else:
             names = list(self.columns.names)
-        return CsvDecoder(self, names, schema, f"csv file {path}")
+        what = f"csv file {path}"
+        wanted = self.columns if self.columns is not None else schema
+        if names and len(wanted) and not any(find_column(names, name) is not None for name in wanted.names):
+            raise RecordFormatError(
+                f"Columns {', '.join(wanted.names)} are not among those of {what}: {', '.join(names)}. To skip files "
+                "that do not fit, set option ignoreCorruptFiles to true."
+            )
+        return CsvDecoder(self, names, schema, what)
 
     def _first_record(self, head: bytes) -> int:
         return self._header_end(head) if self.options.header else super()._first_record(head)
@@ -137,28 +144,25 @@ class CsvDecoder(LineDecoder):
 
     Args:
         format: the format.
-        names: of all columns in the file.
-        schema: the columns wanted.
+        names: of all columns in the file; none if it is empty.
+        schema: the columns wanted; one that the file lacks is null.
         what: the file, for errors.
 
     Raises:
-        RecordFormatError: the file lacks a column.
+        RecordFormatError: the file lacks a column that is NOT NULL.
     """
 
     def __init__(self, format: CsvFormat, names: list[str], schema: pa.Schema, what: str) -> None:
-        found = [find_column(names, f.name) for f in schema] if names else []
-        absent = [f.name for f, index in zip(schema, found, strict=False) if index is None]
-        if absent:
-            raise RecordFormatError(
-                f"Columns {', '.join(absent)} are not among those of {what}: {', '.join(names)}. To skip files that do "
-                "not fit, set option ignoreCorruptFiles to true."
-            )
+        found = [find_column(names, f.name) for f in schema]
+        sources = tuple(None if i is None else names[i] for i in found)
         self.divisible = not format.options.multi_line
         self._csv, self._names, self._schema = format, names, schema
-        self._projection = Projection(schema, tuple(names[i] for i in found if i is not None), what)
-        wanted = zip(self._projection.columns, schema, strict=False)
+        self._projection = Projection(schema, sources, what)
+        if names:
+            self._projection.refuse_missing()
+            self._projection.warn_of_missing()
         self._converted = pcsv.ConvertOptions(
-            column_types={name: pa.string() if _is_time(f) else f.type for name, f in wanted},
+            column_types={name: pa.string() if _is_time(f) else f.type for name, f in self._found()},
             include_columns=self._projection.columns or names[:1],
             null_values=[format.options.null_value],
             strings_can_be_null=True,
@@ -217,11 +221,16 @@ class CsvDecoder(LineDecoder):
                 ) from error
 
     def _with_times(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        for name, wanted in zip(self._projection.columns, self._schema, strict=False):
+        for name, wanted in self._found():
             if _is_time(wanted):
                 times = self._times(batch.column(name), wanted.type)
                 batch = batch.set_column(batch.schema.get_field_index(name), name, times)
         return self._projection.apply(batch)
+
+    def _found(self) -> list[tuple[str, pa.Field]]:
+        """The columns that the file has, by their names in it, and as they are wanted."""
+        pairs = zip(self._projection.sources, self._schema, strict=True)
+        return [(name, wanted) for name, wanted in pairs if name is not None]
 
     def _times(self, text: pa.StringArray, kind: pa.DataType) -> pa.TimestampArray:
         if self._csv.options.timestamp_format is not None:

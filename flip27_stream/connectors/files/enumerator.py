@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 from zlib import crc32
 
@@ -21,19 +21,24 @@ from flip27_stream.api import (
     SupportsEventTimePositions,
 )
 from flip27_stream.connectors.files import reader
-from flip27_stream.connectors.files.backlog import NO_TIME, Backlog, Waiting
+from flip27_stream.connectors.files.backlog import Backlog, Waiting
 from flip27_stream.connectors.files.budget import Budget
 from flip27_stream.connectors.files.enumerator_state import FilesState
-from flip27_stream.connectors.files.positions import FilePositions, UnitTimes
+from flip27_stream.connectors.files.event_times import Divided
+from flip27_stream.connectors.files.opened import Opened
+from flip27_stream.connectors.files.positions import FilePositions
 from flip27_stream.connectors.files.seen import OrderKey
 from flip27_stream.connectors.files.split import FileSplit
 from flip27_stream.connectors.files.statistics import EventTimeOrder, FileStatistics
 from flip27_stream.connectors.files.tolerance import UNREADABLE
 from flip27_stream.connectors.files.units import FileUnits
 from flip27_stream.connectors.files.units_ahead import Found, UnitsAhead
-from flip27_stream.errors import ConnectorError
+from flip27_stream.errors import ConnectorError, ContractError
 
 log = logging.getLogger(__name__)
+
+_LATE_LOOK_MS = 1000
+"""How long (ms) after a look that proved nothing a bounded source looks again."""
 
 
 @dataclass(frozen=True)
@@ -47,26 +52,6 @@ class EnumeratorOptions:
 
     monitor_interval_ms: int | None = 1000
     max_rows: int | None = None
-
-
-@dataclass
-class Opened:
-    """A file that is assigned: its split, its units, and event times where they are asked for."""
-
-    split: FileSplit
-    units: FileUnits
-
-    @cached_property
-    def times(self) -> UnitTimes:
-        """Event times of the units."""
-        return UnitTimes.of(self.units)
-
-    def key(self, position: int, *, by_event_time: bool) -> OrderKey:
-        """Where the rest of the file stands in reading order."""
-        if not by_event_time:
-            return self.split.modified, self.split.path
-        least = self.times.from_position(position).first
-        return (NO_TIME if least is None else least), self.split.path
 
 
 class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEventTimePositions):
@@ -105,6 +90,7 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
         self._ahead = UnitsAhead(statistics)
         self._opened: dict[str, Opened] = {}
         self._positions: Mapping[str, int] = {}
+        self._latest: int | None = None
         self._ends: dict[str, int] = {}
         self._skipped = context.metric_group().counter("skippedFiles")
 
@@ -134,11 +120,12 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
                 ahead = next(begun, None)
             elif head is not None:
                 self._take(head, budget, new)
+                self._check_progress(head, budget)
             else:
                 break
         self._context.assign_splits(SplitsAssignment(new))
         self._taken = sum(map(len, new.values()))
-        if self._bounded and not len(self._backlog):
+        if self._bounded and self._backlog.is_complete and not len(self._backlog):
             for subtask in self._context.registered_readers():
                 self._context.signal_no_more_splits(subtask)
 
@@ -147,11 +134,7 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
         for split, known in positions.items():
             position = known or 0
             end = max(self._ends.get(split.split_id, position), position)
-            if end == position and self._backlog.order is not None:
-                end = (
-                    split.length
-                )  # so that the plan asks for the event times of what waits here, and cuts it
-            whole = self._ends.get(split.split_id, position) >= split.length
+            whole = end >= split.length
             ranges[split.split_id] = SplitRange(position, end, drained=whole, final=whole, limited=not whole)
         return ranges
 
@@ -161,10 +144,12 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
             # What this plan may read was chosen in another order, and is held until its time comes.
             self._backlog.order_by(order)
             self._opened.clear()
-            self._open_begun()
-        times = {name: self._opened[name].times for name in request.ranges if name in self._opened}
-        standing = {name for name, r in request.ranges.items() if self._ends.get(name, 0) <= r.position}
-        return FilePositions(times, request, self._least_to_come(request), standing)
+            if request.ranges:  # else it is not known yet which files are begun
+                self._open_begun()
+        self._latest = request.latest_plausible
+        opened = {name: self._opened[name] for name in request.ranges if name in self._opened}
+        times = {name: one.plausible(self._latest) for name, one in opened.items()}
+        return FilePositions(times, request, self._least_to_come(request))
 
     def snapshot_state(self) -> FilesState:
         self._look_ahead()
@@ -197,8 +182,18 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
         if error is not None:
             raise error
         self._looked = True
+        self._take_in_until_complete(look)
+
+    def _take_in_until_complete(self, look: Any) -> None:
+        """A bounded source looks once. Where that proves nothing it looks again, until it does, whatever is frozen."""
         if look is not None:
             self._backlog.take_in(look)
+        if self._bounded and not self._backlog.is_complete:
+            self._context.call_async(self._backlog.look, self._on_late_look, _LATE_LOOK_MS)
+
+    def _on_late_look(self, look: Any, error: BaseException | None) -> None:
+        self._on_look(None, error)
+        self._take_in_until_complete(look)
 
     def _look_again(self) -> Any:
         return self._backlog.look() if self._looked and not self._frozen else None
@@ -240,7 +235,7 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
         rest = []
         for name, position in self._open_begun():
             opened = self._opened[name]
-            rest.append((opened.key(position, by_event_time=by_event_time), opened))
+            rest.append((opened.key(position, self._latest, by_event_time=by_event_time), opened))
         rest.sort(key=lambda one: one[0])
         return iter(rest)
 
@@ -252,20 +247,26 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
         """
         splits = self._context.assigned_splits()
         begun = [(n, at) for n, s in splits.items() if (at := self._positions.get(n, 0)) < s.length]
-        closed = {splits[n].path: splits[n] for n, _ in begun if n not in self._opened}
-        if not closed:
-            return begun
+        closed = [splits[n] for n, _ in begun if n not in self._opened]
         order = self._backlog.order
-        found = self._statistics.units_of({path: s.partition for path, s in closed.items()}, order)
-        self._opened.update({closed[p].split_id: Opened(closed[p], units) for p, units in found.items()})
-        for split in (split for path, split in closed.items() if path not in found):
+        found = self._statistics.units_of({s.path: s.partition for s in closed}, order) if closed else {}
+        for split in closed:
             look = partial(self._statistics.units, split.path, order, split.partition)
-            units = self._units_or_none(split.path, look)
+            units = found[split.path] if split.path in found else self._units_or_none(split.path, look)
             if units is None:
                 self._context.retire_splits([split.split_id])
             else:
-                self._opened[split.split_id] = Opened(split, units)
+                self._open(split, units)
         return [one for one in begun if one[0] in self._opened]
+
+    def _open(self, split: FileSplit, units: FileUnits) -> None:
+        order, statistics = self._backlog.order, self._statistics
+
+        def look(start: int, end: int, latest: int) -> Divided:
+            assert order is not None
+            return statistics.divided(split.path, start, end, latest, order, split.partition)
+
+        self._opened[split.split_id] = Opened(split, units, look)
 
     def _units_or_none(self, path: str, look: Callable[[], FileUnits]) -> FileUnits | None:
         """The units of a file; ``None`` if it is skipped.
@@ -284,6 +285,12 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
 
     def _take(self, head: Waiting, budget: Budget, new: dict[int, list[FileSplit]]) -> None:
         """The next file of the backlog is assigned, as far as the limits allow; else it stays there."""
+        if self._is_in_offset(head):
+            log.warning(
+                "File %s is there again, as it was when it was read: it is not read again", head.file.path
+            )
+            self._backlog.take(head)
+            return
         units = self._units_or_none(head.file.path, lambda: self._ahead.of(head, self._backlog.first))
         if units is None or not units.end:
             self._backlog.take(head)
@@ -294,9 +301,23 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
         split = head.split(units.end)
         if self._give(budget, split, units):
             self._backlog.take(head)
-            self._opened[split.split_id] = Opened(split, units)
+            self._open(split, units)
             reader_id = crc32(split.path.encode()) % self._context.current_parallelism()
             new.setdefault(reader_id, []).append(split)
+
+    def _is_in_offset(self, one: Waiting) -> bool:
+        """Whether the file is a split of the offset already: assigned, or retired since that was written."""
+        name = one.split(0).split_id
+        return name in self._positions or name in self._context.assigned_splits()
+
+    def _check_progress(self, head: Waiting, budget: Budget) -> None:
+        """Raises ContractError if a file is still the next one, although the limits leave room for it."""
+        if not budget.spent and self._backlog.head() == head:
+            raise ContractError(
+                f"File {head.file.path} ({head.file.size} bytes, modified {head.file.modified}) is the next to be "
+                "read, and was neither assigned nor given another place. This is an error in flip27-stream: report it. "
+                "Nothing is lost; to go on, start the query again."
+            )
 
     def _give(self, budget: Budget, split: FileSplit, units: FileUnits) -> bool:
         """Whether something of the file is in the batch."""

@@ -9,31 +9,35 @@ from collections.abc import Iterable, Sequence
 from flip27_stream.api import JsonValue, SimpleVersionedSerializer
 from flip27_stream.connectors.files.delta_files import DeltaState
 from flip27_stream.connectors.files.digest import Bucket
-from flip27_stream.connectors.files.seen import MARK_BYTES, Frontier, SeenState
+from flip27_stream.connectors.files.marks import MARK_BYTES, NAME_BYTES
+from flip27_stream.connectors.files.seen import Frontier, SeenState
 from flip27_stream.errors import CorruptCheckpointError
 
 FilesState = SeenState | DeltaState
+Marks = tuple[bytes, ...]
 
 
 class FilesStateSerializer(SimpleVersionedSerializer[FilesState]):
-    """``{"seen": [cut, until, frontiers, buckets, recent, late, last]}`` or
+    """``{"seen": [cut, until, frontiers, buckets, recent, late, last, paths, gone]}`` or
     ``{"delta": [through, until, frontiers, table]}``.
 
     Frontiers are ``[column, time, path]``, or ``[column]`` before the first file; buckets ``[until, files, digest]``
-    with a digest in hexadecimal; marks one after the other, in Base64.
+    with a digest in hexadecimal; marks, and names of paths, one after the other, in Base64. Version 1 had neither
+    paths nor gone.
     """
 
     @property
     def version(self) -> int:
-        return 1
+        return 2
 
     def serialize(self, value: FilesState) -> JsonValue:
         frontiers = [_frontier_to_json(frontier) for frontier in value.frontiers]
         if isinstance(value, DeltaState):
             return {"delta": [value.through, value.until, frontiers, value.table]}
         buckets: list[JsonValue] = [[b.until, b.files, f"{b.digest:016x}"] for b in value.buckets]
-        marks = [b64encode(b"".join(m)).decode() for m in (value.recent, value.late)]
-        return {"seen": [value.cut, value.until, frontiers, buckets, *marks, value.last]}
+        many = (value.recent, value.late, value.paths, value.gone)
+        recent, late, paths, gone = (b64encode(b"".join(one)).decode() for one in many)
+        return {"seen": [value.cut, value.until, frontiers, buckets, recent, late, value.last, paths, gone]}
 
     def deserialize(self, version: int, data: JsonValue) -> FilesState:
         self.check_version("state of the enumerator of files", version)
@@ -42,8 +46,8 @@ class FilesStateSerializer(SimpleVersionedSerializer[FilesState]):
                 case {"delta": [int(through), int() | None as until, list(frontiers), str() | None as table]}:
                     return DeltaState(through, until, _frontiers(frontiers), table)
                 case {"seen": [int(cut), int() | None as until, list(frontiers), list(buckets), *others]}:
-                    recent, late, last = _others(others)
-                    return SeenState(cut, until, _frontiers(frontiers), _buckets(buckets), recent, late, last)
+                    others = [*others, "", ""] if version == 1 else others
+                    return SeenState(cut, until, _frontiers(frontiers), _buckets(buckets), *_others(others))
         except (TypeError, ValueError, NotBase64):
             pass
         raise CorruptCheckpointError(
@@ -79,15 +83,16 @@ def _buckets(data: Iterable[object]) -> tuple[Bucket, ...]:
     return tuple(buckets)
 
 
-def _others(data: Sequence[object]) -> tuple[tuple[bytes, ...], tuple[bytes, ...], int | None]:
+def _others(data: Sequence[object]) -> tuple[Marks, Marks, int | None, Marks, Marks]:
     match data:
-        case [str(recent), str(late), int() | None as last]:
-            return _marks(recent), _marks(late), last
+        case [str(recent), str(late), int() | None as last, str(paths), str(gone)]:
+            names = _pieces(paths, NAME_BYTES)
+            return _pieces(recent), _pieces(late), last, names, _pieces(gone)
     raise ValueError(data)
 
 
-def _marks(text: str) -> tuple[bytes, ...]:
+def _pieces(text: str, size: int = MARK_BYTES) -> Marks:
     data = b64decode(text, validate=True)
-    if len(data) % MARK_BYTES:
+    if len(data) % size:
         raise ValueError(text)
-    return tuple(data[i : i + MARK_BYTES] for i in range(0, len(data), MARK_BYTES))
+    return tuple(data[i : i + size] for i in range(0, len(data), size))

@@ -52,6 +52,29 @@ class TimeRange:
 NO_TIMES = TimeRange(None, None)
 
 
+@dataclass(frozen=True)
+class Divided:
+    """Event times divided in those that are believed and those that are not.
+
+    Attributes:
+        greatest: the greatest that is believed (ms); -1 if there is none.
+        until: the least that is not (ms): as long as the bound is below it, ``greatest`` stands.
+    """
+
+    greatest: int = -1
+    until: int = NEVER
+
+    def __or__(self, other: Divided) -> Divided:
+        return Divided(max(self.greatest, other.greatest), min(self.until, other.until))
+
+    @classmethod
+    def of_times(cls, times: pa.Int64Array, latest: int) -> Divided:
+        """Of event times (ms), with ``latest`` the last that is believed; null and negative ones are none."""
+        found = times.drop_null().to_numpy()
+        believed, others = found[(found >= 0) & (found <= latest)], found[found > latest]
+        return cls(int(believed.max(initial=-1)), int(others.min(initial=NEVER)))
+
+
 def columns_of(ranges: Iterable[TimeRange | None]) -> tuple[Int64s, Int64s, npt.NDArray[np.bool_]]:
     """The fields ``least``, ``greatest`` and ``known`` of :class:`FileUnits`; ``None`` is not known."""
     listed = list(ranges)

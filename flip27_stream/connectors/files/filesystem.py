@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -25,6 +26,12 @@ _S3_NAMES: Final = {
     "aws_region": "region",
     "aws_endpoint_url": "endpoint_override",
 }
+_URI: Final = re.compile(
+    r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):(?=/)(?://(?P<authority>[^/]*))?(?P<path>/.*)?", re.DOTALL
+)
+_BEFORE_AT: Final = re.compile(r"(:/+).*@", re.DOTALL)
+_HADOOP: Final = ("hdfs", "viewfs")
+_AZURE: Final = ("abfs", "abfss")
 _ALLOW_HTTP: Final = "aws_allow_http"
 _FLAGS: Final = {"true": True, "false": False}
 _PARSERS: Final[Mapping[str, Callable[[str], Any]]] = {
@@ -61,23 +68,63 @@ class Storage:
 def locate(path: str, options: Mapping[str, str]) -> tuple[Storage, str]:
     """The storage of a path or URI, and the path in it as its file system knows it.
 
+    What begins with a scheme and a slash (``hdfs:/data``) is a URI, as in Hadoop. Escapes in a URI are decoded, except
+    in a folder ``column=value``: Spark writes folders whose names have escapes in them (``hour=00%3A00``).
+
     Raises:
-        OptionError: there is no path in it.
+        OptionError: there is no path in it, no file system for its scheme, or there are credentials in it.
     """
-    parts = urlsplit(
-        path.replace("?", "%3F").replace("#", "%23")
-    )  # in names of files they are no more than that
-    if "://" not in path and not path.startswith("file:"):
-        return Storage(options=tuple(sorted(options.items()))), os.path.abspath(path)
-    authority, inside = parts.netloc, unquote(parts.path)
-    uri = "" if parts.scheme == "file" else f"{parts.scheme}://{authority}"
-    storage = Storage(uri, tuple(sorted(options.items())))
-    if parts.scheme in ("file", "hdfs", "viewfs"):
+    given = tuple(sorted(options.items()))
+    uri = _URI.fullmatch(path)
+    if uri is None:
+        return Storage(options=given), os.path.abspath(path)
+    scheme, authority = uri["scheme"].lower(), uri["authority"] or ""
+    inside = "/".join(name if "=" in name else unquote(name) for name in (uri["path"] or "").split("/"))
+    _check(path, scheme, authority)
+    if scheme == "file":
+        return Storage(options=given), inside.rstrip("/") or "/"
+    storage = Storage(f"{scheme}://{authority}", given)
+    if scheme in _HADOOP:
         return storage, inside.rstrip("/") or "/"
-    bucket = authority.split("@")[0]
+    bucket = authority.partition("@")[0] if scheme in _AZURE else authority.rpartition("@")[2]
     if not bucket:
-        raise OptionError.of("path", path, "Expected a local path, or a URI such as s3://bucket/folder.")
+        raise _wrong(path, "Expected a local path, or a URI such as s3://bucket/folder.")
     return storage, f"{bucket}{inside}".rstrip("/")
+
+
+def _check(path: str, scheme: str, authority: str) -> None:
+    """Raises OptionError where a URI is not one of files that can be read."""
+    if scheme not in (*_MAKERS, "file"):
+        hint = f" On Databricks, /dbfs{path[len('dbfs:') :]} is the same." if scheme == "dbfs" else ""
+        raise _wrong(
+            path,
+            f"There is no file system for '{scheme}:'; there are those for {', '.join(('file', *_MAKERS))}.{hint} A "
+            "local path is taken for one if it begins with ./ or with a slash.",
+        )
+    if scheme == "file" and authority not in ("", "localhost"):
+        raise _wrong(path, "Expected a path on this machine, such as file:///data.")
+    if _has_credentials(scheme, authority):
+        raise _wrong(
+            path,
+            "There are credentials in it, which Spark would show wherever it shows a path. Leave them out, and give "
+            f"them as options, such as {OPTION_PREFIX}access_key and {OPTION_PREFIX}secret_key.",
+        )
+
+
+def _has_credentials(scheme: str, authority: str) -> bool:
+    """Whether there is more before an ``@`` than a user, a container, or Arrow's word ``anonymous``.
+
+    A key may have a slash in it, and then the ``@`` is not in the authority; but no name of a bucket has a colon.
+    """
+    who = authority.rpartition("@")[0]
+    if scheme in _HADOOP:
+        return ":" in who
+    return ":" in authority or (scheme not in _AZURE and who not in ("", "anonymous"))
+
+
+def _wrong(path: str, allowed: str) -> OptionError:
+    """The path is shown without what may be a secret in it."""
+    return OptionError.of("path", _BEFORE_AT.sub(r"\1...@", path), allowed)
 
 
 def known_to_arrow(options: Mapping[str, str]) -> dict[str, str]:
@@ -92,7 +139,7 @@ def _filesystem(storage: Storage) -> fs.FileSystem:
     parts = urlsplit(storage.uri)
     make = _MAKERS.get(parts.scheme)
     try:
-        if make is None or (not storage.options and parts.scheme not in ("s3a", "s3n")):
+        if make is None or (parts.netloc and not storage.options and parts.scheme not in ("s3a", "s3n")):
             return fs.FileSystem.from_uri(storage.uri)[0]
         return make(parts.netloc, {name: _typed(name, value) for name, value in storage.options})
     except (TypeError, ValueError, pa.ArrowException, OSError) as error:
@@ -116,7 +163,8 @@ def _s3(authority: str, options: dict[str, Any]) -> fs.FileSystem:
 
 
 def _gcs(authority: str, options: dict[str, Any]) -> fs.FileSystem:
-    return fs.GcsFileSystem(**options)
+    nobody = {"anonymous": True} if authority.startswith("anonymous@") else {}
+    return fs.GcsFileSystem(**{**nobody, **options})
 
 
 def _azure(authority: str, options: dict[str, Any]) -> fs.FileSystem:

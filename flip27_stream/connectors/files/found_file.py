@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 
 class FoundFile(NamedTuple):
@@ -19,6 +19,14 @@ class FoundFile(NamedTuple):
     size: int
 
 
+BEING_COPIED: Final = "._COPYING_"
+"""The end of the name that Hadoop gives to a file while it copies it."""
+
+
 def is_hidden_name(name: str) -> bool:
-    """Whether it begins with a dot or an underscore; ``_column=value`` is a partition, not hidden."""
-    return name[0] in "._" and (name[0] == "." or "=" not in name)
+    """Whether a file or folder of that name is passed over, as in Spark.
+
+    Its name begins with a dot or an underscore (``_column=value`` is a partition, not hidden), or the file is still
+    being copied.
+    """
+    return (name[0] in "._" and (name[0] == "." or "=" not in name)) or name.endswith(BEING_COPIED)

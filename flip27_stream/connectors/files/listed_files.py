@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
+from itertools import chain
 
 from flip27_stream.connectors.files.backlog import NO_TIME, Backlog, ReadingQueue, Waiting
 from flip27_stream.connectors.files.found_file import FoundFile
@@ -15,6 +16,9 @@ from flip27_stream.connectors.files.statistics import EventTimeOrder, FileStatis
 from flip27_stream.errors import DataLossError
 
 log = logging.getLogger(__name__)
+
+FilesByPath = Mapping[str, Collection[FoundFile]]
+"""What is listed under each of the paths that the user named."""
 
 _SHARE = 8
 """Listing takes no more than an eighth of the time, however many files there are."""
@@ -37,19 +41,21 @@ class Listed:
         changed: files of another version.
         gone: files that are no longer there.
         least: least event times (ms) of new and changed files, by path, where order is by event time.
+        missed: paths of a bounded source that had files when it began, and show none.
     """
 
     new: list[FoundFile]
     changed: list[FoundFile] = field(default_factory=list)
     gone: list[FoundFile] = field(default_factory=list)
     least: Mapping[str, int | None] = field(default_factory=dict)
+    missed: Sequence[str] = ()
 
 
 class ListedFiles(Backlog[Listed, SeenState]):
     """Files of folders, in the order of least event time, or of modification time.
 
     Args:
-        listing: lists all files.
+        listing: lists all files, by the path that they are under.
         statistics: reads event times.
         seen: what was taken.
         modified: what becomes of files that change.
@@ -59,7 +65,7 @@ class ListedFiles(Backlog[Listed, SeenState]):
 
     def __init__(
         self,
-        listing: Callable[[], Iterable[FoundFile]],
+        listing: Callable[[], FilesByPath],
         statistics: FileStatistics,
         seen: SeenFiles,
         modified: ModifiedFiles = ModifiedFiles.IGNORE,
@@ -74,6 +80,10 @@ class ListedFiles(Backlog[Listed, SeenState]):
         self._order = order
         self._bounded = bounded
         self._listed: dict[str, FoundFile] | None = None
+        self._under: FilesByPath = {}
+        self._missed: Sequence[str] = ()
+        self._empty: set[str] = set()
+        self._is_complete = False
         self._not_before = 0.0
         self._generation = ReadingQueue()
         self._others = ReadingQueue()
@@ -84,24 +94,55 @@ class ListedFiles(Backlog[Listed, SeenState]):
         began = time.monotonic()
         if began < self._not_before:
             return None
-        found = {file.path: file for file in self._listing()}
-        before = self._listed
-        if not found and (before or (before is None and self._seen.remembers)):
-            log.warning("No file is listed where there were some: that proves nothing, so none is forgotten")
+        under = self._believed(self._listing())
+        if under is None:
             return None
-        if before is None:
-            listed: Listed | None = self._sort(list(found.values()))
-        else:
-            listed = self._difference(before, found) if found != before else None
-        self._listed = found
+        found = {file.path: file for file in self._belonging(under)}
+        missed = self._seen.missed(under)
+        listed = self._compared(found, missed)
+        self._listed, self._under, self._missed = found, under, missed
         ended = time.monotonic()
         self._not_before = ended + (_SHARE - 1) * (ended - began)
         return listed
 
+    def _believed(self, under: FilesByPath) -> FilesByPath | None:
+        """What was listed. Where nothing is listed any more under one of the paths, what was there before stays: a disk
+        may be away, which proves nothing.
+
+        Returns:
+            ``None`` where it is the first listing, and all that the checkpoint knows of is away.
+        """
+        if self._listed is None and self._seen.remembers and not any(under.values()):
+            self._warn_of_nothing(under)
+            return None
+        empty = [path for path, files in under.items() if not files and self._under.get(path)]
+        self._warn_of_nothing(empty)
+        return {path: self._under[path] if path in empty else files for path, files in under.items()}
+
+    def _warn_of_nothing(self, paths: Iterable[str]) -> None:
+        """Once for each time that all files under a path go away."""
+        for path in set(paths) - self._empty:
+            log.warning(
+                "No file is listed under %s, where there were some: that proves nothing, so none is forgotten",
+                path,
+            )
+        self._empty = set(paths)
+
+    def _belonging(self, under: FilesByPath) -> Iterable[FoundFile]:
+        """The files of the source; of a bounded one those that were there when it began."""
+        return self._seen.bound_by(under) if self._bounded else chain.from_iterable(under.values())
+
+    def _compared(self, found: Mapping[str, FoundFile], missed: Sequence[str]) -> Listed | None:
+        """What the listing shows that was not known, ``None`` for nothing."""
+        before = self._listed
+        if before is None:
+            return replace(self._sort(list(found.values())), missed=missed)
+        if found == before and missed == self._missed:
+            return None
+        return replace(self._difference(before, found), missed=missed)
+
     def _sort(self, found: list[FoundFile]) -> Listed:
         """The first listing of this process, against what the checkpoint knows."""
-        if self._bounded:
-            found = self._seen.bound_by(found)
         doubtful: dict[str, list[str]] = {}
         for file in found:
             for column in self._seen.orders(file):
@@ -145,7 +186,8 @@ class ListedFiles(Backlog[Listed, SeenState]):
         for file in look.gone:
             self._lose(file)
         generations = self._seen.generations
-        new = [*look.new, *filter(self._is_new_version, look.changed)]
+        appeared = [file for file in look.new if not self._seen.returned(file)]
+        new = [*appeared, *filter(self._is_new_version, look.changed)]
         times = self._times(new, look.least)
         self._seen.note_new(file for file in new if not self._seen.in_generation(file.path))
         for file in new:
@@ -153,13 +195,14 @@ class ListedFiles(Backlog[Listed, SeenState]):
             queue.add(self._waiting(file, times.get(file.path)))
         self._seen.settle(self._untaken)
         self._open_generation(generations)
+        self._is_complete = not look.missed
 
     def _lose(self, file: FoundFile) -> None:
         waiting = self._generation.discard(file.path) or self._others.discard(file.path)
         if waiting is not None:
             self._seen.drop(waiting.file)
         elif self._seen.was_taken(file.path):
-            self._seen.forget(file.path)
+            self._seen.leave(file.path)
 
     def _is_new_version(self, file: FoundFile) -> bool:
         """Whether a file of another version is to be read.
@@ -195,6 +238,10 @@ class ListedFiles(Backlog[Listed, SeenState]):
     @property
     def order(self) -> EventTimeOrder | None:
         return self._order
+
+    @property
+    def is_complete(self) -> bool:
+        return self._is_complete
 
     def head(self) -> Waiting | None:
         heads = [self._generation.head(), self._others.head() if self._seen.has_room else None]

@@ -10,7 +10,7 @@ from functools import cached_property
 from pyarrow import fs
 
 from flip27_stream.connectors.files.filesystem import Storage
-from flip27_stream.connectors.files.found_file import FoundFile, is_hidden_name
+from flip27_stream.connectors.files.found_file import BEING_COPIED, FoundFile, is_hidden_name
 from flip27_stream.connectors.files.local_listing import LocalWalk, local_file
 from flip27_stream.errors import ConnectorError
 
@@ -37,7 +37,11 @@ class FileListing:
     recursive: bool = True
 
     def __call__(self) -> list[FoundFile]:
-        """All files that are there now and have something in them, each once, in no order.
+        """All files that are there now and have something in them, each once, in no order; see :meth:`by_path`."""
+        return list({file.path: file for files in self.by_path().values() for file in files}.values())
+
+    def by_path(self) -> dict[str, list[FoundFile]]:
+        """The files under each of the paths that are there now and have something in them, in no order.
 
         An empty one is most often about to be written; if it is not, nothing is lost with it.
 
@@ -45,14 +49,13 @@ class FileListing:
             ConnectorError: a path that is no glob does not exist, or the file system did not answer.
         """
         try:
-            found = {file.path: file for path in self.paths for file in self._under(path)}
+            return {path: list(filter(self._is_wanted, self._under(path))) for path in self.paths}
         except UnicodeDecodeError as error:
             raise ConnectorError(
                 f"In {', '.join(self.paths)} is a file with a name that is not UTF-8 ({error.object!r}). Rename it."
             ) from error
         except OSError as error:
             raise ConnectorError(f"Listing {', '.join(self.paths)} failed: {error}") from error
-        return list(filter(self._is_wanted, found.values()))
 
     @cached_property
     def _name_pattern(self) -> re.Pattern[str] | None:
@@ -115,8 +118,8 @@ class FileListing:
 
 
 def is_hidden(path: str) -> bool:
-    """Whether a name in ``path`` begins with a dot or an underscore; ``_column=value`` is a partition, not hidden."""
-    if "/." not in path and "/_" not in path:
+    """Whether a name in ``path`` is a hidden one; see :func:`is_hidden_name`."""
+    if "/." not in path and "/_" not in path and BEING_COPIED not in path:
         return False
     return any(map(is_hidden_name, path.strip("/").split("/")))
 

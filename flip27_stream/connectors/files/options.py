@@ -191,11 +191,12 @@ def _listing(values: OptionValues, paths: list[str], storage: Mapping[str, str])
 
 
 def _delta(paths: list[str], storage: Mapping[str, str]) -> DeltaLog:
+    places = [_located(path, known_to_arrow(storage)) for path in paths]
     if len(paths) > 1:
         raise OptionError(
             f"With files.format delta there is one path, that of the table, not {', '.join(paths)}."
         )
-    place, path = _located(paths[0], known_to_arrow(storage))
+    place, path = places[0]
     return DeltaLog(path if not place.uri else paths[0], place, path, storage)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -78,12 +78,13 @@ class FilePositions(EventTimePositions):
     A unit is read as a whole: one that has something before an event time is read with all that it has. So a batch can
     read over the horizon by what one unit spans.
 
+    A range is empty where the limits let nothing be read of a split now. Where it goes on says how far the others may
+    go; the greatest event time that was read of it would hold those that come before that for ever.
+
     Args:
         times: of the units of each split in the request.
         request: the plan's.
         waiting: least event time (ms) of what is in no range: files of the backlog, and what limits leave of others.
-        standing: splits of which the limits let nothing be read now. Where they go on says how far the others may go;
-            the greatest event time that was read of them would hold those that come before that for ever.
     """
 
     def __init__(
@@ -91,11 +92,9 @@ class FilePositions(EventTimePositions):
         times: Mapping[str, UnitTimes],
         request: PositioningRequest,
         waiting: int | None = None,
-        standing: Collection[str] = (),
     ) -> None:
-        self._latest = latest = request.latest_plausible
+        latest = request.latest_plausible
         self._ranges = request.ranges
-        self._standing = standing
         self._rests = {
             name: unit_times.plausible(latest).from_position(request.ranges[name].position)
             for name, unit_times in times.items()
@@ -106,17 +105,17 @@ class FilePositions(EventTimePositions):
         return {name: self._times_of(name, rest) for name, rest in self._rests.items()}
 
     def _times_of(self, name: str, rest: UnitTimes) -> EventTimes:
-        if name in self._standing:
-            front = self._latest if rest.first is None else rest.first
-            return EventTimes(front, front)
-        part = rest.until(self._ranges[name].end)
+        r = self._ranges[name]
+        if r.position == r.end:
+            return EventTimes(rest.first, rest.first)
+        part = rest.until(r.end)
         return EventTimes(part.first, part.last)
 
     def first_at_or_after(self, event_time: int) -> Mapping[str, tuple[int, int]]:
         found = {}
         for name, rest in self._rests.items():
             r = self._ranges[name]
-            border = r.position if name in self._standing else rest.border(event_time)
+            border = rest.border(event_time)
             position = r.end if border is None else min(max(border, r.position), r.end)
             found[name] = position, position - r.position
         return found

@@ -189,8 +189,6 @@ class Projection:
         sources: list[str | None] = []
         for field in wanted:
             index = find_column(file.names, field.name)
-            if index is None and not field.nullable:
-                raise RecordFormatError(f"Column '{field.name}' is NOT NULL, and {what} has no such column.")
             if index is not None and not can_become(file.field(index).type, field.type):
                 raise RecordFormatError(
                     f"Column '{field.name}' of {what} is {file.field(index).type}, and the schema asks for "
@@ -198,7 +196,9 @@ class Projection:
                     "not fit, set option ignoreCorruptFiles to true."
                 )
             sources.append(None if index is None else file.names[index])
-        return cls(wanted, tuple(sources), what)
+        projection = cls(wanted, tuple(sources), what)
+        projection.refuse_missing()
+        return projection
 
     @property
     def columns(self) -> list[str]:
@@ -209,6 +209,12 @@ class Projection:
     def missing(self) -> list[str]:
         """Columns wanted that the file lacks."""
         return [field.name for field, name in zip(self.wanted, self.sources, strict=True) if name is None]
+
+    def refuse_missing(self) -> None:
+        """Raises :class:`RecordFormatError` if the file lacks a column that is NOT NULL."""
+        for name in self.missing:
+            if not self.wanted.field(name).nullable:
+                raise RecordFormatError(f"Column '{name}' is NOT NULL, and {self.what} has no such column.")
 
     def warn_of_missing(self) -> None:
         """A column that a file lacks is null, as in Spark's own sources, but not in silence: once per process."""

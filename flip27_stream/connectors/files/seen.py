@@ -13,20 +13,23 @@ remember is that it must not be taken again. A list of all names would grow with
 A file can come with an old modification time, moved or copied with it. Such a *latecomer* has a mark, too, until it is
 taken, so that it is not mistaken for one that was. Files that no generation covers wait while one is worked off and
 ``recent`` is full.
+
+A file that was taken and is *gone* keeps its mark for as long as there is room, so that it is not taken again when it
+comes back as it was: it may have been moved out of the folder and back, or its disk was away for a moment.
 """
 
 from __future__ import annotations
 
 import heapq
 import logging
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
-from hashlib import blake2b
 from typing import Final, NamedTuple
 
 from flip27_stream.connectors.files.digest import Bucket, Digest, Mismatch
 from flip27_stream.connectors.files.found_file import FoundFile
+from flip27_stream.connectors.files.marks import NAME_BYTES, GoneFiles, mark_of, name_of
 from flip27_stream.errors import DataLossError
 
 log = logging.getLogger(__name__)
@@ -34,8 +37,8 @@ log = logging.getLogger(__name__)
 WINDOW: Final = 4096
 """So many marks are kept at most; half of them when older ones give way to the cut."""
 
-MARK_BYTES: Final = 12
-_NAME_BYTES: Final = 8
+_GONE_WINDOWS: Final = 16
+"""So many times the window is how many marks of files that are gone are kept in memory."""
 
 OrderKey = tuple[int, str]
 """Where a file stands in reading order: its least event time, or its modification time (ms), and its path."""
@@ -69,6 +72,8 @@ class SeenState:
         recent: marks of files that were taken, sorted.
         late: marks of latecomers that were not, sorted.
         last: of a bounded source, the greatest modification time (ms) when it began: it reads nothing newer.
+        paths: of a bounded source, names of the paths under which it found files when it began.
+        gone: marks of files that were taken and are no longer there; those that went last, sorted.
     """
 
     cut: int = -1
@@ -78,6 +83,8 @@ class SeenState:
     recent: tuple[bytes, ...] = ()
     late: tuple[bytes, ...] = ()
     last: int | None = None
+    paths: tuple[bytes, ...] = ()
+    gone: tuple[bytes, ...] = ()
 
     @property
     def bound(self) -> int:
@@ -103,6 +110,8 @@ class SeenFiles:
         self._taken: dict[str, FoundFile] = {}
         self._recent: dict[str, bytes] = {}
         self._late: dict[str, bytes] = {}
+        self._gone = GoneFiles(_GONE_WINDOWS * window)
+        self._gone.add(state.gone)
         self._members: set[str] = set()
         self._changed = False
         self.generations = 0
@@ -111,7 +120,8 @@ class SeenFiles:
     @property
     def remembers(self) -> bool:
         """Whether the checkpoint that it began with knows of any file."""
-        return bool(self._state.buckets or self._state.recent or self._state.late)
+        state = self._state
+        return bool(state.buckets or state.recent or state.late or state.paths)
 
     # ---- the first listing of a process ---------------------------------------------------------------------------
 
@@ -138,21 +148,25 @@ class SeenFiles:
             DataLossError: files appeared among those that were read, and it is unknown which.
         """
         recent, late = (
-            {mark[:_NAME_BYTES]: mark for mark in marks} for marks in (self._state.recent, self._state.late)
+            {mark[:NAME_BYTES]: mark for mark in marks} for marks in (self._state.recent, self._state.late)
         )
         new: list[FoundFile] = []
         modified: list[FoundFile] = []
         covered: list[FoundFile] = []
         for file in found:
-            name = _name(file.path)
-            if (mark := recent.get(name)) is not None:
+            name = name_of(file.path)
+            if (mark := recent.pop(name, None)) is not None:
                 self._remember(file, mark)
-                if mark != _mark(file):
+                if mark != mark_of(file):
                     modified.append(file)
+            elif file.path in self._gone:
+                if not self.returned(file):
+                    new.append(file)
             elif name in late:
                 new.append(file)
             else:
                 (covered if file.modified <= self._state.bound else new).append(file)
+        self._gone.add(recent.values())  # those that are left
         strangers, mismatches = self._digest.sort_out(covered)
         self._judge(mismatches)
         unknown = {file.path for file in strangers}
@@ -225,37 +239,55 @@ class SeenFiles:
             self.settle(untaken)
             return
         self._late.pop(file.path, None)
-        self._remember(file, _mark(file))
+        self._remember(file, mark_of(file))
         if len(self._recent) > self._window and not self._members:
             self._make_room(untaken())
 
-    def forget(self, path: str) -> None:
+    def leave(self, path: str) -> None:
         """A taken file is gone. That alone makes no new checkpoint: an offset that changes is a micro-batch."""
+        self._gone.add([mark_of(self.forget(path))])
+
+    def returned(self, file: FoundFile) -> bool:
+        """Whether a file that appears was taken in this very version, and was gone since."""
+        was_taken = self._gone.returned(file)
+        if was_taken:
+            self._remember(file, mark_of(file))
+        return was_taken
+
+    def forget(self, path: str) -> FoundFile:
+        """A file counts as never taken from now on; as it was when it was taken."""
         file = self._taken.pop(path)
         if self._recent.pop(path, None) is None:
             self._digest.remove(file)
+        return file
 
     def skip(self, file: FoundFile) -> None:
         """A file that was taken is there in another version, which is not to be read."""
         self.forget(file.path)
         self._changed = True
-        self._remember(file, _mark(file))
+        self._remember(file, mark_of(file))
 
     # ---- what was not ---------------------------------------------------------------------------------------------
 
-    def bound_by(self, found: Collection[FoundFile]) -> list[FoundFile]:
-        """What is in a bounded source, whose first listing says where it ends."""
+    def bound_by(self, found: Mapping[str, Collection[FoundFile]]) -> list[FoundFile]:
+        """What is in a bounded source, whose first listing says where it ends; files by the path they are under."""
+        files = [file for under in found.values() for file in under]
         if self._state.last is None:
-            last = max((file.modified for file in found), default=-1)
-            self._state = replace(self._state, last=last)
+            last = max((file.modified for file in files), default=-1)
+            paths = tuple(sorted(name_of(path) for path, under in found.items() if under))
+            self._state = replace(self._state, last=last, paths=paths)
         last = self._state.last or 0
-        return [file for file in found if file.modified <= last]
+        return [file for file in files if file.modified <= last]
+
+    def missed(self, found: Mapping[str, Collection[FoundFile]]) -> list[str]:
+        """The paths of a bounded source that had files when it began, and show none now."""
+        return [path for path, under in found.items() if not under and name_of(path) in self._state.paths]
 
     def note_new(self, files: Iterable[FoundFile]) -> None:
         """Files appeared: latecomers get a mark, as long as there is room."""
         for file in files:
             if file.modified <= self._state.bound and len(self._late) < self._window:
-                self._late[file.path] = _mark(file)
+                self._late[file.path] = mark_of(file)
                 self._changed = True
 
     def drop(self, file: FoundFile) -> None:
@@ -299,6 +331,7 @@ class SeenFiles:
                 buckets=self._digest.buckets,
                 recent=tuple(sorted(self._recent.values())),
                 late=tuple(sorted(self._late.values())),
+                gone=tuple(sorted(self._gone.last(self._window // 2))),
             )
         return self._state
 
@@ -337,7 +370,7 @@ class SeenFiles:
         above = [f for path, f in self._taken.items() if f.modified > cut and path not in self._recent]
         for file in above:
             self._digest.remove(file)
-            self._recent[file.path] = _mark(file)
+            self._recent[file.path] = mark_of(file)
         for file in below:
             del self._recent[file.path]
         self._digest.add(below)
@@ -345,16 +378,6 @@ class SeenFiles:
     def _remember(self, file: FoundFile, mark: bytes) -> None:
         self._taken[file.path] = file
         self._recent[file.path] = mark
-
-
-def _name(path: str) -> bytes:
-    return blake2b(path.encode(), digest_size=_NAME_BYTES).digest()
-
-
-def _mark(file: FoundFile) -> bytes:
-    """Stands for a path, and for the version of the file that is there."""
-    version = blake2b(f"{file.modified} {file.size}".encode(), digest_size=MARK_BYTES - _NAME_BYTES)
-    return _name(file.path) + version.digest()
 
 
 def _text(modified: int) -> str:

@@ -125,7 +125,12 @@ class FileSource(Source[FileSplit, FilesState]):
         if options.listing is not None and isinstance(state, SeenState):
             seen = SeenFiles(state, fail_on_data_loss=options.fail_on_data_loss)
             return ListedFiles(
-                options.listing, statistics, seen, options.modified, self._order, bounded=self._bounded
+                options.listing.by_path,
+                statistics,
+                seen,
+                options.modified,
+                self._order,
+                bounded=self._bounded,
             )
         raise CorruptCheckpointError(
             f"The checkpoint of the enumerator is not one of {self.fingerprint}, but of "

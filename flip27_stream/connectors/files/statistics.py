@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyarrow.fs import FileSystem
 
 from flip27_stream.api import TimestampAssigner
-from flip27_stream.connectors.files.event_times import TimeRange, columns_of
+from flip27_stream.connectors.files.event_times import Divided, TimeRange, columns_of
 from flip27_stream.connectors.files.filesystem import Storage
 from flip27_stream.connectors.files.formats import FileFormat, FileUnits
 from flip27_stream.connectors.files.lines import codec_of
@@ -123,7 +123,7 @@ class FileStatistics:
         if constant is not None:
             units = _with(units, [constant] * len(units))
         elif order is not None and column is None:
-            units = self._with_event_times(fs, path, units, order.assigner, partition)
+            units = self._with_event_times(path, units, order.assigner, partition)
         if units.rows is None and self.count_rows:
             units = replace(units, rows=_lines(fs, path, units))
         return units
@@ -214,20 +214,42 @@ class FileStatistics:
         index = find_column(list(fixed), column)
         return None if index is None else TimeRange.of_column(pa.array([list(fixed.values())[index]]))
 
+    def divided(
+        self, path: str, start: int, end: int, latest: int, order: EventTimeOrder, partition: Partition = ()
+    ) -> Divided:
+        """The event times between two positions, read and divided at ``latest`` (ms).
+
+        Raises:
+            Flip27Error: as :class:`FileFormat` does.
+        """
+        found = Divided()
+        for times in self._read_times(path, start, end, order.assigner, partition):
+            found |= Divided.of_times(times, latest)
+        return found
+
     def _with_event_times(
-        self, fs: FileSystem, path: str, units: FileUnits, assigner: TimestampAssigner, partition: Partition
+        self, path: str, units: FileUnits, assigner: TimestampAssigner, partition: Partition
     ) -> FileUnits:
         """By reading the file, since no statistics are about anything but columns."""
-        fixed = constants(dict(partition), self.schema, f"{self.format.name} file {path}")
-        stored = pa.schema([field for field in self.schema if field.name not in fixed])
         ranges = []
         for start, end in _pairs(units.borders):
-            times = TimeRange(None, None)
-            for records in self.format.read(fs, path, start, end, stored):
-                rows = with_constants(records.rows, fixed, self.schema)
-                times |= TimeRange.of_column(assigner.event_times(rows, None))
-            ranges.append(times)
+            found = TimeRange(None, None)
+            for times in self._read_times(path, start, end, assigner, partition):
+                found |= TimeRange.of_column(times)
+            ranges.append(found)
         return _with(units, ranges)
+
+    def _read_times(
+        self, path: str, start: int, end: int, assigner: TimestampAssigner, partition: Partition
+    ) -> Iterator[pa.Int64Array]:
+        """Event times (ms) of the rows between two positions; of other columns than theirs nothing is read."""
+        wanted = self.schema
+        if assigner.column is not None and (at := find_column(wanted.names, assigner.column)) is not None:
+            wanted = pa.schema([wanted.field(at)])
+        fixed = constants(dict(partition), wanted, f"{self.format.name} file {path}")
+        stored = pa.schema([field for field in wanted if field.name not in fixed])
+        for records in self.format.read(self.storage.filesystem(), path, start, end, stored):
+            yield assigner.event_times(with_constants(records.rows, fixed, wanted), None)
 
 
 def _with(units: FileUnits, ranges: Sequence[TimeRange]) -> FileUnits:

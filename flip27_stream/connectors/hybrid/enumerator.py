@@ -78,7 +78,7 @@ class HybridSourceSplitEnumerator(
         if c is None:
             self._child = stage.source.create_enumerator(self._child_context)
         else:
-            if c.source != stage.source.fingerprint:
+            if not stage.source.accepts_checkpoint_of(c.source):
                 raise ForeignCheckpointError(
                     f"{stage.name} was {c.source!r} when the checkpoint was written; its factory now makes "
                     f"{stage.source.fingerprint!r}. Use another checkpointLocation, or the factory that it was written "

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -29,6 +30,9 @@ from flip27_stream.errors import OptionError
 from watermark_alignment.event_time import timestamp_assigner
 
 AnySource = Source[Any, Any]
+
+_HYBRID = "Hybrid: "
+_THEN = ", then "
 
 
 class HybridSource(Source[HybridSourceSplit, HybridEnumeratorState]):
@@ -78,8 +82,15 @@ class HybridSource(Source[HybridSourceSplit, HybridEnumeratorState]):
 
     @property
     def fingerprint(self) -> str:
-        names = [link.name for link in self._chain.links]
-        return f"Hybrid: {', then '.join(names)}"
+        return _HYBRID + _THEN.join(link.name for link in self._chain.links)
+
+    def accepts_checkpoint_of(self, fingerprint: str) -> bool:
+        """That of a chain of as many sources, each of which accepts a checkpoint of the one in its place."""
+        if fingerprint == self.fingerprint:
+            return True
+        names, links = fingerprint.removeprefix(_HYBRID).split(_THEN), self._chain.links
+        is_alike = fingerprint.startswith(_HYBRID) and len(names) == len(links)
+        return is_alike and all(map(Link.accepts_checkpoint_of, links, names))
 
     @property
     def read_limits(self) -> ReadLimits:
@@ -113,6 +124,20 @@ class HybridSource(Source[HybridSourceSplit, HybridEnumeratorState]):
         self, context: SplitEnumeratorContext[HybridSourceSplit], checkpoint: HybridEnumeratorState
     ) -> HybridSourceSplitEnumerator:
         return HybridSourceSplitEnumerator(context, self._chain, checkpoint)
+
+    def splits_for_readers(
+        self, splits: Sequence[HybridSourceSplit], checkpoint: HybridEnumeratorState
+    ) -> Sequence[HybridSourceSplit]:
+        """As the source that is read gives them to its readers; splits of a source before are left as they are."""
+        current = [split for split in splits if split.index == checkpoint.index]
+        if not current:
+            return splits
+        source = current[0].stage.source
+        state = source.enumerator_checkpoint_serializer.deserialize(checkpoint.version, checkpoint.data)
+        made = iter(source.splits_for_readers([split.split for split in current], state))
+        return [
+            replace(split, cut=next(made)) if split.index == checkpoint.index else split for split in splits
+        ]
 
     @property
     def split_serializer(self) -> HybridSourceSplitSerializer:

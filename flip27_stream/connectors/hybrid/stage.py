@@ -108,6 +108,11 @@ class Link:
             return self.made.fingerprint
         return "a source made at the switch"
 
+    def accepts_checkpoint_of(self, name: str) -> bool:
+        """Whether this link can take the place of one of that name. What a factory makes is compared once made."""
+        fixed = self.made if self.factory is None else None
+        return name == self.name or (fixed is not None and fixed.accepts_checkpoint_of(name))
+
     @property
     def is_bounded(self) -> bool:
         return self.boundedness is Boundedness.BOUNDED

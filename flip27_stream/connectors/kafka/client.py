@@ -62,6 +62,8 @@ class KafkaClient:
         self._net: Any = None
         self._leaders: dict[TopicPartition, int] = {}
         self._silent: set[int] = set()
+        self.cluster_id = ""
+        """Of the cluster that answered last; empty where brokers do not tell."""
         self._addresses: dict[int, str] = {}  # of brokers, also of those that have left
 
     @property
@@ -90,6 +92,7 @@ class KafkaClient:
         with self._lock:
             response = self._any_broker(names, within_ms or self._options.api_timeout_ms)
             self._net.cluster.update_metadata(response)
+            self.cluster_id = response.cluster_id or ""
             self._note_addresses()
             found = topics_in(response)
             for name, topic in found.items():
@@ -171,11 +174,17 @@ class KafkaClient:
         with self._lock:
             requests = []
             for (leader, _), tps in self._by_leader({(0, tp): 0 for tp in wanted}).items():
-                request = fetch_request({tp: wanted[tp] for tp in tps}, read_committed, max_bytes)
+                request = fetch_request(
+                    {tp: wanted[tp] for tp in tps},
+                    read_committed=read_committed,
+                    max_bytes=max_bytes,
+                    max_wait_ms=self._options.fetch_max_wait_ms,
+                )
                 requests.append((leader, request, 0))
             answers: dict[TopicPartition, Fetched] = {}
-            for _, response in self._exchange(requests, time.monotonic() + _LEADER_PATIENCE_S):
-                answers.update(fetched_partitions(response))
+            patience_s = _LEADER_PATIENCE_S + self._options.fetch_max_wait_ms / 1000
+            for _, response in self._exchange(requests, time.monotonic() + patience_s):
+                answers.update(fetched_partitions(response, wanted))
             self.forget_leaders(tp for tp in wanted if tp not in answers or retriable(answers[tp].error))
             return answers
 

@@ -14,9 +14,11 @@ _IDLE_S = 300.0  # spark.kafka.consumer.cache.timeout of Spark's own pool
 
 
 class FetcherPool:
-    """Fetchers nobody uses at the moment, by their options; those that were not used for five minutes are closed.
+    """Fetchers nobody uses at the moment, by their options.
 
-    There is no thread that does so: the idle ones are looked at whenever one is borrowed or given back.
+    Those that were not used for five minutes are closed, or for ``connections.max.idle.ms`` if that is less.
+
+    There is no thread that does so: they are looked at whenever one is borrowed or given back.
     """
 
     def __init__(self) -> None:
@@ -42,10 +44,11 @@ class FetcherPool:
         self._close_unused_for(-1.0)
 
     def _close_unused_for(self, seconds: float) -> None:
-        oldest = time.monotonic() - seconds
+        now = time.monotonic()
         expired: list[Fetcher] = []
         with self._lock:
             for options, idle in list(self._idle.items()):
+                oldest = now - min(seconds, options.connections_max_idle_ms / 1000)
                 expired += [fetcher for used, fetcher in idle if used < oldest]
                 self._idle[options] = [entry for entry in idle if entry[0] >= oldest]
                 if not self._idle[options]:

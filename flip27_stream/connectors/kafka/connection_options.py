@@ -16,6 +16,7 @@ class ConnectionOptions:
     Attributes:
         first_contact_timeout_ms: how long to try before the first answer.
         api_timeout_ms: how long to try after that (``default.api.timeout.ms``).
+        fetch_max_wait_ms: how long a broker may wait for the first byte before it answers a fetch.
         client_rack: where this client is, for brokers that let clients read from the nearest replica (KIP-392).
         receive_buffer_bytes: of sockets; ``None`` for what the system chooses.
         send_buffer_bytes: likewise.
@@ -26,6 +27,7 @@ class ConnectionOptions:
     request_timeout_ms: int = 30_000
     api_timeout_ms: int = 60_000
     first_contact_timeout_ms: int = 15_000
+    fetch_max_wait_ms: int = 500
     client_rack: str = ""
     dns_lookup: str = "use_all_dns_ips"
     security: SecurityOptions = field(default_factory=SecurityOptions)

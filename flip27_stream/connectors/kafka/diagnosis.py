@@ -17,6 +17,7 @@ from kafka.protocol.metadata import ApiVersionsRequest
 from kafka.protocol.parser import KafkaProtocol
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
+from flip27_stream.connectors.kafka.api_versions import ask_versions
 from flip27_stream.connectors.kafka.connection_options import ConnectionOptions
 from flip27_stream.connectors.kafka.security_options import SaslOptions
 from flip27_stream.errors import AuthenticationError, ConnectorError, UnreachableError
@@ -87,6 +88,7 @@ class _Conversation:
 def _authenticate(
     server: str, sasl: SaslOptions, protocol: str, conversation: _Conversation
 ) -> ConnectorError | None:
+    versions = ask_versions(conversation.ask)
     handshake = conversation.ask(SaslHandshakeRequest(mechanism=sasl.mechanism), 1)
     if handshake.error_code == _UNSUPPORTED_MECHANISM:
         return AuthenticationError(
@@ -104,7 +106,8 @@ def _authenticate(
         security_protocol=protocol,
     )
     while not mechanism.is_done():
-        response = conversation.ask(SaslAuthenticateRequest(mechanism.auth_bytes()), 1)
+        request = SaslAuthenticateRequest(mechanism.auth_bytes())
+        response = conversation.ask(request, versions.api_version(request))
         if response.error_code:
             return AuthenticationError(
                 f"The broker at {server} refused the user name and password by SASL/{sasl.mechanism}: "

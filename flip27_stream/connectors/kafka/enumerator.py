@@ -31,7 +31,7 @@ from flip27_stream.connectors.kafka.probing import EventTimeProbe
 from flip27_stream.connectors.kafka.protocol import TopicMetadata
 from flip27_stream.connectors.kafka.rows import RowLayout
 from flip27_stream.connectors.kafka.split import KafkaPartitionSplit, TopicPartition
-from flip27_stream.errors import ConnectorError
+from flip27_stream.errors import ConnectorError, DataLossError
 
 log = logging.getLogger(__name__)
 
@@ -69,6 +69,8 @@ class KafkaSourceEnumerator(
     2. A discovery lists the topics (:meth:`_discover`). The initial one of a new query also resolves where reading
        begins: ``latest`` becomes an offset now, ``earliest`` stays a marker until the split is planned; and, for a
        bounded source, where it ends. Where it ends is kept in the state; partitions found later are not read then.
+       What the options name and the checkpoint does not have must be there. What it has and they do not name any more
+       is left (:meth:`_leave_unsubscribed`).
     3. In the planning thread, :meth:`_take_in` makes splits of the partitions that were not assigned yet, sorted by
        topic and number, and assigns each to the reader its topic and number say. Partitions found after the initial
        discovery, or made while the query was stopped, begin at offset 0, whatever the options say; if that is gone
@@ -76,7 +78,8 @@ class KafkaSourceEnumerator(
     4. For each micro-batch :meth:`split_ranges` looks where the logs end, and whether they still have what is to be
        read (:class:`LogRanges`).
     5. With alignment, :meth:`event_time_positions` finds event times in these ranges (:class:`PositionFinder`).
-    6. :meth:`snapshot_state` gives the partitions assigned so far, with the ids of their topics, for the offset.
+    6. :meth:`snapshot_state` gives the partitions assigned so far, with the ids of their topics and of the cluster, for
+       the offset.
     7. :meth:`notify_checkpoint_complete` commits what is processed to the consumer group, if the options name one.
     """
 
@@ -124,6 +127,8 @@ class KafkaSourceEnumerator(
                 finding.finder.forget(tp)
         if looked.recreated:
             self._state = self._state.with_successors(looked.recreated)
+        if looked.identified:
+            self._state = self._state.with_identities(looked.identified)
         self._looked, stops = looked.ranges, self._state.stopping_offsets
         if stops is None:
             return looked.ranges
@@ -146,7 +151,8 @@ class KafkaSourceEnumerator(
 
     def event_time_positions(self, request: PositioningRequest) -> EventTimePositions:
         finder = self._find_for(request).finder
-        return finder.positions({split_id: self._splits[split_id] for split_id in request.ranges}, request)
+        splits = [self._state.for_reader(self._splits[split_id]) for split_id in request.ranges]
+        return finder.positions({split.split_id: split for split in splits}, request)
 
     def snapshot_state(self) -> KafkaEnumeratorState:
         """Without the partitions that were not planned yet: a restart has to find them again."""
@@ -179,8 +185,8 @@ class KafkaSourceEnumerator(
         topics = client.topics(subscriber.topic_names)
         partitions = subscriber.partitions(topics)
         options, lookups = self._options, self._lookups()
+        subscriber.require(topics, self._state.partitions)
         if not self._state.initial_discovery_finished:
-            subscriber.require(topics)
             starts = options.starting_offsets.starting_offsets(partitions, lookups)
         else:
             starts = dict.fromkeys(partitions, 0)
@@ -229,7 +235,30 @@ class KafkaSourceEnumerator(
     def _on_initial_discovery(self, discovery: Discovery, error: BaseException | None) -> None:
         if error is not None:
             raise error
+        self._leave_unsubscribed()
         self._take_in(discovery)
+
+    def _leave_unsubscribed(self) -> None:
+        """Partitions that the checkpoint has and the options do not name any more are gone, as in Spark's source.
+
+        Raises:
+            DataLossError: there are some, and ``failOnDataLoss`` is set.
+        """
+        subscriber = self._options.subscriber
+        gone = sorted(tp for tp in self._state.partitions if not subscriber.names(tp))
+        if not gone:
+            return
+        what = (
+            f"Partitions {', '.join(map(str, gone))} are in the checkpoint, and {subscriber} does not name them. "
+            "Records of them that were not read yet may be missed."
+        )
+        if self._options.fail_on_data_loss:
+            raise DataLossError(
+                f"{what} To go on without them, set option 'failOnDataLoss' to false; to read on, name them again."
+            )
+        log.warning("%s The query goes on without them, since option 'failOnDataLoss' is false.", what)
+        self._context.retire_splits(self._context.assigned_splits().keys() & {str(tp) for tp in gone})
+        self._state = self._state.without(gone)
 
     def _on_discovery(self, discovery: Discovery, error: BaseException | None) -> None:
         if isinstance(error, ConnectorError):

@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 from flip27_stream.api import JsonValue, SimpleVersionedSerializer
-from flip27_stream.connectors.kafka.split import TopicPartition
+from flip27_stream.connectors.kafka.split import KafkaPartitionSplit, TopicPartition
 from flip27_stream.errors import CorruptCheckpointError
+
+if TYPE_CHECKING:
+    from flip27_stream.connectors.kafka.protocol import TopicMetadata
 
 
 @dataclass(frozen=True)
 class AssignedTopic:
-    """A topic that splits were made of: its id, which tells a topic from its successor of the same name.
+    """A topic that splits were made of.
 
-    ``orphans`` are those of the partitions that belonged to a predecessor, and that this topic did not have when it was
-    found. If it gets them, they are other logs.
+    Attributes:
+        topic_id: tells the topic from its successor of the same name; empty where it is not known.
+        partitions: those that were assigned.
+        orphans: those of the partitions that belonged to a predecessor, and that this topic did not have when it was
+            found. If it gets them, they are other logs.
+        cluster_id: of the Kafka cluster that it was last seen on; empty where it is not known.
     """
 
     topic_id: str
     partitions: tuple[int, ...]
     orphans: tuple[int, ...] = ()
+    cluster_id: str = ""
 
 
 @dataclass(frozen=True)
@@ -46,6 +56,13 @@ class KafkaEnumeratorState:
             TopicPartition(name, n) for name, topic in self.topics.items() for n in topic.partitions
         )
 
+    def for_reader(self, split: KafkaPartitionSplit) -> KafkaPartitionSplit:
+        """With the id of the topic that the positions of the split are of, empty where it is not known."""
+        topic = self.topics.get(split.topic)
+        if topic is None or split.partition in topic.orphans:
+            return split
+        return replace(split, topic_id=topic.topic_id)
+
     def with_partitions(self, new: Mapping[TopicPartition, str]) -> KafkaEnumeratorState:
         """With partitions that were assigned now, and the ids of their topics."""
         topics = dict(self.topics)
@@ -57,10 +74,10 @@ class KafkaEnumeratorState:
     def without(self, partitions: Collection[TopicPartition]) -> KafkaEnumeratorState:
         """As if these partitions had not been found."""
         kept = {
-            name: AssignedTopic(
-                topic.topic_id,
-                tuple(n for n in topic.partitions if (name, n) not in partitions),
-                tuple(n for n in topic.orphans if (name, n) not in partitions),
+            name: replace(
+                topic,
+                partitions=tuple(n for n in topic.partitions if (name, n) not in partitions),
+                orphans=tuple(n for n in topic.orphans if (name, n) not in partitions),
             )
             for name, topic in self.topics.items()
         }
@@ -73,24 +90,40 @@ class KafkaEnumeratorState:
             known = topics[tp.topic]
             before = known.orphans if known.topic_id == topic_id else known.partitions
             orphans = tuple(n for n in before if n != tp.partition)
-            topics[tp.topic] = AssignedTopic(topic_id, known.partitions, orphans)
+            topics[tp.topic] = replace(known, topic_id=topic_id, orphans=orphans)
+        return replace(self, topics=topics)
+
+    def with_identities(self, identified: Mapping[str, TopicMetadata]) -> KafkaEnumeratorState:
+        """With the ids that these topics have now, and those of their clusters; what is not told stays as it is."""
+        topics = dict(self.topics)
+        for name, topic in identified.items():
+            known = topics[name]
+            cluster = topic.cluster_id or known.cluster_id
+            keeps = not topic.topic_id and cluster == known.cluster_id
+            topics[name] = replace(
+                known, topic_id=known.topic_id if keeps else topic.topic_id, cluster_id=cluster
+            )
         return replace(self, topics=topics)
 
 
 class KafkaEnumeratorStateSerializer(SimpleVersionedSerializer[KafkaEnumeratorState]):
-    """``{"discovered": true, "topics": {name: [topic id, [partition, ...]]}}``.
+    """``{"cluster": id, "discovered": true, "topics": {name: [topic id, [partition, ...]]}}``.
 
     Of a bounded source also ``"stops": {name: [[partition, offset], ...]}``, which version 1 did not know. A topic with
-    orphans has a list of these, too, which version 2 did not know.
+    orphans has a list of these, too, which version 2 did not know. Version 3 did not know ``cluster``, which is left
+    out if it is not known; a topic of another cluster than most has the id of its own at the end.
     """
 
     @property
     def version(self) -> int:
-        return 3
+        return 4
 
     def serialize(self, value: KafkaEnumeratorState) -> JsonValue:
-        topics = {name: _topic_to_json(topic) for name, topic in sorted(value.topics.items())}
+        cluster = _most_common(topic.cluster_id for topic in value.topics.values())
+        topics = {name: _topic_to_json(topic, cluster) for name, topic in sorted(value.topics.items())}
         state: dict[str, JsonValue] = {"discovered": value.initial_discovery_finished, "topics": topics}
+        if cluster:
+            state["cluster"] = cluster
         if value.stopping_offsets is not None:
             state["stops"] = _stops_to_json(value.stopping_offsets)
         return state
@@ -98,10 +131,14 @@ class KafkaEnumeratorStateSerializer(SimpleVersionedSerializer[KafkaEnumeratorSt
     def deserialize(self, version: int, data: JsonValue) -> KafkaEnumeratorState:
         self.check_version("state of the Kafka enumerator", version)
         match data:
-            case {"discovered": bool(discovered), "topics": dict(topics), **bounds}:
-                stops = _stops_from_json(bounds["stops"]) if "stops" in bounds else None
-                assigned = {name: _topic_from_json(name, topic) for name, topic in topics.items()}
-                return KafkaEnumeratorState(assigned, discovered, stops)
+            case {"discovered": bool(discovered), "topics": dict(topics), **more}:
+                stops = _stops_from_json(more["stops"]) if "stops" in more else None
+                cluster = more.get("cluster", "")
+                if isinstance(cluster, str):
+                    assigned = {
+                        name: _topic_from_json(name, topic, cluster) for name, topic in topics.items()
+                    }
+                    return KafkaEnumeratorState(assigned, discovered, stops)
         raise CorruptCheckpointError(
             f"The state of the Kafka enumerator (version {version}) is not of its form: {data!r}."
         )
@@ -128,17 +165,26 @@ def _stops_from_json(data: object) -> dict[TopicPartition, int]:
     return stops
 
 
-def _topic_to_json(topic: AssignedTopic) -> JsonValue:
+def _most_common(clusters: Iterable[str]) -> str:
+    counted = Counter(clusters)
+    return min(counted, key=lambda cluster: (-counted[cluster], cluster), default="")
+
+
+def _topic_to_json(topic: AssignedTopic, cluster: str) -> JsonValue:
     orphans: list[JsonValue] = [list(topic.orphans)] if topic.orphans else []
-    return [topic.topic_id, list(topic.partitions), *orphans]
+    own: list[JsonValue] = [topic.cluster_id] if topic.cluster_id != cluster else []
+    return [topic.topic_id, list(topic.partitions), *orphans, *own]
 
 
-def _topic_from_json(name: str, data: JsonValue) -> AssignedTopic:
+def _topic_from_json(name: str, data: JsonValue, cluster: str) -> AssignedTopic:
     match data:
+        case [str(topic_id), *lists, str(own)] if lists and isinstance(lists[-1], list):
+            return replace(_topic_from_json(name, [topic_id, *lists], ""), cluster_id=own)
         case [str(topic_id), *lists] if len(lists) in (1, 2):
             numbers = [found for each in lists if (found := _numbers(each)) is not None]
             if len(numbers) == len(lists):
-                return AssignedTopic(topic_id, *numbers)
+                orphans = numbers[1] if len(numbers) > 1 else ()
+                return AssignedTopic(topic_id, numbers[0], orphans, cluster)
     raise CorruptCheckpointError(
         f"The state of the Kafka enumerator has a topic '{name}' that is not of its form: {data!r}."
     )

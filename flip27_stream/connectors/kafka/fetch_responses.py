@@ -1,64 +1,110 @@
-"""Fetch responses (versions 4 to 11) without copies: the records stay where they were received."""
+"""Fetch responses (versions 4 to 13) without copies: the records stay where they were received."""
 
 from __future__ import annotations
 
 import struct
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
 
-from flip27_stream.connectors.kafka.protocol import Fetched, refused
+from kafka import errors as kafka_errors
+
+from flip27_stream.connectors.kafka.protocol import (
+    FETCH_BY_TOPIC_ID,
+    Fetched,
+    FetchFrom,
+    refused,
+    retriable,
+)
+from flip27_stream.connectors.kafka.response_fields import FlexibleFields, ResponseFields
 from flip27_stream.connectors.kafka.split import TopicPartition
 
-VERSIONS = (4, 11)
-"""The least and the greatest that are understood: Kafka 0.11 began with 4, and 12 is another encoding of the same."""
+LEAST_VERSION = 4
+"""Kafka 0.11 began with it."""
 
-_SHORT, _INT, _LONG = struct.Struct(">h"), struct.Struct(">i"), struct.Struct(">q")
+_THROTTLED_BY_CLIENT = 8  # brokers that speak less wait before they answer (KIP-219)
+_FLEXIBLE = 12
+_INT = struct.Struct(">i")
 _ERROR_AND_SESSION = struct.Struct(">hi")
 _ABORTED = struct.Struct(">qq")
 _PARTITION = struct.Struct(">ihqq")
+_LOG_START = struct.Struct(">q")
+_UUID_BYTES = 16
 
 
-def read_fetch_response(body: memoryview, version: int) -> dict[TopicPartition, Fetched]:
-    """The answers about each partition, whose records are views of ``body``.
+@dataclass(frozen=True)
+class FetchResponse:
+    """What a broker said to a fetch.
+
+    Attributes:
+        partitions: the answers, whose records are views of the response.
+        throttle_ms: how long the broker wants to be sent nothing.
+    """
+
+    partitions: Mapping[TopicPartition, Fetched]
+    throttle_ms: int = 0
+
+
+def read_fetch_response(
+    body: memoryview, version: int, asked: Mapping[TopicPartition, FetchFrom]
+) -> FetchResponse:
+    """Read the response to a fetch.
+
+    Args:
+        body: what follows the correlation id.
+        version: of request and response.
+        asked: what was asked for, which tells the topics' names from version 13 on.
 
     Raises:
         ConnectorError: the broker refused the whole request.
-        struct.error: the response is cut off.
+        OSError: it refused it now, and may not when it is asked again.
+        struct.error: the response is cut off, or no response to this request.
     """
-    at = _INT.size  # throttle time
+    fields = FlexibleFields(body) if version >= _FLEXIBLE else ResponseFields(body)
+    fields.skip_tags()  # of the response's header
+    (throttle_ms,) = fields.numbers(_INT)
     if version >= 7:
-        error, _session = _ERROR_AND_SESSION.unpack_from(body, at)
-        at += _ERROR_AND_SESSION.size
-        if error:
-            raise refused("a fetch", error)
+        error, _session = fields.numbers(_ERROR_AND_SESSION)
+        _check(error)
+    by_id = version >= FETCH_BY_TOPIC_ID
+    names = {uuid.UUID(at.topic_id).bytes: tp.topic for tp, at in asked.items()} if by_id else {}
     answers: dict[TopicPartition, Fetched] = {}
-    topics, at = _int(body, at)
-    for _ in range(topics):
-        (size,) = _SHORT.unpack_from(body, at)
-        at += _SHORT.size + size
-        topic = str(body[at - size : at], "utf-8")
-        partitions, at = _int(body, at)
-        for _ in range(partitions):
-            number, answer, at = _partition(body, at, version)
+    for _ in range(fields.count()):
+        topic = _name(fields, names) if by_id else fields.text()
+        for _ in range(fields.count()):
+            number, answer = _partition(fields, version)
             answers[TopicPartition(topic, number)] = answer
-    return answers
+        fields.skip_tags()
+    fields.skip_tags()
+    return FetchResponse(answers, max(throttle_ms, 0) if version >= _THROTTLED_BY_CLIENT else 0)
 
 
-def _partition(body: memoryview, at: int, version: int) -> tuple[int, Fetched, int]:
-    number, error, _high_watermark, _last_stable_offset = _PARTITION.unpack_from(body, at)
-    at += _PARTITION.size + (_LONG.size if version >= 5 else 0)  # log start offset
-    count, at = _int(body, at)
-    aborted = []
-    for _ in range(count):
-        aborted.append(_ABORTED.unpack_from(body, at))
-        at += _ABORTED.size
+def _check(error: int) -> None:
+    if error and retriable(error):
+        raise ConnectionAbortedError(f"the broker refused the fetch: {kafka_errors.for_code(error).__name__}")
+    if error:
+        raise refused("a fetch", error)
+
+
+def _name(fields: ResponseFields, names: Mapping[bytes, str]) -> str:
+    topic_id = bytes(fields.take(_UUID_BYTES))
+    if topic_id not in names:
+        raise struct.error(f"topic {uuid.UUID(bytes=topic_id)} was not asked for")
+    return names[topic_id]
+
+
+def _partition(fields: ResponseFields, version: int) -> tuple[int, Fetched]:
+    number, error, _high_watermark, _last_stable_offset = fields.numbers(_PARTITION)
+    if version >= 5:
+        fields.numbers(_LOG_START)
+    aborted: list[tuple[int, int]] = []
+    for _ in range(fields.count()):
+        producer, first = fields.numbers(_ABORTED)
+        aborted.append((producer, first))
+        fields.skip_tags()
     replica = -1
     if version >= 11:
-        replica, at = _int(body, at)
-    size, at = _int(body, at)
-    end = at + max(size, 0)
-    if end > len(body):
-        raise struct.error("records are cut off")
-    return number, Fetched(error, body[at:end], aborted, replica), end
-
-
-def _int(body: memoryview, at: int) -> tuple[int, int]:
-    return _INT.unpack_from(body, at)[0], at + _INT.size
+        (replica,) = fields.numbers(_INT)
+    records = fields.take(fields.count())
+    fields.skip_tags()
+    return number, Fetched(error, records, aborted, replica)

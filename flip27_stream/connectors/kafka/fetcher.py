@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
+import logging
+import math
 import select
 import struct
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from kafka import errors as kafka_errors
 from kafka.protocol.consumer import FetchRequest
 
+from flip27_stream.connectors.kafka.broker_pauses import BrokerPauses
 from flip27_stream.connectors.kafka.client import KafkaClient
 from flip27_stream.connectors.kafka.fetch_connection import FetchConnection
-from flip27_stream.connectors.kafka.fetch_responses import VERSIONS, read_fetch_response
-from flip27_stream.connectors.kafka.protocol import Fetched, FetchFrom, fetch_request
+from flip27_stream.connectors.kafka.fetch_responses import LEAST_VERSION, FetchResponse, read_fetch_response
+from flip27_stream.connectors.kafka.protocol import Fetched, FetchFrom, fetch_request, fetch_version
 from flip27_stream.connectors.kafka.split import TopicPartition
-from flip27_stream.errors import ConnectorError
+
+log = logging.getLogger(__name__)
+
+_DOUBT_S = 3.0
+"""Beyond the time that a broker may wait: how long the first fetch over a connection that was kept may take."""
+
+
+@dataclass(frozen=True)
+class _Fetch:
+    """What a broker is asked for, and until when (monotonic seconds) it is worth while to connect for that."""
+
+    wanted: Mapping[TopicPartition, FetchFrom]
+    read_committed: bool
+    max_bytes: int
+    until: float
 
 
 @dataclass
@@ -24,7 +40,7 @@ class _InFlight:
     """A fetch that a broker was sent; ``heard`` is when it last said something (monotonic seconds)."""
 
     connection: FetchConnection
-    partitions: Iterable[TopicPartition]
+    fetch: _Fetch
     version: int
     heard: float
 
@@ -38,7 +54,10 @@ class Answer:
 
 
 class Fetcher:
-    """Connections for fetches, made when they are needed and kept. One thread at a time.
+    """Connections for fetches, made when they are needed and kept for the next task. One thread at a time.
+
+    Networks drop idle connections without a word, and what is sent over them then is lost. So the first fetch over a
+    connection that was kept gets little time; without an answer it is sent again, over a new connection.
 
     Attributes:
         client: finds the leaders.
@@ -49,9 +68,11 @@ class Fetcher:
         self.client = client
         self.failure: OSError | None = None
         self._open: dict[int, FetchConnection] = {}
+        self._kept: set[int] = set()
         self._in_flight: dict[int, _InFlight] = {}
         self._failed: list[Answer] = []
         self._grown: set[TopicPartition] = set()
+        self._pauses = BrokerPauses(client.options)
 
     def close(self) -> None:
         self.give_up()
@@ -65,36 +86,45 @@ class Fetcher:
         for node in list(self._in_flight):
             self._drop(node)
         self._failed.clear()
+        self._kept = set(self._open)
 
     def is_busy(self, node: int) -> bool:
-        return node in self._in_flight
+        """Whether a broker is not to be sent a fetch now: it has one to answer, or is to be left alone for a while."""
+        return node in self._in_flight or self._pauses.is_paused(node)
+
+    def throttled_until(self, node: int) -> float:
+        """When a broker that sends nothing on account of a quota may be asked again (monotonic seconds); 0 for now."""
+        return self._pauses.throttled_until(node)
 
     def partitions_in_flight(self) -> set[TopicPartition]:
         """The partitions asked for in fetches that are not answered."""
-        asked = [fetch.partitions for fetch in self._in_flight.values()]
+        asked: list[Iterable[TopicPartition]] = [sent.fetch.wanted for sent in self._in_flight.values()]
         asked += [answer.partitions for answer in self._failed]
         return {tp for partitions in asked for tp in partitions}
 
     def send(
-        self, node: int, wanted: Mapping[TopicPartition, FetchFrom], *, read_committed: bool, max_bytes: int
+        self,
+        node: int,
+        wanted: Mapping[TopicPartition, FetchFrom],
+        *,
+        read_committed: bool,
+        max_bytes: int,
+        within_s: float = math.inf,
     ) -> None:
         """Send a broker a fetch. If that fails, :meth:`next_answer` says so.
+
+        Args:
+            node: the broker.
+            wanted: what is asked for; a response is filled in this order.
+            read_committed: whether the broker sends nothing behind the last stable offset.
+            max_bytes: of the response.
+            within_s: how long connecting may take, if that is less than the options say.
 
         Raises:
             AuthenticationError: the broker refused the credentials.
             ConnectorError: it is too old.
         """
-        partitions = tuple(wanted)
-        try:
-            version = self._version()
-            connection = self._connection(node)
-            request = fetch_request(wanted, read_committed, max_bytes)
-            request.rack_id = self.client.options.client_rack
-            connection.send(request, version)
-        except OSError as error:
-            self._fail(node, partitions, error)
-        else:
-            self._in_flight[node] = _InFlight(connection, partitions, version, time.monotonic())
+        self._send(node, _Fetch(dict(wanted), read_committed, max_bytes, time.monotonic() + within_s))
 
     def next_answer(self, seconds: float) -> Answer | None:
         """The answer of the first broker to answer within so many seconds. Its records are valid until the next call.
@@ -118,72 +148,98 @@ class Fetcher:
         """The partitions whose answer has begun to come, and went on coming in the last :meth:`next_answer`."""
         return self._grown
 
-    def _version(self) -> int:
-        least, most = VERSIONS
+    def _send(self, node: int, fetch: _Fetch) -> None:
         try:
-            version = self.client.version_of(FetchRequest, most)
-        except kafka_errors.IncompatibleBrokerVersion as error:
-            raise ConnectorError(
-                f"The brokers speak no version of Fetch from {least} to {most}: {error}"
-            ) from error
-        if version < least:
-            raise ConnectorError(
-                f"The brokers speak version {version} of Fetch; Kafka 0.11 and later are supported."
-            )
-        return version
+            connection = self._connection(node, fetch.until)
+            version = connection.version_of(FetchRequest, LEAST_VERSION, fetch_version(fetch.wanted))
+            connection.send(self._request(fetch), version)
+        except OSError as error:
+            self._fail(node, fetch, error)
+        else:
+            self._in_flight[node] = _InFlight(connection, fetch, version, time.monotonic())
 
-    def _connection(self, node: int) -> FetchConnection:
+    def _request(self, fetch: _Fetch) -> FetchRequest:
+        request = fetch_request(
+            fetch.wanted,
+            read_committed=fetch.read_committed,
+            max_bytes=fetch.max_bytes,
+            max_wait_ms=self.client.options.fetch_max_wait_ms,
+        )
+        request.rack_id = self.client.options.client_rack
+        return request
+
+    def _connection(self, node: int, until: float) -> FetchConnection:
         connection = self._open.get(node)
         if connection is not None and connection.is_usable:
             return connection
-        if connection is not None:
-            self._open.pop(node).close()
+        self._drop(node)
         endpoint = self.client.endpoint(node)
         if endpoint is None:
             raise ConnectionError(f"broker {node} is not known any more")
-        self._open[node] = FetchConnection(*endpoint, self.client.options)
+        self._open[node] = FetchConnection(*endpoint, self.client.options, until - time.monotonic())
         return self._open[node]
 
     def _readable(self, seconds: float) -> list[int]:
         if not self._in_flight:
             time.sleep(seconds)
         poll = select.poll()
-        nodes = {fetch.connection.fileno(): node for node, fetch in self._in_flight.items()}
+        nodes = {sent.connection.fileno(): node for node, sent in self._in_flight.items()}
         for descriptor in nodes:
             poll.register(descriptor, select.POLLIN)
         return [nodes[descriptor] for descriptor, _ in poll.poll(seconds * 1000)] if nodes else []
 
     def _receive(self, node: int) -> Answer | None:
-        fetch = self._in_flight[node]
+        sent = self._in_flight[node]
         try:
-            body = fetch.connection.receive()
-            fetched = None if body is None else read_fetch_response(body, fetch.version)
+            body = sent.connection.receive()
+            response = None if body is None else read_fetch_response(body, sent.version, sent.fetch.wanted)
         except (OSError, struct.error) as error:
-            self._fail(node, fetch.partitions, error if isinstance(error, OSError) else OSError(str(error)))
+            self._fail(node, sent.fetch, error if isinstance(error, OSError) else OSError(str(error)))
             return None
-        fetch.heard = time.monotonic()
-        if fetched is None:
-            self._grown.update(fetch.partitions)
+        sent.heard = time.monotonic()
+        self._kept.discard(node)
+        if response is None:
+            self._grown.update(sent.fetch.wanted)
             return None
-        del self._in_flight[node]
+        return self._answered(node, response)
+
+    def _answered(self, node: int, response: FetchResponse) -> Answer:
+        sent = self._in_flight.pop(node)
         self.failure = None
-        return Answer(fetch.partitions, fetched)
+        self._pauses.answered(node, response.throttle_ms)
+        return Answer(tuple(sent.fetch.wanted), response.partitions)
+
+    def _patience_s(self, node: int) -> float:
+        """How long a broker may be silent."""
+        options = self.client.options
+        patience_s = options.request_timeout_ms / 1000
+        return (
+            min(patience_s, options.fetch_max_wait_ms / 1000 + _DOUBT_S) if node in self._kept else patience_s
+        )
 
     def _drop_silent(self) -> None:
         """A broker that is frozen, or a connection that is half open, says nothing."""
-        timeout_s = self.client.options.request_timeout_ms / 1000
         now = time.monotonic()
-        for node, fetch in list(self._in_flight.items()):
-            if now - fetch.heard >= timeout_s:
-                self._fail(node, fetch.partitions, TimeoutError(f"no answer for {timeout_s:g} s"))
+        for node, sent in list(self._in_flight.items()):
+            patience_s = self._patience_s(node)
+            if now - sent.heard >= patience_s:
+                self._fail(node, sent.fetch, TimeoutError(f"no answer for {patience_s:g} s"))
 
-    def _fail(self, node: int, partitions: Iterable[TopicPartition], error: OSError) -> None:
+    def _fail(self, node: int, fetch: _Fetch, error: OSError) -> None:
+        """What was sent over a connection that was kept is asked again at once, over a new one."""
+        was_kept = node in self._kept
         self.failure = error
         self._drop(node)
-        self._failed.append(Answer(partitions, None))
+        if was_kept:
+            log.info("A connection to broker %s that was kept is dead: %s. It is made again.", node, error)
+            self._send(node, fetch)
+        else:
+            self._pauses.failed(node)
+            self._failed.append(Answer(tuple(fetch.wanted), None))
 
     def _drop(self, node: int) -> None:
         self._in_flight.pop(node, None)
+        self._kept.discard(node)
         connection = self._open.pop(node, None)
         if connection is not None:
             connection.close()

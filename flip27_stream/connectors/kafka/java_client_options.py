@@ -30,6 +30,7 @@ CONNECTION_NAMES = (
     "kafka.socket.connection.setup.timeout.ms",
     "kafka.socket.connection.setup.timeout.max.ms",
     "kafka.connections.max.idle.ms",
+    "kafka.fetch.max.wait.ms",
     "kafka.metadata.max.age.ms",
     "kafka.receive.buffer.bytes",
     "kafka.send.buffer.bytes",
@@ -48,7 +49,7 @@ FORBIDDEN = {
     "kafka.auto.offset.reset": f"Set startingOffsets to earliest or latest instead: {_SEE_BOTH}.",
     "kafka.key.deserializer": "Keys are binary columns; deserialize them with DataFrame operations.",
     "kafka.value.deserializer": "Values are binary; deserialize them with value.format or DataFrame operations.",
-    "kafka.enable.auto.commit": "What was processed is in the checkpoint; with kafka.group.id it is committed, too.",
+    "kafka.enable.auto.commit": "What was processed is in the checkpoint; option scan.commit-offsets commits it, too.",
     "kafka.interceptor.classes": "Interceptors can change records, and are Java classes.",
     "kafka.config.providers": "Settings are taken as they are written; put the values themselves.",
     "kafka.security.providers": _JAVA_CLASS,
@@ -77,7 +78,6 @@ WITHOUT_EFFECT = {
     "kafka.check.crcs": "checksums are always checked",
     "kafka.enable.metrics.push": _NO_METRICS,
     "kafka.exclude.internal.topics": "a pattern never matches internal topics",
-    "kafka.fetch.max.wait.ms": _KNOWN_RANGES,
     "kafka.fetch.min.bytes": _KNOWN_RANGES,
     "kafka.group.instance.id": _NO_MEMBER,
     "kafka.group.protocol": _NO_MEMBER,
@@ -106,7 +106,7 @@ WITHOUT_EFFECT = {
     "kafka.ssl.keymanager.algorithm": _OPENSSL,
     "kafka.ssl.secure.random.implementation": _OPENSSL,
     "kafka.ssl.trustmanager.algorithm": _OPENSSL,
-    "groupIdPrefix": "no consumer group is made up; kafka.group.id names one",
+    "groupIdPrefix": "this source makes up no consumer group",
 }
 """Options that are accepted and change nothing, and why."""
 
@@ -162,6 +162,7 @@ def parse_connection(values: OptionValues) -> ConnectionOptions:
         connections_max_idle_ms=_or_never(
             values, "kafka.connections.max.idle.ms", default.connections_max_idle_ms
         ),
+        fetch_max_wait_ms=ms("fetch.max.wait.ms", default.fetch_max_wait_ms, 0),
         metadata_max_age_ms=ms("metadata.max.age.ms", default.metadata_max_age_ms, 0),
         receive_buffer_bytes=_buffer(values, "kafka.receive.buffer.bytes"),
         send_buffer_bytes=_buffer(values, "kafka.send.buffer.bytes"),

@@ -13,6 +13,7 @@ from flip27_stream.connectors.kafka.enumerator_state import KafkaEnumeratorState
 from flip27_stream.connectors.kafka.options import KafkaOptions
 from flip27_stream.connectors.kafka.protocol import TopicMetadata
 from flip27_stream.connectors.kafka.split import EARLIEST, LATEST, KafkaPartitionSplit, TopicPartition
+from flip27_stream.connectors.kafka.topic_identity import IdentityChanges, TopicIdentities
 from flip27_stream.errors import DataLossError, UnreachableError
 
 log = logging.getLogger(__name__)
@@ -28,11 +29,13 @@ class Looked:
         ranges: by split id; a split is left out if its leader did not answer, or if it is missing for too short a time
             to be gone.
         recreated: partitions that go on in a topic that was deleted and made again, with its id.
-        reset: partitions that go on elsewhere, because their records are gone.
+        identified: topics whose id, or whose cluster's, is another one now, as they are there.
+        reset: partitions that go on elsewhere: their records are gone, or they are on another cluster.
     """
 
     ranges: dict[str, SplitRange] = field(default_factory=dict)
     recreated: dict[TopicPartition, str] = field(default_factory=dict)
+    identified: dict[str, TopicMetadata] = field(default_factory=dict)
     reset: set[TopicPartition] = field(default_factory=set)
 
 
@@ -67,7 +70,7 @@ class LogRanges:
     def __init__(self, client: KafkaClient, options: KafkaOptions) -> None:
         self.topics: Mapping[str, TopicMetadata] = {}
         self._frozen: Mapping[TopicPartition, str] | None = None
-        self._replaced: set[str] = set()
+        self._identities = TopicIdentities(options)
         self._client = client
         self._options = options
         self._verified: set[TopicPartition] = set()
@@ -97,19 +100,19 @@ class LogRanges:
             UnreachableError: no leader has answered for ``default.api.timeout.ms``.
         """
         wanted = {s.topic_partition: s.starting_offset if p is None else p for s, p in positions.items()}
-        successors = self._successors(wanted, state)
-        bounds = self._ask(wanted, successors)
+        changes = self._identities.changes(wanted, state, self.topics)
+        bounds = self._ask(wanted, changes)
         beyond = {tp for tp in bounds.end if wanted[tp] > bounds.reach(tp)}
         something_to_read = any(wanted[tp] < end for tp, end in bounds.end.items())
-        if something_to_read or beyond or successors.keys() - self._gone:
+        if something_to_read or beyond or changes.successors.keys() - self._gone or changes.renamed:
             self.verify(beyond)
             self.topics = self._client.topics({tp.topic for tp in wanted})
-            before, successors = successors, self._successors(wanted, state)
-            if beyond or successors != before:
-                bounds = self._ask(wanted, successors)
-        looked = Looked()
-        self._settle_gone({tp: wanted[tp] for tp, topic_id in successors.items() if not topic_id}, looked)
-        self._settle_recreated({tp: wanted[tp] for tp in successors if successors[tp]}, bounds, looked)
+            before, changes = changes, self._identities.changes(wanted, state, self.topics)
+            if beyond or changes != before:
+                bounds = self._ask(wanted, changes)
+        looked, successors = Looked(), changes.successors
+        self._settle_gone({tp: wanted[tp] for tp, new in successors.items() if not new}, state, looked)
+        self._settle_recreated({tp: wanted[tp] for tp in successors if successors[tp]}, state, bounds, looked)
         for tp, end in bounds.end.items():
             if tp in successors:
                 continue
@@ -118,15 +121,28 @@ class LogRanges:
                 looked.ranges[str(tp)] = SplitRange(offset, end)  # by far the most
             elif tp in self._verified or tp in bounds.start:
                 self._settle(tp, offset, bounds, looked)
-        for tp, topic_id in looked.recreated.items():
-            self._replaced |= {state.topics[tp.topic].topic_id} - {topic_id}
+        self._identify(changes, wanted, state, looked)
         return self._with_drained(looked)
 
-    def _ask(self, wanted: Mapping[TopicPartition, int], successors: Mapping[TopicPartition, str]) -> _Bounds:
-        there = [tp for tp in wanted if successors.get(tp) != ""]
-        unsure = [
-            tp for tp in there if tp in successors or tp not in self._verified or wanted[tp] == EARLIEST
-        ]
+    def _identify(
+        self,
+        changes: IdentityChanges,
+        wanted: Iterable[TopicPartition],
+        state: KafkaEnumeratorState,
+        looked: Looked,
+    ) -> None:
+        """A topic has its new identity once all its partitions go on under it."""
+        unsettled = {tp.topic for tp in wanted if str(tp) not in looked.ranges}
+        settled = [tp for tp in (*changes.renamed, *looked.recreated) if tp.topic not in unsettled]
+        looked.identified = {tp.topic: self.topics[tp.topic] for tp in settled}
+        looked.reset.update(settled)
+        for name, topic in looked.identified.items():
+            self._identities.replaced(state.topics[name], topic)
+
+    def _ask(self, wanted: Mapping[TopicPartition, int], changes: IdentityChanges) -> _Bounds:
+        there = [tp for tp in wanted if changes.successors.get(tp) != ""]
+        new = changes.successors.keys() | changes.renamed
+        unsure = [tp for tp in there if tp in new or tp not in self._verified or wanted[tp] == EARLIEST]
         end, start = self._client.list_offsets(
             dict.fromkeys(there, LATEST),
             dict.fromkeys(unsure, EARLIEST),
@@ -147,22 +163,9 @@ class LogRanges:
         (found,) = self._client.list_offsets(dict.fromkeys(partitions, LATEST), read_committed=False)
         return {tp: at.offset for tp, at in found.items()}
 
-    def _successors(
-        self, wanted: Iterable[TopicPartition], state: KafkaEnumeratorState
-    ) -> dict[TopicPartition, str]:
-        """The partitions whose topic was replaced, with its successor's id; it is empty if there is none."""
-        return {tp: new for tp in wanted if (new := self._successor(tp, state)) is not None}
-
-    def _successor(self, tp: TopicPartition, state: KafkaEnumeratorState) -> str | None:
-        topic, known = self.topics.get(tp.topic), state.topics[tp.topic]
-        if topic is None or tp.partition not in topic.leaders:
-            return ""
-        if topic.topic_id in self._replaced:
-            return ""  # told by a broker that does not know of the successor yet
-        other = known.topic_id and topic.topic_id and topic.topic_id != known.topic_id
-        return topic.topic_id if other or tp.partition in known.orphans else None
-
-    def _settle_gone(self, wanted: Mapping[TopicPartition, int], looked: Looked) -> None:
+    def _settle_gone(
+        self, wanted: Mapping[TopicPartition, int], state: KafkaEnumeratorState, looked: Looked
+    ) -> None:
         """A broker that starts may not know of topics yet, so a partition has to be missing for a while."""
         now = time.monotonic()
         self._missing_since = {tp: self._missing_since.get(tp, now) for tp in wanted}
@@ -170,13 +173,23 @@ class LogRanges:
         self._refuse_lost(dict.fromkeys(gone - self._gone))
         for tp in sorted(gone):
             if tp not in self._gone:
-                self._lost(tp, wanted[tp], "nothing, the partition was deleted")
+                cause = self._identities.cause(state.topics[tp.topic], self._client.cluster_id)
+                self._lost(
+                    tp,
+                    wanted[tp],
+                    f"nothing, the partition {'is not there' if cause else 'was deleted'}",
+                    cause=cause,
+                )
             position = max(wanted[tp], 0)
             looked.ranges[str(tp)] = SplitRange(position, position, drained=False)
         self._gone = gone
 
     def _settle_recreated(
-        self, wanted: Mapping[TopicPartition, int], bounds: _Bounds, looked: Looked
+        self,
+        wanted: Mapping[TopicPartition, int],
+        state: KafkaEnumeratorState,
+        bounds: _Bounds,
+        looked: Looked,
     ) -> None:
         """Topics all of whose leaders answered; the others stay unknown, since a topic changes its id at once."""
         self._refuse_lost({tp: self.topics[tp.topic].topic_id for tp in wanted})
@@ -185,9 +198,12 @@ class LogRanges:
             if tp.topic in unknown:
                 continue
             start, end = bounds.start[tp], bounds.end[tp]
-            available = f"{start} to {end} of a topic that was deleted and made again"
-            self._lost(tp, offset, available, start, end if end < offset else start)
-            looked.recreated[tp] = self.topics[tp.topic].topic_id
+            topic = self.topics[tp.topic]
+            cause = self._identities.cause(state.topics[tp.topic], topic.cluster_id)
+            what = "has another id" if cause else "was deleted and made again"
+            available = f"{start} to {end} of a topic that {what}"
+            self._lost(tp, offset, available, start, end if end < offset else start, cause)
+            looked.recreated[tp] = topic.topic_id
             looked.reset.add(tp)
             looked.ranges[str(tp)] = SplitRange(start, end)
             self._verified.add(tp)
@@ -228,6 +244,7 @@ class LogRanges:
         available: str,
         instead: int | None = None,
         changed_to: int | None = None,
+        cause: str = "",
     ) -> None:
         where = ""
         if instead is not None:
@@ -235,7 +252,8 @@ class LogRanges:
             where += "." if instead == changed_to else f", and it is read from {instead} on."
         what = (
             f"Records of {tp} may have been lost: wanted from offset {'earliest' if offset == EARLIEST else offset}, "
-            f"available {available}.{where} They were aged out, or the topic was deleted before they were read."
+            f"available {available}.{where}"
+            f"{cause or ' They were aged out, or the topic was deleted before they were read.'}"
         )
         if self._options.fail_on_data_loss:
             raise DataLossError(f"{what} To go on with what is there, set option 'failOnDataLoss' to false.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from flip27_stream.api.limits import ReadLimits
@@ -20,7 +20,7 @@ from flip27_stream.connectors.kafka.java_client_options import (
     refuse_forbidden,
     warn_without_effect,
 )
-from flip27_stream.connectors.kafka.offsets_initializer import OffsetsInitializer
+from flip27_stream.connectors.kafka.offsets_initializer import Committed, OffsetsInitializer
 from flip27_stream.connectors.kafka.subscriber import KafkaSubscriber
 from flip27_stream.connectors.kafka.value_options import ValueOptions
 from flip27_stream.errors import OptionError
@@ -30,6 +30,8 @@ from watermark_alignment.options import check_known, parse_duration
 __all__ = ["FORBIDDEN", "OPTION_NAMES", "WITHOUT_EFFECT", "KafkaOptions", "parse_kafka_options"]
 
 _STREAM_LIMITS = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
+
+TRUSTED_CLUSTER = "scan.trusted-cluster-id"
 
 OPTION_NAMES = (
     *subscriber_options.OPTION_NAMES,
@@ -43,8 +45,10 @@ OPTION_NAMES = (
     "fetchOffset.retryIntervalMs",
     "kafkaConsumer.pollTimeoutMs",
     "scan.topic-partition-discovery.interval",
+    TRUSTED_CLUSTER,
     *value_options.OPTION_NAMES,
     "kafka.group.id",
+    "scan.commit-offsets",
     "kafka.isolation.level",
     "kafka.fetch.max.bytes",
     "kafka.max.partition.fetch.bytes",
@@ -62,8 +66,10 @@ class KafkaOptions:
     Attributes:
         stopping_offsets: where reading ends; ``None`` for a stream without end.
         discovery_interval_ms: how often new partitions are looked for; ``None`` for never.
+        trusted_cluster: the id of a Kafka cluster to which topics were migrated with their offsets kept; ``None`` for
+            none.
         batch: a batch read, for which all that the options name has to be there.
-        group_id: the consumer group that processed offsets are committed to; ``None`` for none.
+        group_id: the consumer group that processed offsets are committed to; ``None`` where nothing is committed.
         fetch_retries: how often offsets are asked for before giving up.
         fetch_retry_interval_ms: how long to wait in between.
         poll_timeout_ms: how long a task waits for records that should be there.
@@ -79,6 +85,7 @@ class KafkaOptions:
     fail_on_data_loss: bool = True
     read_committed: bool = False
     discovery_interval_ms: int | None = 1000
+    trusted_cluster: str | None = None
     include_headers: bool = False
     batch: bool = False
     group_id: str | None = None
@@ -110,10 +117,11 @@ def parse_kafka_options(options: Mapping[str, str], *, bounded: bool = False) ->
         if values.has(name):
             warn_without_effect(name, reason)
     subscriber = subscriber_options.parse_subscriber(values)
-    group = values.parsed("kafka.group.id", _group, None)
+    group = values.parsed("kafka.group.id", _named("the name of a consumer group"), None)
     start = offset_options.parse_starting_offsets(values, bounded=bounded)
     stop = offset_options.parse_stopping_offsets(values, subscriber, group, bounded=bounded)
     offset_options.check_order(start, stop)
+    commits = _commits(values, group, reads_group=isinstance(stop, Committed), bounded=bounded)
     return KafkaOptions(
         connection=java_client_options.parse_connection(values),
         subscriber=subscriber,
@@ -123,9 +131,10 @@ def parse_kafka_options(options: Mapping[str, str], *, bounded: bool = False) ->
         fail_on_data_loss=values.boolean("failOnDataLoss", True),
         read_committed=values.parsed("kafka.isolation.level", _isolation_level, False),
         discovery_interval_ms=_discovery_interval(values) if stop is None else None,
+        trusted_cluster=values.parsed(TRUSTED_CLUSTER, _named("the id of a Kafka cluster"), None),
         include_headers=values.boolean("includeHeaders", False),
         batch=bounded,
-        group_id=group,
+        group_id=group if commits else None,
         fetch_retries=values.whole("fetchOffset.numRetries", KafkaOptions.fetch_retries, most=MOST_INT),
         fetch_retry_interval_ms=values.whole(
             "fetchOffset.retryIntervalMs", KafkaOptions.fetch_retry_interval_ms, 0
@@ -173,10 +182,31 @@ def _delay(name: str, text: str) -> int:
     return parse_duration(f"{text} ms" if re.fullmatch(r"\d+", text, re.ASCII) else text, name)
 
 
-def _group(name: str, text: str) -> str:
-    if not text:
-        raise OptionError.of(name, text, "Allowed: the name of a consumer group.")
-    return text
+def _named(what: str) -> Callable[[str, str], str]:
+    def parse(name: str, text: str) -> str:
+        if not text:
+            raise OptionError.of(name, text, f"Allowed: {what}.")
+        return text
+
+    return parse
+
+
+def _commits(values: OptionValues, group: str | None, *, reads_group: bool, bounded: bool) -> bool:
+    """Whether processed offsets are committed (Flink ``commit.offsets.on.checkpoint``); by default they are not.
+
+    The group may belong to another application, whose position a commit would move.
+    """
+    name = "scan.commit-offsets"
+    commits = values.boolean(name, False)
+    if commits and group is None:
+        raise OptionError(f"Option '{name}' needs option 'kafka.group.id', the group to commit to.")
+    if commits and bounded:
+        warn_without_effect(name, "this is a batch read")
+    if group is not None and not commits and not reads_group:
+        warn_without_effect(
+            "kafka.group.id", f"processed offsets are committed only where option '{name}' is true"
+        )
+    return commits and not bounded
 
 
 def _isolation_level(name: str, text: str) -> bool:

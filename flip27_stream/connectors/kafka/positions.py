@@ -265,6 +265,7 @@ class PositionFinder:
         self._locator = locator
         self._read_committed = read_committed
         self._scanned: dict[TopicPartition, ScannedLog] = {}
+        self._topic_ids: dict[TopicPartition, str] = {}
 
     def forget(self, tp: TopicPartition) -> None:
         """Its log is another one now, or has lost records."""
@@ -273,11 +274,13 @@ class PositionFinder:
     def positions(
         self, splits: Mapping[str, KafkaPartitionSplit], request: PositioningRequest
     ) -> KafkaEventTimePositions:
-        """Positions in the ranges of ``request``; ``splits`` are those ranges' splits, by id."""
+        """Positions in the ranges of ``request``; ``splits`` are those ranges' splits, by id, as readers get
+        them."""
         share = _CACHED_RECORDS // max(1, len(splits))
         searches = {}
         for split_id, span in request.ranges.items():
             tp = splits[split_id].topic_partition
+            self._topic_ids[tp] = splits[split_id].topic_id
             scanned = self._scanned.setdefault(tp, ScannedLog())
             scanned.trim(span.position, share)
             searches[tp] = SplitSearch(span.position, span.end, request, scanned, self._locator)
@@ -302,7 +305,9 @@ class PositionFinder:
     def _answer(self, asked: Mapping[TopicPartition, Ask]) -> dict[TopicPartition, Answer]:
         lookups = {tp: ask.timestamp for tp, ask in asked.items() if isinstance(ask, Lookup)}
         reads = {
-            tp: FetchFrom(ask.offset, ask.max_bytes) for tp, ask in asked.items() if isinstance(ask, Read)
+            tp: FetchFrom(ask.offset, ask.max_bytes, self._topic_ids.get(tp, ""))
+            for tp, ask in asked.items()
+            if isinstance(ask, Read)
         }
         answers: dict[TopicPartition, Answer] = {}
         if lookups:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -26,6 +27,8 @@ from flip27_stream.errors import CorruptRecordError
 _PATIENCE_S = 5.0
 _ROUND_BYTES = 32 << 20
 _GROWTH = 8
+_LEAST_BACKOFF_MS = 10
+_LONGEST_PAUSE_S = 1.0
 _NO_STOP = 2**63 - 1
 
 
@@ -55,23 +58,38 @@ class EventTimeProbe:
         chunks: dict[TopicPartition, Chunk] = {}
         pending = dict(wanted)
         deadline = time.monotonic() + _PATIENCE_S
+        pause_s = 0.0
         while pending:
-            hungry: dict[TopicPartition, FetchFrom] = {}
-            answers = self._client.fetch(pending, read_committed=self._read_committed, max_bytes=_ROUND_BYTES)
-            for tp, fetched in answers.items():
-                chunk = self._chunk(tp, pending[tp].offset, fetched)
-                if chunk is not None:
-                    chunks[tp] = chunk
-                elif not fetched.error:
-                    hungry[tp] = FetchFrom(
-                        pending[tp].offset, min(pending[tp].max_bytes * _GROWTH, _ROUND_BYTES)
-                    )
-            if time.monotonic() > deadline:
+            hungry = self._fetch(pending, chunks)
+            left = [tp for tp in pending if tp not in chunks and tp not in self._out_of_range]
+            stuck = [tp for tp in left if tp not in hungry]
+            pause_s = self._longer(pause_s) if stuck else 0.0
+            if time.monotonic() + pause_s > deadline:
                 break
+            time.sleep(pause_s)
             # A broker sends a batch larger than asked for only to the first in line, and nothing to the others.
-            left = {tp: at for tp, at in pending.items() if tp not in chunks and tp not in self._out_of_range}
-            pending = {**hungry, **{tp: at for tp, at in left.items() if tp not in hungry}}
+            pending = {**hungry, **{tp: pending[tp] for tp in stuck}}
         return chunks
+
+    def _fetch(
+        self, pending: Mapping[TopicPartition, FetchFrom], chunks: dict[TopicPartition, Chunk]
+    ) -> dict[TopicPartition, FetchFrom]:
+        """One round, of which chunks are added; returns what is to be asked for at once, with more room."""
+        hungry: dict[TopicPartition, FetchFrom] = {}
+        answers = self._client.fetch(pending, read_committed=self._read_committed, max_bytes=_ROUND_BYTES)
+        for tp, fetched in answers.items():
+            at = pending[tp]
+            chunk = self._chunk(tp, at.offset, fetched)
+            if chunk is not None:
+                chunks[tp] = chunk
+            elif not fetched.error and at.max_bytes < _ROUND_BYTES:
+                hungry[tp] = replace(at, max_bytes=min(at.max_bytes * _GROWTH, _ROUND_BYTES))
+        return hungry
+
+    def _longer(self, pause_s: float) -> float:
+        """The pause after one of so many seconds (``retry.backoff.ms``), which changed nothing."""
+        least_s = max(self._client.options.retry_backoff_ms, _LEAST_BACKOFF_MS) / 1000
+        return max(least_s, min(2 * pause_s, _LONGEST_PAUSE_S))
 
     def take_out_of_range(self) -> set[TopicPartition]:
         """The partitions whose log no longer had an offset asked for since the last call."""

@@ -17,8 +17,16 @@ from flip27_stream.errors import ConnectorError
 MAX_TIMESTAMP = -3
 """Asks ListOffsets for the record with the greatest timestamp (KIP-734)."""
 
+FETCH_BY_NAME = 11
+"""The greatest version of Fetch that is used where a topic's id is not known."""
+
+FETCH_BY_TOPIC_ID = 13
+"""From this version on topics have ids and no names (KIP-516, Kafka 3.1)."""
+
 OFFSET_OUT_OF_RANGE = 1
 CORRUPT_MESSAGE = 2
+UNKNOWN_TOPIC_ID = 100
+INCONSISTENT_TOPIC_ID = 103
 _UNKNOWN_TOPIC_OR_PARTITION = 3
 _INVALID_TOPIC = 17
 _LEADER_NOT_AVAILABLE = 5
@@ -28,11 +36,19 @@ _NO_TOPIC_ID = "00000000-0000-0000-0000-000000000000"
 
 @dataclass(frozen=True)
 class TopicMetadata:
-    """A topic: its id (a new one once it was deleted and made again), and each partition's leader, -1 for none."""
+    """A topic.
+
+    Attributes:
+        topic_id: a new one once the topic was deleted and made again; empty where brokers do not tell.
+        internal: whether it is one of Kafka's own.
+        leaders: each partition's, -1 for none.
+        cluster_id: of the Kafka cluster that it is on; empty where brokers do not tell.
+    """
 
     topic_id: str
     internal: bool
     leaders: Mapping[int, int]
+    cluster_id: str = ""
 
 
 @dataclass(frozen=True)
@@ -45,10 +61,11 @@ class OffsetAndTimestamp:
 
 @dataclass(frozen=True)
 class FetchFrom:
-    """What to fetch of one partition."""
+    """What to fetch of one partition. Without ``topic_id`` the topic is asked for by its name."""
 
     offset: int
     max_bytes: int
+    topic_id: str = ""
 
 
 @dataclass(frozen=True)
@@ -77,43 +94,57 @@ def retriable(error: int) -> bool:
     return error in _RETRIABLE
 
 
-def fetch_request(wanted: Mapping[TopicPartition, FetchFrom], read_committed: bool, max_bytes: int) -> Any:
-    """A FetchRequest for partitions of one leader; it waits half a second for the first byte.
+def fetch_version(wanted: Mapping[TopicPartition, FetchFrom]) -> int:
+    """The greatest version of Fetch in which these partitions can be asked for."""
+    return FETCH_BY_TOPIC_ID if all(at.topic_id for at in wanted.values()) else FETCH_BY_NAME
 
-    Version 12 is the last that names topics by their names.
+
+def fetch_request(
+    wanted: Mapping[TopicPartition, FetchFrom], *, read_committed: bool, max_bytes: int, max_wait_ms: int
+) -> Any:
+    """A FetchRequest for partitions of one leader, which waits no longer than ``max_wait_ms`` for the first byte.
+
+    It has names and ids of topics; its version says which of the two are sent.
     """
     partition = FetchRequest.FetchTopic.FetchPartition
     topics = [
         FetchRequest.FetchTopic(
             topic=topic,
+            topic_id=topic_id or None,
             partitions=[
                 partition(partition=tp.partition, fetch_offset=at.offset, partition_max_bytes=at.max_bytes)
                 for tp, at in group
             ],
         )
-        for topic, group in groupby(wanted.items(), lambda item: item[0].topic)
+        for (topic, topic_id), group in groupby(
+            wanted.items(), lambda item: (item[0].topic, item[1].topic_id)
+        )
     ]
     return FetchRequest(
         replica_id=-1,
-        max_wait_ms=500,
+        max_wait_ms=max_wait_ms,
         min_bytes=1,
         max_bytes=max_bytes,
         isolation_level=int(read_committed),
         topics=topics,
-        max_version=12,
+        max_version=fetch_version(wanted),
     )
 
 
-def fetched_partitions(response: Any) -> dict[TopicPartition, Fetched]:
-    """The answers in a FetchResponse."""
+def fetched_partitions(
+    response: Any, wanted: Mapping[TopicPartition, FetchFrom]
+) -> dict[TopicPartition, Fetched]:
+    """The answers in a FetchResponse (of kafka-python) to a request for ``wanted``."""
+    names = {at.topic_id: tp.topic for tp, at in wanted.items()}
     return {
-        TopicPartition(topic.topic, p.partition_index): Fetched(
+        TopicPartition(topic.topic or names[str(topic.topic_id)], p.partition_index): Fetched(
             p.error_code,
             p.records or b"",
             [(a.producer_id, a.first_offset) for a in p.aborted_transactions or ()],
         )
         for topic in response.responses
         for p in topic.partitions
+        if topic.topic or str(topic.topic_id) in names
     }
 
 
@@ -131,7 +162,9 @@ def topics_in(response: Any) -> dict[str, TopicMetadata]:
             raise refused(f"metadata of topic '{topic.name}'", topic.error_code)
         leaders = {p.partition_index: p.leader_id for p in topic.partitions}
         topic_id = "" if str(topic.topic_id) == _NO_TOPIC_ID else str(topic.topic_id)
-        found[topic.name] = TopicMetadata(topic_id, bool(topic.is_internal), leaders)
+        found[topic.name] = TopicMetadata(
+            topic_id, bool(topic.is_internal), leaders, response.cluster_id or ""
+        )
     return found
 
 

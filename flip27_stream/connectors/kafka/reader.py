@@ -12,10 +12,13 @@ import pyarrow as pa
 
 from flip27_stream.api import InputStatus, ReaderOutput, SourceReader, SourceReaderContext
 from flip27_stream.connectors.kafka.client_pool import FETCHERS
+from flip27_stream.connectors.kafka.fetcher import Answer
 from flip27_stream.connectors.kafka.options import KafkaOptions
 from flip27_stream.connectors.kafka.protocol import (
     CORRUPT_MESSAGE,
+    INCONSISTENT_TOPIC_ID,
     OFFSET_OUT_OF_RANGE,
+    UNKNOWN_TOPIC_ID,
     Fetched,
     FetchFrom,
     refused,
@@ -30,6 +33,7 @@ log = logging.getLogger(__name__)
 
 _POLL_S = 0.5
 _RETRY_S = 0.05
+_GONE_AFTER_S = 5.0
 _LEAST_FETCH = 64 << 10
 _DECODED_AT_ONCE = 1 << 22
 _GUESSED_RECORD = 1 << 10
@@ -40,15 +44,18 @@ class _Progress:
     """How far a split was read: up to ``position``, in rows that were emitted or are in a response to be decoded.
 
     ``waited`` are the seconds waited since its leader last sent records, of this split or of others asked for with it:
-    a response has room for some, and the rest stand in line. ``asked`` is the broker that was asked last.
+    a response has room for some, and the rest stand in line. ``asked`` is the broker that was asked last, ``unknown``
+    for how many of these seconds brokers have known no topic of the split's topic id; ``None`` if they do.
     """
 
     split_id: str
     position: int
     stop: int
     rows: RowMaker
+    topic_id: str = ""
     waited: float = 0.0
     asked: int | None = None
+    unknown: float | None = None
 
     @property
     def next_fetch(self) -> int:
@@ -106,15 +113,19 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
             else:
                 tp = split.topic_partition
                 start, stop = split.starting_offset, split.stopping_offset
-                self._reading[tp] = _Progress(split.split_id, start, stop, RowMaker(tp, self._layout))
+                rows = RowMaker(tp, self._layout)
+                self._reading[tp] = _Progress(split.split_id, start, stop, rows, split.topic_id)
 
     def notify_no_more_splits(self) -> None:
         """Splits are known from the start."""
 
     def snapshot_state(self) -> Sequence[KafkaPartitionSplit]:
-        positions = {tp: (progress.position, progress.stop) for tp, progress in self._reading.items()}
-        positions |= {some.tp: (some.start, some.progress.stop) for some in self._undecoded}
-        return [KafkaPartitionSplit(*tp, *range_) for tp, range_ in positions.items()]
+        left = {tp: (progress.position, progress) for tp, progress in self._reading.items()}
+        left |= {some.tp: (some.start, some.progress) for some in self._undecoded}
+        return [
+            KafkaPartitionSplit(*tp, start, progress.stop, progress.topic_id)
+            for tp, (start, progress) in left.items()
+        ]
 
     def poll_next(self, output: ReaderOutput) -> InputStatus:
         """Decodes some megabytes at a time, and waits for more when all are decoded."""
@@ -148,15 +159,18 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
             if not self._fetcher.is_busy(node):
                 progress = self._reading[tp]
                 size = min(progress.next_fetch, self._options.max_partition_fetch_bytes)
-                by_node.setdefault(node, {})[tp] = FetchFrom(progress.position, size)
+                by_node.setdefault(node, {})[tp] = FetchFrom(progress.position, size, progress.topic_id)
         for node, wanted in by_node.items():
+            waited = 0.0
             for tp in wanted:
                 self._reading[tp].asked = node
+                waited = max(waited, self._reading[tp].waited)
             self._fetcher.send(
                 node,
                 wanted,
                 read_committed=self._options.read_committed,
                 max_bytes=self._options.fetch_max_bytes,
+                within_s=self._patience_ms / 1000 - waited,
             )
 
     def _take_answer(self) -> None:
@@ -167,7 +181,7 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
             self._pausing = False
         self._send_fetches()
         answer = self._fetcher.next_answer(_POLL_S if self._fetcher.partitions_in_flight() else _RETRY_S)
-        self._count_waiting(time.monotonic() - began)
+        self._count_waiting(began)
         if answer is None:
             return
         if answer.fetched is None:
@@ -177,8 +191,8 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
         self._look_for_leaders(again)
         if self._undecoded:
             self._restart_patience(answer.partitions)
-        self._pausing = bool(again)
-        if not again:
+        self._pausing = bool(again) or not (self._undecoded or _redirects(answer))
+        if not self._pausing:
             self._send_fetches()
 
     def _take(self, tp: TopicPartition, fetched: Fetched) -> bool:
@@ -196,9 +210,15 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
             self._undecoded.append(_Undecoded(tp, progress, start, fetched))
         return True
 
-    def _count_waiting(self, waited: float) -> None:
+    def _count_waiting(self, since: float) -> None:
+        """Time in which a quota keeps a broker from sending is not its fault."""
+        now = time.monotonic()
         for tp, progress in list(self._reading.items()):
+            throttled_until = 0.0 if progress.asked is None else self._fetcher.throttled_until(progress.asked)
+            waited = max(0.0, now - max(since, throttled_until))
             progress.waited += waited
+            if progress.unknown is not None:
+                progress.unknown += waited
             if progress.waited > self._patience_ms / 1000:
                 self._give_up(tp, progress)
         self._restart_patience(self._fetcher.partitions_under_way())
@@ -231,7 +251,7 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
         """To the end of the line: a leader fills its response in the order asked, and sends a batch that is larger than
         asked for only to the first."""
         progress.position = min(position, progress.stop)
-        progress.waited = 0.0
+        progress.waited, progress.unknown = 0.0, None
         del self._reading[tp]
         if progress.position < progress.stop:
             self._reading[tp] = progress
@@ -270,6 +290,8 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
             raise CorruptRecordError(
                 f"The broker found the log of {tp} damaged at or after offset {progress.position}."
             )
+        elif error in (UNKNOWN_TOPIC_ID, INCONSISTENT_TOPIC_ID):
+            self._act_on_topic(tp, progress)
         elif not retriable(error):
             raise refused(f"a fetch of {tp} at offset {progress.position}", error)
 
@@ -282,10 +304,17 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
                 tp, progress, f"{start} to {end}", start if start > progress.position else progress.stop
             )
 
+    def _act_on_topic(self, tp: TopicPartition, progress: _Progress) -> None:
+        """There is no topic of that id. A broker that starts may not know of it yet, so it is asked for a while."""
+        if progress.unknown is None:
+            progress.unknown = 0.0
+        elif progress.unknown >= _GONE_AFTER_S and self._was_deleted(tp, progress):
+            self._lose(tp, progress, "nothing, the topic was deleted, or made again", progress.stop)
+
     def _give_up(self, tp: TopicPartition, progress: _Progress) -> None:
         asked = progress.asked  # whoever leads it by now, if anybody does: this one said nothing
         who = f"The leader of {tp}" + (f", {self._client.address(asked)}," if asked is not None else "")
-        if self._was_deleted(tp):
+        if self._was_deleted(tp, progress):
             self._lose(tp, progress, "nothing, the partition was deleted", progress.stop)
             return
         why = f" ({self._fetcher.failure})" if self._fetcher.failure is not None else ""
@@ -296,14 +325,16 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
             f"ends at {progress.stop}. Check that the broker is well, or raise option '{option}'."
         )
 
-    def _was_deleted(self, tp: TopicPartition) -> bool:
-        """False also where no broker says so in time."""
+    def _was_deleted(self, tp: TopicPartition, progress: _Progress) -> bool:
+        """Whether the topic is gone, or another one has its name; false also where no broker says so in time."""
         within_ms = min(self._patience_ms, self._options.connection.api_timeout_ms)
         try:
             topic = self._client.topics([tp.topic], within_ms).get(tp.topic)
         except UnreachableError:
             return False
-        return topic is None or tp.partition not in topic.leaders
+        if topic is None or tp.partition not in topic.leaders:
+            return True
+        return bool(progress.topic_id and topic.topic_id) and topic.topic_id != progress.topic_id
 
     def _lose(self, tp: TopicPartition, progress: _Progress, available: str, instead: int) -> None:
         what = (
@@ -316,3 +347,8 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
         self._move(tp, progress, instead)
         if progress.position >= progress.stop:
             self._ended.append(progress.split_id)
+
+
+def _redirects(answer: Answer) -> bool:
+    """Whether a broker named another one to ask."""
+    return any(fetched.preferred_replica >= 0 for fetched in (answer.fetched or {}).values())

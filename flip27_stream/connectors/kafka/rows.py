@@ -30,6 +30,8 @@ SCHEMA = pa.schema(
 """The schema of Spark's built-in source: every column is nullable (``KafkaRecordToRowConverter``)."""
 
 _TIMESTAMP = SCHEMA.field("timestamp").type
+_GREATEST_MS = (2**63 - 1) // 1000
+_LEAST_MS = -(2**63 // 1000)
 _FEWEST_CONSTANTS = 1 << 10
 
 
@@ -83,8 +85,8 @@ class RowMaker:
         """``records``, which have the columns that the layout needs. A missing timestamp is -1 ms, as in Spark.
 
         Raises:
-            RecordFormatError: a value does not decode, and the layout says to fail; or a column that is NOT NULL has
-                nothing.
+            RecordFormatError: a value does not decode, and the layout says to fail; a column that is NOT NULL has
+                nothing; or a timestamp is outside those of Spark.
         """
         layout = self._layout
         decoded = self._decoded(records)
@@ -103,12 +105,24 @@ class RowMaker:
         if name in ("topic", "partition"):
             return self._constant(name, len(records))
         if name == "timestamp":
-            return _wrap(_TIMESTAMP, records.timestamps * 1000)
+            return self._timestamps(records)
         if name == "offset":
             return pa.array(records.offsets)
         if name == "timestampType":
             return pa.array(records.timestamp_types)
         return {"key": records.keys, "value": records.values, "headers": records.headers}[name]
+
+    def _timestamps(self, records: Records) -> pa.Array:
+        """In microseconds. Kafka takes any number of milliseconds; Spark fails at one too large, too."""
+        outside = (records.timestamps > _GREATEST_MS) | (records.timestamps < _LEAST_MS)
+        if outside.any():
+            row = int(outside.argmax())
+            raise RecordFormatError(
+                f"The record of {self._partition} at offset {records.offsets[row]} has the timestamp "
+                f"{records.timestamps[row]} ms, which a column of type timestamp cannot hold. Correct its producer; to "
+                "read the other columns of such records, give a schema without 'timestamp'."
+            )
+        return _wrap(_TIMESTAMP, records.timestamps * 1000)
 
     def _constant(self, name: str, count: int) -> pa.Array:
         if count > len(self._topics):

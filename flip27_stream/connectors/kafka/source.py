@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
@@ -29,6 +30,7 @@ from flip27_stream.connectors.kafka.options import (
 )
 from flip27_stream.connectors.kafka.row_layouts import records_schema, row_layout
 from flip27_stream.connectors.kafka.split import KafkaPartitionSplit, KafkaPartitionSplitSerializer
+from flip27_stream.connectors.kafka.subscriber_options import OPTION_NAMES as SUBSCRIPTIONS
 from flip27_stream.errors import OptionError
 
 if TYPE_CHECKING:
@@ -79,6 +81,10 @@ class KafkaSource(Source[KafkaPartitionSplit, KafkaEnumeratorState]):
     def fingerprint(self) -> str:
         return f"Kafka {self._options.subscriber}"
 
+    def accepts_checkpoint_of(self, fingerprint: str) -> bool:
+        """Any Kafka source's: what is subscribed to may change, as in Spark."""
+        return _ANY_SUBSCRIPTION.fullmatch(fingerprint) is not None
+
     @property
     def read_limits(self) -> ReadLimits:
         return self._options.limits
@@ -100,6 +106,12 @@ class KafkaSource(Source[KafkaPartitionSplit, KafkaEnumeratorState]):
 
         return KafkaSourceEnumerator(context, self._options, self._strategy, checkpoint, self._layout)
 
+    def splits_for_readers(
+        self, splits: Sequence[KafkaPartitionSplit], checkpoint: KafkaEnumeratorState
+    ) -> Sequence[KafkaPartitionSplit]:
+        """With the ids of their topics, so that no other topic of the same name is read in their place."""
+        return [checkpoint.for_reader(split) for split in splits]
+
     @property
     def split_serializer(self) -> KafkaPartitionSplitSerializer:
         return KafkaPartitionSplitSerializer()
@@ -109,6 +121,7 @@ class KafkaSource(Source[KafkaPartitionSplit, KafkaEnumeratorState]):
         return KafkaEnumeratorStateSerializer()
 
 
+_ANY_SUBSCRIPTION = re.compile(rf"Kafka option '({'|'.join(SUBSCRIPTIONS)})' \(.*\)", re.DOTALL)
 _ENDING = {name.lower() for name in ENDING}
 
 

@@ -34,12 +34,15 @@ class KafkaPartitionSplit(SourceSplit):
         starting_offset: where reading begins, for the enumerator when the split was never planned and for a reader;
             :data:`EARLIEST` for wherever the log begins at that time.
         stopping_offset: where reading ends, exclusively; ``None`` for a split that was not planned.
+        topic_id: of the topic that the offsets are of, for a reader; empty where it is not known. A topic that is
+            deleted and made again has another one.
     """
 
     topic: str
     partition: int
     starting_offset: int = EARLIEST
     stopping_offset: int | None = None
+    topic_id: str = ""
 
     def __hash__(self) -> int:
         return hash(self.topic_partition)

@@ -27,17 +27,27 @@ class KafkaSubscriber(ABC):
     def partitions(self, topics: Mapping[str, TopicMetadata]) -> frozenset[TopicPartition]:
         """The partitions to read, out of those there are."""
 
-    def missing(self, topics: Mapping[str, TopicMetadata]) -> frozenset[str]:
-        """What was asked for by name and is not there: topics, or partitions as ``topic-number``."""
-        return frozenset()
+    @abstractmethod
+    def names(self, tp: TopicPartition) -> bool:
+        """Whether the option asks for this partition, be it there or not."""
 
-    def require(self, topics: Mapping[str, TopicMetadata]) -> None:
+    def missing(
+        self, topics: Mapping[str, TopicMetadata], known: Collection[TopicPartition]
+    ) -> Collection[str]:
+        """What was asked for by name, is not there and was not ``known``: topics, or partitions as ``topic-number``."""
+        return ()
+
+    def require(self, topics: Mapping[str, TopicMetadata], known: Collection[TopicPartition] = ()) -> None:
         """Check that everything asked for by name is there.
 
+        Args:
+            topics: what is there.
+            known: partitions that a checkpoint has; that these are gone is not for this check to say.
+
         Raises:
-            MissingTopicError: it is not.
+            MissingTopicError: something is not there.
         """
-        missing = ", ".join(sorted(self.missing(topics)))
+        missing = ", ".join(sorted(self.missing(topics, known)))
         if missing:
             raise MissingTopicError(
                 f"The Kafka cluster has no such topic or partition: {missing}. "
@@ -58,8 +68,13 @@ class TopicListSubscriber(KafkaSubscriber):
     def partitions(self, topics: Mapping[str, TopicMetadata]) -> frozenset[TopicPartition]:
         return _all_partitions(topics, [name for name in self.topics if name in topics])
 
-    def missing(self, topics: Mapping[str, TopicMetadata]) -> frozenset[str]:
-        return frozenset(self.topics) - topics.keys()
+    def names(self, tp: TopicPartition) -> bool:
+        return tp.topic in self.topics
+
+    def missing(
+        self, topics: Mapping[str, TopicMetadata], known: Collection[TopicPartition]
+    ) -> Collection[str]:
+        return frozenset(self.topics) - topics.keys() - {tp.topic for tp in known}
 
     def __str__(self) -> str:
         return f"option 'subscribe' ({','.join(self.topics)})"
@@ -67,8 +82,14 @@ class TopicListSubscriber(KafkaSubscriber):
 
 @dataclass(frozen=True)
 class TopicPatternSubscriber(KafkaSubscriber):
-    """All partitions of the topics whose whole name matches a regular expression (option ``subscribePattern``)."""
+    """All partitions of the topics whose whole name matches a regular expression (option ``subscribePattern``).
 
+    Attributes:
+        text: the expression as the user gave it, in Java's language.
+        pattern: the same in Python's.
+    """
+
+    text: str
     pattern: re.Pattern[str]
 
     @property
@@ -81,8 +102,11 @@ class TopicPatternSubscriber(KafkaSubscriber):
         )
         return _all_partitions(topics, matching)
 
+    def names(self, tp: TopicPartition) -> bool:
+        return self.pattern.fullmatch(tp.topic) is not None
+
     def __str__(self) -> str:
-        return f"option 'subscribePattern' ({self.pattern.pattern})"
+        return f"option 'subscribePattern' ({self.text})"
 
 
 @dataclass(frozen=True)
@@ -98,8 +122,13 @@ class PartitionSetSubscriber(KafkaSubscriber):
     def partitions(self, topics: Mapping[str, TopicMetadata]) -> frozenset[TopicPartition]:
         return self.assigned & _all_partitions(topics, topics)
 
-    def missing(self, topics: Mapping[str, TopicMetadata]) -> frozenset[str]:
-        return frozenset(str(tp) for tp in self.assigned - self.partitions(topics))
+    def names(self, tp: TopicPartition) -> bool:
+        return tp in self.assigned
+
+    def missing(
+        self, topics: Mapping[str, TopicMetadata], known: Collection[TopicPartition]
+    ) -> Collection[str]:
+        return [str(tp) for tp in self.assigned - self.partitions(topics) - frozenset(known)]
 
     def __str__(self) -> str:
         return f"option 'assign' ({', '.join(str(tp) for tp in sorted(self.assigned))})"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from flip27_stream.connectors.kafka.java_character_classes import JavaPatternError
+from flip27_stream.connectors.kafka.java_patterns import compile_java_pattern
 from flip27_stream.connectors.kafka.split import TopicPartition
 from flip27_stream.connectors.kafka.subscriber import (
     KafkaSubscriber,
@@ -48,10 +50,10 @@ def _pattern(text: str) -> TopicPatternSubscriber:
             f"Pattern to subscribe is empty as specified value for option 'subscribePattern' is '{text}'"
         )
     try:
-        return TopicPatternSubscriber(re.compile(text.strip()))
-    except (re.error, OverflowError, RecursionError) as error:
+        return TopicPatternSubscriber(text.strip(), compile_java_pattern(text.strip()))
+    except (JavaPatternError, re.error, OverflowError, RecursionError) as error:
         raise OptionError.of(
-            "subscribePattern", text, f"Allowed: a regular expression; this is none: {error}."
+            "subscribePattern", text, f"Allowed: a regular expression, as Java has them: {error}."
         ) from error
 
 

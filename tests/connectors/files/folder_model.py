@@ -49,6 +49,9 @@ class Folder:
     def __call__(self) -> list[FoundFile]:
         return list(self.files.values())
 
+    def by_path(self) -> dict[str, list[FoundFile]]:
+        return {"folder": self()}
+
     def least(self, paths: Sequence[str], order: EventTimeOrder) -> Mapping[str, int | None]:
         return {path: self.times[path] for path in paths}
 
@@ -82,7 +85,7 @@ class Query:
     def start(self) -> None:
         """A process begins: the first look is waited for."""
         self.files = ListedFiles(
-            self.folder,
+            self.folder.by_path,
             cast(FileStatistics, self.folder),
             SeenFiles(self.state, **self._settings),
             self._modified,

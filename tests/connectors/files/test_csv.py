@@ -63,6 +63,22 @@ def test_columns_by_name_with_a_header(path: Path) -> None:
         _rows(path, "a,b,c\n1,x,9\n", pa.schema([("z", pa.string())]), header="true")
 
 
+def test_a_column_that_a_file_lacks_is_null(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """As in the other formats, and as Spark has it: warned of, wherever the file is cut, unless it is NOT NULL."""
+    at = pa.field("lacking", INSTANT)
+    schema = pa.schema([("a", pa.int64()), at, ("b", pa.string()), ("Lacking2", pa.int64())])
+    rows = [(1, None, "x", None), (2, None, "y", None)]
+    assert _rows(path, "b,a\nx,1\ny,2\n", schema, [5, 8], header="true") == rows
+    assert "has no column lacking, Lacking2; its rows have null there" in caplog.text
+    units = units_of(file_format("csv", HEADER, schema), path, "lacking")
+    assert units.all_known
+    assert units.least_event_time is None
+    with pytest.raises(
+        RecordFormatError, match=r"Column 'lacking' is NOT NULL, and csv file .* has no such column"
+    ):
+        _rows(path, "b,a\nx,1\n", schema.set(1, at.with_nullable(False)), header="true")
+
+
 def test_columns_by_order_without_a_header(path: Path) -> None:
     schema = pa.schema([("first", pa.int64()), ("second", pa.string())])
     assert _rows(path, "1,x\n2,y\n", schema) == [(1, "x"), (2, "y")]

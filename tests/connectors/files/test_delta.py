@@ -52,7 +52,7 @@ def test_a_snapshot_then_what_is_added(table: Path) -> None:
     reading.restart()
     reading.run()
     assert reading.ids() == ids(*range(7))
-    assert reading.state == [1, {"delta": [6, None, [], DeltaTable(table).metadata().id]}]
+    assert reading.state == [2, {"delta": [6, None, [], DeltaTable(table).metadata().id]}]
 
 
 def test_statistics_of_the_log_order_the_snapshot(table: Path) -> None:

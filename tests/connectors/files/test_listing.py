@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 from pathlib import Path
@@ -10,7 +11,8 @@ import pytest
 from pyarrow import fs
 
 from flip27_stream.connectors.files.filesystem import Storage, locate
-from flip27_stream.connectors.files.listing import FileListing, glob_regex
+from flip27_stream.connectors.files.listing import FileListing, glob_regex, is_hidden
+from flip27_stream.connectors.files.source import FileSource
 from flip27_stream.errors import ConnectorError, OptionError
 
 
@@ -51,8 +53,14 @@ def test_hidden_names_are_skipped(tmp_path: Path) -> None:
         "dir/.hiddendir/file",
         "_notvisible/afile",
         "_column=1/x",
+        "copied.json._COPYING_",
+        "folder._COPYING_/file",
     )
     assert listed(tmp_path) == {"visiblefile", "_column=1/x"}
+    assert listed(tmp_path, "/*") == {"visiblefile", "_column=1/x"}
+    hidden = ("/.a", "/a/_b", "/a.json._COPYING_", "/a._COPYING_/b")
+    assert all(map(is_hidden, hidden))
+    assert not any(map(is_hidden, ("/a", "/_column=1/x", "/_COPYING_=1/x")))
 
 
 def test_a_folder_below_a_hidden_one_can_be_named(tmp_path: Path) -> None:
@@ -197,3 +205,90 @@ def test_globs_that_match_links(tmp_path: Path) -> None:
     (tmp_path / "2026-01").symlink_to(tmp_path / "x")
     (tmp_path / "x/up").symlink_to(tmp_path)
     assert listed(tmp_path, "/2026-*") == {"2026-01/a", "2026-02/b"}
+
+
+SPARKS = "hour=00%3A00"
+"""A folder as Spark names the one of a partition whose value is ``00:00``."""
+
+
+@pytest.mark.parametrize("scheme", ["", "file:", "file://"])
+@pytest.mark.parametrize(
+    "path", [f"/{SPARKS}", f"/{SPARKS}/", "/hour=*%3A00", f"/{SPARKS}/*", "/hour=0[0-1]%3A*"]
+)
+def test_folders_whose_names_spark_escaped(tmp_path: Path, scheme: str, path: str) -> None:
+    make(tmp_path, f"{SPARKS}/a.json", "hour=10/b.json")
+    storage, inside = locate(f"{scheme}{tmp_path}{path}", {})
+    assert [file.path for file in FileListing(storage, (inside,))()] == [f"{tmp_path}/{SPARKS}/a.json"]
+
+
+def test_only_folders_of_partitions_keep_their_escapes() -> None:
+    assert locate(f"s3://bucket/a%20b/{SPARKS}/c%23", {}) == (
+        Storage("s3://bucket"),
+        f"bucket/a b/{SPARKS}/c#",
+    )
+
+
+@pytest.mark.parametrize(
+    ("uri", "storage", "path"),
+    [
+        ("hdfs:/x/y", "hdfs://", "/x/y"),
+        ("hdfs:///x", "hdfs://", "/x"),
+        ("viewfs:/x", "viewfs://", "/x"),
+        ("hdfs://me@name:8020/x", "hdfs://me@name:8020", "/x"),
+        ("S3://bucket/x", "s3://bucket", "bucket/x"),
+        ("gs://anonymous@bucket/x", "gs://anonymous@bucket", "bucket/x"),
+        ("abfss://c@a.dfs.core.windows.net/x", "abfss://c@a.dfs.core.windows.net", "c/x"),
+        ("file://localhost/x", "", "/x"),
+    ],
+)
+def test_what_begins_with_a_scheme_and_a_slash_is_a_uri(uri: str, storage: str, path: str) -> None:
+    """As in Hadoop; it was taken for a path in the folder that the query was started in."""
+    assert locate(uri, {}) == (Storage(storage), path)
+
+
+@pytest.mark.parametrize(
+    ("uri", "message"),
+    [
+        (
+            "dbfs:/data/a",
+            r"'dbfs:/data/a'.*no file system for 'dbfs:'.*On Databricks, /dbfs/data/a is the same",
+        ),
+        ("wasbs://c@a.blob.core.windows.net/x", r"no file system for 'wasbs:'"),
+        ("s3:/bucket/a", "Expected a local path, or a URI such as s3://bucket/folder"),
+        ("file://elsewhere/a", "Expected a path on this machine"),
+    ],
+)
+def test_uris_of_nothing_that_can_be_read(uri: str, message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        locate(uri, {})
+
+
+def test_a_colon_in_a_name_makes_no_uri(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert locate("a:b", {}) == (Storage(), f"{tmp_path}/a:b")
+    assert locate("./a:/b", {}) == (Storage(), f"{tmp_path}/a:/b")
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "s3://KEY:hush@bucket/a",
+        "s3a://KEY:hush/hush@bucket/a",
+        "s3n://hush@bucket/a",
+        "s3:/KEY:hush@bucket/a",
+        "gs://KEY:hush@bucket/a",
+        "hdfs://me:hush@name:8020/a",
+        "abfss://c:hush@account.dfs.core.windows.net/a",
+        "wasbs://c:hush@account.blob.core.windows.net/a",
+        "file://me:hush@localhost/a",
+    ],
+)
+@pytest.mark.parametrize("format_", ["parquet", "delta"])
+@pytest.mark.parametrize("several", [False, True])
+def test_credentials_in_a_uri_are_refused_and_never_shown(uri: str, format_: str, several: bool) -> None:
+    """They got into the name of the bucket, the fingerprint and the offset."""
+    paths = {"paths": json.dumps(["s3://bucket/b", uri])} if several else {"path": uri}
+    with pytest.raises(OptionError, match="'path'") as refused:
+        FileSource({**paths, "files.format": format_})
+    assert "hush" not in str(refused.value)
+    assert "KEY" not in str(refused.value)

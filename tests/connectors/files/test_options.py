@@ -98,7 +98,15 @@ MARK = bytes(range(12))
 STATES: list[FilesState] = [
     SeenState(),
     SeenState(
-        5, 9, (Frontier(None, (3, "a")), Frontier("ts")), (Bucket(5, 2, 2**64 - 1),), (MARK,), (MARK,), 7
+        5,
+        9,
+        (Frontier(None, (3, "a")), Frontier("ts")),
+        (Bucket(5, 2, 2**64 - 1),),
+        (MARK,),
+        (MARK,),
+        7,
+        (MARK[:8],),
+        (MARK,),
     ),
     DeltaState(),
     DeltaState(3, 5, (Frontier("ts", (9, "b")),), "an id"),
@@ -109,7 +117,7 @@ STATES: list[FilesState] = [
 def test_states_come_back_equal(state: FilesState) -> None:
     """FI-12"""
     serializer = FilesStateSerializer()
-    assert serializer.deserialize(1, serializer.serialize(state)) == state
+    assert serializer.deserialize(serializer.version, serializer.serialize(state)) == state
 
 
 @pytest.mark.parametrize(
@@ -124,6 +132,7 @@ def test_states_come_back_equal(state: FilesState) -> None:
         {"seen": [0, None, [], [[1, 2, "x"]], "", "", None]},
         {"seen": [0, None, [], [], "?", "", None]},
         {"seen": [0, None, [], [], ""]},
+        {"seen": [0, None, [], [], "", "", None, "", ""]},
     ],
 )
 def test_what_is_no_state_is_refused(data: Any) -> None:
@@ -132,12 +141,12 @@ def test_what_is_no_state_is_refused(data: Any) -> None:
 
 
 def test_a_newer_state_is_refused() -> None:
-    with pytest.raises(NewerCheckpointError, match="version 2"):
-        FilesStateSerializer().deserialize(2, {})
+    with pytest.raises(NewerCheckpointError, match="version 3"):
+        FilesStateSerializer().deserialize(3, {})
 
 
 def test_the_first_version_of_the_state_stays_readable() -> None:
-    """As this release writes it."""
+    """It had neither paths nor files that are gone; the state of a Delta table is the same in both."""
     stored: Any = {
         "seen": [5, 9, [[None, 3, "a"], ["ts"]], [[5, 2, "ffffffffffffffff"]], "AAECAwQFBgcICQoL", "", None]
     }
@@ -145,6 +154,14 @@ def test_the_first_version_of_the_state_stays_readable() -> None:
         5, 9, (Frontier(None, (3, "a")), Frontier("ts")), (Bucket(5, 2, 2**64 - 1),), (MARK,)
     )
     assert FilesStateSerializer().deserialize(1, stored) == expected
+    table: Any = {"delta": [3, 5, [["ts", 9, "b"]], "an id"]}
+    assert FilesStateSerializer().deserialize(1, table) == STATES[-1]
+
+
+@pytest.mark.parametrize("rest", [(), (None, ""), ("AA==", ""), (3, ""), ("", 3), ("", "AA==")])
+def test_what_is_no_state_of_the_second_version_is_refused(rest: Any) -> None:
+    with pytest.raises(CorruptCheckpointError, match=r"enumerator of files \(version 2\)"):
+        FilesStateSerializer().deserialize(2, {"seen": [0, None, [], [], "", "", None, *rest]})
 
 
 @pytest.mark.parametrize("format_", ["json", "delta"])

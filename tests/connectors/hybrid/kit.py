@@ -105,6 +105,8 @@ class HybridQuery:
         source: what is read; made anew by each restart, as in another process.
         table: of split watermarks, for an aligned query.
         available_now: whether each run ends at what is there when it begins.
+        drift_ms: how far (ms) splits of an aligned query may be ahead of each other.
+        options: of alignment, beside those.
 
     Attributes:
         start, offset: where the last batch began, and where it ended.
@@ -117,11 +119,13 @@ class HybridQuery:
         *,
         available_now: bool = False,
         drift_ms: int = 10,
+        options: Mapping[str, str] | None = None,
     ) -> None:
         self._source = source
         self._table = table
         self._available_now = available_now
         self._drift_ms = drift_ms
+        self._options = options or {}
         self._announced = False
         self.clock = ManualClock(NOW)
         self.start: dict[str, Any] = dict(INITIAL)
@@ -145,6 +149,7 @@ class HybridQuery:
                     "scan.watermark.alignment.max-drift": f"{self._drift_ms} ms",
                     "scan.watermark.alignment.table": str(self._table),
                     "scan.watermark.max-future": "0",
+                    **self._options,
                 }
             )
         self.source = self._source()
@@ -195,7 +200,8 @@ class HybridQuery:
         job, tasks = _copy((self.job, self.coordinator.tasks(start, end)))
         batches = [batch for task in tasks for batch in read_task(job, task)]
         assert all(batch.schema == self.source.schema for batch in batches)
-        return sorted((row["split"], row["event_time"]) for b in batches for row in b.to_pylist())
+        rows = ((row["split"], row["event_time"]) for b in batches for row in b.to_pylist())
+        return sorted(rows, key=lambda row: (row[0], row[1] is not None, row[1]))
 
     @property
     def index(self) -> int:

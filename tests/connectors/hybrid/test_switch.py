@@ -17,7 +17,7 @@ from flip27_stream.errors import ForeignCheckpointError, OptionError
 from flip27_stream.spark.enumerator_context import CoordinatorContext
 from flip27_stream.testing import wait_until
 from tests.connectors.hybrid.kit import SOME, HybridQuery, Made, Row, history, live
-from tests.spark.memory_source import MemoryEnumerator
+from tests.spark.memory_source import MemoryEnumerator, MemorySource, World
 
 Logs = dict[str, list[int | None]]
 
@@ -202,6 +202,36 @@ def test_a_factory_that_makes_another_source_after_a_restart_is_refused() -> Non
     query.restart()
     with pytest.raises(ForeignCheckpointError, match=r"'new'.*now makes 'another'"):
         query.step()
+
+
+class Taking(MemorySource):
+    """Goes on from what a source of any fingerprint without a dash began."""
+
+    def accepts_checkpoint_of(self, fingerprint: str) -> bool:
+        return "-" not in fingerprint
+
+
+def test_a_chain_accepts_the_checkpoint_of_one_whose_sources_its_own_accept() -> None:
+    """One for one: be the sources fixed, or made by factories."""
+    past = history("old", OLD)
+
+    def chain(*more: Any) -> HybridSource:
+        builder = HybridSource.builder(past)
+        for one in more:
+            builder = builder.add_source(one)
+        return builder.build()
+
+    now = Taking(World(dict(NEW)), fingerprint="now")
+    assert chain(now).accepts_checkpoint_of(chain(live("then", NEW)).fingerprint)
+    assert not chain(now).accepts_checkpoint_of(chain(live("the-n", NEW)).fingerprint)
+    assert not chain(now).accepts_checkpoint_of(chain(past, live("then", NEW)).fingerprint)
+    assert not chain(now).accepts_checkpoint_of("old, then then")
+    made = iter([live("trial", NEW), live("new", NEW), live("trial", NEW), now])
+    query = HybridQuery(lambda: chain(lambda switch: next(made)))
+    rows = query.run()
+    query.restart()
+    assert query.step() in (None, [])
+    assert len(rows) == sum(map(len, [*OLD.values(), *NEW.values()]))
 
 
 def test_an_end_that_nobody_looked_for_is_an_error_and_no_guess() -> None:

@@ -194,7 +194,8 @@ class Query:
         return ranges
 
     def read(self, ranges: Mapping[str, SplitRange]) -> Output:
-        splits = {split.split_id: split for split in self.positions}
+        state = self.enumerator.snapshot_state()
+        splits = {s.split_id: s for s in self.source.splits_for_readers(list(self.positions), state)}
         return read(self.source, *(splits[i].between(r.position, r.end) for i, r in ranges.items()))
 
 

@@ -24,10 +24,20 @@ from flip27_stream.connectors.kafka.client import KafkaClient
 from flip27_stream.connectors.kafka.connection_options import ConnectionOptions
 from flip27_stream.connectors.kafka.split import KafkaPartitionSplit
 from flip27_stream.errors import ConnectorError, UnreachableError
-from flip27_stream.testing import KafkaBroker, KafkaCluster, wait_until, write_bulk
+from flip27_stream.testing import (
+    BlackHole,
+    CutAfter,
+    FaultyNetwork,
+    KafkaBroker,
+    KafkaCluster,
+    Link,
+    Refuse,
+    Throttle,
+    wait_until,
+    write_bulk,
+)
 from flip27_stream.testing.topics import Topics
 from tests.connectors.kafka.kit import Output, ReaderContext, running
-from tests.connectors.kafka.proxy import Proxy, proxy
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -69,19 +79,22 @@ def cluster(_cluster: KafkaCluster) -> KafkaCluster:
 
 
 @pytest.fixture(scope="module")
-def network() -> Iterator[Proxy]:
-    with proxy() as running_proxy:
-        yield running_proxy
+def network() -> Iterator[FaultyNetwork]:
+    with FaultyNetwork() as running_network:
+        yield running_network
 
 
 @pytest.fixture(scope="module")
-def far_broker(network: Proxy) -> Iterator[KafkaBroker]:
-    """A broker that clients reach by the proxy: that is the address it advertises."""
-    advertised = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{network.port}"}
-    with KafkaBroker(advertised | FAST_FAILOVER) as running_broker:
-        network.target = int(running_broker.bootstrap_servers.partition(":")[2])
+def far_broker(network: FaultyNetwork) -> Iterator[KafkaBroker]:
+    """A broker that clients reach by a link."""
+    with KafkaBroker(FAST_FAILOVER, through=network.link) as running_broker:
         fill(running_broker, "far", 1)
         yield running_broker
+
+
+@pytest.fixture
+def link(network: FaultyNetwork, far_broker: KafkaBroker) -> Link:
+    return network.links["PLAINTEXT"]
 
 
 def fill(servers: Topics, topic: str, partitions: int, replication: int = -1) -> None:
@@ -89,9 +102,7 @@ def fill(servers: Topics, topic: str, partitions: int, replication: int = -1) ->
     servers.create_topic(topic, partitions, replication=replication)
     for partition in range(partitions):
         values = pa.array([b"%d:%d" % (partition, i) + b"x" * 1000 for i in range(COUNT)], pa.binary())
-        write_bulk(
-            servers.bootstrap_servers, topic, partition, np.arange(COUNT) + 1, values, batch_records=50
-        )
+        write_bulk(servers.direct_servers, topic, partition, np.arange(COUNT) + 1, values, batch_records=50)
 
 
 def source(servers: Topics, topic: str, *options: Mapping[str, str]) -> KafkaSource:
@@ -159,15 +170,6 @@ def paused(cluster: KafkaCluster, node: int) -> Iterator[None]:
         yield
     finally:
         cluster.resume(node)
-
-
-@contextmanager
-def swallowing(network: Proxy) -> Iterator[None]:
-    network.swallow = True
-    try:
-        yield
-    finally:
-        network.pass_on()
 
 
 def test_leader_killed(cluster: KafkaCluster) -> None:
@@ -268,55 +270,59 @@ def test_broker_restarted(far_broker: KafkaBroker) -> None:
     reading.assert_complete()
 
 
-def test_slow_connection(far_broker: KafkaBroker, network: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_connection(far_broker: KafkaBroker, link: Link) -> None:
     """Answers that come in small pieces with pauses between them are answers all the same."""
-    monkeypatch.setattr(network, "delay_s", 0.001)
-    monkeypatch.setattr(network, "piece", 7001)
-    with in_the_middle(source(far_broker, "far"), "far", 1) as reading:
+    with link.apply(Throttle(2_000_000)), in_the_middle(source(far_broker, "far"), "far", 1) as reading:
         reading.to_the_end()
     reading.assert_complete()
 
 
 @pytest.mark.parametrize("after", [2, 100, 60_000, 400_000])
-def test_connection_cut_within_an_answer(far_broker: KafkaBroker, network: Proxy, after: int) -> None:
+def test_connection_cut_within_an_answer(far_broker: KafkaBroker, link: Link, after: int) -> None:
     """Half an answer is none: in its length, in its header, within the first and a later batch."""
-    cuts = network.cuts
-    with in_the_middle(source(far_broker, "far"), "far", 1) as reading:
-        network.answer_bytes = after
+    with (
+        in_the_middle(source(far_broker, "far"), "far", 1) as reading,
+        link.apply(CutAfter(after)) as applied,
+    ):
         reading.to_the_end()
-    assert network.cuts == cuts + 1
+        assert applied.cuts == 1
     reading.assert_complete()
 
 
-def test_half_open_connection(far_broker: KafkaBroker, network: Proxy) -> None:
+def test_black_hole(far_broker: KafkaBroker, link: Link) -> None:
     """Nothing arrives, and nothing says that the connection is dead: the request time-out does."""
-    with in_the_middle(source(far_broker, "far", QUICK), "far", 1) as reading, swallowing(network):
-        threading.Timer(1.5, network.pass_on).start()
+    with (
+        in_the_middle(source(far_broker, "far", QUICK), "far", 1) as reading,
+        link.apply(BlackHole(on_heal="reset")) as applied,
+    ):
+        healing = threading.Timer(1.5, applied.heal)
+        healing.start()
         reading.to_the_end()
+        healing.join()
     reading.assert_complete()
 
 
-def test_half_open_connection_that_stays_so(far_broker: KafkaBroker, network: Proxy) -> None:
+def test_black_hole_that_stays(far_broker: KafkaBroker, link: Link) -> None:
     """Both tasks and planning end in time, and say what they waited for."""
     made = source(far_broker, "far", IMPATIENT)
     with running(made) as query:
         query.ranges()
-        with in_the_middle(made, "far", 1) as reading, swallowing(network):
+        with in_the_middle(made, "far", 1) as reading, link.apply(BlackHole()):
             with pytest.raises(ConnectorError) as caught:
                 reading.to_the_end()
             with pytest.raises(UnreachableError, match=far_broker.bootstrap_servers):
                 query.ranges()
     message = str(caught.value)
-    assert f"127.0.0.1:{network.port}" in message
+    assert link.address in message
     assert "far-0" in message
     assert f"offset {reading.rows}" in message
 
 
-def test_metadata_that_names_a_dead_broker(far_broker: KafkaBroker, network: Proxy) -> None:
+def test_metadata_that_names_a_dead_broker(far_broker: KafkaBroker, link: Link) -> None:
     """The bootstrap address answers, the one that it advertises does not: the error names both."""
-    near = f"127.0.0.1:{network.target}"
+    near = link.target
     made = source(far_broker, "far", IMPATIENT, {"kafka.bootstrap.servers": near})
-    with network.refusing(), pytest.raises(UnreachableError) as caught, running(made) as query:
+    with link.apply(Refuse()), pytest.raises(UnreachableError) as caught, running(made) as query:
         query.ranges()
     assert near in str(caught.value)
-    assert f"127.0.0.1:{network.port}" in str(caught.value)
+    assert link.address in str(caught.value)

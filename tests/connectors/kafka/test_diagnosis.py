@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
+from kafka.protocol.metadata import ApiVersionsResponse
 from kafka.protocol.sasl import SaslAuthenticateResponse, SaslHandshakeResponse
 
 from flip27_stream.connectors.kafka import diagnosis
@@ -105,6 +106,10 @@ class Impostor:
     """Asks for a proof of the password, and has none of its own."""
 
     def ask(self, request: Any, version: int) -> Any:
+        if type(request).__name__ == "ApiVersionsRequest":
+            key = ApiVersionsResponse.ApiVersion
+            spoken = [key(api_key=n, min_version=0, max_version=1) for n in (17, 36)]
+            return ApiVersionsResponse(error_code=0, api_keys=spoken)
         if type(request).__name__ == "SaslHandshakeRequest":
             return SaslHandshakeResponse(error_code=0, mechanisms=["SCRAM-SHA-256"])
         sent = request.auth_bytes.decode()
@@ -128,7 +133,7 @@ def test_a_broker_that_does_not_know_the_password() -> None:
 
 
 class _Deceived(FetchConnection):
-    def _ask(self, request: Any, version: int, deadline: float) -> Any:
+    def _ask(self, request: Any, version: int) -> Any:
         return Impostor().ask(request, version)
 
 

@@ -10,9 +10,9 @@ import pytest
 
 from flip27_stream.api import EventTimes, PositioningRequest
 from flip27_stream.connectors.kafka.client import KafkaClient
-from flip27_stream.connectors.kafka.fetch_responses import read_fetch_response
+from flip27_stream.connectors.kafka.fetch_responses import FetchResponse, read_fetch_response
 from flip27_stream.connectors.kafka.protocol import MAX_TIMESTAMP, Fetched
-from flip27_stream.connectors.kafka.split import KafkaPartitionSplit, TopicPartition
+from flip27_stream.connectors.kafka.split import KafkaPartitionSplit
 from flip27_stream.errors import ConnectorError, CorruptRecordError, Flip27Error
 from flip27_stream.testing import KafkaBroker
 from tests.connectors.kafka.kit import read, running, source
@@ -44,12 +44,12 @@ def faults(patch: pytest.MonkeyPatch, request_name: str, error: int, times: int)
             future.add_callback(spoil)
         return future
 
-    def spoilt_answers(*response: Any) -> dict[TopicPartition, Fetched]:
-        answers = read_fetch_response(*response)
+    def spoilt_answers(*response: Any) -> FetchResponse:
+        read = read_fetch_response(*response)
         if request_name != "FetchRequest" or len(put) >= times:
-            return answers
+            return read
         put.append(error)
-        return {tp: Fetched(error, b"", []) for tp in answers}
+        return FetchResponse({tp: Fetched(error, b"", []) for tp in read.partitions})
 
     with patch.context() as patched:
         patched.setattr(KafkaClient, "send", tampered)

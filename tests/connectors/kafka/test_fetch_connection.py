@@ -5,117 +5,36 @@ from __future__ import annotations
 import socket
 import struct
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
-from typing import Any
 
 import pytest
-from kafka.protocol.consumer import FetchResponse
+from kafka.protocol.consumer import FetchResponse as TheirResponse
 
 from flip27_stream.connectors.kafka.client_pool import FetcherPool
-from flip27_stream.connectors.kafka.connection_options import ConnectionOptions
-from flip27_stream.connectors.kafka.fetch_responses import VERSIONS, read_fetch_response
-from flip27_stream.connectors.kafka.fetcher import Answer, Fetcher
-from flip27_stream.connectors.kafka.protocol import Fetched, FetchFrom
-from flip27_stream.connectors.kafka.split import TopicPartition
+from flip27_stream.connectors.kafka.fetch_responses import (
+    LEAST_VERSION,
+    FetchResponse,
+    read_fetch_response,
+)
+from flip27_stream.connectors.kafka.fetcher import Fetcher
+from flip27_stream.connectors.kafka.protocol import FETCH_BY_TOPIC_ID, Fetched, FetchFrom
 from flip27_stream.errors import ConnectorError
+from tests.connectors.kafka.fetch_server import (
+    OPTIONS,
+    TOPIC_ID,
+    TP,
+    Cluster,
+    fetch,
+    fetching,
+    frame,
+    records,
+    response,
+)
 from tests.module_time import replace_time
 
-TP = TopicPartition("t", 3)
-OPTIONS = ConnectionOptions("unused:1", request_timeout_ms=10_000)
-
-Serve = Callable[[socket.socket, bytes], None]
-
-
-def response(records: bytes | None, version: int = 11, error: int = 0, **partition: Any) -> bytes:
-    """The body of a response about one partition, by kafka-python."""
-    topic = FetchResponse.FetchableTopicResponse
-    data = topic.PartitionData(
-        partition_index=TP.partition,
-        error_code=error,
-        high_watermark=9,
-        last_stable_offset=8,
-        log_start_offset=7,
-        records=records,
-        **{"aborted_transactions": [], "preferred_read_replica": -1, **partition},
-    )
-    answer = FetchResponse(
-        throttle_time_ms=0, error_code=0, session_id=0, responses=[topic(topic=TP.topic, partitions=[data])]
-    )
-    return bytes(answer.encode(version=version))
-
-
-def frame(request: bytes, body: bytes) -> bytes:
-    """With the request's correlation id."""
-    return struct.pack(">i", 4 + len(body)) + request[4:8] + body
-
-
-class Cluster:
-    """In the place of KafkaClient: one broker, the server."""
-
-    def __init__(self, port: int, options: ConnectionOptions) -> None:
-        self.port, self.options, self.closed = port, options, False
-
-    def version_of(self, request: Any, at_most: int) -> int:
-        return at_most
-
-    def endpoint(self, node: int) -> tuple[str, int]:
-        return "127.0.0.1", self.port
-
-    def close(self) -> None:
-        self.closed = True
-
-
-class Server:
-    """Gives each request (without its size) to ``serve``; counts connections."""
-
-    def __init__(self, serve: Serve) -> None:
-        self._serve = serve
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self._listener.getsockname()[1]
-        self.connections: list[socket.socket] = []
-        self._thread = threading.Thread(target=self._accept, daemon=True)
-        self._thread.start()
-
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                connection, _ = self._listener.accept()
-                self.connections.append(connection)
-                with suppress(OSError, struct.error):
-                    while True:
-                        (size,) = struct.unpack(">i", connection.recv(4, socket.MSG_WAITALL))
-                        self._serve(connection, connection.recv(size, socket.MSG_WAITALL))
-
-    def close(self) -> None:
-        for open_socket in (self._listener, *self.connections):
-            with suppress(OSError):
-                open_socket.shutdown(socket.SHUT_RDWR)
-            open_socket.close()
-        self._thread.join()
-
-
-@contextmanager
-def fetching(serve: Serve, options: ConnectionOptions = OPTIONS) -> Iterator[tuple[Server, Fetcher]]:
-    with closing(Server(serve)) as server:
-        fetcher = Fetcher(Cluster(server.port, options))  # type: ignore[arg-type]
-        with closing(fetcher):
-            yield server, fetcher
-
-
-def fetch(fetcher: Fetcher) -> Answer:
-    fetcher.send(1, {TP: FetchFrom(5, 1 << 20)}, read_committed=False, max_bytes=1 << 20)
-    assert fetcher.partitions_in_flight() == {TP}
-    while (answer := fetcher.next_answer(0.05)) is None:
-        pass
-    assert fetcher.partitions_in_flight() == set()
-    return answer
-
-
-def records(answer: Answer) -> bytes:
-    assert answer.fetched is not None
-    return bytes(answer.fetched[TP].records)
+ASKED = {TP: FetchFrom(5, 100, TOPIC_ID)}
 
 
 def test_answer_that_comes_byte_by_byte() -> None:
@@ -259,26 +178,53 @@ def test_what_was_asked_before_is_not_answered_to_the_next_task() -> None:
         assert len(server.connections) == 2
 
 
-@pytest.mark.parametrize("version", range(VERSIONS[0], VERSIONS[1] + 1))
+@pytest.mark.parametrize("version", range(LEAST_VERSION, FETCH_BY_TOPIC_ID + 1))
 def test_reads_what_kafka_python_writes(version: int) -> None:
     """Every version, whole and cut off anywhere."""
-    kind = FetchResponse.FetchableTopicResponse.PartitionData.AbortedTransaction
+    kind = TheirResponse.FetchableTopicResponse.PartitionData.AbortedTransaction
     aborted = [kind(producer_id=5, first_offset=6), kind(producer_id=7, first_offset=2**40)]
     body = response(b"some records", version, 3, aborted_transactions=aborted, preferred_read_replica=4)
     replica = 4 if version >= 11 else -1
-    expected = Fetched(3, b"some records", [(5, 6), (7, 2**40)], replica)
-    assert read_fetch_response(memoryview(body), version) == {TP: expected}
+    expected = FetchResponse({TP: Fetched(3, b"some records", [(5, 6), (7, 2**40)], replica)})
+    assert read_fetch_response(memoryview(body), version, ASKED) == expected
     for size in range(len(body)):
         with pytest.raises(struct.error):
-            read_fetch_response(memoryview(body)[:size], version)
-    nothing = read_fetch_response(memoryview(response(None, version, aborted_transactions=None)), version)
-    assert nothing == {TP: Fetched(0, b"", [], -1)}
+            read_fetch_response(memoryview(body)[:size], version, ASKED)
+    nothing = response(None, version, aborted_transactions=None, throttle_ms=70)
+    # Brokers of old versions have waited themselves.
+    expected = FetchResponse({TP: Fetched(0, b"", [], -1)}, 70 if version >= 8 else 0)
+    assert read_fetch_response(memoryview(nothing), version, ASKED) == expected
+
+
+@pytest.mark.parametrize("size", [-1, -100, -(2**15)])
+def test_a_name_of_less_than_no_bytes(size: int) -> None:
+    """It never brings the reader of a response back to where it has been."""
+    body = bytearray(response(b"abc"))
+    at = body.index(b"\0\1t")
+    struct.pack_into(">h", body, at, size)
+    struct.pack_into(">i", body, at - 4, 2**31 - 1)
+    with pytest.raises(struct.error):
+        read_fetch_response(memoryview(body), 11, ASKED)
+
+
+def test_a_name_that_is_no_text() -> None:
+    body = response(b"abc").replace(b"\0\1t", b"\0\1\xff")
+    with pytest.raises(struct.error, match="not UTF-8"):
+        read_fetch_response(memoryview(body), 11, ASKED)
+
+
+def test_a_topic_that_was_not_asked_for() -> None:
+    body = response(b"abc", 13, topic_id="00000000-0000-0000-0000-000000000007")
+    with pytest.raises(struct.error, match="0007 was not asked for"):
+        read_fetch_response(memoryview(body), 13, ASKED)
 
 
 def test_refusal_of_a_whole_request() -> None:
-    body = FetchResponse(throttle_time_ms=0, error_code=29, session_id=0, responses=[]).encode(version=11)
+    body = response(b"", refusal=29)
     with pytest.raises(ConnectorError, match="refused a fetch: TopicAuthorizationFailed"):
-        read_fetch_response(memoryview(body), 11)
+        read_fetch_response(memoryview(body), 11, ASKED)
+    with pytest.raises(OSError, match="refused the fetch: KafkaStorageError"):
+        read_fetch_response(memoryview(response(b"", refusal=56)), 11, ASKED)
 
 
 def test_pool_closes_what_nobody_used_for_long(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -88,16 +88,19 @@ def test_trouble_is_only_warned_of(
 def test_kr_08_processed_offsets_are_committed_to_the_group(
     broker: KafkaBroker, topic: Callable[..., str]
 ) -> None:
-    """KR-08, KR-12, KB-01: finished or not, of all partitions; without a group id nothing is committed."""
+    """KR-08, KR-12, KB-01: finished or not, of all partitions; only where the options say so."""
     name = topic(2)
     broker.write(name, [(0, 1000 * i, None, b"v") for i in range(10)])
-    group = {"kafka.group.id": f"group-{name}"}
+    group = {"kafka.group.id": f"group-{name}", "scan.commit-offsets": "true"}
     with running(source(broker, group, subscribe=name, startingOffsets="earliest")) as query:
         query.move_to_ends()
         query.enumerator.notify_checkpoint_complete({s.split_id: p or 0 for s, p in query.positions.items()})
-    with running(source(broker, subscribe=name, startingOffsets="earliest")) as query:
-        query.move_to_ends()
-        query.enumerator.notify_checkpoint_complete({s.split_id: p or 0 for s, p in query.positions.items()})
+    other = {"kafka.group.id": f"other-{name}"}
+    for options in ({}, other):
+        with running(source(broker, options, subscribe=name, startingOffsets="earliest")) as query:
+            query.move_to_ends()
+            positions = {s.split_id: p or 0 for s, p in query.positions.items()}
+            query.enumerator.notify_checkpoint_complete(positions)
     client = KafkaClient(ConnectionOptions(broker.bootstrap_servers))
     partitions = [TopicPartition(name, n) for n in (0, 1)]
     try:
@@ -117,7 +120,7 @@ def test_kr_08_processed_offsets_are_committed_to_the_group(
 def test_a_restored_query_commits_where_it_begins(broker: KafkaBroker, topic: Callable[..., str]) -> None:
     """Facts 11: the last batch of a run is known to be processed only by the next one, before it looks at anything."""
     name = topic()
-    group = {"kafka.group.id": f"group-{name}"}
+    group = {"kafka.group.id": f"group-{name}", "scan.commit-offsets": "true"}
     with running(source(broker, group, subscribe=name)) as query:
         query.ranges()
         state = query.enumerator.snapshot_state()

@@ -34,6 +34,7 @@ class Log:
         self.metadata: Mapping[str, TopicMetadata] = THERE
         self.start, self.stable, self.high_watermark = 0, 5, 10
         self.silent_about_all = False
+        self.cluster_id = ""
         self.asked: list[str] = []
 
     def topics(self, names: object) -> Mapping[str, TopicMetadata]:

@@ -9,11 +9,15 @@ from contextlib import nullcontext
 
 import pytest
 
-from flip27_stream.api import SplitRange
-from flip27_stream.connectors.kafka import log_ranges
+from flip27_stream.api import PositioningRequest, SplitRange
+from flip27_stream.connectors.hybrid import HybridSource
+from flip27_stream.connectors.kafka import log_ranges, reader
+from flip27_stream.connectors.kafka.client import ConnectionOptions, KafkaClient
 from flip27_stream.connectors.kafka.split import KafkaPartitionSplit
 from flip27_stream.errors import DataLossError
+from flip27_stream.spark.batch_reader import Flip27BatchReader
 from flip27_stream.testing import KafkaBroker
+from flip27_stream.testing.source_query import SourceQuery
 from tests.connectors.kafka.kit import (
     add_partitions,
     delete_records,
@@ -88,6 +92,82 @@ def test_topic_that_was_recreated_longer(broker: KafkaBroker, topic: MakeTopic, 
             DataLossError, match=r"wanted from offset 3, .*made again\. .* changed from 3 to 0\. "
         ):
             strict.ranges()
+
+
+def make_again(broker: KafkaBroker, name: str, records: int) -> None:
+    broker.delete_topic(name)
+    broker.create_topic(name)
+    write_rows(broker, name, records)
+
+
+@pytest.mark.parametrize("records", [2, 9])
+def test_topic_that_is_made_again_between_plan_and_fetch(
+    broker: KafkaBroker,
+    topic: MakeTopic,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    records: int,
+) -> None:
+    """I1, SK-25, KIP-516: no row of the new topic is read at offsets of the old one; the next plan begins it anew."""
+    monkeypatch.setattr(reader, "_GONE_AFTER_S", 0.0)
+    name = topic()
+    write_rows(broker, name, 5)
+    made = {"subscribe": name, "startingOffsets": "earliest"}
+    with (
+        running(source(broker, made, failOnDataLoss="false")) as lenient,
+        running(source(broker, made)) as strict,
+    ):
+        planned = lenient.move_to_ends()
+        assert strict.move_to_ends() == planned == {f"{name}-0": SplitRange(0, 5)}
+        make_again(broker, name, records)
+        with pytest.raises(DataLossError, match=rf"{name}-0 were lost .* offsets 0 to 5, .* or made again"):
+            strict.read(planned)
+        assert lenient.read(planned).batches == []
+        assert "were lost while they were read" in caplog.text
+        again = lenient.move_to_ends()
+        assert again == {f"{name}-0": SplitRange(0, records)}
+        assert len(lenient.read(again).timestamps) == records
+
+
+def test_topic_that_is_made_again_between_plan_and_probe(broker: KafkaBroker, topic: MakeTopic) -> None:
+    """KIP-516: nothing is known of the event times of a topic that is gone; those of its successor are not taken."""
+    name = topic()
+    write_rows(broker, name, 5)
+    with running(source(broker, subscribe=name, startingOffsets="earliest")) as query:
+        ranges = query.move_to_ends()
+        make_again(broker, name, 9)
+        found = query.enumerator.event_time_positions(PositioningRequest(ranges))
+        assert found.event_times() == {}
+
+
+@pytest.mark.parametrize("hybrid", [False, True])
+def test_ids_of_topics_reach_the_tasks(broker: KafkaBroker, topic: MakeTopic, hybrid: bool) -> None:
+    """KIP-516: in a stream, in a batch read, and where the source is one of several."""
+    name = topic()
+    write_rows(broker, name, 5)
+    live = source(broker, subscribe=name, startingOffsets="earliest")
+    made = HybridSource.builder(live).build() if hybrid else live
+    query = SourceQuery(made)
+    try:
+        planned = None
+        while planned is None or not query.tasks(*planned):
+            planned = query.next_batch()
+        ((split, start, end),) = query.tasks(*planned)[0]
+        bounded = split.between(start, end)
+        ((again, *_),) = Flip27BatchReader(query.job).partitions()[0].value.ranges
+        ids = {(s.split if hybrid else s).topic_id for s in (bounded, again)}
+        described = broker_topic_ids(broker, name)
+        assert ids == described
+    finally:
+        query.close()
+
+
+def broker_topic_ids(broker: KafkaBroker, name: str) -> set[str]:
+    client = KafkaClient(ConnectionOptions(broker.bootstrap_servers))
+    try:
+        return {client.topics([name])[name].topic_id}
+    finally:
+        client.close()
 
 
 def test_bounded_stream_of_a_topic_that_was_recreated_longer(broker: KafkaBroker, topic: MakeTopic) -> None:

@@ -145,6 +145,8 @@ def test_assign() -> None:
         ({**LEAST, "kafka.fetch.max.byte": "1"}, "Did you mean 'kafka.fetch.max.bytes'?"),
         ({**LEAST, "kafka.acks": "all"}, "Unknown option 'kafka.acks'"),
         ({**LEAST, "kafka.group.id": " "}, "Invalid value for option 'kafka.group.id'"),
+        ({**LEAST, "scan.commit-offsets": "true"}, "'scan.commit-offsets' needs option 'kafka.group.id'"),
+        ({**LEAST, "scan.commit-offsets": "1"}, "Invalid value for option 'scan.commit-offsets': '1'"),
         ({**LEAST, "maxOffsetsPerTrigger": "15", "minOffsetsPerTrigger": "20"},
          "The value of minOffsetPerTrigger(20) is higher than the maxOffsetsPerTrigger(15)"),
         ({**LEAST, "maxTriggerDelay": "soon"}, "Invalid value for option 'maxTriggerDelay': 'soon'"),
@@ -219,9 +221,23 @@ def test_sk39_groups_headers_and_retries() -> None:
         fetchOffset__retryIntervalMs="10",
         kafkaConsumer__pollTimeoutMs="512",
     )
-    assert options.group_id == "readers"
+    assert options.group_id is None
     assert options.include_headers
     assert (options.fetch_retries, options.fetch_retry_interval_ms, options.poll_timeout_ms) == (5, 10, 512)
+
+
+def test_committing_is_a_choice_of_its_own(caplog: pytest.LogCaptureFixture) -> None:
+    """The group may belong to another application: naming it moves none of its offsets, and a log line says so."""
+    warn_without_effect.cache_clear()
+    commit, group = {"scan.commit-offsets": "True"}, {"kafka.group.id": "lag"}
+    ends = {"scan.bounded.mode": "group-offsets"}
+    assert parse_kafka_options({**LEAST, **group, **commit}).group_id == "lag"
+    assert parse_kafka_options({**LEAST, **group, **ends}).group_id is None
+    assert not caplog.records
+    assert parse_kafka_options({**LEAST, **group}).group_id is None
+    assert "'kafka.group.id' has no effect: processed offsets are committed only where" in caplog.text
+    assert parse_kafka_options({**LEAST, **group, **commit}, bounded=True).group_id is None
+    assert "'scan.commit-offsets' has no effect: this is a batch read" in caplog.text
 
 
 @pytest.mark.parametrize("name", WITHOUT_EFFECT)

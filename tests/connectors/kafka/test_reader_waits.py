@@ -8,16 +8,23 @@ from typing import Any
 
 import pytest
 
+from flip27_stream.api import InputStatus
 from flip27_stream.connectors.kafka import reader as reader_module
 from flip27_stream.connectors.kafka.fetcher import Answer
 from flip27_stream.connectors.kafka.options import parse_kafka_options
-from flip27_stream.connectors.kafka.protocol import OFFSET_OUT_OF_RANGE, Fetched, TopicMetadata
+from flip27_stream.connectors.kafka.protocol import (
+    INCONSISTENT_TOPIC_ID,
+    OFFSET_OUT_OF_RANGE,
+    UNKNOWN_TOPIC_ID,
+    Fetched,
+    TopicMetadata,
+)
 from flip27_stream.connectors.kafka.reader import KafkaSourceReader
 from flip27_stream.connectors.kafka.split import KafkaPartitionSplit, TopicPartition
-from flip27_stream.errors import ConnectorError, UnreachableError
+from flip27_stream.errors import ConnectorError, DataLossError, UnreachableError
 from tests.connectors.kafka.kit import Output, ReaderContext
 
-PARTITIONS, TIMEOUT_S, ANSWER_S = 30, 2.0, 0.15
+PARTITIONS, TIMEOUT_S, ANSWER_S, PAUSE_S = 30, 2.0, 0.15, 0.05
 OPTIONS = {"kafka.bootstrap.servers": "localhost:1", "subscribe": "t", "failOnDataLoss": "false"}
 
 Answering = Callable[[list[TopicPartition]], dict[TopicPartition, Fetched]]
@@ -30,6 +37,7 @@ class Cluster:
         self.now, self.answering = 100.0, answering
         self.exists = self.reachable = True
         self.failure: OSError | None = None
+        self.throttled = 0.0
         self.client = self
         self._in_flight: list[TopicPartition] = []
         self._due = 0.0
@@ -37,11 +45,17 @@ class Cluster:
     def monotonic(self) -> float:
         return self.now
 
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
     def leaders(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return dict.fromkeys(partitions, 0)
 
     def is_busy(self, node: int) -> bool:
         return bool(self._in_flight)
+
+    def throttled_until(self, node: int) -> float:
+        return self.throttled
 
     def partitions_in_flight(self) -> set[TopicPartition]:
         return set(self._in_flight)
@@ -96,6 +110,11 @@ def make_reader(monkeypatch: pytest.MonkeyPatch) -> Iterator[MakeReader]:
         reader.close()
 
 
+def read_out(reader: KafkaSourceReader) -> None:
+    while reader.poll_next(Output()) is not InputStatus.END_OF_INPUT:
+        pass
+
+
 def test_partitions_in_line_do_not_time_out(make_reader: MakeReader, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each response holds one of 30 partitions, so the last waits for longer than the time-out."""
     order: list[TopicPartition] = []
@@ -121,7 +140,7 @@ def test_leader_that_sends_nothing_times_out(make_reader: MakeReader) -> None:
     """Empty responses are none."""
     cluster = Cluster(lambda wanted: {tp: Fetched(0, b"", []) for tp in wanted})
     reader = make_reader(cluster)
-    while cluster.now + ANSWER_S < 100 + TIMEOUT_S:
+    while cluster.now + PAUSE_S + ANSWER_S < 100 + TIMEOUT_S:
         reader.poll_next(Output())
     with pytest.raises(
         ConnectorError, match="The leader of t-0, broker 0, sent no records at offset 0 for 2 s"
@@ -136,13 +155,81 @@ def test_kafka_consumer_poll_timeout(make_reader: MakeReader, poll_timeout_s: in
     cluster = Cluster(lambda wanted: {tp: Fetched(0, b"", []) for tp in wanted})
     cluster.reachable = reachable
     reader = make_reader(cluster, **{"kafkaConsumer.pollTimeoutMs": f"{poll_timeout_s}000"})
-    while cluster.now + ANSWER_S < 100 + poll_timeout_s:
+    while cluster.now + PAUSE_S + ANSWER_S < 100 + poll_timeout_s:
         reader.poll_next(Output())
     with pytest.raises(
         ConnectorError,
         match=rf"t-0, broker 0, sent no .* for {poll_timeout_s} s.*'kafkaConsumer\.pollTimeoutMs'",
     ):
         reader.poll_next(Output())
+
+
+def test_quota_of_the_broker_is_no_silence(make_reader: MakeReader) -> None:
+    """KIP-219: it said that it would send nothing for longer than the time-out; only what comes after that counts."""
+    cluster = Cluster(lambda wanted: {tp: Fetched(0, b"", []) for tp in wanted})
+    reader = make_reader(cluster)
+    reader.poll_next(Output())
+    cluster.throttled = cluster.now + 10 * TIMEOUT_S
+    while cluster.now + PAUSE_S + ANSWER_S < cluster.throttled + TIMEOUT_S - ANSWER_S:
+        reader.poll_next(Output())
+    with pytest.raises(ConnectorError, match="t-0, broker 0, sent no records"):
+        read_out(reader)
+    assert cluster.now < cluster.throttled + 2 * TIMEOUT_S
+
+
+def test_broker_that_answers_with_nothing_is_not_asked_without_end(make_reader: MakeReader) -> None:
+    """It does not wait for the first byte as it should, and says nothing of the partitions it was asked for."""
+    for nothing in ({}, {TopicPartition("t", 0): Fetched(0, b"", [])}):
+        asked: list[int] = []
+
+        class Quick(Cluster):
+            def next_answer(self, seconds: float) -> Answer | None:
+                self._due = self.now
+                return super().next_answer(seconds)
+
+        def answering(
+            wanted: list[TopicPartition],
+            asked: list[int] = asked,
+            nothing: dict[TopicPartition, Fetched] = nothing,
+        ) -> dict[TopicPartition, Fetched]:
+            asked.append(len(wanted))
+            return nothing
+
+        reader = make_reader(Quick(answering))
+        with pytest.raises(ConnectorError, match="sent no records"):
+            read_out(reader)
+        assert len(asked) <= TIMEOUT_S / PAUSE_S + 2
+
+
+@pytest.mark.parametrize("strict", [True, False])
+@pytest.mark.parametrize("error", [UNKNOWN_TOPIC_ID, INCONSISTENT_TOPIC_ID])
+def test_sk25_topic_made_again_between_plan_and_fetch(
+    make_reader: MakeReader, error: int, strict: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """SK-25: nobody knows the id that was planned, and the name is another topic's: records are lost."""
+    cluster = Cluster(lambda wanted: {tp: Fetched(error, b"", []) for tp in wanted})
+    reader = make_reader(
+        cluster, **{"kafkaConsumer.pollTimeoutMs": "60000", "failOnDataLoss": str(strict).lower()}
+    )
+    for progress in reader._reading.values():
+        progress.topic_id = "the one that was planned"
+    if strict:
+        with pytest.raises(DataLossError, match=r"t-0 were lost .* the topic was deleted, or made again"):
+            read_out(reader)
+    else:
+        read_out(reader)
+        assert caplog.text.count("were lost while they were read") == PARTITIONS
+    assert 5 <= cluster.now - 100 < 20
+
+
+def test_broker_that_does_not_know_a_topic_yet(make_reader: MakeReader) -> None:
+    """It has just started. The others know the topic by its id, so nothing is lost, however long that takes."""
+    cluster = Cluster(lambda wanted: {tp: Fetched(UNKNOWN_TOPIC_ID, b"", []) for tp in wanted})
+    reader = make_reader(cluster, **{"kafkaConsumer.pollTimeoutMs": "30000", "failOnDataLoss": "true"})
+    for progress in reader._reading.values():
+        progress.topic_id = "id"
+    with pytest.raises(ConnectorError, match="sent no records at offset 0 for 30 s"):
+        read_out(reader)
 
 
 def test_answer_about_splits_that_were_given_up(make_reader: MakeReader) -> None:
@@ -183,9 +270,6 @@ def test_replica_that_the_leader_prefers(make_reader: MakeReader) -> None:
         def send(self, node: int, wanted: Iterable[TopicPartition], **more: Any) -> None:
             asked.append(node)
             super().send(node, wanted, **more)
-
-        def sleep(self, seconds: float) -> None:
-            self.now += seconds
 
     def answering(partitions: list[TopicPartition]) -> dict[TopicPartition, Fetched]:
         if asked[-1] == 0:

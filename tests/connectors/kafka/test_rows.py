@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from flip27_stream.connectors.kafka.record_batches import Records
-from flip27_stream.connectors.kafka.rows import SCHEMA, RowMaker, record_timestamps
+from flip27_stream.connectors.kafka.rows import SCHEMA, RowLayout, RowMaker, record_timestamps
 from flip27_stream.connectors.kafka.split import TopicPartition
+from flip27_stream.errors import RecordFormatError
 
 
 def records(timestamps: list[int]) -> Records:
@@ -48,3 +50,22 @@ def test_missing_timestamp() -> None:
     rows = RowMaker(TopicPartition("t", 0)).rows(made)
     assert rows["timestamp"].cast(pa.int64()).to_pylist() == [5000, -1000]
     assert record_timestamps(made).to_pylist() == [5, None]
+
+
+GREATEST = (2**63 - 1) // 1000
+
+
+def test_timestamps_at_the_ends_of_time() -> None:
+    """What fits microseconds comes as it is."""
+    rows = RowMaker(TopicPartition("t", 0)).rows(records([GREATEST, -GREATEST]))
+    assert rows["timestamp"].cast(pa.int64()).to_pylist() == [GREATEST * 1000, -GREATEST * 1000]
+
+
+@pytest.mark.parametrize("time", [GREATEST + 1, -GREATEST - 1, 2**62, 2**63 - 1, -(2**63)])
+def test_timestamp_that_microseconds_cannot_hold(time: int) -> None:
+    """Spark's own source fails, too (Math.multiplyExact); 64 bits would wrap to another time."""
+    made = records([5, time, time])
+    with pytest.raises(RecordFormatError, match=f"t-3 at offset 1 has the timestamp {time} ms"):
+        RowMaker(TopicPartition("t", 3)).rows(made)
+    without = RowLayout.of_records(pa.schema([SCHEMA.field("value"), SCHEMA.field("offset")]))
+    assert RowMaker(TopicPartition("t", 3), without).rows(made).num_rows == 3

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flip27_stream.api import JsonValue
+from flip27_stream.connectors.kafka import KafkaSource
 from flip27_stream.connectors.kafka.enumerator import reader_of
 from flip27_stream.connectors.kafka.enumerator_state import (
     AssignedTopic,
@@ -23,6 +24,7 @@ from flip27_stream.connectors.kafka.split import (
 )
 from flip27_stream.errors import CorruptCheckpointError, NewerCheckpointError
 
+LEAST = {"kafka.bootstrap.servers": "nowhere:1", "subscribe": "t"}
 SPLITS = KafkaPartitionSplitSerializer()
 STATES = KafkaEnumeratorStateSerializer()
 
@@ -40,6 +42,17 @@ def test_ks02_split_survives(stop: int | None) -> None:
 def test_split_between() -> None:
     assert KafkaPartitionSplit("t", 1).between(0, 5) == KafkaPartitionSplit("t", 1, 0, 5)
     assert KafkaPartitionSplit("t", 1).split_id == str(TopicPartition("t", 1)) == "t-1"
+
+
+def test_splits_for_readers_have_the_ids_of_their_topics() -> None:
+    """KIP-516: those of the state that the batch ends with; none where it is not known, as from old brokers."""
+    state = KafkaEnumeratorState({"t": AssignedTopic("id", (0, 1, 2), (2,)), "old": AssignedTopic("", (0,))})
+    given = [KafkaPartitionSplit(*each) for each in (("t", 0), ("t", 2), ("old", 0), ("unknown", 0))]
+    made = KafkaSource(LEAST).splits_for_readers(given, state)
+    assert [split.topic_id for split in made] == ["id", "", "", ""]
+    assert [split.split_id for split in made] == [split.split_id for split in given]
+    assert made[0].between(0, 5) == KafkaPartitionSplit("t", 0, 0, 5, "id")
+    assert SPLITS.serialize(made[0]) == "t-0"
 
 
 @given(
@@ -108,7 +121,7 @@ def test_versions_nobody_knows() -> None:
     with pytest.raises(NewerCheckpointError, match=r"Kafka split .* version 9; this release reads up to 1"):
         SPLITS.deserialize(9, ["t", 0, 0])
     with pytest.raises(
-        NewerCheckpointError, match=r"Kafka enumerator .* version 9; this release reads up to 3"
+        NewerCheckpointError, match=r"Kafka enumerator .* version 9; this release reads up to 4"
     ):
         STATES.deserialize(9, {})
     with pytest.raises(CorruptCheckpointError, match="version 0"):
@@ -122,6 +135,32 @@ def test_versions_nobody_knows() -> None:
 def test_ke12_owner_of_a_partition(topic: str, owners: list[int]) -> None:
     """KE-12: Java's hash with its 32 bits."""
     assert [reader_of(TopicPartition(topic, n), 3) for n in range(4)] == owners
+
+
+def test_clusters_survive() -> None:
+    """That of most topics is stored once; version 3 did not know of clusters."""
+    topics = {"t": AssignedTopic("x", (0,), (), "A"), "u": AssignedTopic("y", (0, 1), (1,), "A")}
+    state = KafkaEnumeratorState(
+        {**topics, "v": AssignedTopic("z", (0,), (0,), "B"), "w": AssignedTopic("", (0,))}
+    )
+    data = STATES.serialize(state)
+    assert data == {
+        "cluster": "A",
+        "discovered": False,
+        "topics": {"t": ["x", [0]], "u": ["y", [0, 1], [1]], "v": ["z", [0], [0], "B"], "w": ["", [0], ""]},
+    }
+    assert STATES.deserialize(4, data) == state
+    before = KafkaEnumeratorState({"t": AssignedTopic("x", (0,))})
+    assert STATES.deserialize(3, {"discovered": False, "topics": {"t": ["x", [0]]}}) == before
+    assert STATES.serialize(before) == {"discovered": False, "topics": {"t": ["x", [0]]}}
+
+
+@pytest.mark.parametrize(
+    "data", [{"cluster": 1}, {"topics": {"t": ["x", [0], "A", "B"]}}, {"topics": {"t": ["x", "A"]}}]
+)
+def test_corrupt_clusters(data: dict[str, JsonValue]) -> None:
+    with pytest.raises(CorruptCheckpointError, match="Kafka enumerator"):
+        STATES.deserialize(4, {"discovered": True, "topics": {}, **data})
 
 
 def test_state_grows_by_what_was_assigned() -> None:

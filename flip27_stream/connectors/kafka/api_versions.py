@@ -1,0 +1,39 @@
+"""Which versions of each request a broker speaks, asked over the connection that is to be used (KIP-35)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kafka import errors as kafka_errors
+from kafka.protocol.broker_version_data import BrokerVersionData
+from kafka.protocol.metadata import ApiVersionsRequest
+from kafka.version import __version__ as client_version
+
+Ask = Callable[[Any, int], Any]
+"""Sends a request (of kafka-python) in a version, and returns its response."""
+
+_UNSUPPORTED_VERSION = kafka_errors.UnsupportedVersionError.errno
+
+
+def ask_versions(ask: Ask) -> BrokerVersionData:
+    """The versions that a broker speaks; brokers tell before a client has authenticated.
+
+    A broker that does not know the version of the question answers in version 0 with those that it knows (KIP-511).
+
+    Raises:
+        OSError: the broker does not answer, or refuses to tell.
+    """
+    version: int = ApiVersionsRequest.max_version
+    while True:
+        request = ApiVersionsRequest(
+            client_software_name="kafka-python", client_software_version=client_version
+        )
+        response = ask(request, version)
+        spoken = {key.api_key: (key.min_version, key.max_version) for key in response.api_keys or ()}
+        if not response.error_code:
+            return BrokerVersionData(api_versions=spoken)
+        if response.error_code != _UNSUPPORTED_VERSION or version == 0:
+            kind = kafka_errors.for_code(response.error_code).__name__
+            raise ConnectionAbortedError(f"the broker does not tell which versions it speaks: {kind}")
+        version = min(version - 1, spoken.get(ApiVersionsRequest.API_KEY, (0, 0))[1])

@@ -1,0 +1,95 @@
+"""The faults that are applied to a link: what they say together of a flow, and how those who wait hear of a change."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Protocol
+
+from flip27_stream.testing.faulty_network.faults import Admission, Delay, Direction, End, Fault, Flow
+
+
+class Counted(Protocol):
+    """One direction of a connection."""
+
+    direction: Direction
+    head: bytes
+    passed: int
+
+
+class Application:
+    """A fault since it was applied.
+
+    Attributes:
+        cuts: how many connections it has cut.
+        is_on: whether it lasts.
+    """
+
+    def __init__(self, fault: Fault, standing: Mapping[Counted, int]) -> None:
+        self.fault, self.cuts, self.is_on = fault, 0, True
+        self._standing = standing
+        self._chance = random.Random(fault.seed if isinstance(fault, Delay) else 0)
+
+    def allowance(self, of: Counted) -> int | None:
+        """How many bytes more it lets pass; None: any number."""
+        passed, is_new = of.passed - self._standing.get(of, 0), of not in self._standing
+        return self.fault.allowance(Flow(of.direction, of.head, passed, is_new, self.cuts))
+
+    def delay_s(self, direction: Direction) -> float:
+        return self.fault.delay_s(direction, self._chance)
+
+
+class Applied:
+    """All that are on, for the event loop's thread only."""
+
+    def __init__(self) -> None:
+        self._on: list[Application] = []
+        self._change = asyncio.Event()
+
+    def add(self, application: Application) -> None:
+        self._on.append(application)
+        self._changed()
+
+    def remove(self, application: Application) -> None:
+        application.is_on = False
+        self._on.remove(application)
+        self._changed()
+
+    def all(self) -> list[Application]:
+        return list(self._on)
+
+    @property
+    def admission(self) -> Admission:
+        """The worst of what becomes of new connections."""
+        order = list(Admission)
+        return max((each.fault.admission for each in self._on), key=order.index, default=Admission.PASS)
+
+    def delays(self, direction: Direction) -> list[tuple[Application, float]]:
+        """What is drawn for a piece that has just come."""
+        drawn = [(each, each.delay_s(direction)) for each in self._on]
+        return [(each, seconds) for each, seconds in drawn if seconds]
+
+    def bytes_per_s(self, direction: Direction) -> float | None:
+        rates = (each.fault.bytes_per_s(direction) for each in self._on)
+        return min((rate for rate in rates if rate is not None), default=None)
+
+    def room(self, of: Counted) -> int | None:
+        """How many bytes more may pass; None: any number."""
+        left = (each.allowance(of) for each in self._on)
+        return min((bytes_left for bytes_left in left if bytes_left is not None), default=None)
+
+    def cutting(self, of: Counted) -> Application | None:
+        """The fault that ends a connection now; None: none does."""
+        ending = (each for each in self._on if each.fault.end is not End.HOLD)
+        return next((each for each in ending if each.allowance(of) == 0), None)
+
+    async def changed(self, timeout_s: float | None = None) -> None:
+        """Returns when a fault was applied or healed, or the time is over."""
+        with suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._change.wait(), timeout_s)
+
+    def _changed(self) -> None:
+        self._change.set()
+        self._change = asyncio.Event()

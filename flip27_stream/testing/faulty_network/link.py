@@ -1,0 +1,196 @@
+"""A link: an address of its own, through which clients reach one server."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable, Coroutine
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from flip27_stream.testing.faulty_network.applied import Application, Applied, Counted
+from flip27_stream.testing.faulty_network.connection import Connection
+from flip27_stream.testing.faulty_network.door import Door
+from flip27_stream.testing.faulty_network.faults import Admission, End, Fault
+from flip27_stream.testing.faulty_network.schedule import PlannedFault
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+T = TypeVar("T")
+Run = Callable[[Coroutine[Any, Any, T]], T]
+
+
+class AppliedFault:
+    """A fault of a link until it is healed; as a context manager it lasts as long as the block."""
+
+    def __init__(self, link: Link, application: Application) -> None:
+        self._link, self._application = link, application
+
+    @property
+    def fault(self) -> Fault:
+        return self._application.fault
+
+    @property
+    def cuts(self) -> int:
+        """How many connections it has cut by now."""
+        return self._application.cuts
+
+    def heal(self) -> None:
+        """End it; does nothing where it has ended."""
+        self._link._heal([self._application])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.heal()
+
+
+class Link:
+    """Made by :meth:`FaultyNetwork.link`; passes everything on until a fault is applied.
+
+    A client is connected before the server is: where no server listens, its connection is made, and reset at once.
+
+    Attributes:
+        name: of the link in its network.
+        target: ``host:port`` of the server.
+        host, port: where clients reach the server.
+        accepted: how many connections were made by clients.
+    """
+
+    def __init__(self, name: str, target: str, host: str, port: int, run: Run[Any]) -> None:
+        self.name, self.target, self.host, self.port = name, target, host, port
+        self.accepted = 0
+        self._run = run
+        self._connections: set[Connection] = set()
+        self._serving: set[asyncio.Task[None]] = set()
+        run(self._open())
+
+    @property
+    def address(self) -> str:
+        """``host:port``, for clients."""
+        return f"{self.host}:{self.port}"
+
+    @property
+    def connections(self) -> int:
+        """How many are open, or half-open, now."""
+        return len(self._connections)
+
+    def apply(self, fault: Fault) -> AppliedFault:
+        """Let a fault begin, beside those that last already; it is on when this returns."""
+        application: Application = self._run(self._apply(fault))
+        return AppliedFault(self, application)
+
+    def heal(self) -> None:
+        """End all faults."""
+        self._heal(None)
+
+    def cut(self, how: Literal["reset", "close"] = "reset") -> None:
+        """End all connections at once; new ones can be made."""
+        self._run(self._cut(End.RESET if how == "reset" else End.CLOSE, lambda connection: True))
+
+    def close(self) -> None:
+        """End all connections, and listen no more."""
+        self._run(self._close())
+
+    async def play(self, planned: PlannedFault) -> None:
+        """Apply a fault when it is due, and heal it when its time is over; in the network's event loop."""
+        await asyncio.sleep(planned.at_s)
+        application = await self._apply(planned.fault)
+        await asyncio.sleep(planned.lasts_s)
+        await self._end([application])
+
+    def _heal(self, applications: list[Application] | None) -> None:
+        self._run(self._end(applications))
+
+    async def _open(self) -> None:
+        self._faults = Applied()
+        self._door = Door(self.host, self.port, self._enter)
+        await self._door.set(Admission.PASS)
+
+    async def _close(self) -> None:
+        await self._door.close()
+        await self._cut(End.RESET, lambda connection: True)
+        for task in list(self._serving):
+            task.cancel()
+        await asyncio.gather(*self._serving, return_exceptions=True)
+
+    async def _apply(self, fault: Fault) -> Application:
+        before = self._faults.admission
+        pipes: dict[Counted, int] = {
+            pipe: pipe.passed for connection in self._connections for pipe in connection.pipes
+        }
+        application = Application(fault, pipes)
+        self._faults.add(application)
+        await self._admit(before)
+        if fault.severs is not None:
+            for connection in list(self._connections):
+                if connection.severed_by is None:
+                    await connection.sever(fault.severs, application)
+        return application
+
+    async def _end(self, applications: list[Application] | None) -> None:
+        before = self._faults.admission
+        for application in self._faults.all() if applications is None else applications:
+            if application.is_on:
+                resets = application.fault.resets_on_heal
+                if resets:
+                    await self._cut(End.RESET, lambda connection: True)
+                self._faults.remove(application)
+                await self._cut(End.RESET, lambda c, ended=application: c.severed_by is ended)  # type: ignore[misc]
+        await self._admit(before)
+
+    async def _admit(self, before: Admission) -> None:
+        """Open or close the door, if that has changed."""
+        now, open_to_all = self._faults.admission, (Admission.PASS, Admission.SILENCE)
+        if now is not before and not (now in open_to_all and before in open_to_all):
+            await self._door.set(now)
+
+    async def _cut(self, how: End, which: Callable[[Connection], bool]) -> None:
+        for connection in [each for each in self._connections if which(each)]:
+            await connection.close(how)
+            self._connections.discard(connection)
+
+    def _enter(self, client: socket.socket) -> None:
+        self.accepted += 1
+        task = asyncio.get_running_loop().create_task(self._serve(client))
+        self._serving.add(task)
+        task.add_done_callback(self._serving.discard)
+
+    async def _serve(self, client: socket.socket) -> None:
+        silent = [each for each in self._faults.all() if each.fault.admission is Admission.SILENCE]
+        try:
+            server = None if silent else await self._connected()
+        except BaseException:
+            client.close()
+            raise
+        connection = Connection(client, server, self._faults)
+        if silent:
+            connection.severed_by = silent[0]
+            self._connections.add(connection)
+        elif server is None:
+            await connection.close(End.RESET)
+        else:
+            for end in (client, server):
+                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._connections.add(connection)
+            await connection.serve()
+            if not connection.is_open:
+                self._connections.discard(connection)
+
+    async def _connected(self) -> socket.socket | None:
+        """A connection with the server; None: it refuses."""
+        host, _, port = self.target.rpartition(":")
+        server = socket.socket()
+        server.setblocking(False)
+        try:
+            await asyncio.get_running_loop().sock_connect(server, (host.strip("[]"), int(port)))
+        except BaseException as error:
+            server.close()
+            if isinstance(error, OSError):
+                return None
+            raise
+        return server

@@ -1,0 +1,214 @@
+"""Where a history of files ends, as the next source is told; limits and order on the way there. No JVM."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from datetime import datetime, timezone
+from itertools import accumulate, pairwise
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flip27_stream.api import JsonValue
+from flip27_stream.connectors.files import FileSource
+from flip27_stream.connectors.hybrid import HybridSource, SourceSwitchContext
+from flip27_stream.testing import wait_until
+from tests.connectors.hybrid.kit import HybridQuery, live
+from tests.spark.memory_source import SCHEMA
+
+FAR = int(datetime(2099, 1, 1, tzinfo=timezone.utc).timestamp() * 1000)
+LIMITS = [{"maxRowsPerTrigger": "10"}, {"maxBytesPerTrigger": "1"}, {"maxFilesPerTrigger": "1"}, {}]
+
+
+def write(path: Path, times: Sequence[int | None], *, group: int) -> None:
+    """A Parquet file with these event times (ms)."""
+    path.parent.mkdir(exist_ok=True)
+    table = pa.table([[path.stem] * len(times), pa.array(times, pa.int64())], schema=SCHEMA)
+    pq.write_table(table, path, row_group_size=group)
+
+
+class Told:
+    """A factory that notes the end positions that it is told; only those of this process."""
+
+    def __init__(self) -> None:
+        self.ends: list[JsonValue] = []
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"ends": []}
+
+    def __call__(self, switch: SourceSwitchContext) -> Any:
+        self.ends.append(switch.end_position)
+        return live("live", {})
+
+
+class Reading:
+    """A query over files and then a log; it notes what the factory of the log is told.
+
+    Args:
+        folder: of the files.
+        aligned: whether the query is.
+        options: of the files.
+    """
+
+    def __init__(self, folder: Path, aligned: bool, **options: str) -> None:
+        self._told = Told()
+        self._folder, self._options = folder, options
+        table = folder.parent / "watermarks" if aligned else None
+        plausible = {"scan.watermark.max-future": "1 h", "scan.watermark.implausible-event-time": "pass"}
+        self.query = HybridQuery(self._source, table, drift_ms=100, options=plausible)
+
+    def _source(self) -> HybridSource:
+        where = {} if "paths" in self._options else {"path": str(self._folder)}
+        history = FileSource({**where, **self._options}, bounded=True, schema=SCHEMA)
+        builder = HybridSource.builder(history, event_time="event_time")
+        return builder.add_source(self._told).build()
+
+    @property
+    def end(self) -> JsonValue:
+        """What the factory was told last."""
+        return self._told.ends[-1]
+
+    def batches(self, restarts: Callable[[], bool] = lambda: False) -> list[list[int]]:
+        """The event times of each micro-batch of the history."""
+        found = []
+        while not self.query.offsets or self.query.index == 0:
+            if restarts():
+                self.query.restart()
+            rows = self.query.step()
+            assert len(self.query.offsets) < 500, "empty batches for ever"
+            found.append([time or 0 for _, time in rows or ()])
+        return found
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Three files, each of which begins before the one before it ends."""
+    data = tmp_path / "data"
+    for number in range(3):
+        write(data / f"{number}.parquet", range(number * 500 + 1, number * 500 + 1001, 25), group=10)
+    return data
+
+
+@pytest.mark.parametrize("aligned", [False, True])
+@pytest.mark.parametrize("limit", LIMITS)
+def test_limits_and_order_hold_and_the_end_is_the_greatest_event_time(
+    folder: Path, aligned: bool, limit: dict[str, str]
+) -> None:
+    """I2: a begun file that the limits leave nothing for is not read."""
+    reading = Reading(folder, aligned, **limit)
+    batches = reading.batches()
+    assert reading.end == 1976
+    assert sorted(reading.query.rows) == sorted(
+        (str(n), time) for n in range(3) for time in range(n * 500 + 1, n * 500 + 1001, 25)
+    )
+    if limit and "maxFilesPerTrigger" not in limit:
+        assert max(map(len, batches)) <= 10
+    if limit:
+        span = 1000 if "maxFilesPerTrigger" in limit else 250  # of a file, or of a row group
+        for earlier, later in pairwise(accumulate(batches)):
+            assert min(later[len(earlier) :], default=FAR) > max(earlier, default=0) - span - 100
+
+
+@pytest.mark.parametrize("aligned", [False, True])
+@pytest.mark.parametrize("limit", LIMITS)
+@pytest.mark.parametrize("group", [7, 1000])
+def test_implausible_event_times_in_the_rest_of_a_file_are_no_end(
+    tmp_path: Path, aligned: bool, limit: dict[str, str], group: int
+) -> None:
+    """The end is the greatest event time that is believed, also where a row group has others beside it."""
+    times = [*range(1, 301, 10), *[FAR] * 12, *range(301, 401, 10)]
+    write(tmp_path / "data" / "a.parquet", times, group=group)
+    write(tmp_path / "data" / "b.parquet", range(100, 301, 10), group=group)
+    reading = Reading(tmp_path / "data", aligned, **limit)
+    reading.batches()
+    assert reading.end == 391
+    assert len(reading.query.rows) == len(times) + 21
+
+
+FILES = st.lists(
+    st.lists(st.one_of(st.integers(0, 400), st.none(), st.just(FAR)), min_size=1, max_size=30),
+    min_size=1,
+    max_size=5,
+)
+
+
+@settings(max_examples=40)
+@given(
+    files=FILES,
+    group=st.integers(1, 12),
+    aligned=st.booleans(),
+    limit=st.sampled_from(LIMITS),
+    data=st.data(),
+)
+def test_any_history_is_read_once_within_the_limits_up_to_its_true_end(
+    tmp_path_factory: pytest.TempPathFactory,
+    files: list[list[int | None]],
+    group: int,
+    aligned: bool,
+    limit: dict[str, str],
+    data: st.DataObject,
+) -> None:
+    """HY-17: with restarts; event times may be missing or implausible, and are in no order."""
+    folder = tmp_path_factory.mktemp("history") / "data"
+    for number, times in enumerate(files):
+        write(folder / f"{number}.parquet", times, group=group)
+    reading = Reading(folder, aligned, **limit)
+    batches = reading.batches(lambda: data.draw(st.booleans()))
+    believed = [time for times in files for time in times if time is not None and time != FAR]
+    assert reading.end == max(believed, default=None)
+    read = sorted((name, time or 0) for name, time in reading.query.rows)
+    assert read == sorted((str(n), time or 0) for n, times in enumerate(files) for time in times)
+    if "maxRowsPerTrigger" in limit:
+        assert max(map(len, batches)) <= 10
+
+
+def away(folder: Path) -> Callable[[], None]:
+    """Empties a folder; the function that is returned brings back what was in it."""
+    elsewhere = folder.with_name(f"{folder.name}.away")
+    folder.rename(elsewhere)
+    folder.mkdir()
+
+    def bring_back() -> None:
+        folder.rmdir()
+        elsewhere.rename(folder)
+
+    return bring_back
+
+
+@pytest.mark.parametrize("aligned", [False, True])
+@pytest.mark.parametrize("empty", [["a"], ["b"], ["a", "b"]])
+@pytest.mark.parametrize("batches", [1, 3])
+def test_a_history_that_is_away_when_the_query_starts_again_is_read_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batches: int, empty: list[str], aligned: bool
+) -> None:
+    """HY-04: a listing that shows nothing where there were files proves no end, of one path or of all."""
+    monkeypatch.setattr("flip27_stream.connectors.files.enumerator._LATE_LOOK_MS", 10)
+    for number, name in enumerate("aab"):
+        write(tmp_path / name / f"{number}.parquet", range(number * 10, number * 10 + 10), group=10)
+    paths = json.dumps([str(tmp_path / "a"), str(tmp_path / "b")])
+    reading = Reading(tmp_path / "a", aligned, paths=paths, maxFilesPerTrigger="1")
+    for _ in range(batches):
+        reading.query.step()
+    bring_back = [away(tmp_path / name) for name in empty]
+    reading.query.restart()
+    for _ in range(5):
+        reading.query.step()
+        assert reading.query.index == 0
+    for back in bring_back:
+        back()
+    wait_until(lambda: reading.query.step() is None and reading.query.index == 1, "the switch")
+    assert sorted(reading.query.rows) == [(str(n), n * 10 + i) for n in range(3) for i in range(10)]
+    assert reading.end == 29
+
+
+def test_a_history_that_has_nothing_from_the_first_is_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    reading = Reading(tmp_path / "data", False)
+    reading.query.step()
+    assert reading.query.index == 1

@@ -1,0 +1,471 @@
+"""Each fault does to a connection what it says, and no more; all from a seed comes again. No JVM."""
+
+from __future__ import annotations
+
+import datetime
+import errno
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from flip27_stream.errors import ConnectorError
+from flip27_stream.testing import (
+    BlackHole,
+    CutAfter,
+    Delay,
+    Fault,
+    FaultyNetwork,
+    HalfOpen,
+    HangInTls,
+    Link,
+    PlannedFault,
+    Refuse,
+    Silence,
+    Throttle,
+    Unreachable,
+    fault_schedule,
+    wait_until,
+)
+
+SOON_S, LONG_S = 0.2, 10.0
+
+
+class Server:
+    """Answers with what it gets; remembers how connections ended: "" for an end of file, else the error."""
+
+    def __init__(self, wrapped: Callable[[socket.socket], socket.socket] = lambda plain: plain) -> None:
+        self.ends: list[str] = []
+        self.got = 0
+        self._wrapped = wrapped
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._threads = [threading.Thread(target=self._accept)]
+        self._threads[0].start()
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self._listener.getsockname()[1]}"
+
+    def close(self) -> None:
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        for thread in self._threads:
+            thread.join()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            self._threads.append(threading.Thread(target=self._answer, args=(client,)))
+            self._threads[-1].start()
+
+    def _answer(self, plain: socket.socket) -> None:
+        try:
+            with self._wrapped(plain) as client:
+                while data := client.recv(1 << 16):
+                    self.got += len(data)
+                    client.sendall(data)
+            self.ends.append("")
+        except OSError as error:
+            self.ends.append(type(error).__name__)
+        finally:
+            plain.close()
+
+
+class Client:
+    def __init__(self, link: Link) -> None:
+        self.socket = socket.create_connection((link.host, link.port), LONG_S)
+
+    def ask(self, size: int = 5) -> int:
+        """How many of so many bytes came back before an end of file."""
+        self.socket.sendall(b"x" * size)
+        return self.receive(size)
+
+    def receive(self, size: int) -> int:
+        found = 0
+        while found < size and (data := self.socket.recv(1 << 16)):
+            found += len(data)
+        return found
+
+    def is_answered(self) -> bool:
+        """Whether anything comes back soon."""
+        self.socket.settimeout(SOON_S)
+        try:
+            return self.ask() == 5
+        except TimeoutError:
+            return False
+        finally:
+            self.socket.settimeout(LONG_S)
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    running = Server()
+    yield running
+    running.close()
+
+
+@pytest.fixture
+def network() -> Iterator[FaultyNetwork]:
+    with FaultyNetwork() as running:
+        yield running
+
+
+@pytest.fixture
+def link(server: Server, network: FaultyNetwork) -> Link:
+    return network.link("echo", server.address)
+
+
+@pytest.fixture
+def connect(link: Link) -> Iterator[Callable[[], Client]]:
+    with ExitStack() as open_clients:
+
+        def connected() -> Client:
+            client = Client(link)
+            open_clients.enter_context(client.socket)
+            return client
+
+        yield connected
+
+
+Connect = Callable[[], Client]
+
+
+def test_what_is_sent_arrives(link: Link, connect: Connect, server: Server) -> None:
+    client = connect()
+    assert client.ask(1 << 20) == 1 << 20
+    client.socket.shutdown(socket.SHUT_WR)
+    assert client.receive(1) == 0
+    wait_until(lambda: server.ends == [""], "the end of file to arrive")
+    wait_until(lambda: link.connections == 0, "the link to forget it")
+    assert link.accepted == 1
+
+
+def test_a_server_that_is_not_there_resets(link: Link, connect: Connect, server: Server) -> None:
+    server.close()
+    client = connect()
+    with pytest.raises(ConnectionResetError):
+        client.receive(1)
+
+
+@pytest.mark.parametrize("fault", [Refuse(), Unreachable(), Silence(), HangInTls()], ids=str)
+def test_faults_of_new_connections_leave_those_that_stand(link: Link, connect: Connect, fault: Fault) -> None:
+    standing = connect()
+    assert standing.ask() == 5
+    with link.apply(fault):
+        assert standing.ask() == 5
+    assert standing.ask() == 5
+    assert connect().ask() == 5
+
+
+def test_refuse(link: Link, connect: Connect) -> None:
+    with link.apply(Refuse()):
+        for _ in range(3):
+            with pytest.raises(ConnectionRefusedError):
+                connect()
+        with link.apply(Silence()), pytest.raises(ConnectionRefusedError):
+            connect()
+
+
+def test_unreachable(link: Link) -> None:
+    """Nobody says no, and who tries long enough gets in when it is over."""
+    with socket.socket() as client:
+        client.setblocking(False)
+        with link.apply(Unreachable()):
+            assert client.connect_ex((link.host, link.port)) == errno.EINPROGRESS
+            client.settimeout(SOON_S)
+            with pytest.raises(TimeoutError):
+                client.send(b"x")
+        client.settimeout(LONG_S)
+        client.sendall(b"x")
+        assert client.recv(1) == b"x"
+    assert link.accepted == 1
+
+
+def test_silence(link: Link, connect: Connect, server: Server) -> None:
+    with link.apply(Silence()):
+        client = connect()
+        assert not client.is_answered()
+        assert server.got == 0
+    with pytest.raises(ConnectionError):
+        client.ask()
+
+
+def test_delay(link: Link, connect: Connect) -> None:
+    """Latency, not throughput; healing it releases what waits."""
+    client = connect()
+    client.ask()
+    with link.apply(Delay(0.15)):
+        began = time.monotonic()
+        assert client.ask(1 << 20) == 1 << 20
+        assert 0.15 <= time.monotonic() - began < 5
+    with link.apply(Delay(3600)):
+        client.socket.sendall(b"x")
+    assert client.receive(1) == 1
+
+
+def test_the_jitter_of_a_delay_comes_again() -> None:
+    import random
+
+    delay = Delay(1, jitter_s=2, seed=7)
+    drawn = [[delay.delay_s("to_client", chance) for _ in range(9)] for chance in map(random.Random, (7, 7))]
+    assert drawn[0] == drawn[1]
+    assert 1 <= min(drawn[0]) < max(drawn[0]) <= 3
+    assert delay.delay_s("to_server", random.Random(7)) == 0
+
+
+def test_throttle(link: Link, connect: Connect) -> None:
+    client = connect()
+    with link.apply(Throttle(50_000)):
+        began = time.monotonic()
+        assert client.ask(10_000) == 10_000
+        assert time.monotonic() - began > 0.15
+        client.socket.sendall(b"x" * 500_000)
+    began = time.monotonic()
+    assert client.receive(500_000) == 500_000
+    assert time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize("direction", ["to_server", "to_client", "both"])
+def test_a_black_hole_delivers_when_it_ends(
+    link: Link, connect: Connect, server: Server, direction: str
+) -> None:
+    client = connect()
+    client.ask()
+    before = server.got
+    with link.apply(BlackHole(direction)):  # type: ignore[arg-type]
+        assert not client.is_answered()
+        client.socket.shutdown(socket.SHUT_WR)
+        if direction == "to_client":
+            wait_until(lambda: server.ends == [""], "the server's end")
+        else:
+            assert (server.got, server.ends) == (before, [])
+    assert client.receive(6) == 5
+
+
+def test_a_black_hole_resets_when_it_ends(link: Link, connect: Connect, server: Server) -> None:
+    client = connect()
+    client.ask()
+    with link.apply(BlackHole(on_heal="reset")):
+        assert not client.is_answered()
+    with pytest.raises(ConnectionResetError):
+        client.receive(5)
+    assert server.got == 5
+    assert connect().ask() == 5
+
+
+def test_the_end_of_a_server_is_no_news_in_a_black_hole(link: Link, connect: Connect) -> None:
+    client = connect()
+    client.ask()
+    with link.apply(BlackHole("to_client")):
+        client.socket.shutdown(socket.SHUT_WR)  # so that the server ends, too
+        client.socket.settimeout(SOON_S)
+        with pytest.raises(TimeoutError):
+            client.receive(1)
+    assert client.receive(1) == 0
+
+
+@pytest.mark.parametrize("count", [0, 1, 4, 70_000])
+def test_a_cut_after_some_bytes_of_an_answer(link: Link, connect: Connect, count: int) -> None:
+    """Exactly so many arrive; the bytes of the time before do not count; one connection is cut."""
+    client, other = connect(), connect()
+    client.ask(100)
+    with link.apply(CutAfter(count, how="close")) as applied:
+        with suppress(ConnectionError):
+            assert client.ask(100_000) == count
+        assert applied.cuts == 1
+        assert other.ask(100_000) == 100_000
+    assert connect().ask() == 5
+
+
+def test_a_cut_may_reset_and_strike_all(link: Link, connect: Connect) -> None:
+    with link.apply(CutAfter(3, times=None)) as applied:
+        for _ in range(3):
+            client = connect()
+            client.socket.sendall(b"12345")
+            assert client.receive(3) == 3
+            with pytest.raises(ConnectionResetError):
+                client.receive(1)
+        assert applied.cuts == 3
+
+
+def test_half_open_of_which_the_server_knows(link: Link, connect: Connect, server: Server) -> None:
+    client = connect()
+    client.ask()
+    with link.apply(HalfOpen("server")):
+        wait_until(lambda: server.ends == [""], "the server's end")
+        assert not client.is_answered()
+        assert connect().ask() == 5
+        assert link.connections == 2
+    with pytest.raises(ConnectionResetError):
+        client.receive(1)
+    wait_until(lambda: link.connections == 1, "the link to forget it")
+
+
+def test_half_open_of_which_the_client_knows(link: Link, connect: Connect, server: Server) -> None:
+    client = connect()
+    client.ask()
+    with link.apply(HalfOpen("client")):
+        assert client.receive(1) == 0
+        assert server.ends == []
+    wait_until(lambda: server.ends == ["ConnectionResetError"], "the server to be told")
+
+
+def test_half_open_of_which_nobody_knows(link: Link, connect: Connect, server: Server) -> None:
+    client = connect()
+    client.ask()
+    with link.apply(HalfOpen("neither")):
+        assert not client.is_answered()
+        assert (server.got, server.ends) == (5, [])
+    wait_until(lambda: server.ends == ["ConnectionResetError"], "the server to be told")
+    with pytest.raises(ConnectionResetError):
+        client.receive(1)
+
+
+def test_hang_in_tls(network: FaultyNetwork, tmp_path: Path) -> None:
+    certificate = self_signed(tmp_path)
+    accepting = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    accepting.load_cert_chain(certificate)
+    trusting = ssl.create_default_context(cafile=certificate)
+    server = Server(lambda plain: accepting.wrap_socket(plain, server_side=True))
+    try:
+        link = network.link("tls", server.address)
+        with handshake(link, trusting, LONG_S) as standing, link.apply(HangInTls()):
+            standing.sendall(b"x")
+            assert standing.recv(1) == b"x"
+            with pytest.raises(TimeoutError), handshake(link, trusting, SOON_S):
+                pass
+        with handshake(link, trusting, LONG_S) as healed:
+            healed.sendall(b"x")
+            assert healed.recv(1) == b"x"
+    finally:
+        server.close()
+
+
+@contextmanager
+def handshake(link: Link, context: ssl.SSLContext, timeout_s: float) -> Iterator[ssl.SSLSocket]:
+    with (
+        socket.create_connection((link.host, link.port), timeout_s) as plain,
+        context.wrap_socket(plain, server_hostname="localhost") as wrapped,
+    ):
+        yield wrapped
+
+
+def self_signed(folder: Path) -> str:
+    """A file with a key, and a certificate for localhost."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.x509.oid import NameOID
+
+    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.datetime.now(datetime.timezone.utc)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    made = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    plain = serialization.NoEncryption()
+    pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
+    (folder / "both.pem").write_bytes(pem + made.public_bytes(serialization.Encoding.PEM))
+    return str(folder / "both.pem")
+
+
+def test_faults_last_together_and_end_one_by_one(link: Link, connect: Connect) -> None:
+    first, second = link.apply(BlackHole("to_server")), link.apply(BlackHole("to_client"))
+    client = connect()
+    assert not client.is_answered()
+    first.heal()
+    first.heal()
+    assert not client.is_answered()
+    second.heal()
+    assert client.receive(10) == 10
+    link.apply(BlackHole())
+    link.heal()
+    assert client.ask() == 5
+
+
+def test_all_links_are_cut_and_healed(
+    network: FaultyNetwork, link: Link, connect: Connect, server: Server
+) -> None:
+    client = connect()
+    client.ask()
+    network.cut("close")
+    assert client.receive(1) == 0
+    network.link("other", server.address).apply(Refuse())
+    link.apply(Refuse())
+    network.heal()
+    assert connect().ask() == 5
+    assert set(network.links) == {"echo", "other"}
+
+
+def test_a_link_may_lead_elsewhere(link: Link, connect: Connect, server: Server) -> None:
+    second = Server()
+    try:
+        connect().ask()
+        link.target = second.address
+        connect().ask(7)
+        assert (server.got, second.got) == (5, 7)
+        link.cut()
+    finally:
+        second.close()
+
+
+def test_a_schedule_is_played(network: FaultyNetwork, link: Link, connect: Connect) -> None:
+    client = connect()
+    client.ask()
+    plan = [PlannedFault(0, "echo", BlackHole(), 3600), PlannedFault(0, "echo", HalfOpen(), 0.01)]
+    with network.playing(plan):
+        wait_until(lambda: link.connections == 0, "the second fault to begin and to end")
+        assert not connect().is_answered()
+    assert connect().ask() == 5
+    with (
+        pytest.raises(ValueError, match="nowhere"),
+        network.playing([PlannedFault(0, "nowhere", Refuse(), 1)]),
+    ):
+        pass
+
+
+def test_a_seed_gives_the_same_schedule() -> None:
+    plan = fault_schedule(7, ["a", "b"], 1000, every_s=5, lasts_s=(1, 3))
+    assert plan == fault_schedule(7, ["a", "b"], 1000, every_s=5, lasts_s=(1, 3))
+    assert plan != fault_schedule(8, ["a", "b"], 1000, every_s=5, lasts_s=(1, 3))
+    assert 150 < len(plan) < 250
+    assert {type(planned.fault) for planned in plan} == {
+        *(Refuse, Unreachable, Silence, HangInTls),
+        *(Delay, Throttle, BlackHole, CutAfter, HalfOpen),
+    }
+    assert {planned.link for planned in plan} == {"a", "b"}
+    assert [planned.at_s for planned in plan] == sorted(planned.at_s for planned in plan)
+    assert all(planned.lasts_s <= min(3, 1000 - planned.at_s) for planned in plan)
+
+
+def test_a_network_that_was_not_entered_says_so() -> None:
+    with pytest.raises(ConnectorError, match="enter the context"):
+        FaultyNetwork().link("a", "127.0.0.1:1")
+
+
+def test_nothing_is_left_behind(server: Server) -> None:
+    with FaultyNetwork() as network:
+        link = network.link("echo", server.address)
+        client = Client(link)
+        client.ask()
+        link.apply(HalfOpen())
+        link.apply(Silence())
+        with pytest.raises(ValueError, match="'echo' already"):
+            network.link("echo", server.address)
+    with client.socket, pytest.raises(ConnectionError):
+        client.ask()
+    with pytest.raises(ConnectionRefusedError):
+        Client(link)
+    assert not [t for t in threading.enumerate() if t.name == "flip27-faulty-network"]
