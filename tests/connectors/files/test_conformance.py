@@ -15,6 +15,7 @@ from deltalake import write_deltalake
 
 from flip27_stream.api import ReadLimits, WatermarkStrategy
 from flip27_stream.connectors.files import FileSource
+from flip27_stream.connectors.files.retries import Retries
 from flip27_stream.testing import ExternalSystem, SourceConformanceSuite
 from watermark_alignment.event_time import ColumnTimestampAssigner
 
@@ -86,7 +87,7 @@ class Folder(ExternalSystem):
         self._hidden.rename(self._data / name)
 
     def _write(self, path: Path, rows: list[dict[str, Any]]) -> None:
-        pq.write_table(pa.Table.from_pylist(rows, COLUMNS), path, row_group_size=GROUP)
+        pq.write_table(pa.Table.from_pylist(rows, COLUMNS), path, row_group_size=max(GROUP, len(rows) // 10))
 
     def hide(self, split: int) -> str:
         """``mv`` out and back: times and sizes stay."""
@@ -145,9 +146,12 @@ class OfFiles(SourceConformanceSuite):
     strategy = STRATEGY
     unit_ms = 1000 * STEP_MS
     splits_finish = True
+    large_split = 60_000
 
     @pytest.fixture(autouse=True)
-    def _begin(self, tmp_path_factory: pytest.TempPathFactory) -> None:
+    def _begin(self, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(Retries, "patience_s", 0.5)
+        monkeypatch.setattr(Retries, "pause_s", 0.1)
         self._folders = tmp_path_factory
 
     def create_system(self) -> ExternalSystem:
