@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from deltalake import write_deltalake
+from deltalake import DeltaTable, write_deltalake
 
 from flip27_stream.api import ReadLimits, WatermarkStrategy
 from flip27_stream.connectors.files import FileSource
@@ -134,9 +134,20 @@ class Table(Folder):
     def _put(self, name: str, rows: list[dict[str, Any]]) -> None:
         write_deltalake(self._data, pa.Table.from_pylist(rows, COLUMNS), mode="append")
 
+    def _source(
+        self, options: Mapping[str, str] = MappingProxyType({}), *, bounded: bool = False
+    ) -> FileSource:
+        return super()._source({"ignoreDeletes": "true", **options}, bounded=bounded)
+
     def hide(self, split: int) -> str:
-        """Rows of a table are deleted, and that is another commit."""
-        return ExternalSystem.hide(self, split)
+        """DELETE, and RESTORE of the version before: a commit that the source refuses, with the table's name."""
+        table = DeltaTable(self._data)
+        self._before = table.version()
+        table.delete(f"split = {split}")
+        return str(self._data)
+
+    def restore(self, split: int) -> None:
+        DeltaTable(self._data).restore(self._before)
 
 
 class OfFiles(SourceConformanceSuite):
