@@ -39,6 +39,7 @@ class RunningChecks(Checks):
                 rows = self._run_now(query, limit, lambda: later.append(system.write(len(later) % 4, 2)))
             missing = {row for of_split in there for row in of_split} - set(map(system.identify, rows))
             assert not missing, f"{len(missing)} rows were there, and the run ended without them"
+            later.append(system.write(4, 2))
             with SourceQuery(system.source, query.offset, available_now=True) as query:
                 rows += self._run_now(query, limit)
             check_rows(system, rows, [*there, *later])
