@@ -5,15 +5,18 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Literal
 
 from flip27_stream.testing import wait_until
 from flip27_stream.testing.child import Child
 
-_PLANNER = "python_streaming_source_runner"
-_QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
+Role = Literal["jvm", "planner", "worker", "all"]
+
+_PLANNER, _WORKERS = "python_streaming_source_runner", "pyspark.daemon"
+_QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC -Xshare:auto"
 _PATIENCE_S = 30.0
 
 
@@ -49,14 +52,27 @@ class Driver:
         finally:
             child.kill()
 
+    def pids(self, role: Role = "all") -> list[int]:
+        """Its processes: the JVM, planning processes, workers that run tasks, or all."""
+        pids = session(self._child.pid) if self._child is not None else []
+        return sorted(pid for pid in pids if _IS[role](pid))
+
     def planners(self) -> dict[int, int]:
         """Resident bytes of its planning processes, by process id."""
-        pids = session(self._child.pid) if self._child is not None else []
-        sizes = {pid: _resident(pid) for pid in pids if _PLANNER in _read(pid, "cmdline")}
+        sizes = {pid: _resident(pid) for pid in self.pids("planner")}
         return {pid: size for pid, size in sizes.items() if size}
 
     def last_words(self) -> str:
         return self.log.read_text(errors="replace")[-3000:]
+
+
+_IS: Mapping[Role, Callable[[int], bool]] = {
+    "jvm": lambda pid: "org.apache.spark.deploy.SparkSubmit" in _read(pid, "cmdline"),
+    "planner": lambda pid: _PLANNER in _read(pid, "cmdline"),
+    # What has started them lives on: Spark's pool of workers does not get over its death.
+    "worker": lambda pid: all(_WORKERS in _read(each, "cmdline") for each in (pid, _parent(pid))),
+    "all": lambda pid: True,
+}
 
 
 def session(leader: int) -> list[int]:
@@ -70,6 +86,12 @@ def _kill(pids: Sequence[int]) -> Sequence[int]:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     return pids
+
+
+def _parent(pid: int) -> int:
+    """0 if it has ended."""
+    stat = _stat(pid)
+    return int(stat[1]) if stat else 0
 
 
 def _resident(pid: int) -> int:

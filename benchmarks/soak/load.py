@@ -42,14 +42,14 @@ class Spell:
         return self.rate == 0
 
 
-def spells(chance: random.Random) -> Iterator[Spell]:
+def spells(chance: random.Random, long_silence_s: tuple[float, float] = LONG_SILENCE_S) -> Iterator[Spell]:
     """For ever. There is never one silence after another, which together might be longer than was meant."""
     while True:
         kind = chance.random()
         if kind < 0.15:
             yield Spell(chance.uniform(*SHORT_SILENCE_S), 0, 0)
         elif kind < 0.2:
-            yield Spell(chance.uniform(*LONG_SILENCE_S), 0, 0)
+            yield Spell(chance.uniform(*long_silence_s), 0, 0)
         elif kind < 0.4:
             yield Spell(chance.uniform(0.5, 2), chance.uniform(400, 1200), chance.uniform(1, 5))
         yield Spell(chance.uniform(3, 12), max(3, chance.lognormvariate(2.7, 0.8)), chance.uniform(0.1, 1.9))
@@ -61,15 +61,19 @@ class Feed:
     Args:
         chance: what is drawn is drawn from it.
         begin: the clock at its first record, and the event time of that.
+        long_silence_s: the shortest and the longest silence that makes a partition idle.
     """
 
-    def __init__(self, chance: random.Random, begin: int) -> None:
+    def __init__(
+        self, chance: random.Random, begin: int, long_silence_s: tuple[float, float] = LONG_SILENCE_S
+    ) -> None:
         self.produced = 0
         self._chance = chance
         self._clock = self._over = begin
         self._time: float = begin
         self._owed = 0.0
-        self._spells = spells(chance)
+        self._long_silence_s = long_silence_s
+        self._spells = spells(chance, long_silence_s)
         self._spell = Spell(0, 1, 1)
 
     @property
@@ -102,21 +106,30 @@ class Feed:
 
     def _turn(self, now: int) -> None:
         """The next spell begins."""
-        if self._spell.is_silent and self._spell.seconds >= LONG_SILENCE_S[0]:
+        if self._spell.is_silent and self._spell.seconds >= self._long_silence_s[0]:
             self._time = max(self._time, now + AHEAD_MS + DISORDER_MS)
         self._spell = next(self._spells)
         self._over = now + int(self._spell.seconds * 1000)
 
 
 class Load:
-    """A context manager that writes to topics what is due; a record's key is its number in its partition."""
+    """A context manager that writes to topics what is due; a record's key is its number in its partition.
 
-    def __init__(self, servers: str, topics: Sequence[str], partitions: int, seed: int) -> None:
-        self._feeds = {
-            (topic, partition): Feed(random.Random(f"{seed} {topic} {partition}"), _now())
-            for topic in topics
-            for partition in range(partitions)
-        }
+    ``long_silence_s`` is as in :class:`Feed`.
+    """
+
+    def __init__(
+        self,
+        servers: str,
+        topics: Sequence[str],
+        partitions: int,
+        seed: int,
+        long_silence_s: tuple[float, float] = LONG_SILENCE_S,
+    ) -> None:
+        self._feeds: dict[tuple[str, int], Feed] = {}
+        self._seed, self._long_silence_s = seed, long_silence_s
+        for topic in topics:
+            self.add(topic, partitions)
         self._producer = KafkaProducer(bootstrap_servers=servers, linger_ms=_LINGER_MS)
         self._errors: list[BaseException] = []
 
@@ -127,6 +140,16 @@ class Load:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._producer.close(timeout=5)
+
+    def add(self, topic: str, partitions: int) -> None:
+        """Write to one topic more."""
+        for partition in range(partitions):
+            chance = random.Random(f"{self._seed} {topic} {partition}")
+            self._feeds[topic, partition] = Feed(chance, _now(), self._long_silence_s)
+
+    def remove(self, topic: str) -> None:
+        """Write to it no more."""
+        self._feeds = {place: feed for place, feed in self._feeds.items() if place[0] != topic}
 
     def produced(self, topic: str) -> dict[int, int]:
         """How many records each partition of a topic has got."""

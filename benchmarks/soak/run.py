@@ -11,14 +11,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyarrow as pa
-from deltalake import DeltaTable
-from deltalake.exceptions import TableNotFoundError
-
 from benchmarks.marks import Result
 from benchmarks.soak import verdict
 from benchmarks.soak.driver import Driver
 from benchmarks.soak.load import DISORDER_MS, IDLE_TIMEOUT_S, Load
+from benchmarks.soak.sink import Sink
 from benchmarks.soak.watch import Folder, Group, Rows, Series
 from flip27_stream.testing import KafkaBroker
 from watermark_alignment.maintenance import ROW_RETENTION
@@ -57,7 +54,7 @@ class Query:
     """A query, and what was seen of it."""
 
     def __init__(self, name: str, servers: str, table: str, folder: Path) -> None:
-        self.name, self.sink = name, folder / name
+        self.name, self.sink = name, Sink(folder / name)
         options = {
             "kafka.bootstrap.servers": servers,
             "subscribe": name,
@@ -71,7 +68,7 @@ class Query:
             "scan.watermark.idle-timeout": f"{IDLE_TIMEOUT_S} s",
             "scan.watermark.alignment.source-timeout": _SOURCE_TIMEOUT,
         }
-        arguments = ["-m", "benchmarks.soak.query", json.dumps(options), str(self.sink)]
+        arguments = ["-m", "benchmarks.soak.query", json.dumps(options), str(self.sink.path)]
         self.driver = Driver(arguments, folder / f"{name}.log", folder)
         self.planners, self.lives = Series(), dict[int, Series]()
 
@@ -81,13 +78,6 @@ class Query:
         for pid, size in self.driver.planners().items():
             self.planners.add(at_s, size / 1e6)
             self.lives.setdefault(pid, Series()).add(at_s, size / 1e6)
-
-    def written(self) -> int:
-        try:
-            files = pa.table(DeltaTable(str(self.sink)).get_add_actions(flatten=True))
-        except TableNotFoundError:
-            return 0
-        return sum(files["num_records"].to_pylist())
 
 
 class Soak:
@@ -180,7 +170,8 @@ class Soak:
         """What is not there in the end is lost."""
         deadline = time.monotonic() + _DRAIN_S
         while time.monotonic() < deadline and any(
-            query.written() < sum(self._load.produced(name).values()) for name, query in self._queries.items()
+            query.sink.rows() < sum(self._load.produced(name).values())
+            for name, query in self._queries.items()
         ):
             self._look()
             time.sleep(1)
@@ -214,7 +205,7 @@ class Soak:
         judged = self._settings.seconds >= verdict.LONG_ENOUGH_S
         found = [verdict.restarts(self._restarts, self._settings.kills)]
         for name, query in self._queries.items():
-            found += verdict.Delivery.of(query.sink, self._load.produced(name)).results(name)
+            found += verdict.Delivery.of(query.sink.path, self._load.produced(name)).results(name)
         self._rows.look()
         found += verdict.drifts(
             self._rows.seen(), self._group.said, self._together_at, _MAX_DRIFT_MS, DISORDER_MS

@@ -7,16 +7,16 @@ batch read? Everything it must not forget is in the offset it answers with.
 from __future__ import annotations
 
 import contextlib
-import gc
 import secrets
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from flip27_stream.api import ReadLimits, SplitEnumerator, SplitRange
 from flip27_stream.spark.available_now import FrozenEnds
 from flip27_stream.spark.batch_planner import BatchPlanner, Draft, Snapshot
 from flip27_stream.spark.clock import QueryClock, wall_clock
+from flip27_stream.spark.collection import rare_collection
 from flip27_stream.spark.contract import check_made, check_ranges, check_source, described, pending_splits
 from flip27_stream.spark.documents import Document, OffsetDocuments
 from flip27_stream.spark.enumerator_context import CoordinatorContext
@@ -34,18 +34,6 @@ from offsets import Offset, SplitState, ranges
 from watermark_alignment.states import SplitStatus
 
 _GREATEST_REST_S = 1.0
-
-
-@contextlib.contextmanager
-def _no_collection() -> Iterator[None]:
-    """A plan makes some objects for each split and no cycles; looking for those takes as long as planning does."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 class SourceCoordinator:
@@ -66,7 +54,7 @@ class SourceCoordinator:
     ) -> None:
         self._pace = IdlePace(greatest_pause_s)
         self._job = job
-        self._clock = clock or QueryClock()
+        self._clock = clock or QueryClock(watched=job.alignment is not None)
         self._wall_clock = clock or wall_clock
         source = job.source
         check_source(source)
@@ -110,7 +98,7 @@ class SourceCoordinator:
             self._pace.hold_back()
             return document
         began = time.process_time()
-        with _no_collection():
+        with rare_collection():
             start = self._documents.read(document)
             enumerator = self._open(start)
             self._take_reports(start)
@@ -129,8 +117,12 @@ class SourceCoordinator:
             self._recorder.flush()
         return document
 
-    def batch_runs(self) -> None:
-        """Spark runs a batch of the query, though it may be of other sources alone."""
+    def committed(self, document: Document) -> None:
+        """Take note of what ``commit`` tells: this offset is in Spark's log and processed, and a batch runs.
+
+        Spark goes on from it or from a later one. The batch may be one of other sources alone.
+        """
+        self._documents.logged(document)
         self._pace.batch_runs()
 
     def report_latest_offset(self) -> Document | None:
@@ -174,7 +166,8 @@ class SourceCoordinator:
 
     def close(self) -> None:
         """Free everything; best effort, bounded, never raises."""
-        for part in (self._context, self._planner, self._recorder, self._readers, self._enumerator):
+        clock = self._clock if isinstance(self._clock, QueryClock) else None
+        for part in (self._context, self._planner, self._recorder, self._readers, self._enumerator, clock):
             with contextlib.suppress(Exception):
                 if part is not None:
                     part.close()
@@ -288,6 +281,7 @@ class SourceCoordinator:
             enumerator=checkpoint,
             splits=splits,
             begin=begin,
+            begun=self._documents.begun(start, splits.keys() - begin.keys()),
             plausible_until=draft.plausible_until,
         )
         if self._recorder is not None and draft.plan is not None:
@@ -374,8 +368,11 @@ class SourceCoordinator:
                 split=self._context.splits[name],
                 position=end,
                 read_max=draft.read_max.get(name),
-                quiet_since=snapshot.seen_at if proven_end else None,
+                # For other processes, by the clock that they begin with; it is behind where this one stood still.
+                quiet_since=max(snapshot.seen_at, snapshot.wall) if proven_end else None,
             )
+            if proven_end:
+                self._knowledge.seen_quiet(name, end, snapshot.seen_at)
         return states, begin
 
     def _take_reports(self, start: AnyOffset | None) -> None:

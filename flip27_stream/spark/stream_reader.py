@@ -80,9 +80,9 @@ class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_task(self._job, partition.value)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Says that a batch runs; that all before it is processed the start of the next plan says sooner."""
-        if self._coordinator is not None:
-            self._coordinator.batch_runs()
+        """Spark has logged this offset and runs a batch. That all before it is processed, the start of the next plan
+        says sooner."""
+        self._planning().committed(end)
 
     def stop(self) -> None:
         if self._coordinator is not None:

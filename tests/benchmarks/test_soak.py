@@ -81,6 +81,7 @@ def test_what_is_lost_doubled_or_not_ours_is_found(tmp_path: Path) -> None:
     columns = {"partition": pa.array([p for p, _ in places], pa.int32()), "number": [n for _, n in places]}
     write_deltalake(str(tmp_path), pa.table(columns))
     assert Delivery.of(tmp_path, {0: 3, 1: 1}) == Delivery(produced=4, lost=1, doubled=2, foreign=4)
+    assert Delivery.of(tmp_path, {0: 3, 1: 1}, goes_on=True) == Delivery(4, lost=1, doubled=2, foreign=3)
 
 
 def test_drift_is_found_within_a_query_and_between_them() -> None:

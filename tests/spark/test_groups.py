@@ -183,12 +183,12 @@ def test_who_is_held_holds_up_nobody(make: Make, monkeypatch: pytest.MonkeyPatch
     for query in (slow, fast):
         step(query)
     for time_of_slow in range(0, 100, 10):
-        fast.coordinator.batch_runs()
+        fast.coordinator.committed(fast.offset)
         assert step(fast) is None
         assert step(slow) == [time_of_slow]
     assert set(rests[2:]) == {0.005}  # at first the other one is where it was when it came
     rests.clear()
     for _ in range(20):
-        fast.coordinator.batch_runs()
+        fast.coordinator.committed(fast.offset)
         assert step(fast) is None
     assert max(rests) > 0.005

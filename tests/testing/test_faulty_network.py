@@ -151,9 +151,8 @@ def test_what_is_sent_arrives(link: Link, connect: Connect, server: Server) -> N
 
 def test_a_server_that_is_not_there_resets(link: Link, connect: Connect, server: Server) -> None:
     server.close()
-    client = connect()
     with pytest.raises(ConnectionResetError):
-        client.receive(1)
+        connect().receive(1)
 
 
 @pytest.mark.parametrize("fault", [Refuse(), Unreachable(), Silence(), HangInTls()], ids=str)

@@ -150,6 +150,7 @@ class KafkaSourceFactory:
         *,
         bounded: bool = False,
         schema: pa.Schema | None = None,
+        inferred: bool = False,
     ) -> KafkaSource:
         """The source that these options describe; see :class:`KafkaSource`."""
         return KafkaSource(options, strategy, bounded=bounded, schema=schema)

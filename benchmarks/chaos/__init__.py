@@ -1,0 +1,34 @@
+"""Sources in a bad world: faults and kills, then quiet and an exact account. ``python -m benchmarks.chaos``
+
+Two driver programs run five queries: two topics in one alignment group, a folder of files, a Delta table, and a hybrid
+of a Delta table and a topic. Their brokers, and the store in which the split-watermark tables and one Delta table lie,
+are reached through a faulty network.
+
+============ ===========================================================================
+``plan``     what happens when: a pure function of the seed
+``world``    brokers, network, topics and what is written to them
+``store``    the object store
+``files``    the folder and the Delta table that are read
+``history``  the topic and the history of the hybrid
+``program``  a driver program: starts queries, says how they end, starts them again
+``blows``    carries out what is planned
+``agenda``   each at its time
+``judge``    whether a query may end with such an error at such a moment
+``account``  what must be in the sinks, and what is
+``run``      storm, quiet, account, and again
+============ ===========================================================================
+
+**The account.** A quiet spell begins when all faults are healed, all that was stopped goes on, and what was killed is
+started again. Then each partition of the topics gets a record of one time, so that alignment lets all be read that was
+written before. Within 60 s every query must have written something, and then all that was there when the spell began
+must be in its sink, once. Nothing may be doubled. Drift in the group must have stayed within max-drift, and each query
+that ended must have ended with an error that is documented, at a time when there was a reason for it.
+
+**What changes of files and tables mean for the account.** Files are touched (they get another modification time) or
+removed only when an account had all of their rows, and that changes nothing. While the folder is away no files are
+written. Rows of the Delta table are deleted only when an account had them, and the query is told to pass over that
+(``ignoreDeletes``); compaction changes nothing. Between an account and the next storm the table may be dropped and made
+anew. It is another table then: the query has to fail with an error of the project's own, and is started with a new
+checkpoint; its rows are those of both tables. The hybrid source may be replaced by one with a new history and a new
+topic, without an error.
+"""

@@ -1,0 +1,166 @@
+"""Carries out what was planned, and undoes it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from benchmarks.chaos.plan import Blow, Turn
+from benchmarks.chaos.world import World
+from benchmarks.soak.driver import Role
+from flip27_stream.testing import PlannedFault
+
+Undo = Callable[[], None]
+
+
+@dataclass(frozen=True)
+class Done:
+    """What was done.
+
+    Attributes:
+        what: happened, in words.
+        undo: makes it good again; None: there is nothing to make good.
+    """
+
+    what: str
+    undo: Undo | None = None
+
+
+class Blows:
+    """Each method does one thing to the world, and counts it; None is returned where nothing could be done.
+
+    Attributes:
+        counts: how often each kind of thing was done.
+    """
+
+    def __init__(self, world: World) -> None:
+        self.counts: Counter[str] = Counter()
+        self._world = world
+        self._out: set[str] = set()
+
+    def is_out(self, driver: str) -> bool:
+        """Whether it is known not to run."""
+        return driver in self._out
+
+    def fault(self, planned: PlannedFault) -> Done:
+        applied = self._world.network.links[planned.link].apply(planned.fault)
+        self.counts[f"fault {type(planned.fault).__name__}"] += 1
+        return Done(f"{planned.fault} on {planned.link} for {planned.lasts_s:.1f} s", applied.heal)
+
+    def blow(self, blow: Blow) -> Done | None:
+        kind, _, target = blow.what.partition(" ")
+        if kind == "kill":
+            done = self._kill(target, blow.pick)
+        elif kind == "stop":
+            done = self._stop(target, blow.pick)
+        else:
+            done = self._change(blow)
+        if done is not None:
+            self.counts[blow.what] += 1
+        return done
+
+    def turn(self, turn: Turn) -> Done:
+        """What may only happen while all is accounted for."""
+        world = self._world
+        turns: dict[Turn, Callable[[], None]] = {
+            "remake table": world.remake_table,
+            "empty table": world.table.empty,
+            "empty folder": world.files.empty,
+            "remake hybrid": world.remake_hybrid,
+            "nothing": lambda: None,
+        }
+        turns[turn]()
+        self.counts[turn] += 1
+        return Done(turn)
+
+    def _kill(self, target: str, pick: float) -> Done | None:
+        if target == "broker":
+            return self._out_with_broker("kill", pick)
+        if target == "driver":
+            return self._kill_driver(pick)
+        found = self._picked(_ROLES[target], pick)
+        if found is None:
+            return None
+        name, pid = found
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        return Done(f"kill {target} {pid} of {name}")
+
+    def _kill_driver(self, pick: float) -> Done | None:
+        """All of its processes at once, or the JVM first."""
+        found = self._picked("jvm", pick)
+        if found is None:
+            return None
+        name, jvm = found
+        driver = self._world.drivers[name]
+        self._out.add(name)
+        os.kill(jvm, signal.SIGKILL)
+        if pick * 1000 % 2 < 1:
+            driver.kill()
+
+        def start() -> None:
+            driver.kill()
+            driver.start()
+            self._out.discard(name)
+
+        return Done(f"kill driver {name}", start)
+
+    def _stop(self, target: str, pick: float) -> Done | None:
+        if target == "broker":
+            return self._out_with_broker("stop", pick)
+        found = self._picked(_ROLES[target], pick)
+        if found is None:
+            return None
+        name, pid = found
+        pids = self._world.drivers[name].pids() if target == "driver" else [pid]
+        _send(signal.SIGSTOP, pids)
+        return Done(f"stop {target} {pid} of {name}", lambda: _send(signal.SIGCONT, pids))
+
+    def _out_with_broker(self, how: str, pick: float) -> Done | None:
+        """One at a time: two of three are needed."""
+        cluster = self._world.cluster
+        if "broker" in self._out:
+            return None
+        self._out.add("broker")
+        node = 1 + int(pick * 3)
+        (cluster.kill if how == "kill" else cluster.pause)(node)
+
+        def undo() -> None:
+            (cluster.restart if how == "kill" else cluster.resume)(node)
+            self._out.discard("broker")
+
+        return Done(f"{how} broker {node}", undo)
+
+    def _change(self, blow: Blow) -> Done | None:
+        files, table = self._world.files, self._world.table
+        if blow.what == "hide folder":
+            files.hide()
+            return Done("hide folder", files.show)
+        if blow.what in ("touch file", "remove file"):
+            did = (files.touch if blow.what == "touch file" else files.remove)(blow.pick)
+            return Done(blow.what) if did else None
+        (table.compact if blow.what == "compact table" else table.checkpoint)()
+        return Done(blow.what)
+
+    def _picked(self, role: Role, pick: float) -> tuple[str, int] | None:
+        """A process of a driver program that is not out, and the name of that."""
+        there = [
+            (name, pid)
+            for name, driver in self._world.drivers.items()
+            if name not in self._out
+            for pid in driver.pids(role)
+        ]
+        return there[int(pick * len(there))] if there else None
+
+
+_ROLES: dict[str, Role] = {"worker": "worker", "planner": "planner", "driver": "jvm"}
+
+
+def _send(sign: signal.Signals, pids: Sequence[int]) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, sign)

@@ -1,0 +1,124 @@
+"""Whether queries may have ended as they did."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.chaos.program import ENDINGS, Ending
+from flip27_stream import errors
+
+_NAMES = [name for name in vars(errors) if name.endswith("Error")]
+_NAMED = re.compile(r"\b(" + "|".join(sorted(_NAMES, key=len, reverse=True)) + r")\b")
+
+OUT_OF_REACH = frozenset({"UnreachableError", "ConnectorError", "AlignmentError"})
+"""What docs promise where brokers, files or a store cannot be reached for too long."""
+
+ANOTHER_TABLE = frozenset({"ForeignCheckpointError", "CheckpointError", "DataLossError", "ConnectorError"})
+"""What docs promise where a Delta table was deleted and made anew."""
+
+_KILLED = re.compile(
+    r"exited unexpectedly|crashed|EOFException|Connection reset|Broken pipe|SocketException|Stream closed",
+    re.IGNORECASE,
+)
+_BUSY = re.compile(r"Python worker failed to connect back|Timed out while waiting for the Python")
+"""Spark gives a Python process 10 s to start, which is too little on a busy machine."""
+
+_LATE_S = 60.0
+_LATE_AFTER_REMAKING_S = 180.0
+_ERROR = re.compile(r"[\w.]+(Error|Exception): ")
+_SHOWN = 400
+
+
+@dataclass(frozen=True)
+class Circumstances:
+    """What had been done to a query, or around it, within the time in which it may still end for it.
+
+    Attributes:
+        anything: a link had a fault, a process was killed or stopped, files were away.
+        process_killed: a driver's process was killed.
+        remade: its table was made anew.
+    """
+
+    anything: bool
+    process_killed: bool
+    remade: bool
+
+
+def error_of(ending: Ending) -> str | None:
+    """The class of the project's own error that a query ended with; None if there is none."""
+    found = [name for cause in ending.causes for name in _NAMED.findall(cause)]
+    return found[-1] if found else None
+
+
+def fault_with(ending: Ending, circumstances: Circumstances) -> str | None:
+    """What is wrong with an ending; None if nothing is."""
+    error = error_of(ending)
+    if error is None:
+        if any(_BUSY.search(cause) for cause in ending.causes):
+            return None
+        if circumstances.process_killed and any(_KILLED.search(cause) for cause in ending.causes):
+            return None
+        return "it ended with an error that is none of the project's own"
+    if circumstances.remade and error in ANOTHER_TABLE:
+        return None
+    if error not in OUT_OF_REACH:
+        return f"nothing that happened is a reason for {error}"
+    return None if circumstances.anything else f"it ended with {error}, but nothing had happened"
+
+
+def shown(ending: Ending) -> str:
+    """The line that says most."""
+    lines = [line for cause in ending.causes for line in cause.splitlines()]
+    of_errors = [line for line in lines if _ERROR.match(line)]
+    return (of_errors or lines or ["without an error"])[-1][:_SHOWN]
+
+
+class Endings:
+    """Reads what driver programs say of how queries ended, and judges it by what had happened.
+
+    Attributes:
+        counts: by query and error.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.counts: Counter[str] = Counter()
+        self._folder = folder
+        self._read: dict[Path, int] = {}
+        self._last: dict[str, float] = {}
+
+    def happened(self, what: str) -> None:
+        """Something was done, in words."""
+        for begin in ("", "kill worker", "kill planner", "kill driver", "remake table"):
+            if what.startswith(begin):
+                self._last[begin] = time.time()
+
+    def new(self) -> Iterator[tuple[str, str | None]]:
+        """What is to be said of each query that has ended since the last call, and what is wrong with it."""
+        for ending in self._unread():
+            self.counts[f"{ending.query}: {error_of(ending) or 'a process was killed'}"] += 1
+            fault = fault_with(ending, self._circumstances(ending))
+            told = fault and f"{ending.query}: {fault}:\n" + "\n".join(ending.causes)
+            yield f"{ending.query} ended: {shown(ending)}", told
+
+    def _unread(self) -> Iterator[Ending]:
+        for path in self._folder.glob(ENDINGS.format("*")):
+            text = path.read_text()
+            at = self._read.get(path, 0)
+            whole = text.rfind("\n") + 1
+            self._read[path] = whole
+            yield from map(Ending.from_line, text[at:whole].splitlines())
+
+    def _circumstances(self, ending: Ending) -> Circumstances:
+        def within(seconds: float, *begins: str) -> bool:
+            return any(ending.at_ms / 1000 - self._last.get(begin, 0) < seconds for begin in begins)
+
+        return Circumstances(
+            anything=within(_LATE_S, ""),
+            process_killed=within(_LATE_S, "kill worker", "kill planner", "kill driver"),
+            remade=ending.query == "table" and within(_LATE_AFTER_REMAKING_S, "remake table"),
+        )

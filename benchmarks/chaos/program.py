@@ -1,0 +1,194 @@
+"""A driver program: runs queries, says how they end, starts them again.
+
+``python -m benchmarks.chaos.program FOLDER NAME...``
+
+A query is told by a file ``FOLDER/NAME.json``, which is read whenever the query is started.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import flip27_stream
+from flip27_stream import FileSource, HybridSource, KafkaSource
+from flip27_stream.connectors.hybrid import Overlap, SourceSwitchContext
+from flip27_stream.testing import local_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+_CONF = {
+    "spark.sql.shuffle.partitions": "1",
+    "spark.driver.memory": "700m",
+    "spark.python.worker.faulthandler.enabled": "true",
+    "spark.databricks.delta.snapshotPartitions": "1",
+}
+_MASTER = "local[2,4]"  # a task has four attempts, as on a cluster
+ENDINGS = "{}-endings"
+"""The file in which a query's endings are told, one in a line."""
+
+_LOOK_S, _RETRY_S, _START_S = 0.2, 3.0, 20.0
+
+
+@dataclass(frozen=True)
+class Query:
+    """What a driver program is told.
+
+    Attributes:
+        name: of the query.
+        format: of its source; "hybrid" is made of ``history`` and ``live``.
+        options: of the query.
+        partition, number: the columns that the sink gets under these names.
+        output: the path of the Delta table it writes; the checkpoint lies beside it, under the name ``checkpoint``.
+        checkpoint: its name.
+        history: options of the first source of a hybrid.
+        live: options of the second one.
+    """
+
+    name: str
+    format: str
+    options: dict[str, str]
+    partition: str
+    number: str
+    output: str
+    checkpoint: str
+    history: dict[str, str] = field(default_factory=dict)
+    live: dict[str, str] = field(default_factory=dict)
+
+    def write(self, folder: Path) -> None:
+        """Let driver programs read it; a reader sees the one before, or this one as a whole."""
+        hidden = folder / f".{self.name}.json"
+        hidden.write_text(json.dumps(asdict(self)))
+        hidden.rename(folder / f"{self.name}.json")
+
+    @staticmethod
+    def read(folder: Path, name: str) -> Query:
+        return Query(**json.loads((folder / f"{name}.json").read_text()))
+
+    def start(self, spark: SparkSession) -> StreamingQuery:
+        if self.format == "hybrid":
+            spark.dataSource.register(flip27_stream.data_source(self._hybrid(), name="hybrid"))
+        rows = spark.readStream.format(self.format).options(**self.options).load()
+        numbers = rows.selectExpr(
+            f"CAST({self.partition} AS INT) AS partition", f"CAST({self.number} AS LONG) AS number"
+        )
+        checkpoint = str(Path(self.output).parent / self.checkpoint)
+        writer = numbers.writeStream.format("delta").option("checkpointLocation", checkpoint)
+        return writer.queryName(self.name).trigger(processingTime="3 seconds").start(self.output)
+
+    def _hybrid(self) -> HybridSource:
+        options = self.live
+
+        def live(switch: SourceSwitchContext) -> KafkaSource:
+            return KafkaSource(options | {"startingTimestamp": str(switch.start_time_ms)})
+
+        history = FileSource(self.history, bounded=True)
+        return (
+            HybridSource.builder(history, event_time="timestamp")
+            .add_source(live, overlap=Overlap(ms=OVERLAP_MS))
+            .build()
+        )
+
+
+OVERLAP_MS = 120_000
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a query ended.
+
+    Attributes:
+        at_ms: when it was seen, in ms since the epoch.
+        query: its name.
+        causes: the message of the error, that of its cause, and so on.
+    """
+
+    at_ms: int
+    query: str
+    causes: Sequence[str]
+
+    def to_line(self) -> str:
+        return json.dumps(asdict(self)) + "\n"
+
+    @staticmethod
+    def from_line(line: str) -> Ending:
+        return Ending(**json.loads(line))
+
+
+class Supervised:
+    """A query that is started again whenever it has ended, and when it is to be another one."""
+
+    def __init__(self, spark: SparkSession, folder: Path, name: str) -> None:
+        self._spark, self._folder, self._name = spark, folder, name
+        self._running: StreamingQuery | None = None
+        self._told: Query | None = None
+        self._again_at = self._started_at = 0.0
+
+    @property
+    def is_starting(self) -> bool:
+        """Whether it has had no batch yet; on a busy machine many that start at once all take too long for Spark."""
+        if (
+            self._running is None
+            or not self._running.isActive
+            or time.monotonic() > self._started_at + _START_S
+        ):
+            return False
+        return self._running.lastProgress is None
+
+    def look(self, may_start: bool) -> None:
+        """Report an end; start it if that may be."""
+        now = time.monotonic()
+        if self._running is not None and not self._running.isActive:
+            self._report(list(_causes(self._running)))
+        elif self._running is not None and self._is_replaced():
+            self._running.stop()
+            self._running = None
+        if may_start and self._running is None and now >= self._again_at:
+            self._start()
+
+    def _start(self) -> None:
+        self._told, self._started_at = Query.read(self._folder, self._name), time.monotonic()
+        try:
+            self._running = self._told.start(self._spark)
+        except Exception as error:  # noqa: BLE001
+            self._report([str(error)])
+
+    def _is_replaced(self) -> bool:
+        """A hybrid's successor takes its place; any other query goes on until it fails."""
+        told = Query.read(self._folder, self._name)
+        return told.format == "hybrid" and told != self._told
+
+    def _report(self, causes: Sequence[str]) -> None:
+        with (self._folder / ENDINGS.format(self._name)).open("a") as endings:
+            endings.write(Ending(time.time_ns() // 1_000_000, self._name, causes).to_line())
+        self._running, self._again_at = None, time.monotonic() + _RETRY_S
+
+
+def _causes(query: StreamingQuery) -> Iterator[str]:
+    """The messages of the error that a query ended with, and of its causes."""
+    failed: Any = query._jsq.exception()
+    error = failed.get() if failed.isDefined() else None
+    while error is not None:
+        yield f"{error.getClass().getName()}: {error.getMessage()}"
+        error = error.getCause()
+
+
+def main(folder: Path, names: Sequence[str]) -> None:
+    spark = local_session("flip27-chaos", master=_MASTER, conf=_CONF)
+    flip27_stream.register(spark)
+    supervised = [Supervised(spark, folder, name) for name in names]
+    while True:
+        for query in supervised:
+            query.look(may_start=not any(each.is_starting for each in supervised))
+        time.sleep(_LOOK_S)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2:])

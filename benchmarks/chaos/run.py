@@ -1,0 +1,224 @@
+"""The run: storm, quiet, account, and again."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from benchmarks.chaos.account import faults
+from benchmarks.chaos.agenda import Agenda
+from benchmarks.chaos.blows import Blows
+from benchmarks.chaos.judge import Endings
+from benchmarks.chaos.plan import Pace, Storm, storms
+from benchmarks.chaos.world import GROUP, LINKS, MAX_DRIFT_MS, World
+from benchmarks.soak import verdict
+from benchmarks.soak.load import DISORDER_MS
+from benchmarks.soak.sink import Sink
+from benchmarks.soak.watch import Group, Rows
+
+_TICK_S, _LOOK_S, _ROWS_S = 0.1, 4.0, 30.0
+_START_S, _PROGRESS_S, _COMPLETE_S = 300.0, 60.0, 240.0
+
+
+class ChaosError(Exception):
+    """The run cannot go on."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a run is to be.
+
+    Attributes:
+        seconds: how long it takes at least.
+        seed: all is drawn from it.
+        pace: how often things happen.
+        storm_s: how long a storm takes, at least and at most, in seconds.
+        folder: where data and logs are kept; None: in a temporary folder, which is removed.
+    """
+
+    seconds: float
+    seed: int
+    pace: Pace = field(default_factory=Pace)
+    storm_s: tuple[float, float] = (45.0, 75.0)
+    folder: Path | None = None
+
+
+@dataclass
+class Verdict:
+    """What a run came to: how often each thing was done, how queries ended, what is wrong."""
+
+    done: Counter[str] = field(default_factory=Counter)
+    endings: Counter[str] = field(default_factory=Counter)
+    findings: list[str] = field(default_factory=list)
+    accounts: int = 0
+    rows: int = 0
+
+    def count(self, *kinds: str) -> int:
+        """Of what was done, by how its name begins."""
+        return sum(count for what, count in self.done.items() if what.startswith(kinds))
+
+
+class Chaos:
+    """One run. All that it starts ends with :meth:`run`, however that ends. ``say`` is told what happens."""
+
+    def __init__(self, settings: Settings, say: Callable[[str], None]) -> None:
+        self._settings, self._tell = settings, say
+        self._began = time.monotonic()
+        self._verdict = Verdict()
+        self._looked = self._rows_looked = 0.0
+
+    def run(self) -> Verdict:
+        """
+        Raises:
+            ChaosError: the queries never began.
+        """
+        with (
+            _folder(self._settings.folder) as folder,
+            World(folder, self._settings.seed) as world,
+        ):
+            self._world, self._blows = world, Blows(world)
+            self._endings = Endings(world.folder)
+            self._group, self._rows = Group(world.split_watermarks), Rows(world.split_watermarks)
+            self._start()
+            for storm in storms(self._settings.seed, LINKS, self._settings.pace, self._settings.storm_s):
+                self._strike(storm)
+                self._account()
+                if self._passed_s > self._settings.seconds:
+                    break
+            self._verdict.done, self._verdict.endings = self._blows.counts, self._endings.counts
+            return self._verdict
+
+    def _start(self) -> None:
+        """Returns when the members of the group stand together: who joins behind another is not covered."""
+        for driver in self._world.drivers.values():
+            driver.start()
+        for _ in range(2):
+            time_ms = self._world.together()
+            deadline = time.monotonic() + _START_S
+            while not self._have_said(time_ms):
+                if time.monotonic() > deadline:
+                    words = "\n".join(driver.last_words() for driver in self._world.drivers.values())
+                    raise ChaosError(f"Not both members of the group got on within {_START_S:g} s.\n{words}")
+                self._look(every_s=1.0)
+                time.sleep(_TICK_S)
+        self._since_ms = _now_ms()
+        self._say("the queries run")
+
+    def _have_said(self, time_ms: int) -> bool:
+        """Whether each member has said that it has come to a time."""
+        watermarks = [said[-1].watermark for said in self._group.said.values()]
+        return sum(watermark >= time_ms - DISORDER_MS - 1 for watermark in watermarks) == len(GROUP)
+
+    def _strike(self, storm: Storm) -> None:
+        for turn in storm.turns:
+            self._happened(self._blows.turn(turn).what)
+        self._world.write_files(True)
+        with Agenda(self._happened) as agenda:
+            for planned in storm.faults:
+                agenda.add(planned.at_s, partial(self._blows.fault, planned), planned.lasts_s)
+            for blow in storm.blows:
+                agenda.add(blow.at_s, partial(self._blows.blow, blow), blow.lasts_s)
+            while agenda.passed_s < storm.seconds:
+                agenda.go_on()
+                self._look()
+                time.sleep(_TICK_S)
+        self._world.network.heal()
+        self._happened("all is healed")
+
+    def _account(self) -> None:
+        """Wait until all is there that was written by now, and say what is not."""
+        self._world.write_files(False)
+        began = time.monotonic()
+        before = {due.query: Sink(due.sink).rows() for due in self._world.due()}
+        self._world.together()
+        dues = self._world.due()
+        sinks = {due.query: Sink(due.sink) for due in dues}
+        waiting = {due.query: due for due in dues}
+        moved: dict[str, float] = {}
+        while waiting and (passed := time.monotonic() - began) < _COMPLETE_S:
+            self._look()
+            for name, due in list(waiting.items()):
+                rows = sinks[name].rows()
+                if rows > before[name] or rows >= due.rows:
+                    moved.setdefault(name, passed)
+                if rows >= due.rows and not due.found().lost:
+                    del waiting[name]
+            time.sleep(0.5)
+        passed = time.monotonic() - began
+        for due in dues:
+            found = due.found()
+            self._verdict.rows += 0 if found.lost else found.produced
+            for fault in faults(due.query, found):
+                self._find(fault)
+            if moved.get(due.query, passed) > _PROGRESS_S:
+                self._find(f"{due.query}: no progress within {_PROGRESS_S:g} s after the last fault")
+        self._world.files.accounted()
+        self._check_drift()
+        self._verdict.accounts += 1
+        slowest = max(moved.values(), default=0)
+        rows = sum(due.rows for due in dues)
+        times = f"all moved in {slowest:.0f} s, all there in {passed:.0f} s"
+        self._say(f"account {self._verdict.accounts}: {rows:,} rows; {times}")
+
+    def _check_drift(self) -> None:
+        self._rows.look()
+        for result in verdict.drifts(
+            self._rows.seen(), self._group.said, self._since_ms, MAX_DRIFT_MS, DISORDER_MS
+        ):
+            if result.met is False:
+                self._find(f"{result.work}: {result.figure:g} ms, allowed are {MAX_DRIFT_MS} ms")
+        self._rows, self._since_ms = Rows(self._world.split_watermarks), _now_ms()
+
+    def _look(self, every_s: float = _LOOK_S) -> None:
+        now = time.monotonic()
+        if now - self._looked < every_s:
+            return
+        self._looked = now
+        self._world.check()
+        self._group.look()
+        if now - self._rows_looked > _ROWS_S:
+            self._rows_looked = now
+            self._rows.look()
+        for said, finding in self._endings.new():
+            self._say(said)
+            if finding:
+                self._find(finding)
+        for name, driver in self._world.drivers.items():
+            if not self._blows.is_out(name) and not driver.running:
+                self._find(f"the driver program '{name}' has ended by itself:\n{driver.last_words()}")
+                driver.start()
+
+    def _happened(self, what: str) -> None:
+        self._endings.happened(what)
+        self._say(what)
+
+    def _find(self, finding: str) -> None:
+        self._verdict.findings.append(f"{self._passed_s:.0f} s: {finding}")
+        self._say(f"FINDING {finding}")
+
+    def _say(self, what: str) -> None:
+        self._tell(f"{self._passed_s:7.1f} s  {what}")
+
+    @property
+    def _passed_s(self) -> float:
+        return time.monotonic() - self._began
+
+
+@contextmanager
+def _folder(kept: Path | None) -> Iterator[Path]:
+    if kept is not None:
+        kept.mkdir(parents=True)
+        yield kept
+        return
+    with tempfile.TemporaryDirectory(prefix="flip27-chaos-", ignore_cleanup_errors=True) as removed:
+        yield Path(removed)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,189 @@
+"""The chaos program repeats what it draws, carries out and makes good, and would tell if something were wrong."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import write_deltalake
+
+from benchmarks.chaos.account import Due, faults
+from benchmarks.chaos.agenda import Agenda
+from benchmarks.chaos.blows import Done
+from benchmarks.chaos.files import Folder
+from benchmarks.chaos.judge import Circumstances, Endings, fault_with
+from benchmarks.chaos.plan import Blow, Pace, Storm, storms
+from benchmarks.chaos.program import ENDINGS, Ending, Query
+from benchmarks.chaos.run import Chaos, Settings
+from flip27_stream.testing import wait_until
+
+LINKS = ["a", "b"]
+
+
+def drawn(seed: int, count: int = 40) -> list[Storm]:
+    return list(itertools.islice(storms(seed, LINKS, Pace()), count))
+
+
+def test_a_seed_gives_the_same_storms() -> None:
+    assert drawn(1) == drawn(1)
+    assert drawn(1) != drawn(2)
+
+
+def test_storms_have_enough_of_everything() -> None:
+    """Two hours have 200 kills and 500 faults, if a third of them is quiet."""
+    found = drawn(3)
+    hours = sum(storm.seconds for storm in found) / 3600
+    blows = [blow for storm in found for blow in storm.blows]
+    assert sum(len(storm.faults) for storm in found) / hours > 500
+    assert sum(blow.what.startswith("kill ") for blow in blows) / hours > 200
+    assert len({blow.what for blow in blows}) == 13
+    assert len({turn for storm in found for turn in storm.turns}) == 5
+    for storm in found:
+        times = [(e.at_s, e.at_s + e.lasts_s) for e in storm.blows]
+        times += [(e.at_s, e.at_s + e.lasts_s) for e in storm.faults]
+        assert all(0 <= begin <= end <= storm.seconds + 1e-9 for begin, end in times)
+
+
+def test_an_agenda_does_things_at_their_times_and_makes_all_good() -> None:
+    said: list[str] = []
+    undone: list[str] = []
+    with Agenda(said.append) as agenda:
+        agenda.add(0.02, lambda: Done("second", lambda: undone.append("second")), 3600)
+        agenda.add(0.01, lambda: Done("first", lambda: undone.append("first")), 0.01)
+        agenda.add(0.0, lambda: None, 0.0)
+        agenda.add(3600, lambda: Done("never"), 0.0)
+
+        def over() -> bool:
+            agenda.go_on()
+            return undone == ["first"] and len(said) == 2
+
+        wait_until(over, "the first to be made good")
+    assert said == ["first", "second"]
+    assert undone == ["first", "second"]
+
+
+def test_what_cannot_be_made_good_is_an_error() -> None:
+    def fail() -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError), Agenda(lambda said: None) as agenda:  # noqa: PT012
+        agenda.add(0, lambda: Done("it", fail), 3600)
+        agenda.go_on()
+
+
+def numbers(folder: Path) -> list[int]:
+    return sorted(n for path in folder.glob("[0-9]*") for n in pq.read_table(path)["number"].to_pylist())
+
+
+def test_files_change_only_when_they_are_accounted_for(tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "files")
+    for _ in range(3):
+        folder.write()
+    assert numbers(folder.path) == list(range(folder.written)) == list(range(60))
+    assert not folder.touch(0.5)
+    assert not folder.remove(0.5)
+    folder.accounted()
+    folder.write()
+    assert folder.touch(0.99)
+    assert folder.remove(0.0)
+    assert numbers(folder.path) == list(range(20, 80))
+    folder.hide()
+    folder.write()
+    assert not folder.path.exists()
+    assert not folder.remove(0.0)
+    folder.show()
+    assert numbers(folder.path) == list(range(20, 80))
+    folder.empty()
+    assert numbers(folder.path) == list(range(60, 80))
+
+
+def test_an_account_is_of_what_was_there_when_it_began(tmp_path: Path) -> None:
+    due = Due("q", tmp_path / "sink", {0: 2, 1: 1})
+    assert faults("q", due.found()) == ["q: 3 rows lost of 3 ()"]
+    rows = {
+        "partition": pa.array([0, 0, 1, 1, 2], pa.int32()),
+        "number": pa.array([0, 2, 0, 0, 0], pa.int64()),
+    }
+    write_deltalake(due.sink, pa.table(rows))
+    what = "(0-1: 0x, 1-0: 2x)"
+    assert faults("q", due.found()) == [
+        f"q: 1 rows lost of 3 {what}",
+        f"q: 1 rows doubled of 3 {what}",
+        f"q: 1 rows never written of 3 {what}",
+    ]
+
+
+NOTHING = Circumstances(anything=False, process_killed=False, remade=False)
+FAULT = Circumstances(anything=True, process_killed=False, remade=False)
+KILL = Circumstances(anything=True, process_killed=True, remade=False)
+REMADE = Circumstances(anything=True, process_killed=False, remade=True)
+
+UNREACHABLE = "X: failed\nflip27_stream.errors.UnreachableError: No Kafka broker answered at a:1 within 20 s."
+LOST = "X: failed\nflip27_stream.errors.DataLossError: a-0 lost offset 5."
+CRASHED = "org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)"
+RAW = "X: failed\nKeyError: 'a-0'"
+
+
+@pytest.mark.parametrize(
+    ("cause", "circumstances", "right"),
+    [
+        (UNREACHABLE, FAULT, True),
+        (UNREACHABLE, NOTHING, False),
+        (LOST, FAULT, False),
+        (LOST, REMADE, True),
+        (CRASHED, KILL, True),
+        (CRASHED, FAULT, False),
+        (RAW, KILL, False),
+        (RAW, FAULT, False),
+    ],
+)
+def test_an_ending_needs_a_name_and_a_reason(cause: str, circumstances: Circumstances, right: bool) -> None:
+    ending = Ending(0, "q", ["org.apache.spark.SparkException: Job aborted", cause])
+    assert (fault_with(ending, circumstances) is None) is right
+
+
+def test_endings_are_read_once_and_judged_by_what_has_happened(tmp_path: Path) -> None:
+    endings = Endings(tmp_path)
+    assert list(endings.new()) == []
+    told = tmp_path / ENDINGS.format("q")
+    line = Ending(time.time_ns() // 1_000_000, "q", [UNREACHABLE]).to_line()
+    told.write_text(line + line[:10])
+    endings.happened("all is healed")
+    ((_, finding),) = endings.new()
+    assert finding is None
+    with told.open("a") as more:
+        more.write(line[10:] + Ending(time.time_ns() // 1_000_000, "q", [CRASHED]).to_line())
+    first, second = endings.new()
+    assert first[1] is None
+    assert second[1] is not None
+    assert endings.counts == {"q: UnreachableError": 2, "q: a process was killed": 1}
+
+
+def test_a_query_is_told_by_a_file(tmp_path: Path) -> None:
+    query = Query("q", "flip27_kafka", {"a": "b"}, "partition", "offset", "out", "checkpoint")
+    query.write(tmp_path)
+    assert Query.read(tmp_path, "q") == query
+
+
+@pytest.mark.jvm
+@pytest.mark.timeout(600)
+def test_a_short_storm() -> None:
+    """Real brokers, a real store, two driver programs: one storm and its account."""
+    said: list[str] = []
+    settings = Settings(0, seed=5, pace=Pace(fault_s=3, kill_s=5, stop_s=8, change_s=5), storm_s=(15, 20))
+    found = Chaos(settings, said.append).run()
+    assert found.findings == [], "\n".join(said)
+    assert found.accounts == 1
+    assert found.count("kill ")
+    assert found.count("fault ")
+
+
+def test_blows_are_what_they_are_called() -> None:
+    assert {blow.what.split()[0] for storm in drawn(1) for blow in storm.blows} == {
+        *("kill", "stop", "hide", "touch", "remove", "compact", "checkpoint")
+    }
+    assert isinstance(drawn(1)[0].blows[0], Blow)
