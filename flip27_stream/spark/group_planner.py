@@ -175,7 +175,7 @@ class GroupPlanner(BatchPlanner):
         if slowest is not None and self._wait.gives_up(slowest, batch, listened_ms):
             self._warn_of(slowest)
             return planned()
-        return replace(draft, runs_empty=self._wait.is_enough(batch, member.others()))
+        return replace(draft, runs_empty=self._wait.is_enough(batch, slowest, member.others()))
 
     def _look(self, member: Membership) -> bool:
         """See that the group is known as well as it must be; whether it was read for this plan."""

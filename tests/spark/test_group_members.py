@@ -22,6 +22,7 @@ from tests.spark.memory_source import LogEnumerator, MemoryEnumerator
 from watermark_alignment.group import Entry
 from watermark_alignment.group_log import GroupLog
 from watermark_alignment.membership import LONGEST_BEAT_S
+from watermark_alignment.table import SplitWatermarkTable
 
 
 @pytest.fixture
@@ -216,6 +217,31 @@ def test_a_table_that_cannot_be_read_keeps_the_last_minimum(
     assert step(fast) is None, "I3: it answers, but there was no time for a sign of the other"
     listen(fast, TIMEOUT + 1)
     assert step(fast) == [500]
+
+
+def test_a_table_that_nobody_can_write_keeps_the_last_minimum(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rule 7, I3: each goes on under it, and none takes the other for dead, however long the outage is."""
+    slow, fast = make({"a": [100, 104]}), make({"b": [100, 500]})
+    assert [step(slow), step(fast), step(slow), step(fast)] == [[], [], [100, 104], [100]]
+
+    def read_only(*_: object) -> int:
+        raise AlignmentError("The store is read-only")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SplitWatermarkTable, "note", read_only)
+        for _ in range(12):
+            for query in (slow, fast):
+                query.clock.advance(TIMEOUT // 4)
+                beat(query)
+        fast.world.logs["b"][1:] = [110, 500]
+        assert [step(fast), step(fast), step(slow)] == [[110], None, None]
+        assert (member_of(fast).floor(), member_of(slow).floor()) == (99, 99)
+    for query in (slow, fast):
+        beat(query)
+    listen(fast, TIMEOUT + 1)
+    assert step(fast) == [500], "it can be heard again, and says nothing: only its entry of now counts"
 
 
 def meet(older: Query, younger: Query) -> None:
