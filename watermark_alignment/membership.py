@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from flip27_stream.threads import start
 from watermark_alignment.group import Entry, GroupView, Heeds, Key, Mark, everybody
 from watermark_alignment.group_log import GroupLog
 from watermark_alignment.hearing import Hearing
@@ -107,7 +108,11 @@ class Membership:
         return None if self._since is None else self.view.successor(self._entry, self._since)
 
     def look(self) -> None:
-        """See the group anew, if the table answers in time; never raises."""
+        """See the group anew, if the table answers in time.
+
+        Raises:
+            ConnectorError: the member's thread cannot be started; the table itself never is a reason.
+        """
         with self._changed:
             self._ask()
 
@@ -119,9 +124,12 @@ class Membership:
         held_by: str | None = None,
         progress: int | None = None,
     ) -> None:
-        """Let the group know these, see :class:`Entry`, if the table takes it in time; never raises.
+        """Let the group know these, see :class:`Entry`, if the table takes it in time.
 
         What it does not take now it is told later, as long as it is the newest. Nothing new is not told again.
+
+        Raises:
+            ConnectorError: as :meth:`look`.
         """
         with self._changed:
             entry = self._entry
@@ -148,8 +156,9 @@ class Membership:
         if self._closing:
             return
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="flip27-group", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._run, name="flip27-group", daemon=True)
+            start(thread)
+            self._thread = thread
         self._asked += 1
         asked = self._asked
         self._changed.notify_all()
