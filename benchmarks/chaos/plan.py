@@ -17,10 +17,10 @@ Turn = Literal["remake table", "empty table", "empty folder", "remake hybrid", "
 _STORM_S = 45.0, 75.0
 _MOST_BEFORE_QUIET_S = 8.0  # a driver program that is killed takes so long to be there again
 _KILLS: Sequence[Kill] = (
-    *("kill worker",) * 4,
-    *("kill planner",) * 3,
-    *("kill driver",) * 2,
+    *("kill worker",) * 6,
+    *("kill planner",) * 4,
     *("kill broker",) * 2,
+    "kill driver",  # takes long to be there again
 )
 _STOPS: Sequence[Stop] = ("stop worker", "stop planner", "stop planner", "stop driver", "stop broker")
 _CHANGES: Sequence[Change] = (

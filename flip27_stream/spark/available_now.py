@@ -75,10 +75,11 @@ class FrozenEnds:
         self._short = {split: self._short.get(split, 0) + 1 for split in short}
         lost = [split for split, looks in self._short.items() if looks >= _LOOKS]
         if lost:
+            one = min(lost)
             raise DataLossError(
                 f"{len(lost)} splits report available offset which is less than end offset during running query with "
-                f"Trigger.AvailableNow: split {min(lost)} ends at {short[min(lost)]} now, and the run is to read it up "
-                f"to {self._ends[min(lost)]}. Its last records are gone, say by an unclean leader election or with a "
+                f"Trigger.AvailableNow, or a batch read: split {one} ends at {short[one]} now, and the run is to read "
+                f"it up to {self._ends[one]}. Its last records are gone, say by an unclean leader election or with a "
                 "disk that was restored. What is before is not lost: the next run reads what is there."
             )
 

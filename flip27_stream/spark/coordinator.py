@@ -21,6 +21,7 @@ from flip27_stream.spark.contract import check_made, check_ranges, check_source,
 from flip27_stream.spark.documents import Document, OffsetDocuments
 from flip27_stream.spark.enumerator_context import CoordinatorContext
 from flip27_stream.spark.group_planner import GroupPlanner
+from flip27_stream.spark.idle_pace import IdlePace
 from flip27_stream.spark.job import AnyEnumerator, AnyOffset, AnyState, Job
 from flip27_stream.spark.knowledge import SplitKnowledge
 from flip27_stream.spark.packing import for_readers, tasks_of
@@ -32,8 +33,7 @@ from flip27_stream.spark.task import SplitTask
 from offsets import Offset, SplitState, ranges
 from watermark_alignment.states import SplitStatus
 
-_FIRST_PAUSE_S, _GREATEST_PAUSE_S = 0.005, 1.0
-_IDLE_CPU_SHARE = 0.04
+_GREATEST_REST_S = 1.0
 
 
 class SourceCoordinator:
@@ -42,7 +42,7 @@ class SourceCoordinator:
     Args:
         job: the source and how it is read.
         clock: tells the time (ms since the epoch); by default :class:`QueryClock`.
-        greatest_pause_s: an answer that nothing has come takes no longer on that account; Spark asks again at once.
+        greatest_pause_s: between two plans that find nothing there is no more time than this; see :class:`IdlePace`.
     """
 
     def __init__(
@@ -50,9 +50,9 @@ class SourceCoordinator:
         job: Job,
         clock: Callable[[], int] | None = None,
         *,
-        greatest_pause_s: float = _GREATEST_PAUSE_S,
+        greatest_pause_s: float = _GREATEST_REST_S,
     ) -> None:
-        self._greatest_pause_s = greatest_pause_s
+        self._pace = IdlePace(greatest_pause_s)
         self._job = job
         self._clock = clock or QueryClock(watched=job.alignment is not None)
         self._wall_clock = clock or wall_clock
@@ -80,7 +80,6 @@ class SourceCoordinator:
         self._single = False
         self._least_rows = LeastRows(job.limits)
         self._log: Mapping[str, SplitRange] = {}
-        self._pause_s = 0.0
 
     # ---- what Spark asks ------------------------------------------------------------------------------------------
 
@@ -95,7 +94,8 @@ class SourceCoordinator:
         """
         if self._finished:
             self._context.run_due()
-            time.sleep(self._greatest_pause_s)
+        if self._finished or not (self._available_now or self._pace.is_due()):
+            self._pace.hold_back()
             return document
         began = time.process_time()
         with rare_collection():
@@ -108,13 +108,22 @@ class SourceCoordinator:
             self._single = limit is None
             end = self._plan_until_moved(start, self._limits(limit))
             if end is not None:
-                self._pause_s = 0.0
+                self._pace.moved()
                 return self._documents.write(end)
         if not self._available_now:
-            self._pause(time.process_time() - began)
+            self._pace.found_nothing(time.process_time() - began, comes_soon=self._planner.others_moved())
+            self._pace.hold_back()
         elif self._recorder is not None:
             self._recorder.flush()
         return document
+
+    def committed(self, document: Document) -> None:
+        """Take note of what ``commit`` tells: this offset is in Spark's log and processed, and a batch runs.
+
+        Spark goes on from it or from a later one. The batch may be one of other sources alone.
+        """
+        self._documents.logged(document)
+        self._pace.batch_runs()
 
     def report_latest_offset(self) -> Document | None:
         """The log ends seen by the last plan, as users write them; ``None`` before the first."""
@@ -155,10 +164,6 @@ class SourceCoordinator:
             self._replayed = end.batch, tasks
         return tasks
 
-    def logged(self, document: Document) -> None:
-        """Spark goes on from this offset or a later one, whatever happens: it is in its log, and processed."""
-        self._documents.logged(document)
-
     def close(self) -> None:
         """Free everything; best effort, bounded, never raises."""
         clock = self._clock if isinstance(self._clock, QueryClock) else None
@@ -166,15 +171,6 @@ class SourceCoordinator:
             with contextlib.suppress(Exception):
                 if part is not None:
                     part.close()
-
-    def _pause(self, cost_s: float) -> None:
-        """Spark asks again at once. The first pauses are short, since after a batch the next rows may be near; then
-        planning in vain takes no more than its share of a core."""
-        if self._planner.others_moved():
-            self._pause_s = 0.0
-        share = min(cost_s / _IDLE_CPU_SHARE, self._greatest_pause_s)
-        self._pause_s = max(min(2 * self._pause_s, share), _FIRST_PAUSE_S)
-        time.sleep(self._pause_s)
 
     # ---- one plan -------------------------------------------------------------------------------------------------
 
@@ -184,7 +180,7 @@ class SourceCoordinator:
             self._began_as, self._lineage = fresh if start is None else (start.source, start.lineage)
             if self._recorder is not None:
                 self._recorder.open(self._began_as, self._lineage)
-            self._planner.open(self._began_as, self._lineage)
+            self._planner.open(self._began_as, self._lineage, start)
             if start is None:
                 enumerator = self._job.source.create_enumerator(self._context)
             else:

@@ -249,9 +249,12 @@ def _most_at_once() -> int:
 
 def _server_at(bind_address: str) -> socket.socket:
     """A server at a free port of that host name or address."""
-    family, *_, where = socket.getaddrinfo(
-        bind_address.strip("[]") or None, 0, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-    )[0]
+    host = bind_address.strip("[]") or None
+    try:
+        found = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except UnicodeError as e:
+        raise OSError(f"{bind_address!r} is no host: {e}") from e
+    family, *_, where = found[0]
     server = socket.create_server(where, family=family, backlog=_BACKLOG)
     server.setblocking(False)
     return server
@@ -294,7 +297,7 @@ def send_report(address: ReportAddress, report: TaskReport) -> bool:
         return False
     try:
         _deliver_patiently(address, text)
-    except (OSError, _BusyError) as e:
+    except (OSError, UnicodeError, _BusyError) as e:  # of a host's name that cannot be one
         _unreachable.setdefault(address, _BackOff()).failed()
         log.info("no report to %s:%d: %s", address.host, address.port, e)
         return False

@@ -88,7 +88,7 @@ class SourceQuery:
             alignment=alignment,
             driver=Driver(parallelism=parallelism),
         )
-        self._coordinator = SourceCoordinator(self.job, clock, greatest_pause_s=_PAUSE_S)
+        self._coordinator = SourceCoordinator(self.job, clock, greatest_pause_s=0)
         self.planned: tuple[Document, Document] | None = None
         if available_now:
             self._coordinator.prepare_available_now()
@@ -131,7 +131,10 @@ class SourceQuery:
         """
         start = self.offset
         end = self._coordinator.latest_offset(start, limit or self.source.read_limits.max_rows or UNLIMITED)
-        return None if end == start else (start, json.loads(json.dumps(end)))
+        if end == start:
+            time.sleep(_PAUSE_S)
+            return None
+        return start, json.loads(json.dumps(end))
 
     def wait_for_batch(self, limit: int | None = None) -> tuple[Document, Document]:
         """The next batch that reads anything; not read yet. For ``limit`` see :meth:`next_batch`."""

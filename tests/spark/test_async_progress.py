@@ -61,7 +61,7 @@ def test_what_is_known_to_be_logged_is_not_repeated(make: Callable[..., Query]) 
     for document in some_batches(query):
         repeated.append(document[MARKER])
         if before is not None:
-            query.coordinator.logged(before)
+            query.coordinator.committed(before)
         before = document
     assert repeated == [1, 1, 1, 2, 1, 2, 1]
 
@@ -73,7 +73,7 @@ def test_what_is_not_known_to_be_logged_is_repeated_until_it_is(make: Callable[.
     query.world.logs["a"].append(106)
     assert query.step(100)
     assert query.offset[MARKER] == 2
-    query.coordinator.logged(query.offset)
+    query.coordinator.committed(query.offset)
     query.world.logs["a"].append(106)
     assert query.step(100)
     assert query.offset[MARKER] == 1

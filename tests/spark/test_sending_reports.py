@@ -130,6 +130,13 @@ def test_one_who_is_not_the_listener_is_not_believed(
         client.close()
 
 
+def test_a_name_that_can_be_no_hosts_is_no_error_of_the_task() -> None:
+    name = "label" * 20 + ".example"
+    assert not send_report(ReportAddress(name, 1, b"key"), REPORT)
+    with pytest.raises(OSError, match="is no host"):
+        ReportListener(name, name)
+
+
 def has_ipv6() -> bool:
     try:
         socket.create_server(("::1", 0), family=socket.AF_INET6).close()

@@ -137,7 +137,7 @@ class Mismatch(NamedTuple):
 def identity(file: FoundFile) -> int:
     """64 bits that stand for a file in this very version."""
     version = f"{file.path}\0{file.modified}\0{file.size}"
-    return int.from_bytes(blake2b(version.encode(), digest_size=8).digest(), "big")
+    return int.from_bytes(blake2b(version.encode(), digest_size=8, usedforsecurity=False).digest(), "big")
 
 
 def _appeared(difference: int, more: int, listed: dict[int, FoundFile]) -> tuple[int, ...] | None:
