@@ -42,10 +42,10 @@ Context = SplitEnumeratorContext[LogFile]
 
 
 def read_lines(split: LogFile) -> Iterator[dict[str, object]]:
-    """The lines of a file from number ``split.start`` up to ``split.end``."""
-    with open(split.path) as lines:
+    """Lines ``split.start`` up to ``split.end``. Bytes, as in ``split_ranges``: in text a lone CR ends a line, too."""
+    with open(split.path, "rb") as lines:
         for number, line in enumerate(islice(lines, split.start, split.end), split.start):
-            ms, _, text = line.rstrip("\n").partition(" ")
+            ms, _, text = line.decode().removesuffix("\n").removesuffix("\r").partition(" ")
             yield {"file": split.split_id, "number": number, "timestamp": int(ms) * 1000, "text": text}
 
 
@@ -58,7 +58,7 @@ class LogFolderEnumerator(SplitEnumerator[LogFile, Assigned]):
         self._context.call_async(self._list, self._assign, initial_delay_ms=100, period_ms=100)
 
     def _list(self) -> list[str]:
-        return [str(path) for path in self._folder.glob("*.log")]
+        return [str(path) for path in self._folder.iterdir() if path.suffix == ".log"]
 
     def _assign(self, paths: list[str], error: BaseException | None) -> None:
         if error is not None:

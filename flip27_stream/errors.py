@@ -9,9 +9,10 @@
     │   ├── NewerCheckpointError        a newer release wrote it
     │   └── ForeignCheckpointError      another source wrote it
     ├── ConnectorError              the external system refused or could not be reached
-    │   ├── UnreachableError            nobody answered at the given address in the given time
+    │   ├── UnreachableError            nobody answered at the given address in the given time, or nothing is there
     │   ├── AuthenticationError         a broker refuses the credentials, or its certificate is not trusted
     │   ├── MissingTopicError           a topic or partition that was asked for does not exist
+    │   ├── SchemaChangedError          a table has other columns than the query that reads it
     │   ├── CorruptRecordError          bytes of the log that do not decode or fail their checksum
     │   └── ContractError               a source's own code breaks a promise of the source API
     ├── DataLossError               positions that the system no longer has (failOnDataLoss)
@@ -68,7 +69,7 @@ class ConnectorError(Flip27Error):
 
 
 class UnreachableError(ConnectorError):
-    """Nobody answered at an address within the time tried."""
+    """Nobody answered at an address within the time tried, or nothing is there; it may pass by itself."""
 
 
 class AuthenticationError(ConnectorError):
@@ -77,6 +78,10 @@ class AuthenticationError(ConnectorError):
 
 class MissingTopicError(ConnectorError):
     """A topic or partition that was asked for does not exist."""
+
+
+class SchemaChangedError(ConnectorError):
+    """A table has other columns than the query that reads it; the query is to be defined again."""
 
 
 class CorruptRecordError(ConnectorError):

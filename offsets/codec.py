@@ -1,6 +1,6 @@
 """The JSON form of an offset.
 
-A document of format version 1, as it stands in Spark's offset log and in ``StreamingQueryProgress``::
+A document, as it stands in Spark's offset log and in ``StreamingQueryProgress``::
 
     {"batch": 12, "enumerator": [1, ["clicks"]], "flip27": 1, "lineage": "9f86d081",
      "plausible_until": 1700003600000, "source": "kafka subscribe=clicks", "split_version": 1,
@@ -8,7 +8,8 @@ A document of format version 1, as it stands in Spark's offset log and in ``Stre
 
 ``enumerator`` is the serializer's version and the state. A split is
 ``[position, read_max, quiet_since, begin, state]``. Where the split serializer yields the split's id,
-``state`` is left out, and then trailing nulls too.
+``state`` is left out, and then trailing nulls too. ``begin`` is a position, or ``[position, batch]`` where an earlier
+offset introduced it; documents with such an entry have format version 2, all others 1.
 
 Spark compares offsets as text, in insertion order of keys: :meth:`OffsetCodec.to_json` sorts all keys and
 admits no floats, so equal offsets are equal text.
@@ -32,11 +33,12 @@ from offsets.offset import Offset, SplitState
 
 T = TypeVar("T")
 
-FORMAT_VERSION: Final = 1
+FORMAT_VERSION: Final = 2
+"""The newest that is read."""
 MARKER: Final = "flip27"
 """The key, with the format version as its value, by which our offsets are recognised."""
 
-INITIAL: Final[dict[str, JsonValue]] = {MARKER: FORMAT_VERSION, "offset": "initial"}
+INITIAL: Final[dict[str, JsonValue]] = {MARKER: 1, "offset": "initial"}
 """The constant answer to ``initialOffset()``, which Spark does not log; batch 0 says where it began."""
 
 _KEYS: Final = frozenset(
@@ -81,13 +83,13 @@ class OffsetCodec(Generic[SplitT, CheckpointT]):
         return {
             "batch": offset.batch,
             "enumerator": self.enumerator_to_json(offset.enumerator),
-            MARKER: FORMAT_VERSION,
+            MARKER: 2 if offset.begun else 1,
             "lineage": offset.lineage,
             "plausible_until": offset.plausible_until,
             "source": offset.source,
             "split_version": self._splits.version,
             "splits": {
-                split_id: self._split_to_json(split_id, state, offset.begin.get(split_id))
+                split_id: self._split_to_json(split_id, state, _begin_to_json(offset, split_id))
                 for split_id, state in sorted(offset.splits.items())
             },
         }
@@ -119,10 +121,13 @@ class OffsetCodec(Generic[SplitT, CheckpointT]):
             raise _corrupt("splits", stored, "an object")
         splits: dict[str, SplitState[SplitT]] = {}
         begin: dict[str, int] = {}
+        begun: dict[str, tuple[int, int]] = {}
         for split_id, entry in stored.items():
             splits[split_id], first = self._split_from_json(split_version, split_id, entry)
-            if first is not None:
-                begin[split_id] = first
+            if isinstance(first, list):
+                begun[split_id] = _begun(first, document[MARKER], split_id)
+            elif first is not None:
+                begin[split_id] = _natural("begin", first, split_id)
         return Offset(
             source=document["source"],
             lineage=_text("lineage", document["lineage"]),
@@ -131,9 +136,10 @@ class OffsetCodec(Generic[SplitT, CheckpointT]):
             splits=splits,
             begin=begin,
             plausible_until=_time("plausible_until", document["plausible_until"]),
+            begun=begun,
         )
 
-    def _split_to_json(self, split_id: str, state: SplitState[SplitT], begin: int | None) -> list[JsonValue]:
+    def _split_to_json(self, split_id: str, state: SplitState[SplitT], begin: JsonValue) -> list[JsonValue]:
         if state.split.split_id != split_id:
             raise ValueError(f"split {state.split.split_id!r} is stored as {split_id!r}")
         entry: list[JsonValue] = [state.position, state.read_max, state.quiet_since, begin]
@@ -144,9 +150,7 @@ class OffsetCodec(Generic[SplitT, CheckpointT]):
             entry.pop()
         return entry
 
-    def _split_from_json(
-        self, version: int, split_id: Any, entry: Any
-    ) -> tuple[SplitState[SplitT], int | None]:
+    def _split_from_json(self, version: int, split_id: Any, entry: Any) -> tuple[SplitState[SplitT], Any]:
         if not isinstance(split_id, str):
             raise _corrupt("splits", split_id, "a string as the id of a split")
         if not isinstance(entry, list) or not 1 <= len(entry) <= 5:
@@ -162,7 +166,7 @@ class OffsetCodec(Generic[SplitT, CheckpointT]):
             _time("read_max", read_max, split_id),
             _time("quiet_since", quiet_since, split_id),
         )
-        return state, None if begin is None else _natural("begin", begin, split_id)
+        return state, begin
 
     def _enumerator_from_json(self, stored: Any) -> CheckpointT:
         if not isinstance(stored, list) or len(stored) != 2:
@@ -175,6 +179,16 @@ class OffsetCodec(Generic[SplitT, CheckpointT]):
                 f"The checkpoint was written by another source, {source!r}; this is {self._fingerprint!r}. "
                 "Use another checkpointLocation, or the source it was written by."
             )
+
+
+def _begin_to_json(offset: Offset[Any, Any], split_id: str) -> JsonValue:
+    return [*offset.begun[split_id]] if split_id in offset.begun else offset.begin.get(split_id)
+
+
+def _begun(stored: list[Any], version: int, split_id: str) -> tuple[int, int]:
+    if version < 2 or len(stored) != 2:
+        raise _corrupt("begin", stored, "an integer >= 0, or from format version 2 on two of them", split_id)
+    return _natural("begin", stored[0], split_id), _natural("begin", stored[1], split_id)
 
 
 def _check_format(document: Any) -> None:

@@ -13,8 +13,9 @@ def ranges(
 ) -> list[tuple[SplitT, int, int]]:
     """The batch between ``start`` and ``end``: a pure function of the two, so that a replay reads the same.
 
-    ``None`` stands for the initial offset. A split is read from its ``begin`` in ``end`` where there is one,
-    otherwise from its position in ``start``; a split that ``end`` no longer has is not read.
+    ``None`` stands for the initial offset. A split is read from where it began since ``start`` if it did, in ``end`` or
+    in an offset between the two, otherwise from its position in ``start``; a split that ``end`` no longer has is not
+    read.
 
     Returns:
         ``(split, start position, end position)`` with start < end, sorted by split id.
@@ -30,9 +31,10 @@ def ranges(
         _check_order(start, end)
         if start.batch == end.batch:
             return []
+    begins = end.begins_since(start.batch if start is not None else -1)
     batch = []
     for split_id, state in sorted(end.splits.items()):
-        first = _first_position(split_id, start, end)
+        first = begins[split_id][0] if split_id in begins else _position(split_id, start, end)
         if state.position < first:
             raise _corrupt(f"split {split_id!r} would be read backwards, from {first} to {state.position}")
         if first < state.position:
@@ -40,11 +42,9 @@ def ranges(
     return batch
 
 
-def _first_position(
+def _position(
     split_id: str, start: Offset[SplitT, CheckpointT] | None, end: Offset[SplitT, CheckpointT]
 ) -> int:
-    if split_id in end.begin:
-        return end.begin[split_id]
     if start is None or split_id not in start.splits:
         raise _corrupt(f"split {split_id!r} is new in batch {end.batch} but has no begin position")
     return start.splits[split_id].position

@@ -8,13 +8,16 @@ lineage of its checkpoint; a restarted query is the same member in another run. 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 
 from watermark_alignment.planner import Plan
 
 Key = tuple[str, str]
 """Source id and lineage."""
+
+Mark = tuple[int | None, int | None]
+"""Where a member stands: its watermark and its progress. One that has not moved has the same mark."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,8 @@ class Entry:
         held_by: as in :class:`watermark_alignment.planner.Plan`; ``None`` if none waits.
         beat: counts what the run has said.
         left: it is gone.
+        progress: number of its newest batch that moved a split; it moves while the watermark stands in many rows of one
+            event time. ``None`` if there was no such batch, and in entries of releases that did not tell.
     """
 
     group: str
@@ -50,14 +55,33 @@ class Entry:
     held_by: str | None = None
     beat: int = 0
     left: bool = False
+    progress: int | None = None
 
     @property
     def key(self) -> Key:
         return self.source, self.lineage
 
-    def next(self, watermark: int | None, *, waiting: int = 0, held_by: str | None = None) -> Entry:
+    @property
+    def mark(self) -> Mark:
+        return self.watermark, self.progress
+
+    def next(
+        self,
+        watermark: int | None,
+        *,
+        waiting: int = 0,
+        held_by: str | None = None,
+        progress: int | None = None,
+    ) -> Entry:
         """What the same run says after this."""
-        return replace(self, watermark=watermark, waiting=waiting, held_by=held_by, beat=self.beat + 1)
+        return replace(
+            self,
+            watermark=watermark,
+            waiting=waiting,
+            held_by=held_by,
+            progress=progress,
+            beat=self.beat + 1,
+        )
 
     def again(self) -> Entry:
         """The same, renewed."""
@@ -71,6 +95,10 @@ class Entry:
         """This entry as the first of a run that follows the one of ``last``, by whatever clock that began."""
         return self if last is None else replace(self, began=max(self.began, last.began + 1))
 
+    def is_before(self, other: Entry) -> bool:
+        """Whether it is of a run that ``other``, of the same lineage, has taken the place of."""
+        return (self.began, self.run) < (other.began, other.run)
+
     def to_text(self) -> str:
         return json.dumps(asdict(self), sort_keys=True)
 
@@ -83,13 +111,23 @@ class Entry:
         """
         told = json.loads(text)
         entry = Entry(**{f.name: told[f.name] for f in fields(Entry) if f.name in told})
-        numbers = entry.timeout_ms, entry.watermark or 0, entry.waiting, entry.beat, entry.began
+        optional = entry.watermark or 0, entry.progress or 0
+        numbers = entry.timeout_ms, entry.waiting, entry.beat, entry.began, *optional
         if not all(type(n) is int for n in numbers):
             raise ValueError(f"not all of {numbers} are whole numbers")
         texts = entry.group, *entry.key, entry.run, entry.definition, entry.where, entry.held_by or ""
         if not all(type(t) is str for t in texts):
             raise ValueError(f"not all of {texts} are texts")
         return entry
+
+
+Heeds = Callable[[Entry], bool]
+"""Whether a member is waited for, by its newest entry."""
+
+
+def everybody(entry: Entry) -> bool:
+    """The :data:`Heeds` of a plan that waits for every member."""
+    return True
 
 
 @dataclass(frozen=True)
@@ -108,6 +146,10 @@ class Sighting:
     first: int
     seen_at: int
 
+    def is_gone(self, now: int, timeout_ms: int) -> bool:
+        """Whether it has been silent, at ``now`` (ms), for longer than both timeouts: the given one and its own."""
+        return now - self.seen_at > max(timeout_ms, self.entry.timeout_ms)
+
 
 @dataclass(frozen=True)
 class GroupView:
@@ -118,14 +160,15 @@ class GroupView:
     def after(self, version: int, entry: Entry, now: int) -> GroupView:
         """The view once ``entry`` was found in a version of the table, the reader's clock being ``now`` (ms).
 
-        A run that began later than another of the same lineage takes its place; what that still says counts no more.
+        A run that began later than another of the same lineage takes its place; what that still says counts no more,
+        unless the later one left, or has been silent for so long that it is gone: its clock was ahead.
         """
         last = self.members.get(entry.key)
         if last is None:
             seen = Sighting(entry, version, version, now)
         elif last.entry.run == entry.run:
             seen = replace(last, entry=entry, version=version, seen_at=now)
-        elif (entry.began, entry.run) < (last.entry.began, last.entry.run):
+        elif entry.is_before(last.entry) and not (last.entry.left or last.is_gone(now, entry.timeout_ms)):
             return self
         else:
             seen = Sighting(entry, version, version, now)
@@ -140,13 +183,13 @@ class GroupView:
         }
         return self if len(kept) == len(self.members) else GroupView(kept)
 
-    def floor(self, own: Key, now: int, timeout_ms: int, above: int | None = None) -> int | None:
-        """The least watermark of the other members, or of those that are ``above`` one; ``None`` if nobody holds."""
-        return min(self._holding(own, now, timeout_ms, above), default=None)
+    def floor(self, own: Key, now: int, timeout_ms: int, heeds: Heeds = everybody) -> int | None:
+        """The least watermark of the other members that ``heeds`` accepts; ``None`` if nobody holds."""
+        return min(self._holding(own, now, timeout_ms, heeds), default=None)
 
-    def slowest(self, own: Key, now: int, timeout_ms: int, above: int | None = None) -> Entry | None:
+    def slowest(self, own: Key, now: int, timeout_ms: int, heeds: Heeds = everybody) -> Entry | None:
         """The member that sets the floor."""
-        holding = self._holding(own, now, timeout_ms, above)
+        holding = self._holding(own, now, timeout_ms, heeds)
         return holding[min(holding)] if holding else None
 
     def rival(self, own: Entry) -> Entry | None:
@@ -165,20 +208,40 @@ class GroupView:
                 return other
         return None
 
-    def successor(self, own: Entry) -> Entry | None:
-        """The run that has taken the place of ``own``."""
-        seen = self.members.get(own.key)
-        return seen.entry if seen is not None and own.began < seen.entry.began else None
+    def successor(self, own: Entry, since: int = -1) -> Entry | None:
+        """The run that has taken the place of ``own``, which was first told in version ``since`` of the table.
 
-    def _holding(self, own: Key, now: int, timeout_ms: int, above: int | None) -> dict[int, Entry]:
+        Only one that came after that: a former run may have begun later by its clock, and be seen late.
+        """
+        seen = self.members.get(own.key)
+        return seen.entry if seen is not None and own.is_before(seen.entry) and seen.first > since else None
+
+    def former(self, own: Entry) -> Entry | None:
+        """The newest entry of another run of the lineage of ``own``; ``None`` if there is none, or it left."""
+        seen = self.members.get(own.key)
+        is_another = seen is not None and seen.entry.run != own.run and not seen.entry.left
+        return seen.entry if seen is not None and is_another else None
+
+    def _holding(self, own: Key, now: int, timeout_ms: int, heeds: Heeds) -> dict[int, Entry]:
         """The others that are there and hold, by their watermarks."""
         return {
             seen.entry.watermark: seen.entry
             for key, seen in self.members.items()
-            if key != own and not seen.entry.left
-            if now - seen.seen_at <= max(timeout_ms, seen.entry.timeout_ms)
-            if seen.entry.watermark is not None and (above is None or seen.entry.watermark > above)
+            if key != own and not seen.entry.left and not seen.is_gone(now, timeout_ms)
+            if seen.entry.watermark is not None and heeds(seen.entry)
         }
+
+
+def where_it_stood(former: Entry | None, read: Collection[int], bound: int, batch: int) -> Mark:
+    """Where a run stands that goes on from an offset, until it can speak for itself.
+
+    Args:
+        former: the last entry of the run before; ``None`` where it left, or that is too long ago to be found.
+        read: greatest event times read (ms), of the splits in the offset of which it is known.
+        bound: the out-of-orderness (ms).
+        batch: the number of the last batch.
+    """
+    return former.mark if former is not None else (min(read) - bound - 1 if read else None, batch)
 
 
 def watermark_to_publish(

@@ -12,6 +12,7 @@ import json
 import logging
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
 from typing import Any, NamedTuple
@@ -46,6 +47,18 @@ def _now() -> int:
     return time.time_ns() // 1_000_000
 
 
+class _Step(NamedTuple):
+    """One step of maintenance.
+
+    Attributes:
+        name: what it does, in words.
+        run: does it.
+    """
+
+    name: str
+    run: Callable[[], object]
+
+
 class _File(NamedTuple):
     path: str
     size: int
@@ -78,7 +91,7 @@ class Maintenance:
         self._checkpoint_every = checkpoint_every
         self._round_every = round_every
         self._clock = clock
-        self._failures = 0
+        self._failures: Counter[str] = Counter()
 
     def is_due(self, version: int) -> bool:
         """Whether there is something to do for the process that made ``version`` of the table."""
@@ -89,30 +102,46 @@ class Maintenance:
         if version % self._round_every == 0:
             self.run()
         elif self.is_due(version):
-            self._attempt(self._checkpoint)
+            self._attempt(self._checkpoint_step())
 
     def run(self) -> bool:
-        """One round; False where it was cut short, which is warned of when it happens three times on end."""
+        """One round of all steps; whether all of them succeeded."""
         return self._attempt(
-            self._expire_rows,
-            self._compact,
-            self._vacuum,
-            self._checkpoint,
-            lambda: self._table.delta.cleanup_metadata(),
+            _Step("expiry of rows", self._expire_rows),
+            _Step("compaction", self._compact),
+            _Step("vacuum", self._vacuum),
+            self._checkpoint_step(),
+            _Step("clean-up of the log", lambda: self._table.delta.cleanup_metadata()),
         )
 
-    def _attempt(self, *steps: Callable[[], None]) -> bool:
-        try:
-            with self._table.failing("cannot be maintained and grows"):
-                self._table.delta.update_incremental()
-                for step in steps:
-                    step()
-        except AlignmentError as error:
-            self._failures += 1
-            if self._failures == _FAILURES_TO_WARN_OF:
-                _LOG.warning("%s", error)
+    def _checkpoint_step(self) -> _Step:
+        return _Step("checkpoint of the log", lambda: self._table.delta.create_checkpoint())
+
+    def _attempt(self, *steps: _Step) -> bool:
+        """Run each step; one that fails is tried again in the next round, and the steps after it run all the same.
+
+        They are independent: delta-rs deletes no entry of the log that the newest checkpoint does not cover.
+        """
+        reload = _Step("look at the newest version", self._table.reload)
+        if not self._succeeds(reload):
             return False
-        self._failures = 0
+        failed = [step for step in steps if not self._succeeds(step)]
+        return not failed
+
+    def _succeeds(self, step: _Step) -> bool:
+        """Whether the step did not fail; its third failure in a row is warned of."""
+        try:
+            with self._table.failing(f"failed in the {step.name}"):
+                step.run()
+        except AlignmentError as error:
+            self._failures[step.name] += 1
+            if self._failures[step.name] == _FAILURES_TO_WARN_OF:
+                uri = self._table.uri
+                _LOG.warning(
+                    "The split-watermark table at '%s' cannot be maintained and grows. %s", uri, error
+                )
+            return False
+        del self._failures[step.name]
         return True
 
     def _expire_rows(self) -> None:
@@ -177,9 +206,6 @@ class Maintenance:
         # Full, since only a listing finds files that the log has forgotten (a round was cut short, or a
         # checkpoint came first). What others are writing just now is younger than the retention.
         self._table.delta.vacuum(dry_run=False, full=True, post_commithook_properties=NO_HOOKS)
-
-    def _checkpoint(self) -> None:
-        self._table.delta.create_checkpoint()
 
     def _files(self) -> list[_File]:
         """The active files, in the order they were written."""

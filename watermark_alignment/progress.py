@@ -87,14 +87,16 @@ def _document(offset: Any) -> Mapping[str, Any]:
 
 
 def _is_ours(document: Mapping[str, Any]) -> bool:
-    return document.get(MARKER) == FORMAT_VERSION and isinstance(document.get("splits"), Mapping)
+    return document.get(MARKER) in range(1, FORMAT_VERSION + 1) and isinstance(
+        document.get("splits"), Mapping
+    )
 
 
 def _source(start: Mapping[str, Any], end: Mapping[str, Any]) -> SourceProgress:
     """An entry of a split is position, greatest event time read, since when its end is there, begin, state."""
     before = start.get("splits", {}) if _is_ours(start) else {}
     splits = {split: [*entry, None, None, None][:4] for split, entry in end["splits"].items()}
-    begin = {name: e[3] if e[3] is not None else before.get(name, e)[0] for name, e in splits.items()}
+    begin = {name: e[3] if isinstance(e[3], int) else before.get(name, e)[0] for name, e in splits.items()}
     return SourceProgress(
         source=str(end["source"]),
         lineage=str(end["lineage"]),

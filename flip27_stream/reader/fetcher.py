@@ -8,10 +8,11 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Generic
 
 from flip27_stream.api.split import SplitT
-from flip27_stream.errors import ContractError, shortened
+from flip27_stream.errors import ConnectorError, ContractError, shortened
 from flip27_stream.reader.hand_over import HandOverQueue
 from flip27_stream.reader.records import RecordsWithSplitIds
 from flip27_stream.reader.split_reader import SplitReader, SplitsAddition, SplitsChange, SplitsRemoval
+from flip27_stream.threads import start
 
 
 class SplitFetcher(Generic[SplitT]):
@@ -44,7 +45,16 @@ class SplitFetcher(Generic[SplitT]):
     # ---- called by the reader -------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        self._thread.start()
+        """Start the thread.
+
+        Raises:
+            ConnectorError: the system has no more threads; the split reader is closed.
+        """
+        try:
+            start(self._thread)
+        except ConnectorError:
+            self._split_reader.close()
+            raise
 
     @property
     def splits(self) -> tuple[str, ...]:

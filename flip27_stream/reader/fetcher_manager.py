@@ -36,6 +36,7 @@ class SplitFetcherManager(ABC, Generic[SplitT]):
         self._lock = threading.Lock()
         self._fetchers: list[SplitFetcher[SplitT]] = []
         self._error: tuple[BaseException, str] | None = None
+        self._lacks_threads = False
 
     @abstractmethod
     def add_splits(self, splits: Sequence[SplitT]) -> None:
@@ -94,12 +95,30 @@ class SplitFetcherManager(ABC, Generic[SplitT]):
         return [fetcher for fetcher in self._running() if fetcher.is_open()]
 
     def start_fetcher(self, splits: Sequence[SplitT]) -> None:
-        """Start a fetcher with its first splits."""
+        """Start a fetcher with its first splits; without a thread for it, another one gets them.
+
+        Raises:
+            ConnectorError: there is no other.
+        """
         fetcher = SplitFetcher(self._make_split_reader(), self.queue, self._failed, self._exited)
+        fetcher.add_splits(splits)
         with self._lock:
             self._fetchers.append(fetcher)
-        fetcher.add_splits(splits)
-        fetcher.start()
+        try:
+            fetcher.start()
+        except ConnectorError as e:
+            with self._lock:
+                self._fetchers.remove(fetcher)
+            self._give_to_others(splits, e)
+
+    def _give_to_others(self, splits: Sequence[SplitT], error: ConnectorError) -> None:
+        others = self.open_fetchers()
+        if not others:
+            raise error
+        if not self._lacks_threads:
+            log.warning("%s Meanwhile fewer fetchers read the splits.", error)
+        self._lacks_threads = True
+        min(others, key=lambda f: len(f.splits)).add_splits(splits)
 
     def _running(self) -> list[SplitFetcher[SplitT]]:
         with self._lock:

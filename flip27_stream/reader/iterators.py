@@ -14,7 +14,7 @@ from flip27_stream.api.split import SplitT
 from flip27_stream.errors import ConnectorError, Flip27Error
 from flip27_stream.reader.emitter import ArrowRecordEmitter
 from flip27_stream.reader.fetcher_manager import FetcherPerSplitManager, SingleThreadFetcherManager
-from flip27_stream.reader.records import PlainRow, Record, Records, RecordsWithSplitIds
+from flip27_stream.reader.records import NoTimestamps, PlainRow, Record, Records, RecordsWithSplitIds
 from flip27_stream.reader.source_reader_base import SourceReaderBase
 from flip27_stream.reader.split_reader import SplitReader, SplitsAddition, SplitsChange
 
@@ -105,6 +105,7 @@ class _Reading:
         self._rows: list[Any] = []
         self._positions: list[int] = []
         self._timestamps: list[int | None] = []
+        self._has_timestamps = False
         self._last: int | None = None
 
     def advance(self, most: int, woken: threading.Event) -> bool:
@@ -148,13 +149,16 @@ class _Reading:
             self._last = position
             self._positions.append(position)
         self._rows.append(item if record is None else record.row)
-        self._timestamps.append(None if record is None else record.timestamp)
+        timestamp = NoTimestamps.HERE if record is None else record.timestamp
+        self._has_timestamps |= not isinstance(timestamp, NoTimestamps)
+        self._timestamps.append(None if isinstance(timestamp, NoTimestamps) else timestamp)
 
     def _bundle(self) -> None:
         if self._rows:
-            timestamps = None if all(t is None for t in self._timestamps) else self._timestamps
+            timestamps = self._timestamps if self._has_timestamps else None
             self._collected.append(Records(self._rows, timestamps, self._positions or None))
             self._rows, self._positions, self._timestamps = [], [], []
+            self._has_timestamps = False
 
 
 class IteratorSourceReader(SourceReaderBase[SplitT]):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +15,12 @@ PlainRow = Mapping[str, Any] | Sequence[Any]
 """A row as a mapping by column name, or as a tuple or list in the order of the columns."""
 
 
+class NoTimestamps(Enum):
+    """The type of a value that says that records have no timestamps, where ``None`` would be one without."""
+
+    HERE = auto()
+
+
 @dataclass(frozen=True)
 class Record:
     """One plain row together with what the external system says of it.
@@ -21,12 +28,13 @@ class Record:
     Attributes:
         row: the row.
         position: its position in the split.
-        timestamp: the time (ms) the external system gave it.
+        timestamp: the time (ms) the external system gave it; ``None`` for a record that it gave none. Left out by
+            sources whose records have no such time at all.
     """
 
     row: PlainRow
     position: int | None = None
-    timestamp: int | None = None
+    timestamp: int | NoTimestamps | None = NoTimestamps.HERE
 
 
 @dataclass(frozen=True)

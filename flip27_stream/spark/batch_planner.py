@@ -108,8 +108,11 @@ class BatchPlanner:
         self._knowledge = knowledge
         self._unaligned: frozenset[str] = frozenset()
 
-    def open(self, fingerprint: str, lineage: str) -> None:
-        """The query, whose checkpoint a source of ``fingerprint`` began, is about to plan its first batch."""
+    def open(self, fingerprint: str, lineage: str, start: AnyOffset | None) -> None:
+        """The query, whose checkpoint a source of ``fingerprint`` began, is about to plan the first batch of a run.
+
+        The run goes on from ``start``.
+        """
 
     def close(self) -> None:
         """It plans no more; bounded, never raises."""

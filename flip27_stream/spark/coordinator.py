@@ -7,20 +7,21 @@ batch read? Everything it must not forget is in the offset it answers with.
 from __future__ import annotations
 
 import contextlib
-import gc
 import secrets
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from flip27_stream.api import ReadLimits, SplitEnumerator, SplitRange
 from flip27_stream.spark.available_now import FrozenEnds
 from flip27_stream.spark.batch_planner import BatchPlanner, Draft, Snapshot
 from flip27_stream.spark.clock import QueryClock, wall_clock
+from flip27_stream.spark.collection import rare_collection
 from flip27_stream.spark.contract import check_made, check_ranges, check_source, described, pending_splits
 from flip27_stream.spark.documents import Document, OffsetDocuments
 from flip27_stream.spark.enumerator_context import CoordinatorContext
 from flip27_stream.spark.group_planner import GroupPlanner
+from flip27_stream.spark.idle_pace import IdlePace
 from flip27_stream.spark.job import AnyEnumerator, AnyOffset, AnyState, Job
 from flip27_stream.spark.knowledge import SplitKnowledge
 from flip27_stream.spark.packing import for_readers, tasks_of
@@ -32,20 +33,7 @@ from flip27_stream.spark.task import SplitTask
 from offsets import Offset, SplitState, ranges
 from watermark_alignment.states import SplitStatus
 
-_FIRST_PAUSE_S, _GREATEST_PAUSE_S = 0.005, 1.0
-_IDLE_CPU_SHARE = 0.04
-
-
-@contextlib.contextmanager
-def _no_collection() -> Iterator[None]:
-    """A plan makes some objects for each split and no cycles; looking for those takes as long as planning does."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
+_GREATEST_REST_S = 1.0
 
 
 class SourceCoordinator:
@@ -54,7 +42,7 @@ class SourceCoordinator:
     Args:
         job: the source and how it is read.
         clock: tells the time (ms since the epoch); by default :class:`QueryClock`.
-        greatest_pause_s: an answer that nothing has come takes no longer on that account; Spark asks again at once.
+        greatest_pause_s: between two plans that find nothing there is no more time than this; see :class:`IdlePace`.
     """
 
     def __init__(
@@ -62,11 +50,11 @@ class SourceCoordinator:
         job: Job,
         clock: Callable[[], int] | None = None,
         *,
-        greatest_pause_s: float = _GREATEST_PAUSE_S,
+        greatest_pause_s: float = _GREATEST_REST_S,
     ) -> None:
-        self._greatest_pause_s = greatest_pause_s
+        self._pace = IdlePace(greatest_pause_s)
         self._job = job
-        self._clock = clock or QueryClock()
+        self._clock = clock or QueryClock(watched=job.alignment is not None)
         self._wall_clock = clock or wall_clock
         source = job.source
         check_source(source)
@@ -92,7 +80,6 @@ class SourceCoordinator:
         self._single = False
         self._least_rows = LeastRows(job.limits)
         self._log: Mapping[str, SplitRange] = {}
-        self._pause_s = 0.0
 
     # ---- what Spark asks ------------------------------------------------------------------------------------------
 
@@ -107,10 +94,11 @@ class SourceCoordinator:
         """
         if self._finished:
             self._context.run_due()
-            time.sleep(self._greatest_pause_s)
+        if self._finished or not (self._available_now or self._pace.is_due()):
+            self._pace.hold_back()
             return document
         began = time.process_time()
-        with _no_collection():
+        with rare_collection():
             start = self._documents.read(document)
             enumerator = self._open(start)
             self._take_reports(start)
@@ -120,13 +108,22 @@ class SourceCoordinator:
             self._single = limit is None
             end = self._plan_until_moved(start, self._limits(limit))
             if end is not None:
-                self._pause_s = 0.0
+                self._pace.moved()
                 return self._documents.write(end)
         if not self._available_now:
-            self._pause(time.process_time() - began)
+            self._pace.found_nothing(time.process_time() - began, comes_soon=self._planner.others_moved())
+            self._pace.hold_back()
         elif self._recorder is not None:
             self._recorder.flush()
         return document
+
+    def committed(self, document: Document) -> None:
+        """Take note of what ``commit`` tells: this offset is in Spark's log and processed, and a batch runs.
+
+        Spark goes on from it or from a later one. The batch may be one of other sources alone.
+        """
+        self._documents.logged(document)
+        self._pace.batch_runs()
 
     def report_latest_offset(self) -> Document | None:
         """The log ends seen by the last plan, as users write them; ``None`` before the first."""
@@ -169,19 +166,11 @@ class SourceCoordinator:
 
     def close(self) -> None:
         """Free everything; best effort, bounded, never raises."""
-        for part in (self._context, self._planner, self._recorder, self._readers, self._enumerator):
+        clock = self._clock if isinstance(self._clock, QueryClock) else None
+        for part in (self._context, self._planner, self._recorder, self._readers, self._enumerator, clock):
             with contextlib.suppress(Exception):
                 if part is not None:
                     part.close()
-
-    def _pause(self, cost_s: float) -> None:
-        """Spark asks again at once. The first pauses are short, since after a batch the next rows may be near; then
-        planning in vain takes no more than its share of a core."""
-        if self._planner.others_moved():
-            self._pause_s = 0.0
-        share = min(cost_s / _IDLE_CPU_SHARE, self._greatest_pause_s)
-        self._pause_s = max(min(2 * self._pause_s, share), _FIRST_PAUSE_S)
-        time.sleep(self._pause_s)
 
     # ---- one plan -------------------------------------------------------------------------------------------------
 
@@ -191,7 +180,7 @@ class SourceCoordinator:
             self._began_as, self._lineage = fresh if start is None else (start.source, start.lineage)
             if self._recorder is not None:
                 self._recorder.open(self._began_as, self._lineage)
-            self._planner.open(self._began_as, self._lineage)
+            self._planner.open(self._began_as, self._lineage, start)
             if start is None:
                 enumerator = self._job.source.create_enumerator(self._context)
             else:
@@ -292,6 +281,7 @@ class SourceCoordinator:
             enumerator=checkpoint,
             splits=splits,
             begin=begin,
+            begun=self._documents.begun(start, splits.keys() - begin.keys()),
             plausible_until=draft.plausible_until,
         )
         if self._recorder is not None and draft.plan is not None:
@@ -378,8 +368,11 @@ class SourceCoordinator:
                 split=self._context.splits[name],
                 position=end,
                 read_max=draft.read_max.get(name),
-                quiet_since=snapshot.seen_at if proven_end else None,
+                # For other processes, by the clock that they begin with; it is behind where this one stood still.
+                quiet_since=max(snapshot.seen_at, snapshot.wall) if proven_end else None,
             )
+            if proven_end:
+                self._knowledge.seen_quiet(name, end, snapshot.seen_at)
         return states, begin
 
     def _take_reports(self, start: AnyOffset | None) -> None:

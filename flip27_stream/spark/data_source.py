@@ -52,6 +52,7 @@ class Flip27DataSource(DataSource):
             if not key.startswith("scan.watermark.") and key != SOURCE_ID.name
         }
         factory.check(self._own)
+        self._inferred = False
         self._definition = secrets.token_hex(8)  # here, for each planning process makes its reader anew
 
     @classmethod
@@ -61,6 +62,7 @@ class Flip27DataSource(DataSource):
     def schema(self) -> StructType:
         """Spark asks where the user gave no schema; with one, what is wrong shows when the query starts."""
         schema = self.factory.schema(self._own)
+        self._inferred = True  # Spark sends this object on to the processes that read
         _strategy(self._alignment, schema)
         return from_arrow_schema(schema)
 
@@ -77,7 +79,9 @@ class Flip27DataSource(DataSource):
         wanted = _arrow_schema(schema)
         alignment = None if bounded else self._alignment
         strategy = _strategy(alignment, wanted)
-        source = self.factory.create(self._own, strategy, bounded=bounded, schema=wanted)
+        source = self.factory.create(
+            self._own, strategy, bounded=bounded, schema=wanted, inferred=self._inferred
+        )
         return Job(source, strategy, alignment, self.driver, self._definition)
 
 
@@ -107,6 +111,7 @@ class FixedSource:
         *,
         bounded: bool,
         schema: pa.Schema | None = None,
+        inferred: bool = False,
     ) -> Source[Any, Any]:
         fixed = from_arrow_schema(self._source.schema)
         if schema is not None and from_arrow_schema(schema) != fixed:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from flip27_stream.api import Source
@@ -28,6 +28,7 @@ class OffsetDocuments:
         )
         self._last: tuple[Document, AnyOffset | None] = {}, None
         self._can_read = False
+        self._logged = 0
 
     def decode(self, document: Document) -> AnyOffset | None:
         """The offset of ``document``; ``None`` for the initial one."""
@@ -60,6 +61,19 @@ class OffsetDocuments:
         """Whether the last document has this state of the enumerator; it may be the same object, and changed since."""
         with _writing(self._source):
             return bool(self._last[0]["enumerator"] == self._codec.enumerator_to_json(checkpoint))
+
+    def logged(self, document: Document) -> None:
+        """Spark goes on from this offset or a later one, whatever happens.
+
+        The first of a checkpoint is always in its log; with asynchronous progress tracking many others never are.
+        """
+        if type(batch := document.get("batch")) is int:
+            self._logged = max(self._logged, batch)
+
+    def begun(self, start: AnyOffset | None, splits: Collection[str]) -> dict[str, tuple[int, int]]:
+        """What the offset after ``start`` has to repeat of where ``splits`` began, see :class:`Offset`."""
+        told = start.begins_since(self._logged) if start is not None else {}
+        return {split: begin for split, begin in told.items() if split in splits}
 
     def _check(self, document: Document) -> None:
         who = type(self._source).__name__

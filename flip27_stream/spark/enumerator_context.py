@@ -18,7 +18,9 @@ from flip27_stream.api import (
     SplitsAssignment,
 )
 from flip27_stream.api.arguments import check_assignment, check_call, check_callable, check_ids
+from flip27_stream.errors import ConnectorError
 from flip27_stream.spark.contract import check_split, size_of_event
+from flip27_stream.threads import start
 
 log = logging.getLogger(__name__)
 
@@ -179,7 +181,12 @@ class CoordinatorContext(SplitEnumeratorContext[Any]):
                 handled.wait()  # so results never pile up behind a long batch, or one that Spark never plans again
                 call()
 
-        threading.Thread(target=run, name="flip27-call-async", daemon=True).start()
+        try:
+            start(threading.Thread(target=run, name="flip27-call-async", daemon=True))
+        except ConnectorError:
+            self._awaited -= once_now
+            del self._turns[number]
+            raise
 
     def turns(self) -> dict[int, int]:
         """How often each call that will be made, or is being made, was handled before, by its number."""

@@ -18,10 +18,10 @@ from flip27_stream.errors import AlignmentError, shortened
 from flip27_stream.spark.batch_planner import BatchPlanner, Draft, Snapshot
 from flip27_stream.spark.clock import wall_clock
 from flip27_stream.spark.group_wait import GroupWait
-from flip27_stream.spark.job import AnyEnumerator, Job
+from flip27_stream.spark.job import AnyEnumerator, AnyOffset, Job
 from flip27_stream.spark.knowledge import SplitKnowledge
 from flip27_stream.spark.reporting import Reporting
-from watermark_alignment.group import Entry, Key, watermark_to_publish
+from watermark_alignment.group import Entry, Key, Mark, watermark_to_publish, where_it_stood
 from watermark_alignment.group_log import GroupLog
 from watermark_alignment.membership import LONGEST_BEAT_S, Membership
 from watermark_alignment.options import AlignmentOptions
@@ -32,6 +32,8 @@ log = logging.getLogger(__name__)
 
 _SHORTEST_HORIZON_MS = 4 * int(LONGEST_BEAT_S * 1000)
 """The timeouts of others may be longer than the own one, and their beats as far apart as beats can be."""
+_COMMITS_AT_ONCE = 64
+"""So many are read, many at a time, in less than a beat of a member even where a store takes a second for each."""
 
 
 class GroupPlanner(BatchPlanner):
@@ -59,13 +61,18 @@ class GroupPlanner(BatchPlanner):
         self._on_commit = on_commit
         self._member: Membership | None = None
         self._watermark: int | None = None
+        self._progress: int | None = None
         self._is_first = True
         self._looks_first = True
         self._wait = GroupWait(alignment)
-        self._others: dict[Key, int | None] = {}
+        self._others: dict[Key, Mark] = {}
 
-    def open(self, fingerprint: str, lineage: str) -> None:
-        """Nothing is said to the group before there is a plan: a query that fails as it starts may leave a process."""
+    def open(self, fingerprint: str, lineage: str, start: AnyOffset | None) -> None:
+        """Nothing is said to the group before there is a plan: a query that fails as it starts may leave a process.
+
+        But a run that goes on from ``start`` says where the former run stood. It may be long before its splits are
+        found and their leaders answer, and the others are not to pass it meanwhile.
+        """
         alignment, reads = self._alignment, shortened(self._job.fingerprint)
         entry = Entry(
             group=alignment.group,
@@ -79,8 +86,20 @@ class GroupPlanner(BatchPlanner):
         )
         table = SplitWatermarkTable(alignment.table, alignment.storage_options)
         horizon_ms = max(2 * alignment.source_timeout_ms, _SHORTEST_HORIZON_MS)
-        meeting = GroupLog(table, alignment.group, horizon_ms)
+        meeting = GroupLog(table, alignment.group, horizon_ms, _COMMITS_AT_ONCE)
         self._member = Membership(meeting, entry, self._clock, self._on_commit)
+        if start is not None:
+            self._stand_where_the_former_run_stood(self._member, start)
+
+    def _stand_where_the_former_run_stood(self, member: Membership, start: AnyOffset) -> None:
+        """By its last entry; by the offset, which tells what was read, if that entry is too old to be found."""
+        member.look()
+        former = member.former()
+        read = [split.read_max for split in start.splits.values() if split.read_max is not None]
+        bound = self._alignment.max_out_of_orderness_ms
+        self._watermark, self._progress = where_it_stood(former, read, bound, start.batch)
+        if former is not None or read:
+            member.announce(self._watermark, progress=self._progress)
 
     def close(self) -> None:
         if self._member is not None:
@@ -103,7 +122,7 @@ class GroupPlanner(BatchPlanner):
         assert member is not None
 
         def planned() -> Draft:
-            floor = member.floor(above=self._wait.given_up)
+            floor = member.floor(self._wait.heeds)
             return super(GroupPlanner, self).draft(enumerator, replace(snapshot, floor=floor), reporting)
 
         is_fresh = self._look(member)
@@ -114,29 +133,49 @@ class GroupPlanner(BatchPlanner):
         self._looks_first = _is_held(draft)
         if draft.plan is None:
             return draft
-        self._watermark = watermark_to_publish(
-            draft.plan, self._watermark, has_pending=snapshot.has_pending, no_more=snapshot.no_more
-        )
-        member.announce(self._watermark, waiting=draft.plan.waiting, held_by=draft.plan.held_by)
-        self._check_place(member)
         if self._is_first:
             self._is_first, self._looks_first = False, True
-            return _empty(draft, snapshot) if _moves(draft, snapshot) and not snapshot.single else draft
-        if snapshot.final and _is_held(draft) and not _moves(draft, snapshot):
-            return self._waiting(member, draft, snapshot, planned)
-        self._wait.is_over()
+            draft = _empty(draft, snapshot) if _moves(draft, snapshot) and not snapshot.single else draft
+        elif snapshot.final and _is_held(draft) and not _moves(draft, snapshot):
+            draft = self._waiting(member, draft, snapshot, planned)
+        self._announce(member, draft, snapshot)
+        self._check_place(member)
         return draft
+
+    def _announce(self, member: Membership, draft: Draft, snapshot: Snapshot) -> None:
+        """Tell the group where this source stands, and which batch moves it."""
+        assert draft.plan is not None
+        self._watermark = self._watermark_of(draft, snapshot)
+        if _moves(draft, snapshot):
+            self._progress = _last_batch(snapshot) + 1
+        member.announce(
+            self._watermark,
+            waiting=draft.plan.waiting,
+            held_by=draft.plan.held_by,
+            progress=self._progress,
+        )
+
+    def _watermark_of(self, draft: Draft, snapshot: Snapshot) -> int | None:
+        """Splits that run unaligned count for nobody: what was said while they were aligned is no longer so."""
+        assert draft.plan is not None
+        states = {split: state for split, state in draft.plan.states.items() if split not in draft.unaligned}
+        if draft.unaligned and not states:
+            return None
+        aligned = replace(draft.plan, states=states)
+        return watermark_to_publish(
+            aligned, self._watermark, has_pending=snapshot.has_pending, no_more=snapshot.no_more
+        )
 
     def _waiting(
         self, member: Membership, draft: Draft, snapshot: Snapshot, planned: Callable[[], Draft]
     ) -> Draft:
         """Nothing but other members holds an AvailableNow run, which is not to end before its end."""
-        slowest = member.slowest(above=self._wait.given_up)
-        if slowest is not None and self._wait.gives_up(slowest.watermark, snapshot.now):
+        batch, slowest = _last_batch(snapshot), member.slowest(self._wait.heeds)
+        listened_ms = member.listened_ms if _is_fresh(member, snapshot) else None
+        if slowest is not None and self._wait.gives_up(slowest, batch, listened_ms):
             self._warn_of(slowest)
             return planned()
-        batch = snapshot.start.batch if snapshot.start is not None else -1
-        return replace(draft, runs_empty=self._wait.is_enough(batch, member.others()))
+        return replace(draft, runs_empty=self._wait.is_enough(batch, slowest, member.others()))
 
     def _look(self, member: Membership) -> bool:
         """See that the group is known as well as it must be; whether it was read for this plan."""
@@ -147,8 +186,7 @@ class GroupPlanner(BatchPlanner):
         return True
 
     def _check_place(self, member: Membership) -> None:
-        own, view = member.entry, member.view
-        rival, successor = view.rival(own), view.successor(own)
+        own, rival, successor = member.entry, member.rival(), member.successor()
         if rival is not None:
             raise AlignmentError(
                 f"Two live sources of group '{own.group}' have the id '{own.source}': {rival.where} (lineage "
@@ -164,12 +202,23 @@ class GroupPlanner(BatchPlanner):
     def _warn_of(self, slowest: Entry) -> None:
         log.warning(
             "an AvailableNow run was held by another member of group '%s' for longer than "
-            "scan.watermark.alignment.source-timeout (%d ms) and goes on without it: source '%s', %s",
+            "scan.watermark.alignment.source-timeout (%d ms), in which that made no progress, and goes on without it: "
+            "source '%s', %s",
             self._alignment.group,
             self._alignment.source_timeout_ms,
             slowest.source,
             slowest.where,
         )
+
+
+def _is_fresh(member: Membership, snapshot: Snapshot) -> bool:
+    """Whether the group was read for the plan of ``snapshot``."""
+    return member.looked_at is not None and member.looked_at >= snapshot.now
+
+
+def _last_batch(snapshot: Snapshot) -> int:
+    """The number of the batch before this one; -1 if it is the first."""
+    return snapshot.start.batch if snapshot.start is not None else -1
 
 
 def _is_held(draft: Draft) -> bool:

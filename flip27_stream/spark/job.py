@@ -77,6 +77,7 @@ class SourceFactory(Protocol):
         *,
         bounded: bool,
         schema: pa.Schema | None = None,
+        inferred: bool = False,
     ) -> Source[Any, Any]:
         """The source these options describe.
 
@@ -84,7 +85,8 @@ class SourceFactory(Protocol):
             options: as the user gave them.
             strategy: how event time is found in its rows.
             bounded: for a batch read.
-            schema: the columns that the user wants.
+            schema: the columns of the query.
+            inferred: whether ``schema`` is what :meth:`schema` returned, and not what the user named.
 
         Raises:
             OptionError: an option is wrong, or the schema.

@@ -57,6 +57,10 @@ class SplitKnowledge:
         known = [t for t in (state.read_max if state else None, self._read_max.get(split)) if t is not None]
         return max(known, default=None)
 
+    def seen_quiet(self, split: str, position: int, seen_at: int) -> None:
+        """The log of the split ends at ``position``, up to which it will be read next."""
+        self._quiet[split] = position, seen_at
+
     def quiet_since(self, split: str, state: AnyState | None, log: SplitRange, seen_at: int) -> int | None:
         """When the log end was first seen at the position where it is; ``None`` if it is elsewhere."""
         if log.position != log.end or not log.drained:

@@ -13,6 +13,7 @@ from watermark_alignment.planner import BACKLOG
 
 PATIENCE_S = 60.0
 GIVE_UP_S = 300.0
+_LONGEST_TURN_S = 40.0
 _PAUSE_S = 0.05
 _NAMED = 5
 
@@ -73,9 +74,14 @@ def standstill(
 
 
 class Patience:
-    """The patience of one plan."""
+    """The patience of one plan.
+
+    From one wait to the next 40 s count at most: no look takes longer, but a machine may have been paused meanwhile.
+    """
 
     def __init__(self) -> None:
+        self._waited_s = 0.0
+        self._read_at: float | None = None
         self._silent_since: float | None = None
         self._standing: tuple[float, Mapping[int, int]] | None = None
         self._warnings = 0
@@ -87,8 +93,11 @@ class Patience:
             ConnectorError: there are silent splits, and there were for too long.
             ContractError: the run has stood still for long, whatever could change that has had its turn, and did not.
         """
-        now = time.monotonic()
-        self._silent_since = (self._silent_since or now) if silent else None
+        now = self._now()
+        if not silent:
+            self._silent_since = None
+        elif self._silent_since is None:
+            self._silent_since = now
         if self._silent_since is not None and now - self._silent_since > PATIENCE_S:
             raise ConnectorError(
                 f"No answer about {len(silent)} splits, {min(silent)} among them, for {PATIENCE_S:g} s, and nothing "
@@ -99,6 +108,14 @@ class Patience:
         else:
             self._stand(standstill, now)
         time.sleep(_PAUSE_S)
+
+    def _now(self) -> float:
+        """How long it has waited (s)."""
+        read_at = time.monotonic()
+        if self._read_at is not None:
+            self._waited_s += min(read_at - self._read_at, _LONGEST_TURN_S)
+        self._read_at = read_at
+        return self._waited_s
 
     def _stand(self, at: Standstill, now: float) -> None:
         if self._standing is None:

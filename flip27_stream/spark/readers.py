@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Collection
 
 from flip27_stream.api import SourceEvent
+from flip27_stream.errors import ConnectorError
 from flip27_stream.spark.enumerator_context import CoordinatorContext
 from flip27_stream.spark.job import AnyEnumerator, Driver
 from flip27_stream.spark.report_channel import ReportAddress, ReportListener
@@ -41,11 +42,11 @@ class Readers:
         if self._listener is None and self._is_to_listen():
             try:
                 self._listener = ReportListener(self._driver.bind_address, self._driver.host)
-            except OSError as e:
+            except (OSError, ConnectorError) as e:
                 if self._deaf is None:
                     log.warning(
-                        "Tasks cannot report to %s (%s): batches are planned from what planning sees itself. Set "
-                        "spark.driver.bindAddress to an address of this host.",
+                        "Tasks cannot report to %s (%s): batches are planned from what planning sees itself. "
+                        "spark.driver.bindAddress must be an address of this host.",
                         self._driver.bind_address,
                         e,
                     )

@@ -20,7 +20,7 @@ from watermark_alignment.table_writer import TableWriter
 
 log = logging.getLogger(__name__)
 
-_FLUSH_TIMEOUT_S = 30.0
+_FLUSH_TIMEOUT_S, _FAILING_TIMEOUT_S = 30.0, 5.0
 _SILENT_BATCHES = 3
 _MOST_NAMED = 100
 
@@ -35,6 +35,7 @@ class BatchRecorder:
         self._writer: TableWriter | None = None
         self._lineage = ""
         self._silent_batches = 0
+        self._was_late = False
         self._implausible = Counter[str]()
 
     def open(self, fingerprint: str, lineage: str) -> None:
@@ -138,9 +139,17 @@ class BatchRecorder:
             )
 
     def flush(self) -> None:
-        """Wait for the table; warns if it does not come."""
-        if self._writer is not None and not self._writer.flush(_FLUSH_TIMEOUT_S):
-            log.warning("the table %s was not written within %d s", self._alignment.table, _FLUSH_TIMEOUT_S)
+        """Wait for the table, once in an outage of it; warns if it does not come."""
+        if self._writer is None:
+            return
+        patience_s = 0.0 if self._was_late else _FLUSH_TIMEOUT_S
+        is_late = not self._writer.flush(patience_s, min(patience_s, _FAILING_TIMEOUT_S))
+        if is_late and not self._was_late:
+            log.warning(
+                "the rows of a run that ends are not in the table %s yet; the run does not wait for them any longer",
+                self._alignment.table,
+            )
+        self._was_late = is_late
 
     def close(self) -> None:
         if self._writer is not None:

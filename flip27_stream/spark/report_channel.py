@@ -26,7 +26,9 @@ import threading
 import time
 from dataclasses import dataclass, field
 
+from flip27_stream.errors import ConnectorError
 from flip27_stream.spark.reports import SplitReport, TaskReport
+from flip27_stream.threads import start
 
 __all__ = ["ReportAddress", "ReportListener", "SplitReport", "TaskReport", "send_report"]
 
@@ -137,7 +139,8 @@ class ReportListener:
     is none, the new one is told that the listener is busy.
 
     Raises:
-        OSError: nobody can listen at that address, or no thread can be started.
+        OSError: nobody can listen at that address.
+        ConnectorError: no thread can be started.
     """
 
     def __init__(self, bind_address: str, advertised_host: str) -> None:
@@ -152,11 +155,11 @@ class ReportListener:
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._server, selectors.EVENT_READ)
         try:
-            threading.Thread(target=self._run, name="flip27-reports", daemon=True).start()
-        except RuntimeError as e:
+            start(threading.Thread(target=self._run, name="flip27-reports", daemon=True))
+        except ConnectorError:
             self._selector.close()
             self._server.close()
-            raise OSError(f"the thread that takes reports cannot be started: {e}") from e
+            raise
 
     def take(self) -> list[TaskReport]:
         """The reports that came since the last call."""
@@ -246,9 +249,12 @@ def _most_at_once() -> int:
 
 def _server_at(bind_address: str) -> socket.socket:
     """A server at a free port of that host name or address."""
-    family, *_, where = socket.getaddrinfo(
-        bind_address.strip("[]") or None, 0, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-    )[0]
+    host = bind_address.strip("[]") or None
+    try:
+        found = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except UnicodeError as e:
+        raise OSError(f"{bind_address!r} is no host: {e}") from e
+    family, *_, where = found[0]
     server = socket.create_server(where, family=family, backlog=_BACKLOG)
     server.setblocking(False)
     return server
@@ -291,7 +297,7 @@ def send_report(address: ReportAddress, report: TaskReport) -> bool:
         return False
     try:
         _deliver_patiently(address, text)
-    except (OSError, _BusyError) as e:
+    except (OSError, UnicodeError, _BusyError) as e:  # of a host's name that cannot be one
         _unreachable.setdefault(address, _BackOff()).failed()
         log.info("no report to %s:%d: %s", address.host, address.port, e)
         return False

@@ -80,7 +80,9 @@ class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_task(self._job, partition.value)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Nothing: the start of the next plan says the same, and says it sooner."""
+        """Spark has logged this offset and runs a batch. That all before it is processed, the start of the next plan
+        says sooner."""
+        self._planning().committed(end)
 
     def stop(self) -> None:
         if self._coordinator is not None:

@@ -54,7 +54,7 @@ from flip27_stream.testing.topics import Record
 from flip27_stream.testing.waiting import wait_until
 
 if TYPE_CHECKING:
-    from flip27_stream.testing.conformance import ExternalSystem, SourceConformanceSuite
+    from flip27_stream.testing.conformance import ExternalSystem, NotProvided, SourceConformanceSuite
 
 __all__ = [
     "BlackHole",
@@ -70,6 +70,7 @@ __all__ = [
     "KafkaCluster",
     "Link",
     "ManualClock",
+    "NotProvided",
     "PlannedFault",
     "Record",
     "Refuse",
@@ -87,7 +88,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """The conformance suite is loaded when asked for: it knows the Spark adapter, which a broker does not need."""
-    if name in ("ExternalSystem", "SourceConformanceSuite"):
+    if name in ("ExternalSystem", "NotProvided", "SourceConformanceSuite"):
         from flip27_stream.testing import conformance
 
         return getattr(conformance, name)

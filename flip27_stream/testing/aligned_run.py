@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +15,7 @@ from flip27_stream.testing.source_query import Document, Range, Row, SourceQuery
 from watermark_alignment.options import AlignmentOptions
 
 _IDLE_TIMEOUT_MS = 60_000
+_MAX_FUTURE_MS = 86_400_000
 _EMPTY_BATCHES = 20
 
 
@@ -49,9 +50,11 @@ class AlignedRun:
         max_drift_ms: what is asked for.
         unit_ms: what is allowed beyond it, where splits cannot be cut at any event time.
         limit: rows of a micro-batch.
-        splits: event times of each split, by id.
+        splits: event times of each split, by id, as far as they are believed; empty if nobody asks for the drift.
         exact: whether positions by event time are known, so that the drift is bounded at every boundary.
         splits_finish: whether a split that is read to its end does not count any more.
+        latest_plausible: event times (ms) a day after this, and later, are not believed; ``None`` for no bound.
+        implausible: what is done with records that have one: ``fail``, ``skip`` or ``pass``.
     """
 
     source: Any
@@ -62,6 +65,8 @@ class AlignedRun:
     splits: Mapping[str, SplitTimes]
     exact: bool
     splits_finish: bool = False
+    latest_plausible: int | None = None
+    implausible: str = "fail"
     rows: list[Row] = field(default_factory=list)
     batches: list[tuple[Document, Document, list[list[Range]]]] = field(default_factory=list)
     _nobody_is_idle: bool = True
@@ -103,8 +108,9 @@ class AlignedRun:
             tasks = query.tasks(*batch)
             self.rows += query.read_all(*batch)
             for split, start, end in (piece for task in tasks for piece in task):
-                read = event_times(query, split, start, end, self.strategy)
-                self.splits[split.split_id].read += len(read)
+                if split.split_id in self.splits:
+                    read = event_times(query, split, start, end, self.strategy)
+                    self.splits[split.split_id].read += len(believed(read, self.latest_plausible))
             query.offset = batch[1]
             self.batches.append((*batch, tasks))
             vain, empty = (0, 0) if tasks else (vain, empty + 1)
@@ -140,12 +146,18 @@ class AlignedRun:
                 "scan.watermark.alignment.table": folder,
                 "scan.watermark.idle-timeout": f"{_IDLE_TIMEOUT_MS} ms",
                 "scan.watermark.max-out-of-orderness": f"{self.strategy.max_out_of_orderness_ms} ms",
-                "scan.watermark.max-future": "0",
+                "scan.watermark.max-future": f"{_MAX_FUTURE_MS if self.latest_plausible else 0} ms",
+                "scan.watermark.implausible-event-time": self.implausible,
             }
         )
         query = SourceQuery(self.source, offset, strategy=self.strategy, alignment=alignment, clock=clock)
         with query:
             yield query
+
+
+def believed(times: Sequence[int], latest_plausible: int | None) -> list[int]:
+    """The event times (ms) that count: after the epoch, and no more than a day after ``latest_plausible``."""
+    return [t for t in times if 0 < t <= (latest_plausible or t) + _MAX_FUTURE_MS]
 
 
 def event_times(

@@ -17,6 +17,7 @@ from flip27_stream.api import (
     ReaderOutput,
     ReadLimits,
     Source,
+    SourceEvent,
     SourceOutput,
     SourceReader,
     SplitEnumerator,
@@ -60,6 +61,12 @@ class SourceQuery:
         strategy: how event time is found in its rows.
         alignment: options of alignment; by default it is off.
         clock: tells the time (ms since the epoch); by default the machine's.
+        available_now: stop at what is there when the first batch is planned.
+
+    Attributes:
+        offset: where the last batch ended that was read.
+        planned: the batch that :meth:`run` and :meth:`step` read before they plan another, if it is set: one that was
+            planned, and logged, and not read to its end.
     """
 
     def __init__(
@@ -71,6 +78,7 @@ class SourceQuery:
         strategy: WatermarkStrategy | None = None,
         alignment: AlignmentOptions | None = None,
         clock: Clock | None = None,
+        available_now: bool = False,
     ) -> None:
         self.source: Source[Any, Any] = _copy(source)
         self.offset: Document = dict(INITIAL) if offset is None else offset
@@ -80,7 +88,10 @@ class SourceQuery:
             alignment=alignment,
             driver=Driver(parallelism=parallelism),
         )
-        self._coordinator = SourceCoordinator(self.job, clock, greatest_pause_s=_PAUSE_S)
+        self._coordinator = SourceCoordinator(self.job, clock, greatest_pause_s=0)
+        self.planned: tuple[Document, Document] | None = None
+        if available_now:
+            self._coordinator.prepare_available_now()
 
     def run(self, expected: int) -> list[Row]:
         """Micro-batches until so many rows came, or time is up, and then until there is nothing more."""
@@ -88,19 +99,29 @@ class SourceQuery:
         deadline = time.monotonic() + _PATIENCE_S
         empty = 0
         while True:
-            batch = self.next_batch()
+            batch = self.planned or self.next_batch()
+            is_late = time.monotonic() > deadline
+            if (batch is None and len(rows) >= expected) or is_late:
+                return rows
             if batch is None:
-                if len(rows) >= expected or time.monotonic() > deadline:
-                    return rows
                 continue
-            new = [row for task in self.tasks(*batch) for row in self.read(task)]
-            self.offset = batch[1]
+            new = self._finish(batch)
             rows += new
             empty = 0 if new else empty + 1
             assert empty < _EMPTY_BATCHES, (
                 f"{empty} batches in a row were empty: positions or snapshot_state() change though nothing was "
                 f"written; the last went from {batch[0]} to {batch[1]}"
             )
+
+    def step(self) -> list[Row]:
+        """The rows of one micro-batch: the one planned before, or the next; none if there is nothing to read now."""
+        batch = self.planned or self.next_batch()
+        return [] if batch is None else self._finish(batch)
+
+    def _finish(self, batch: tuple[Document, Document]) -> list[Row]:
+        rows = [row for task in self.tasks(*batch) for row in self.read(task)]
+        self.planned, self.offset = None, batch[1]
+        return rows
 
     def next_batch(self, limit: int | None = None) -> tuple[Document, Document] | None:
         """Start and end offset of the next batch, ``None`` if there is none now. Planning it doesn't run it.
@@ -110,13 +131,16 @@ class SourceQuery:
         """
         start = self.offset
         end = self._coordinator.latest_offset(start, limit or self.source.read_limits.max_rows or UNLIMITED)
-        return None if end == start else (start, json.loads(json.dumps(end)))
+        if end == start:
+            time.sleep(_PAUSE_S)
+            return None
+        return start, json.loads(json.dumps(end))
 
-    def wait_for_batch(self) -> tuple[Document, Document]:
-        """The next batch that reads anything; not read yet."""
+    def wait_for_batch(self, limit: int | None = None) -> tuple[Document, Document]:
+        """The next batch that reads anything; not read yet. For ``limit`` see :meth:`next_batch`."""
         deadline = time.monotonic() + _PATIENCE_S
         while time.monotonic() < deadline:
-            batch = self.next_batch()
+            batch = self.next_batch(limit)
             if batch is not None and self.tasks(*batch):
                 return batch
             self.offset = batch[1] if batch is not None else self.offset
@@ -143,17 +167,29 @@ class SourceQuery:
         self.read_into(output)
         return output.rows
 
-    def read_into(self, output: TaskRows) -> None:
-        """Read a task to its end."""
-        for _ in self.poll(output.ranges, output):
+    def read_into(self, output: TaskRows, events: Sequence[SourceEvent] = ()) -> None:
+        """Read a task to its end; its reader gets ``events`` first."""
+        for _ in self.poll(output.ranges, output, events):
             pass
 
-    def poll(self, task: Sequence[Range], output: ReaderOutput) -> Generator[InputStatus, None, None]:
+    def abandon(self, task: Sequence[Range]) -> None:
+        """Read a task until it has some rows, and no further, as if it died."""
+        output = TaskRows(self.source.schema, task)
+        abandoned = self.poll(task, output)
+        while not output.rows and next(abandoned, None):
+            pass
+        abandoned.close()
+
+    def poll(
+        self, task: Sequence[Range], output: ReaderOutput, events: Sequence[SourceEvent] = ()
+    ) -> Generator[InputStatus, None, None]:
         """Read a task poll by poll; closing the generator abandons it."""
         reader = self.source.create_reader(TaskContext(0))
         try:
             reader.start()
             reader.add_splits([split.between(start, end) for split, start, end in _copy(task)])
+            for event in events:
+                reader.handle_source_events(event)
             reader.notify_no_more_splits()
             status = InputStatus.MORE_AVAILABLE
             while status is not InputStatus.END_OF_INPUT:

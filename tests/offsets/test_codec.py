@@ -271,11 +271,22 @@ def test_sk_35_and_hy_16_a_newer_version_is_refused(
     assert all(name in str(raised.value) for name in names)
 
 
+def test_where_splits_began_in_earlier_offsets_is_format_version_2(
+    codec: OffsetCodec[Shard, frozenset[str]],
+) -> None:
+    """Documents without it stay version 1, which older releases read."""
+    offset = _offset(begun={"views-1": (0, 11), "clicks-0": (7, 3)})
+    document = codec.to_json(offset)
+    assert (codec.to_json(_offset())[MARKER], document[MARKER], FORMAT_VERSION) == (1, 2, 2)
+    assert document["splits"]["clicks-0"] == [4711, 1699999999999, None, [7, 3]]  # type: ignore[index, call-overload]
+    assert codec.from_json(json.loads(json.dumps(document))) == offset
+
+
 def test_a_newer_format_is_named_even_when_nothing_else_is_understood(
     codec: OffsetCodec[Shard, frozenset[str]],
 ) -> None:
-    with pytest.raises(NewerCheckpointError, match="version 2"):
-        codec.from_json({MARKER: 2, "something": "else"})
+    with pytest.raises(NewerCheckpointError, match="version 3"):
+        codec.from_json({MARKER: 3, "something": "else"})
 
 
 def test_another_source_is_refused_with_both_fingerprints(codec: OffsetCodec[Shard, frozenset[str]]) -> None:
@@ -300,6 +311,7 @@ def test_what_another_source_began_is_read_where_that_is_accepted() -> None:
 @pytest.mark.parametrize(
     ("path", "value", "names"),
     [
+        (["splits", "clicks-1", 3], [7, 3], ["begin", "clicks-1", "from format version 2"]),
         ([MARKER], True, ["flip27", "True"]),
         ([MARKER], 0, ["flip27", "0"]),
         (["batch"], True, ["batch", "True"]),

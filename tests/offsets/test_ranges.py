@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 from hypothesis import given
@@ -97,3 +97,26 @@ def test_contradicting_offsets_are_refused(
 ) -> None:
     with pytest.raises(CorruptCheckpointError, match=message):
         ranges(start, end)
+
+
+def test_with_gaps_in_the_log_a_batch_reaches_over_offsets_that_are_not_in_it() -> None:
+    """Asynchronous progress tracking: what began in between is read from there, by whatever way it came there."""
+    start = _offset(3, {"a": 7, "lost": 4, "again": 90, "old": 1})
+    end = replace(
+        _offset(9, {"a": 9, "new": 6, "lost": 20, "again": 200, "old": 8, "newest": 3}, {"newest": 1}),
+        begun={"new": (2, 4), "lost": (15, 9), "again": (0, 8), "old": (0, 3)},
+    )
+    assert ranges(start, end) == [
+        (Shard("a"), 7, 9),
+        (Shard("again"), 0, 200),
+        (Shard("lost"), 15, 20),
+        (Shard("new"), 2, 6),
+        (Shard("newest"), 1, 3),
+        (Shard("old"), 1, 8),
+    ]
+
+
+@pytest.mark.parametrize("begun", [{"unknown": (0, 1)}, {"a": (0, 1)}])
+def test_a_split_begins_once_and_is_there(begun: dict[str, tuple[int, int]]) -> None:
+    with pytest.raises(ValueError, match=r"\['(unknown|a)'\]"):
+        replace(_offset(2, {"a": 5}, {"a": 1}), begun=begun)

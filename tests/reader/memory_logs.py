@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+import time
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -17,7 +18,9 @@ from flip27_stream.api import (
     JsonValue,
     PositioningRequest,
     ReaderOutput,
+    ReadLimits,
     Source,
+    SourceEvent,
     SourceReader,
     SourceReaderContext,
     SplitEnumerator,
@@ -25,13 +28,33 @@ from flip27_stream.api import (
     SplitRange,
     SupportsEventTimePositions,
 )
+from flip27_stream.errors import ConnectorError
 from flip27_stream.reader import DataclassSerializer, IteratorSourceReader, RangeSplit, Record
 from flip27_stream.testing import ExternalSystem
 
-SYSTEMS: dict[int, list[list[int]]] = {}
-"""Event times of each log of each system; what another process would ask a server for."""
+SYSTEMS: dict[int, Logs] = {}
+"""What another process would ask a server for."""
+
+FETCH = 10_000
+"""So many records an ``IteratorSplitReader`` gets in one fetch."""
 
 _numbers = itertools.count()
+
+
+@dataclass
+class Logs:
+    """Event times of each log, ``None`` for a record without one; which logs are gone, and whether all fails."""
+
+    times: list[list[int | None]] = field(default_factory=list)
+    gone: set[int] = field(default_factory=set)
+    fails: bool = False
+
+    def known(self, log: int, first: int, end: int, latest: int | None) -> list[tuple[int, int]]:
+        """Positions and event times of the records of a range that have one which is believed."""
+        times = self.times[log][first:end]
+        return [
+            (i, t) for i, t in enumerate(times, first) if t is not None and (latest is None or t <= latest)
+        ]
 
 
 @dataclass(frozen=True)
@@ -53,7 +76,7 @@ class MemoryLogs(ExternalSystem):
     def __init__(self, fault: str = "") -> None:
         self.number = next(_numbers)
         self._fault = fault
-        SYSTEMS[self.number] = []
+        SYSTEMS[self.number] = Logs()
 
     @property
     def source(self) -> MemoryLogSource:
@@ -61,14 +84,45 @@ class MemoryLogs(ExternalSystem):
 
     def write(self, split: int, count: int) -> Sequence[Hashable]:
         """Event times rise by 10 but fall back by 25 at every third record."""
-        logs = SYSTEMS[self.number]
+        first = len(self._log(split))
+        numbers = range(first, first + count)
+        return self.write_at(
+            split, [1000 * (split + 1) + 10 * i - (25 if i % 3 == 2 else 0) for i in numbers]
+        )
+
+    def write_at(self, split: int, times: Sequence[int | None]) -> Sequence[Hashable]:
+        log = self._log(split)
+        log += times
+        return [(split, position) for position in range(len(log) - len(times), len(log))]
+
+    def limited(self, limits: ReadLimits) -> MemoryLogSource | None:
+        if limits.max_rows is None:
+            return None
+        ignored = self._fault == "ignores its limit"
+        return replace(self.source, limits=ReadLimits() if ignored else limits)
+
+    @property
+    def bounded(self) -> MemoryLogSource:
+        return replace(self.source, is_bounded=True)
+
+    def hide(self, split: int) -> str:
+        SYSTEMS[self.number].gone.add(split)
+        return f"log-{split}"
+
+    def restore(self, split: int) -> None:
+        SYSTEMS[self.number].gone.discard(split)
+
+    def fail(self) -> None:
+        SYSTEMS[self.number].fails = True
+
+    def recover(self) -> None:
+        SYSTEMS[self.number].fails = False
+
+    def _log(self, split: int) -> list[int | None]:
+        logs = SYSTEMS[self.number].times
         while len(logs) <= split:
             logs.append([])
-        first = len(logs[split])
-        logs[split] += [
-            1000 * (split + 1) + 10 * i - (25 if i % 3 == 2 else 0) for i in range(first, first + count)
-        ]
-        return [(split, position) for position in range(first, first + count)]
+        return logs[split]
 
     def identify(self, row: dict[str, Any]) -> Hashable:
         return row["log"], row["number"]
@@ -80,9 +134,18 @@ class MemoryLogs(ExternalSystem):
 @dataclass(frozen=True)
 class MemoryLogSource(Source[Log, Assigned]):
     system: int
-    fault: str
-    boundedness = Boundedness.CONTINUOUS_UNBOUNDED
+    fault: str = ""
+    limits: ReadLimits = field(default_factory=ReadLimits)
+    is_bounded: bool = False
     schema = pa.schema([("log", pa.int64()), ("number", pa.int64())])
+
+    @property
+    def boundedness(self) -> Boundedness:
+        return Boundedness.BOUNDED if self.is_bounded else Boundedness.CONTINUOUS_UNBOUNDED
+
+    @property
+    def read_limits(self) -> ReadLimits:
+        return self.limits
 
     @property
     def fingerprint(self) -> str:
@@ -103,7 +166,8 @@ class MemoryLogSource(Source[Log, Assigned]):
     def create_reader(self, context: SourceReaderContext) -> SourceReader[Log]:
         if self.fault in ("positions out of range", "other columns", "a stranger's rows"):
             return Careless(self.fault)
-        return IteratorSourceReader(context, self.schema, lambda split: read(split, self.fault))
+        reader = Forgetful if self.fault == "an event makes its reader forget" else IteratorSourceReader
+        return reader(context, self.schema, lambda split: read(split, self.fault))
 
     def create_enumerator(self, context: SplitEnumeratorContext[Log]) -> Enumerator:
         return Enumerator(self, context, Assigned(0))
@@ -114,9 +178,16 @@ class MemoryLogSource(Source[Log, Assigned]):
 
 
 def read(split: Log, fault: str) -> Iterator[Any]:
-    times = SYSTEMS[split.system][split.log]
+    logs = SYSTEMS[split.system]
+    times = logs.times[split.log]
     numbers = list(range(split.start, split.end))
-    if fault == "loses the last record":
+    if split.log in logs.gone:
+        if fault == "reads nothing of what is gone":
+            return
+        raise ConnectorError(f"{split.split_id} is gone")
+    if fault == "reads one fetch and no more":
+        numbers = numbers[:FETCH]
+    elif fault == "loses the last record":
         numbers = numbers[:-1]
     elif fault == "reads on":
         numbers = list(range(split.start, len(times)))
@@ -143,24 +214,58 @@ class Enumerator(SplitEnumerator[Log, Assigned], SupportsEventTimePositions):
         self._state = state
         self._stays = restored and source.fault == "finds nothing after a restart"
         self._snapshots = itertools.count()
+        self._logs = SYSTEMS[source.system]
 
     def start(self) -> None:
         self._context.call_async(self._count, self._assign)
         self._context.call_async(self._count, self._assign, initial_delay_ms=20, period_ms=20)
 
     def _count(self) -> int:
-        return len(SYSTEMS.get(self._source.system, []))
+        if self._logs.fails and self._source.fault != "hides its failures":
+            raise ConnectorError(f"system {self._source.system} is not there")
+        return len(self._logs.times)
 
     def _assign(self, count: Any, error: BaseException | None) -> None:
+        if error is not None:
+            raise error
         for log in range(self._state.count, self._state.count if self._stays else count):
             self._context.assign_split(
                 Log(self._source.system, log), log % self._context.current_parallelism()
             )
             self._state = Assigned(log + 1)
+        if self._source.is_bounded:
+            for reader in self._context.registered_readers():
+                self._context.signal_no_more_splits(reader)
+
+    def pending(self) -> int:
+        return int(self._source.fault == "has something pending for ever")
 
     def split_ranges(self, positions: Mapping[Log, int | None]) -> Mapping[str, SplitRange]:
-        logs = SYSTEMS[self._source.system]
-        return {s.split_id: SplitRange(p or 0, len(logs[s.log])) for s, p in positions.items()}
+        """What is gone is unknown until it is back."""
+        fault = self._source.fault
+        if self._logs.fails and fault != "hides its failures":
+            raise ConnectorError("" if fault == "fails without a word" else "the system is not there")
+        ranges = {}
+        for split, known in positions.items():
+            end = len(self._logs.times[split.log])
+            position = (known or 0) // 10 * 10 if fault == "goes back a little" else known or 0
+            if fault == "sees half of it at first" and known is None:
+                end //= 2
+            final = self._source.is_bounded and fault != "is bounded and never ends"
+            if split.log not in self._logs.gone:
+                ranges[split.split_id] = SplitRange(position, end, final=final)
+            elif fault in GONE:
+                ranges[split.split_id] = GONE[fault](end)
+            elif fault == "waits for what is gone":
+                while SYSTEMS.get(self._source.system) is self._logs:
+                    time.sleep(0.01)
+            elif fault == "does not name what is gone":
+                raise ConnectorError("something is gone")
+        return ranges
+
+    def handle_source_event(self, subtask_id: int, event: SourceEvent) -> None:
+        if self._source.fault == "takes any event for its own":
+            self._state = Assigned(self._state.count + 1)
 
     def snapshot_state(self) -> Assigned:
         if self._source.fault == "a restless state":
@@ -168,23 +273,38 @@ class Enumerator(SplitEnumerator[Log, Assigned], SupportsEventTimePositions):
         return self._state
 
     def event_time_positions(self, request: PositioningRequest) -> EventTimePositions:
-        return Positions(SYSTEMS[self._source.system], request, self._source.fault)
+        return Positions(self._logs, request, self._source.fault)
+
+
+GONE: dict[str, Callable[[int], SplitRange]] = {
+    "begins again what was gone": lambda end: SplitRange(0, 0),
+    "leaves out what was gone": lambda end: SplitRange(end, end),
+}
+"""What a wrong source says of a log of that end while it is gone."""
 
 
 class Positions(EventTimePositions):
-    def __init__(self, logs: Sequence[Sequence[int]], request: PositioningRequest, fault: str) -> None:
-        self._logs = {f"log-{i}": times for i, times in enumerate(logs)}
+    def __init__(self, logs: Logs, request: PositioningRequest, fault: str) -> None:
         self._ranges = request.ranges
         self._fault = fault
         self._asked = 0
+        latest = None if fault == "believes any time" else request.latest_plausible
+        self._known = {
+            name: logs.known(int(name.removeprefix("log-")), r.position, r.end, latest)
+            for name, r in request.ranges.items()
+        }
+        self._first_null = {
+            name: next((i for i in range(r.position, r.end) if logs.times[int(name[4:])][i] is None), r.end)
+            for name, r in request.ranges.items()
+        }
 
     def event_times(self) -> Mapping[str, EventTimes]:
         found = {}
-        for name, r in self._ranges.items():
-            times = self._logs[name][r.position : r.end]
+        for name, known in self._known.items():
+            times = [t for _, t in known]
             invented = {"an invented reach": 1, "a reach far ahead": 1_000_000}.get(self._fault, 0)
-            found[name] = EventTimes(times[0], max(times) + invented)
-            if self._fault == "the least time first":
+            found[name] = EventTimes(times[0], max(times) + invented) if times else EventTimes(None, None)
+            if times and self._fault == "the least time first":
                 found[name] = EventTimes(min(times), max(times))
         return found
 
@@ -193,14 +313,31 @@ class Positions(EventTimePositions):
         self._asked = max(self._asked, event_time)
         wanted = self._asked if self._fault == "answers depend on questions" else event_time
         for name, r in self._ranges.items():
-            later = [i for i in range(r.position, r.end) if self._logs[name][i] >= wanted] or [r.end]
-            position = later[0]
+            known = self._known[name]
+            position = next((i for i, t in known if t >= wanted), r.end)
             if self._fault == "the last instead of the first":
-                earlier = [i for i in range(r.position, r.end) if self._logs[name][i] < wanted]
-                position = earlier[-1] + 1 if earlier else r.position
+                position = max((i + 1 for i, t in known if t < wanted), default=r.position)
+            elif self._fault == "stops before a null":
+                position = min(position, self._first_null[name])
             rows = position - r.position
             found[name] = position, -rows if self._fault == "rows that fall" else rows
         return found
+
+
+class Forgetful(IteratorSourceReader[Log]):
+    def __init__(self, *how: Any) -> None:
+        super().__init__(*how)
+        self._added: list[Log] = []
+
+    def add_splits(self, splits: Sequence[Log]) -> None:
+        self._added += splits
+
+    def handle_source_events(self, event: SourceEvent) -> None:
+        self._added.clear()
+
+    def notify_no_more_splits(self) -> None:
+        super().add_splits(self._added)
+        super().notify_no_more_splits()
 
 
 class Careless(SourceReader[Log]):

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Hashable, Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from flip27_stream.testing import ExternalSystem, SourceConformanceSuite, source_query
-from tests.reader.memory_logs import MemoryLogs
+from flip27_stream.errors import ContractError
+from flip27_stream.spark import patience
+from flip27_stream.testing import ExternalSystem, NotProvided, SourceConformanceSuite, source_query
+from flip27_stream.testing.conformance import faults
+from tests.reader.memory_logs import FETCH, MemoryLogs, MemoryLogSource
 
 
 class TestMemoryLogs(SourceConformanceSuite):
@@ -23,6 +29,31 @@ class Faulty(SourceConformanceSuite):
 
     def create_system(self) -> ExternalSystem:
         return MemoryLogs(self._fault)
+
+
+class Plain(ExternalSystem):
+    """What is needed, and no more."""
+
+    def __init__(self) -> None:
+        self._logs = MemoryLogs()
+
+    @property
+    def source(self) -> MemoryLogSource:
+        return self._logs.source
+
+    def write(self, split: int, count: int) -> Sequence[Hashable]:
+        return self._logs.write(split, count)
+
+    def identify(self, row: dict[str, Any]) -> Hashable:
+        return self._logs.identify(row)
+
+    def close(self) -> None:
+        self._logs.close()
+
+
+class WithoutHooks(SourceConformanceSuite):
+    def create_system(self) -> ExternalSystem:
+        return Plain()
 
 
 Check = Callable[[SourceConformanceSuite], None]
@@ -48,6 +79,86 @@ FAULTS: list[tuple[str, Check, str]] = [
     ("a reach far ahead", SourceConformanceSuite.test_alignment, "ms ahead of the least front"),
     ("a restless state", SourceConformanceSuite.test_alignment, "20 batches in a row were empty"),
     ("loses the last record", SourceConformanceSuite.test_batch, "4 rows are missing"),
+    (
+        "reads one fetch and no more",
+        SourceConformanceSuite.test_range_larger_than_one_fetch,
+        "15000 rows are missing",
+    ),
+    ("goes back a little", SourceConformanceSuite.test_row_limit, "rows came twice or unasked"),
+    ("ignores its limit", SourceConformanceSuite.test_limits_of_the_source, "max_rows=5.* has no effect"),
+    ("loses the last record", SourceConformanceSuite.test_limits_of_the_source, "nothing was found to read"),
+    ("finds nothing after a restart", SourceConformanceSuite.test_available_now, "rows are missing"),
+    ("sees half of it at first", SourceConformanceSuite.test_available_now, "the run ended without them"),
+    (
+        "an event makes its reader forget",
+        SourceConformanceSuite.test_source_events,
+        "changes the rows that it reads",
+    ),
+    (
+        "takes any event for its own",
+        SourceConformanceSuite.test_source_events,
+        "the enumerator cannot know changes",
+    ),
+    (
+        "is bounded and never ends",
+        SourceConformanceSuite.test_bounded_stage_of_a_hybrid,
+        "nothing was found to read",
+    ),
+    (
+        "a reach far ahead",
+        SourceConformanceSuite.test_bounded_stage_of_a_hybrid,
+        "the source after it was told 1",
+    ),
+    (
+        "goes back a little",
+        SourceConformanceSuite.test_bounded_stage_of_a_hybrid,
+        "rows are missing",
+    ),
+    (
+        "believes any time",
+        SourceConformanceSuite.test_null_and_implausible_event_times,
+        "that it is said to reach",
+    ),
+    (
+        "stops before a null",
+        SourceConformanceSuite.test_null_and_implausible_event_times,
+        "rows are not read",
+    ),
+    (
+        "begins again what was gone",
+        SourceConformanceSuite.test_split_that_vanishes_once_it_is_read,
+        "came twice",
+    ),
+    (
+        "waits for what is gone",
+        SourceConformanceSuite.test_split_that_vanishes_once_it_is_read,
+        "not returned for",
+    ),
+    (
+        "leaves out what was gone",
+        SourceConformanceSuite.test_split_that_vanishes_in_the_middle,
+        "are missing",
+    ),
+    (
+        "does not name what is gone",
+        SourceConformanceSuite.test_split_that_vanishes_in_the_middle,
+        "naming it",
+    ),
+    (
+        "reads nothing of what is gone",
+        SourceConformanceSuite.test_split_that_vanishes_while_it_is_read,
+        "are missing",
+    ),
+    (
+        "hides its failures",
+        SourceConformanceSuite.test_system_that_fails_for_ever,
+        "as if nothing were wrong",
+    ),
+    (
+        "fails without a word",
+        SourceConformanceSuite.test_system_that_fails_for_ever,
+        "fails with a bare ConnectorError",
+    ),
 ]
 
 
@@ -55,11 +166,56 @@ FAULTS: list[tuple[str, Check, str]] = [
 def test_a_fault_is_told(fault: str, check: Check, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each by the check that is there for it, in words that lead to it."""
     monkeypatch.setattr(source_query, "_PATIENCE_S", 0.3)
+    monkeypatch.setattr(faults, "_PATIENCE_S", 1.0)
+    monkeypatch.setattr(faults, "_NOTICED_S", 0.5)
+    suite = Faulty(fault)
+    suite.gives_up_within_s = 0.3
     with pytest.raises(AssertionError, match=told):
-        check(Faulty(fault))
+        check(suite)
+
+
+def test_a_run_that_does_not_end_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The coordinator says what a run waits for (SK-01)."""
+    monkeypatch.setattr(patience, "GIVE_UP_S", 0.3)
+    with pytest.raises(ContractError, match=r"does not end: .* tells of 1 splits"):
+        Faulty("has something pending for ever").test_available_now()
+
+
+HOOKS: list[tuple[Check, str]] = [
+    (SourceConformanceSuite.test_null_and_implausible_event_times, "write_at"),
+    (SourceConformanceSuite.test_limits_of_the_source, "limited"),
+    (SourceConformanceSuite.test_bounded_stage_of_a_hybrid, "bounded"),
+    (SourceConformanceSuite.test_split_that_vanishes_once_it_is_read, "hide"),
+    (SourceConformanceSuite.test_system_that_fails_for_ever, "fail"),
+]
+
+
+@pytest.mark.parametrize(("check", "hook"), HOOKS, ids=lambda v: getattr(v, "__name__", str(v)))
+def test_what_is_not_checked_is_said(check: Check, hook: str) -> None:
+    """A system without a hook is no fault of the source, and no proof either."""
+    with pytest.raises(NotProvided, match=rf"^Not checked: .* Plain does not provide {hook}\(\)"):
+        check(WithoutHooks())
+
+
+def test_a_large_split_that_is_too_small_is_said() -> None:
+    suite = TestMemoryLogs()
+    suite.large_split = FETCH
+    with pytest.raises(
+        NotProvided, match=r"10000 records came in one; set TestMemoryLogs.large_split to more"
+    ):
+        suite.test_range_larger_than_one_fetch()
 
 
 def test_an_enumerator_that_forgets_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """The coordinator refuses to assign a split twice (CO-14)."""
     with pytest.raises(ValueError, match="assigned already"):
         Faulty("assigns again after a restart").test_restart()
+
+
+def test_the_page_has_every_check() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "write-a-source.md").read_text()
+    checks = {name for name in dir(SourceConformanceSuite) if name.startswith("test_")}
+    assert checks == set(re.findall(r"`(test_\w+)`", page))
+    hooks = {name for name in vars(ExternalSystem) if not name.startswith("_")}
+    assert {"write_at", "limited", "bounded", "hide", "restore", "fail", "recover"} < hooks
+    assert all(f"`{hook}`" in page for hook in hooks - {"source", "write", "identify", "close"})

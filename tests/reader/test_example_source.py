@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from examples import log_folder
-from examples.log_folder import SCHEMA, LogFile, LogFolder
-from flip27_stream.api import WatermarkStrategy
+from examples.log_folder import SCHEMA, Assigned, Context, LogFile, LogFolder, LogFolderEnumerator
+from flip27_stream.api import Boundedness, ReadLimits, SplitRange, WatermarkStrategy
+from flip27_stream.spark.coordinator import SourceCoordinator
 from flip27_stream.spark.job import Driver, Job
 from flip27_stream.spark.task import SplitTask, read_task
 from flip27_stream.testing import ExternalSystem, SourceConformanceSuite
+from offsets import INITIAL
 from watermark_alignment.event_time import timestamp_assigner
 
 NOON = 1_700_000_000_000
@@ -21,24 +24,77 @@ NOON = 1_700_000_000_000
 
 class LogFolderSystem(ExternalSystem):
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
+        self.folder, self._away = folder / "logs", folder / "away"
+        self.folder.mkdir()
         self._written: dict[int, int] = {}
 
     @property
     def source(self) -> LogFolder:
         return LogFolder(str(self.folder))
 
+    @property
+    def bounded(self) -> Bounded:
+        return Bounded(str(self.folder))
+
+    def limited(self, limits: ReadLimits) -> LogFolder | None:
+        return FiveLines(str(self.folder)) if limits == FiveLines.read_limits else None
+
     def write(self, split: int, count: int) -> Sequence[Hashable]:
+        first = self._written.get(split, 0)
+        return self.write_at(split, [NOON + 1000 * split + 10 * n for n in range(first, first + count)])
+
+    def write_at(self, split: int, times: Sequence[int | None]) -> Sequence[Hashable]:
+        """A line begins with its time, so one before the epoch stands for none."""
         name = f"{split}.log"
         first = self._written.get(split, 0)
-        self._written[split] = first + count
-        rows = [(name, n, f"line {n} of {name}") for n in range(first, first + count)]
+        self._written[split] = first + len(times)
+        rows = [(name, n, f"line {n} of {name}") for n in range(first, first + len(times))]
+        stamps = [-1 if t is None else t for t in times]
         with open(self.folder / name, "a") as file:
-            file.writelines(f"{NOON + 1000 * split + 10 * n} {text}\n" for _, n, text in rows)
+            file.writelines(f"{t} {text}\n" for t, (_, _, text) in zip(stamps, rows, strict=True))
         return rows
 
     def identify(self, row: dict[str, Any]) -> Hashable:
         return row["file"], row["number"], row["text"]
+
+    def hide(self, split: int) -> str:
+        (self.folder / f"{split}.log").rename(self._away)
+        return f"{split}.log"
+
+    def restore(self, split: int) -> None:
+        self._away.rename(self.folder / f"{split}.log")
+
+    def fail(self) -> None:
+        self.folder.rename(self._away)
+
+    def recover(self) -> None:
+        self._away.rename(self.folder)
+
+
+class FiveLines(LogFolder):
+    read_limits = ReadLimits(max_rows=5)
+
+
+class UpToNow(LogFolderEnumerator):
+    """Reads what is there, and then nothing more."""
+
+    def _assign(self, paths: list[str], error: BaseException | None) -> None:
+        super()._assign(paths, error)
+        for reader in self._context.registered_readers():
+            self._context.signal_no_more_splits(reader)
+
+    def split_ranges(self, positions: Mapping[LogFile, int | None]) -> Mapping[str, SplitRange]:
+        return {name: replace(r, final=True) for name, r in super().split_ranges(positions).items()}
+
+
+class Bounded(LogFolder):
+    boundedness = Boundedness.BOUNDED
+
+    def create_enumerator(self, context: Context) -> UpToNow:
+        return UpToNow(self.folder, context, Assigned())
+
+    def restore_enumerator(self, context: Context, checkpoint: Assigned) -> UpToNow:
+        return UpToNow(self.folder, context, checkpoint)
 
 
 class TestLogFolder(SourceConformanceSuite):
@@ -47,11 +103,11 @@ class TestLogFolder(SourceConformanceSuite):
     strategy = WatermarkStrategy().with_timestamp_assigner(timestamp_assigner("timestamp", SCHEMA))
 
     @pytest.fixture(autouse=True)
-    def _in(self, tmp_path: Path) -> None:
-        self._folder = tmp_path
+    def _in(self, tmp_path_factory: pytest.TempPathFactory) -> None:
+        self._folders = tmp_path_factory
 
     def create_system(self) -> ExternalSystem:
-        return LogFolderSystem(self._folder)
+        return LogFolderSystem(self._folders.mktemp("system"))
 
 
 def test_it_is_short() -> None:
@@ -64,6 +120,32 @@ def test_the_page_has_it_whole() -> None:
     """docs/write-a-source.md shows the very file that is tested here."""
     page = (Path(__file__).parents[2] / "docs" / "write-a-source.md").read_text()
     assert f"```python\n{Path(log_folder.__file__ or '').read_text()}```" in page
+
+
+def test_only_a_line_feed_ends_a_line(tmp_path: Path) -> None:
+    """What counts lines and what reads them agree, so no line is lost: not at a lone CR, nor at any other character at
+    which ``str.splitlines`` cuts. A CR LF ends a line as it does elsewhere; a line without an end is not there yet."""
+    breaks = "\r \x0b \x0c \x1c \x1d \x1e \x85 \u2028 \u2029"
+    texts = [f"a{one}b" for one in breaks.split(" ")] + ["\r", "", " padded "]
+    written = (
+        "".join(f"{n} {text}\n" for n, text in enumerate(texts)) + "90 Windows\r\n91 last\n92 unfinished"
+    )
+    (tmp_path / "a.log").write_bytes(written.encode())
+    job = Job(LogFolder(str(tmp_path)), WatermarkStrategy(), alignment=None, driver=Driver())
+    coordinator = SourceCoordinator(job)
+    try:
+        end = coordinator.latest_offset(INITIAL, 1000)
+        tasks = coordinator.tasks(INITIAL, end)
+    finally:
+        coordinator.close()
+    read = [
+        row["text"]
+        for task in tasks
+        for batch in read_task(job, replace(task, report_to=None))
+        for row in batch.to_pylist()
+    ]
+    ended = [text.removesuffix("\r") for text in texts]
+    assert read == [*ended, "Windows", "last"]
 
 
 def test_a_task_of_a_micro_batch_reads_it(tmp_path: Path) -> None:

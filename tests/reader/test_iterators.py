@@ -206,6 +206,14 @@ def test_paused_splits_are_passed_over_and_removed_ones_closed() -> None:
     assert closed == ["s0", "s1"]
 
 
+@pytest.mark.parametrize("told", [{}, {"timestamp": None}])
+def test_records_without_a_timestamp_are_not_records_of_a_source_without_any(told: dict[str, None]) -> None:
+    """A range of nothing but the former is read all the same; alignment of the latter needs a column."""
+    output = read(lambda split: [Record((n,), n, **told) for n in range(3)], (0, 3))
+    assert output.values["s0"] == [0, 1, 2]
+    assert output.timestamps == [None] * (3 if told else 0)
+
+
 def test_positions_and_timestamps_are_one_for_each_row() -> None:
     with pytest.raises(ContractError, match="positions of 2 rows; there must be an int64 for each"):
         Records([(1,), (2,)], positions=[1])

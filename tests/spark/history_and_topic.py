@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from flip27_stream.api import Source
 from flip27_stream.connectors.files import FileSource
-from flip27_stream.connectors.hybrid import HybridSource, Overlap, SourceSwitchContext
+from flip27_stream.connectors.hybrid import ExactSeam, HybridSource, Overlap, SourceSwitchContext
 from flip27_stream.connectors.kafka import KafkaSource
 from flip27_stream.spark.data_source import register
 
@@ -25,6 +25,7 @@ class History:
         bootstrap_servers: of the broker.
         topic: its name.
         overlap_ms: how much of the history's end is read again from the topic.
+        exact: whether the topic begins at the offsets where the table ends, and not at a time.
         options: of the query.
         output: path of the Delta table that the query writes.
         checkpoint: path.
@@ -37,6 +38,7 @@ class History:
     output: str
     checkpoint: str
     overlap_ms: int = 0
+    exact: bool = False
     rows: int = 50
     options: dict[str, str] = field(default_factory=dict)
 
@@ -54,6 +56,9 @@ class History:
 
         table = {"path": self.table, "files.format": "delta", "maxFilesPerTrigger": "2"}
         history = FileSource(table, bounded=True)
+        if self.exact:
+            topic = KafkaSource(kafka | {"startingOffsets": "earliest"})
+            return HybridSource.builder(history).add_source(topic, seam=ExactSeam()).build()
         overlap = Overlap(ms=self.overlap_ms) if self.overlap_ms else None
         return HybridSource.builder(history, event_time="timestamp").add_source(live, overlap=overlap).build()
 

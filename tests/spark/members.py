@@ -44,6 +44,7 @@ def group_at(table: Path) -> Iterator[Make]:
         "update_interval": "scan.watermark.alignment.update-interval",
         "source_timeout": "scan.watermark.alignment.source-timeout",
         "available_now": "scan.watermark.alignment.available-now",
+        "allow_unaligned": "scan.watermark.alignment.allow-unaligned-source-splits",
         "group": "scan.watermark.alignment.group",
         "source_id": "scan.source.id",
     }

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from flip27_stream.api import ReadLimits
-from flip27_stream.errors import ConnectorError
+from flip27_stream.errors import ConnectorError, DataLossError
 from flip27_stream.spark import patience
 from tests.spark.driven_query import Query
 
@@ -58,12 +59,65 @@ def test_a_split_found_during_an_available_now_run_is_read_by_the_next(
     ]
 
 
-def test_available_now_ends_where_a_log_ends_that_lost_its_tail(make: Callable[..., Query]) -> None:
+def finish(query: Query) -> None:
+    while query.step(limit=2) is not None:
+        pass
+
+
+@pytest.mark.parametrize("aligned", [True, False])
+def test_available_now_fails_when_a_log_loses_its_tail(make: Callable[..., Query], aligned: bool) -> None:
+    """C11, I11: it reads what there is of the others, but does not end as if all had been read. The next run does."""
+    query = make({"a": [1, 2, 3, 4], "b": [1, 2, 3, 4, 5, 6, 7, 8]}, aligned)
+    query.coordinator.prepare_available_now()
+    query.step(limit=2)
+    del query.world.logs["a"][3:]
+    with pytest.raises(
+        DataLossError, match=r"available offset which is less .* split a ends at 3 now, .* up to 4"
+    ):
+        finish(query)
+    query.restart()
+    query.coordinator.prepare_available_now()
+    finish(query)
+    assert len({row for batch in query.batches for row in batch}) == 3 + 8
+
+
+def test_available_now_believes_an_end_that_falls_back_for_a_moment_no_more_than_spark_does(
+    make: Callable[..., Query],
+) -> None:
+    """A new leader may not have caught up when it answers first. Meanwhile the split is neither read nor finished."""
+    query = make({"a": [1, 2, 30, 40]}, max_drift="10 ms")
+    query.coordinator.prepare_available_now()
+    assert query.step(limit=2) == [("a", 1), ("a", 2)]
+    tail, query.world.logs["a"][3:] = query.world.logs["a"][3:], []
+    looks = query.world.calls.count("split_ranges")
+    split_ranges = query.coordinator._enumerator.split_ranges  # type: ignore[union-attr]
+
+    def recovering(positions: Any) -> Any:
+        if query.world.calls.count("split_ranges") == looks + 2:
+            query.world.logs["a"] += tail
+        return split_ranges(positions)
+
+    query.coordinator._enumerator.split_ranges = recovering  # type: ignore[union-attr, method-assign]
+    assert query.step(limit=2) == [("a", 30), ("a", 40)]
+    assert query.world.calls.count("split_ranges") > looks + 2
+    assert query.step(limit=2) is None
+
+
+@pytest.mark.parametrize("reached", [True, False])
+def test_a_tail_that_is_lost_behind_the_frozen_end_is_none_of_the_runs(
+    make: Callable[..., Query], reached: bool
+) -> None:
     query = make({"a": [1, 2, 3, 4]})
     query.coordinator.prepare_available_now()
     query.step(limit=2)
-    del query.world.logs["a"][2:]
-    assert query.step(limit=2) is None
+    query.world.logs["a"] += [5, 6, 7]
+    if reached:
+        query.step(limit=2)
+    else:
+        query.coordinator.latest_offset(query.offset, 2)
+    del query.world.logs["a"][4:]
+    finish(query)
+    assert sum(map(len, query.batches)) == 4
 
 
 def test_available_now_gives_up_on_a_leader_that_never_answers(

@@ -10,12 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.errors.exceptions.base import PySparkException
 from pyspark.sql.functions import count, window
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamReader
 
 pytestmark = pytest.mark.jvm
 
@@ -126,6 +127,33 @@ def test_a_delta_table_is_followed(registered: SparkSession, shuffled: Path, tmp
     expected = [tuple(row) for row in rows.collect()]
     assert sorted(first) == sorted(row for row in expected if row[1] < 1000)
     assert sorted(second) == sorted(row for row in expected if row[1] >= 1000)
+
+
+def test_columns_of_a_delta_table_that_change(registered: SparkSession, tmp_path: Path) -> None:
+    """A DataFrame from before the change is refused, in a running query and afterwards; one from after it reads the
+    column, and one whose columns the user named is not concerned. Spark tells the source which of them it has."""
+    table = str(tmp_path / "table")
+    registered.range(10).write.format("delta").save(table)
+
+    def stream() -> DataStreamReader:
+        return registered.readStream.format("flip27_files").option("files.format", "delta")
+
+    before, named = stream().load(table), stream().schema("id long").load(table)
+    running = (
+        before.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    )
+    try:
+        running.processAllAvailable()
+        wider = registered.range(10, 20).selectExpr("id", "cast(id as string) as name").write.format("delta")
+        wider.option("mergeSchema", "true").mode("append").save(table)
+        with pytest.raises(StreamingQueryException, match=r"SchemaChangedError.*column 'name'"):
+            running.awaitTermination(60)
+    finally:
+        running.stop()
+    with pytest.raises(StreamingQueryException, match=r"SchemaChangedError.*load\(\)"):
+        run(before, tmp_path / "checkpoint")
+    assert sorted(run(stream().load(table), tmp_path / "checkpoint")) == [(n, str(n)) for n in range(10, 20)]
+    assert sorted(run(named, tmp_path / "named")) == [(n,) for n in range(20)]
 
 
 def test_a_table_with_deletion_vectors_is_refused_by_name(registered: SparkSession, tmp_path: Path) -> None:

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from flip27_stream.api import ReadLimits
 from flip27_stream.errors import AlignmentError
+from flip27_stream.spark.readers import Readers
+from flip27_stream.spark.reporting import Reporting
 from flip27_stream.testing import wait_until
 from tests.spark.driven_query import Query
-from tests.spark.members import TIMEOUT, Make, group_at, kill, listen, member_of, several, step
+from tests.spark.members import TIMEOUT, Make, beat, group_at, kill, listen, member_of, several, step
+from tests.spark.memory_source import LogEnumerator, MemoryEnumerator
 from watermark_alignment.group import Entry
 from watermark_alignment.group_log import GroupLog
 from watermark_alignment.membership import LONGEST_BEAT_S
+from watermark_alignment.table import SplitWatermarkTable
 
 
 @pytest.fixture
@@ -125,6 +131,64 @@ def test_a_restarted_member_comes_back_with_the_watermark_of_its_offset(make: Ma
     assert len(member_of(fast).view.members) == 2
 
 
+@pytest.mark.parametrize("is_forgotten", [False, True])
+def test_a_restarted_member_stands_where_it_stood_until_it_can_speak(
+    make: Make, tmp_path: Path, is_forgotten: bool
+) -> None:
+    """I3: of one of its splits nothing is known yet, its leader being silent; and its last entry may be long gone."""
+    slow, fast = make({"a": [100], "b": []}), make({"c": [500]})
+    assert [step(slow), step(slow), step(fast)] == [[], [100], []]
+    slow.world.silent.add("b")
+    kill(slow)
+    if is_forgotten:
+        shutil.rmtree(tmp_path / "table")
+    slow.restart()
+    assert step(slow) is None
+    assert member_of(slow).entry.watermark == 99
+    for _ in range(3):
+        beat(slow)
+        listen(fast, TIMEOUT // 2)
+        assert step(fast) is None
+    assert member_of(fast).floor() == 99
+
+
+def test_a_restarted_member_without_a_split_stands_where_it_stood(make: Make) -> None:
+    """I3: its enumerator has not found one yet."""
+    slow, fast = make({"a": [100]}), make({"c": [500]})
+    assert [step(slow), step(slow), step(fast)] == [[], [100], []]
+    kill(slow)
+    slow.source.enumerator = LateEnumerator
+    slow.restart()
+    for _ in range(2):
+        assert step(slow) is None
+        beat(slow)
+        listen(fast, TIMEOUT // 2)
+        assert step(fast) is None
+    assert member_of(fast).floor() == 99
+
+
+class LateEnumerator(MemoryEnumerator):
+    """Has given up the splits that it was restored with, and finds no others."""
+
+    def start(self) -> None:
+        self.context.retire_splits(list(self.world.logs))
+
+
+def test_a_member_that_may_run_unaligned_holds_nobody_once_it_does(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """I11: what it said while it was aligned would stand for ever, since its heart beats."""
+    allowed = {"allow_unaligned": "true"}
+    slow = make({"a": [*range(100, 200, 10)]}, ReadLimits(max_rows=1), LogEnumerator, **allowed)
+    fast = make({"b": [500]})
+    assert [step(slow), step(fast), step(slow)] == [[], [], [100]]
+    several(slow)
+    assert [step(fast), member_of(slow).entry.watermark is None] == [None, False]
+    monkeypatch.setattr(Readers, "reporting", lambda self: Reporting("this driver cannot listen"))
+    assert step(slow) != []
+    assert step(fast) == [500]
+
+
 def test_al_09_a_query_that_was_never_asked_for_a_plan_is_no_member(make: Make) -> None:
     """A process that Spark leaked while the query failed to start: it may have been asked for the rest."""
     leaked, fast = make({"a": [100]}), make({"b": [500]})
@@ -153,6 +217,31 @@ def test_a_table_that_cannot_be_read_keeps_the_last_minimum(
     assert step(fast) is None, "I3: it answers, but there was no time for a sign of the other"
     listen(fast, TIMEOUT + 1)
     assert step(fast) == [500]
+
+
+def test_a_table_that_nobody_can_write_keeps_the_last_minimum(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rule 7, I3: each goes on under it, and none takes the other for dead, however long the outage is."""
+    slow, fast = make({"a": [100, 104]}), make({"b": [100, 500]})
+    assert [step(slow), step(fast), step(slow), step(fast)] == [[], [], [100, 104], [100]]
+
+    def read_only(*_: object) -> int:
+        raise AlignmentError("The store is read-only")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SplitWatermarkTable, "note", read_only)
+        for _ in range(12):
+            for query in (slow, fast):
+                query.clock.advance(TIMEOUT // 4)
+                beat(query)
+        fast.world.logs["b"][1:] = [110, 500]
+        assert [step(fast), step(fast), step(slow)] == [[110], None, None]
+        assert (member_of(fast).floor(), member_of(slow).floor()) == (99, 99)
+    for query in (slow, fast):
+        beat(query)
+    listen(fast, TIMEOUT + 1)
+    assert step(fast) == [500], "it can be heard again, and says nothing: only its entry of now counts"
 
 
 def meet(older: Query, younger: Query) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from flip27_stream.api import ReadLimits
+from flip27_stream.spark.idle_pace import IdlePace
 from flip27_stream.testing import wait_until
 from tests.module_time import replace_time
 from tests.spark.backlog_source import BacklogEnumerator
@@ -164,21 +165,30 @@ def test_the_group_is_read_once_in_an_interval_unless_it_holds(
 
 
 def test_who_is_held_holds_up_nobody(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A source of the same query is asked after it, in every batch: while that moves, the pause stays the first."""
-    pauses: list[float] = []
+    """A source of the same query is asked after it, in every batch: while that moves, it is planned each time."""
+    rests: list[float] = []
 
     costly = itertools.count().__next__  # each plan
-    replace_time(monkeypatch, "flip27_stream.spark.coordinator", sleep=pauses.append, process_time=costly)
+    replace_time(monkeypatch, "flip27_stream.spark.coordinator", process_time=costly)
     slow, fast = make({"a": [*range(0, 100, 10)]}, ReadLimits(max_rows=1)), make({"b": [1000]})
+    pace = IdlePace(1.0)
+    found_nothing = pace.found_nothing
+
+    def watched(cost_s: float, *, comes_soon: bool) -> None:
+        found_nothing(cost_s, comes_soon=comes_soon)
+        rests.append(pace._rest_s)
+
+    monkeypatch.setattr(pace, "found_nothing", watched)
+    fast.coordinator._pace = pace
     for query in (slow, fast):
-        query.coordinator._greatest_pause_s = 1.0
         step(query)
-    pauses.clear()
     for time_of_slow in range(0, 100, 10):
+        fast.coordinator.committed(fast.offset)
         assert step(fast) is None
         assert step(slow) == [time_of_slow]
-    assert set(pauses[2:]) == {0.005}  # at first the other one is where it was when it came
-    pauses.clear()
+    assert set(rests[2:]) == {0.005}  # at first the other one is where it was when it came
+    rests.clear()
     for _ in range(20):
+        fast.coordinator.committed(fast.offset)
         assert step(fast) is None
-    assert max(pauses) > 0.005
+    assert max(rests) > 0.005

@@ -130,6 +130,27 @@ def test_an_overlap_is_told_apart_by_position(queries: KafkaQueries, topic: Make
     exactly_once(queries.output(), name, {0: 150, 1: 150})
 
 
+def test_an_exact_seam_is_at_offsets(queries: KafkaQueries, topic: MakeTopic) -> None:
+    """The table's event times are those of another clock, an hour ahead and in no order, so that no time of a record
+    says where it ends; partition 2 is not in it at all. What tasks report tells where each partition begins."""
+    name, draw = topic(3), random.Random(6)
+    times = {p: [T0 + draw.randrange(300) * SECOND for _ in range(120)] for p in range(3)}
+    query = history(queries, name, exact=True)
+    copied(query, {p: [t + 3600 * SECOND for t in times[p][: 50 + 30 * p]] for p in range(2)})
+    write(queries, name, times)
+
+    to_the_end(queries, query)
+
+    output = queries.output()
+    exactly_once(output, name, dict.fromkeys(range(3), 120))
+    first = next(o for o in output.offsets() if index_of(o) == 1)
+    begins = {split: state[3] for split, state in first["splits"].items() if split.startswith("1:")}
+    assert begins == {f"1:{name}-0": 50, f"1:{name}-1": 80, f"1:{name}-2": 0}
+    write(queries, name, {p: seconds(0, 10) for p in range(3)})
+    to_the_end(queries, query)
+    exactly_once(output, name, dict.fromkeys(range(3), 130))
+
+
 @pytest.mark.timeout(400)
 def test_a_query_killed_at_the_switch_neither_loses_nor_doubles(
     queries: KafkaQueries, topic: MakeTopic

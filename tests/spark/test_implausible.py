@@ -31,6 +31,8 @@ def test_skipped_records_are_counted_in_the_table_and_in_the_status(
         pass
     query.step(limit=2)
     assert sum(map(len, query.batches)) == 4
+    assert query.coordinator._recorder is not None
+    query.coordinator._recorder.flush()
     assert main(["status", str(query.table), "--json"]) == 0
     query.coordinator.close()
     assert {s["split"]: s["implausible"] for s in json.loads(capsys.readouterr().out)} == {"a": 3, "b": 1}

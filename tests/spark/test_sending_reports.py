@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
+from flip27_stream.errors import ConnectorError
 from flip27_stream.spark import report_channel, task
 from flip27_stream.spark.rate_limit import UNLIMITED
 from flip27_stream.spark.report_channel import ReportAddress, ReportListener, TaskReport, send_report
@@ -129,6 +130,13 @@ def test_one_who_is_not_the_listener_is_not_believed(
         client.close()
 
 
+def test_a_name_that_can_be_no_hosts_is_no_error_of_the_task() -> None:
+    name = "label" * 20 + ".example"
+    assert not send_report(ReportAddress(name, 1, b"key"), REPORT)
+    with pytest.raises(OSError, match="is no host"):
+        ReportListener(name, name)
+
+
 def has_ipv6() -> bool:
     try:
         socket.create_server(("::1", 0), family=socket.AF_INET6).close()
@@ -154,7 +162,7 @@ def test_no_thread_for_the_listener_is_a_named_error(monkeypatch: pytest.MonkeyP
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading.Thread, "start", no_more)
-    with pytest.raises(OSError, match="thread that takes reports cannot be started: can't start new thread"):
+    with pytest.raises(ConnectorError, match="'flip27-reports' cannot be started: can't start new thread"):
         ReportListener("127.0.0.1", "127.0.0.1")
 
 

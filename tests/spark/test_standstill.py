@@ -168,6 +168,29 @@ def test_a_silence_is_measured_from_its_beginning(monkeypatch: pytest.MonkeyPatc
         waits.wait_for("a")
 
 
+def test_a_pause_of_the_machine_is_no_time_in_which_nobody_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """C8: it counts for no more than a look can take, so leaders are asked again before the query fails."""
+    now = 1.0
+
+    def asked(seconds: float) -> None:
+        nonlocal now
+        now += 1
+
+    replace_time(monkeypatch, "flip27_stream.spark.patience", monotonic=lambda: now, sleep=asked)
+    waits, stands = patience.Patience(), patience.Standstill("The run stands.")
+    for _ in range(15):
+        waits.wait_for("a")
+    now += 3600
+    for _ in range(7):
+        waits.wait_for("a")
+    with pytest.raises(ConnectorError, match="No answer about 1 splits"):
+        waits.wait_for("a")
+    waits = patience.Patience()
+    waits.wait_for("", stands)
+    now += 3600
+    waits.wait_for("", stands)
+
+
 def test_a_wait_can_be_ended_by_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     """Spark ends the process with SIGTERM, whose handler raises SystemExit in the planning thread."""
 

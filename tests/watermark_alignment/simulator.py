@@ -94,7 +94,7 @@ class SparkWatermark:
 
 @dataclass(frozen=True)
 class Batch:
-    """One round of a member: what the planner saw, what it said, and what was so."""
+    """One round of a member: what the planner saw, what it said, and what was so; if ``held``, nothing was read."""
 
     settings: Settings
     logs: dict[str, Log]
@@ -105,6 +105,7 @@ class Batch:
     plan: Plan
     rows: dict[str, list[int]]
     calls: int
+    held: bool
     sightings: dict[str, list[tuple[int, int]]]
 
     def cost(self, ends: dict[str, int]) -> int:
@@ -248,7 +249,9 @@ class Member:
         if any(ends[s] != v.position for s, v in views.items()):
             self.stored = dict(self.kept)
         log_ends = {s: len(self.logs[s].entries) for s in views}
-        return Batch(self.settings, self.logs, log_ends, now, floor, views, plan, rows, len(asked), seen)
+        return Batch(
+            self.settings, self.logs, log_ends, now, floor, views, plan, rows, len(asked), hold, seen
+        )
 
     def _publish(self, plan: Plan) -> None:
         """While no split counts the last floor stands, unless all rest."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -92,6 +93,48 @@ def test_a_run_that_begins_by_an_earlier_clock_follows_all_the_same() -> None:
     new = entry("a", 40, run="2", began=10).succeeding(last)
     assert floor(seen(last, new)) == 40
     assert new.succeeding(None) is new
+
+
+def test_a_run_whose_clock_was_ahead_keeps_no_place_once_it_is_gone() -> None:
+    """I3: the run that came after it, by an earlier clock, holds from then on."""
+    ahead, new = entry("a", 50, began=1000), entry("a", 40, run="2", began=10)
+    view = seen(ahead, now=0)
+    assert floor(view.after(1, new, TIMEOUT), TIMEOUT) == 50
+    assert floor(view.after(1, new, TIMEOUT + 1), TIMEOUT + 1) == 40
+    assert floor(seen(replace(ahead, left=True), new)) == 40
+
+
+def test_a_former_run_is_no_successor_whatever_its_clock_says() -> None:
+    own = entry("me", 10)
+    former = entry("me", 5, run="2", began=2)
+    view = GroupView().after(3, former, 0)
+    assert view.successor(own, since=4) is None
+    assert view.after(5, former, 0).successor(own, since=4) is None, "it lingers"
+    assert GroupView().after(5, former, 0).successor(own, since=4) == former
+
+
+def test_the_former_run_of_a_member_is_told_until_it_left() -> None:
+    own, former = entry("me", 10, run="2"), entry("me", 5)
+    assert GroupView().former(own) is None
+    assert seen(own).former(own) is None
+    assert seen(former).former(own) == former
+    assert seen(former.leaving()).former(own) is None
+
+
+def test_who_is_not_heeded_holds_nobody() -> None:
+    """And a member is known by where it stands: it counts again once its watermark or its progress is another."""
+    slow, tied = entry("a", 10, progress=3), entry("a", 10, progress=4)
+    assert slow.mark != tied.mark
+    view = seen(slow, entry("b", 20))
+    assert view.floor(ME.key, 0, TIMEOUT, lambda e: e.mark != slow.mark) == 20
+    assert view.after(2, tied, 0).floor(ME.key, 0, TIMEOUT, lambda e: e.mark != slow.mark) == 10
+
+
+def test_an_entry_of_an_earlier_version_tells_no_progress() -> None:
+    told = json.loads(entry("a", 17, progress=5).to_text())
+    assert Entry.from_text(json.dumps(told)).progress == 5
+    del told["progress"]
+    assert Entry.from_text(json.dumps(told)) == entry("a", 17)
 
 
 def test_who_lost_its_place_can_tell() -> None:

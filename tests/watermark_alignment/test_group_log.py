@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -168,6 +169,48 @@ def test_what_cannot_be_read_is_an_error_that_names_the_table(path: Path) -> Non
     for failing in (meeting(path).news, lambda: meeting(path).publish(entry("a"))):
         with pytest.raises(AlignmentError, match=str(path)):
             failing()
+
+
+def test_a_log_that_grew_for_long_is_read_in_parts_and_many_commits_at_a_time(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A member renews its entry between two parts; none reads the commits one after the other."""
+    log = GroupLog(SplitWatermarkTable(str(path), {}), "g", HORIZON_MS, most_at_once=20)
+    writer = meeting(path)
+    for watermark in range(50):
+        writer.publish(entry("a", watermark))
+    parts = [told(log)]
+    while log.is_behind:
+        parts.append(told(log))
+    assert [e.watermark for part in parts for e in part] == [*range(50)]
+    assert len(parts) == 3
+    for watermark in range(50, 120):
+        writer.publish(entry("a", watermark))
+    together = threading.Barrier(16)
+    read = group_log._read
+
+    def counted(files: PyFileSystem, version: int) -> str | None:
+        if 66 <= version < 82:
+            together.wait(30)
+        return read(files, version)
+
+    monkeypatch.setattr(group_log, "_read", counted)
+    parts = [told(log)]
+    while log.is_behind:
+        parts.append(told(log))
+    assert [e.watermark for part in parts for e in part] == [*range(50, 120)]
+    assert max(len(part) for part in parts) < 20 + 16
+
+
+def test_a_look_that_finds_nothing_asks_for_one_commit(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is made several times a second, and a store charges for it."""
+    log = meeting(path)
+    log.publish(entry("a", 1))
+    log.news()
+    asked: list[int] = []
+    monkeypatch.setattr(group_log, "_read", lambda files, version: asked.append(version))
+    assert log.news() == []
+    assert asked == [2]
 
 
 def test_members_that_publish_at_once_lose_nothing(path: Path) -> None:

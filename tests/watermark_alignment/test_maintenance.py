@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -302,3 +303,36 @@ def test_failing_rounds_are_warned_of_when_they_go_on(path: Path, caplog: pytest
     [warning] = caplog.records
     assert warning.levelno == logging.WARNING
     assert f"'{path}' cannot be maintained and grows" in warning.getMessage()
+
+
+def test_a_step_that_fails_keeps_no_other_step_from_running(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Rows do not expire while nobody can read their retention; the files are merged and the log is cleaned up."""
+    DeltaTable.create(str(path), SCHEMA, configuration=KEEP_NOTHING)
+    table = SplitWatermarkTable(str(path), {})
+    keep_rows(table, "for ever")
+    maintenance = Maintenance(table, checkpoint_every=5, round_every=10, clock=lambda: START_MS)
+    for batch in range(40):
+        table.append("clicks/1", batch, split_rows(batch), {})
+        maintenance.committed(table.delta.version())
+    assert log_files(path) < 20
+    assert files(path) < 15
+    [warning] = caplog.records
+    assert "failed in the expiry of rows" in warning.getMessage()
+    keep_rows(table, "1 hour")
+    assert maintenance.run()
+
+
+def test_a_table_that_was_made_anew_keeps_its_files(path: Path) -> None:
+    """Maintenance by what it knew of the former table would delete every data file of the new one."""
+    held = SplitWatermarkTable(str(path), {})
+    for batch in range(5):
+        held.append("clicks/1", batch, split_rows(batch), {})
+    shutil.rmtree(path)
+    DeltaTable.create(str(path), SCHEMA, configuration=KEEP_NOTHING)
+    other = SplitWatermarkTable(str(path), {})
+    for batch in range(3):
+        other.append("views/1", batch, split_rows(batch), {})
+    assert Maintenance(held, clock=lambda: START_MS).run()
+    assert SplitWatermarkTable(str(path), {}).rows().num_rows == 3 * 4

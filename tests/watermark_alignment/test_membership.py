@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -28,6 +29,8 @@ class Board:
     entries: list[Entry] = field(default_factory=list)
     is_down: bool = False
     is_read_only: bool = False
+    is_deaf: bool = False
+    most_at_once: int = 10**9
     answers: threading.Event = field(default_factory=threading.Event)
 
     def says(self, source: str) -> list[Entry]:
@@ -49,7 +52,11 @@ class BoardLog(GroupLog):
 
     def news(self) -> list[tuple[int, Entry]]:
         self._check()
-        start, self._read = self._read, len(self._board.entries)
+        if self._board.is_deaf:
+            raise AlignmentError("The store cannot be read")
+        start, there = self._read, len(self._board.entries)
+        self._read = min(there, start + self._board.most_at_once)
+        self.is_behind = self._read < there
         return [(v, self._board.entries[v]) for v in range(start, self._read)]
 
     def _check(self) -> None:
@@ -139,6 +146,11 @@ def test_a_member_is_renewed_whatever_its_query_does(join: Join, board: Board) -
     assert len(board.entries) == count
 
 
+def beat(member: Membership) -> None:
+    """Its heart beats at the next look."""
+    member._beat_at = 0.0
+
+
 def listen(member: Membership, clock: ManualClock, ms: int) -> None:
     """Looks as often as the heart beats, for so long."""
     beat_ms = int(1000 * member._beat_s)
@@ -183,7 +195,7 @@ def test_while_the_table_is_down_what_was_seen_stands(
     one.look()
     assert [e.watermark for e in board.says("one")] == [5]
     assert one.floor() == 17, "it could not be heard, which does not make it dead"
-    listen(one, clock, OWN_TIMEOUT)
+    listen(one, clock, OWN_TIMEOUT + 1)
     assert one.floor() is None
 
 
@@ -205,24 +217,90 @@ def test_time_in_which_a_member_hears_nobody_makes_nobody_dead(
     assert one.floor() == 17
 
 
-def test_who_cannot_speak_listens_all_the_same(
+def test_while_nobody_can_write_the_last_minimum_stands(
     join: Join, board: Board, clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """I11: else what was seen before the table could not be written would hold it for ever."""
+    """I3: two members that cannot write, and so cannot hear each other, do not take each other for dead."""
+    one, two = join("one"), join("two")
+    one.announce(5)
+    two.announce(17)
+    one.look()
+    board.is_read_only = True
+    two.announce(18)
+    for _ in range(20):
+        clock.advance(OWN_TIMEOUT // 4)
+        for member in (one, two):
+            beat(member)
+            member.look()
+    assert (one.floor(), two.floor()) == (17, 5)
+    assert set(caplog.messages) == {
+        "The store is read-only. Meanwhile the group hears nothing of this source."
+    }
+    board.is_read_only = False
+    for member in (one, two, one):
+        member.look()
+    assert (one.floor(), two.floor()) == (18, 5)
+    listen(one, clock, OWN_TIMEOUT + 1)
+    assert one.floor() is None, "two says nothing more"
+
+
+def test_who_alone_cannot_write_hears_who_dies(join: Join, board: Board, clock: ManualClock) -> None:
+    """I11: that others write shows that the silence of the dead is no fault of the table."""
     one = join("one")
-    board.entries.append(entry("other", 17))
+    board.entries += [entry("dead", 17), entry("other", 30)]
     board.is_read_only = True
     one.announce(5)
     assert one.floor() == 17
-    board.entries.append(entry("other", 18, beat=1))
-    one.look()
-    assert one.floor() == 18
-    listen(one, clock, OWN_TIMEOUT + 1)
-    assert one.floor() is None
-    assert caplog.messages == ["The store is read-only. Meanwhile the group hears nothing of this source."]
+    for n in range(5):
+        assert one.floor() == 17
+        board.entries.append(entry("other", 31 + n, beat=n))
+        listen(one, clock, OWN_TIMEOUT // 4)
+    assert one.floor() == 35
     board.is_read_only = False
     one.look()
     assert [e.watermark for e in board.says("one")] == [5]
+
+
+def test_a_former_run_that_is_seen_late_is_no_successor(join: Join, board: Board) -> None:
+    """Its clock was ahead, and the table could not be read when this run joined: this one follows it all the same."""
+    board.entries.append(replace(entry("one", 40), run="0", began=10**15))
+    one, two = join("one"), join("two")
+    two.look()
+    board.is_deaf = True
+    one.announce(30)
+    board.is_deaf = False
+    one.look()
+    assert one.successor() is None
+    wait_until(lambda: board.entries[-1].began == 10**15 + 1, "this run to follow the former one", 30)
+    one.look()
+    two.look()
+    assert (one.successor(), two.floor()) == (None, 30)
+    board.entries.append(replace(entry("one", 35), run="2", began=10**15 + 2))
+    one.look()
+    assert one.successor() == board.entries[-1]
+
+
+def test_a_log_that_grew_for_long_delays_no_renewal(join: Join, board: Board, clock: ManualClock) -> None:
+    """The entry is renewed between two parts; what is known of the group is known when all is read."""
+    one = join("one", timeout_ms=1000)
+    one.announce(5)
+    board.entries += [entry("other", n) for n in range(40)]
+    board.most_at_once = 2
+    log = one._log
+    parts: list[int] = []
+    news = log.news
+
+    def slow() -> list[tuple[int, Entry]]:
+        parts.append(len(board.says("one")))
+        time.sleep(0.05)
+        return news()
+
+    log.news = slow  # type: ignore[method-assign]
+    one.look()
+    assert not log.is_behind
+    assert one.floor() == 39
+    assert len(parts) >= 20
+    assert parts[-1] > parts[0] + 1
 
 
 def test_beats_are_as_close_as_who_joins_relies_on(join: Join) -> None:
@@ -296,4 +374,4 @@ def test_a_restarted_member_begins_after_its_last_run_by_whatever_clock(join: Jo
     one.announce(30)
     two.look()
     assert two.floor() == 30
-    assert one.view.successor(one.entry) is None
+    assert one.successor() is None

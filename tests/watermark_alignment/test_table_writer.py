@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from flip27_stream.testing import wait_until
@@ -135,7 +137,7 @@ def test_an_unreachable_table_is_warned_of_once_and_written_later(
     assert batches(table)[-3:] == [7, 8, 9]
     writer.close(30)
     assert len(caplog.records) == 2
-    assert "batches were dropped" in caplog.records[1].getMessage()
+    assert "the rows of 7 batches (0 to 6) were dropped" in caplog.records[1].getMessage()
 
 
 def test_an_outage_ends_with_close(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -146,7 +148,43 @@ def test_an_outage_ends_with_close(tmp_path: Path, caplog: pytest.LogCaptureFixt
     writer.submit(0, split_rows(0), {})
     writer.close(30)
     assert threading.active_count() == before
-    assert len(caplog.records) == 1
+    assert len(caplog.records) == 2
+    assert "ends without the rows of 1 batches (0 to 0)" in caplog.records[1].getMessage()
+
+
+def test_an_outage_takes_little_memory(tmp_path: Path) -> None:
+    """A day of batches of 10,000 splits: the newest that fit are kept, and all of them are written in the end."""
+    path = tmp_path / "table"
+    path.write_text("in the way")
+    table = SplitWatermarkTable(str(path), {})
+    writer = TableWriter(table, "clicks/1", max_bytes=1_500_000)
+    rows = split_rows(0, splits=10_000)
+    before = pa.total_allocated_bytes()
+    for batch in range(30):
+        writer.submit(batch, rows, {})
+    assert pa.total_allocated_bytes() - before < 10_000_000
+    path.unlink()
+    assert writer.flush(30)
+    kept = len(table.delta.history()) - 1
+    assert 5 < kept < 30
+    assert table.rows().num_rows == kept * 10_000
+    writer.close(30)
+
+
+def test_a_flush_waits_less_for_a_table_that_fails(tmp_path: Path, stuck: StuckTable) -> None:
+    path = tmp_path / "file"
+    path.write_text("in the way")
+    failing = TableWriter(SplitWatermarkTable(str(path), {}), "clicks/1")
+    failing.submit(0, split_rows(0), {})
+    began = time.monotonic()
+    assert not failing.flush(60, 0.1)
+    assert time.monotonic() - began < 30
+    failing.close()
+    slow = TableWriter(stuck, "clicks/1")
+    slow.submit(0, split_rows(0), {})
+    threading.Timer(0.3, stuck.released.set).start()
+    assert slow.flush(60, 0), "it has not failed"
+    slow.close()
 
 
 def test_maintenance_runs_in_the_background(tmp_path: Path) -> None:

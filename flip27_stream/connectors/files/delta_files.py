@@ -6,14 +6,18 @@ import logging
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import takewhile
+from typing import NamedTuple
 
 from flip27_stream.connectors.files.backlog import NO_TIME, Backlog, ReadingQueue, Waiting
-from flip27_stream.connectors.files.delta_log import Commit, DataFile, DeltaLog, parse_time
+from flip27_stream.connectors.files.delta_columns import ReadColumns
+from flip27_stream.connectors.files.delta_commit import Commit, DataFile
+from flip27_stream.connectors.files.delta_log import DeltaLog, TableState
+from flip27_stream.connectors.files.delta_times import parse_time
 from flip27_stream.connectors.files.seen import Frontier, OrderKey
 from flip27_stream.connectors.files.split import Partition
 from flip27_stream.connectors.files.statistics import EventTimeOrder, FileStatistics
-from flip27_stream.errors import DataLossError, OptionError
+from flip27_stream.errors import DataLossError, Flip27Error, OptionError
 
 log = logging.getLogger(__name__)
 
@@ -73,6 +77,18 @@ class Generation:
     by: str | None = None
 
 
+class Seen(NamedTuple):
+    """The last version that a look came to.
+
+    Attributes:
+        version: its number.
+        mark: tells its log from one that is made later in its place; ``None`` if the log does not have it any more.
+    """
+
+    version: int
+    mark: bytes | None
+
+
 class DeltaFiles(Backlog[list[Generation], DeltaState]):
     """Data files of a Delta table, in the order of least event time, or of modification time.
 
@@ -84,6 +100,8 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
         state: where to go on.
         start: where to begin, and what becomes of changes.
         order: how event time is found; ``None`` for the order of modification times.
+        columns: those that the query reads; ``None`` where the table's do not matter.
+        fail_on_data_loss: whether it is an error that versions to be read are no longer in the log.
     """
 
     def __init__(
@@ -93,64 +111,110 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
         state: DeltaState,
         start: DeltaStart | None = None,
         order: EventTimeOrder | None = None,
+        columns: ReadColumns | None = None,
+        *,
+        fail_on_data_loss: bool = True,
     ) -> None:
         self._delta = delta
         self._statistics = statistics
         self._state = state
         self._start = start or DeltaStart()
         self._order = order
+        self._columns = columns
+        self._fail_on_data_loss = fail_on_data_loss
         self._table = state.table
-        self._seen_version: int | None = None
+        self._seen: Seen | None = None
         self._queue = ReadingQueue()
         self._next: deque[Generation] = deque()
 
     # ---- in a worker thread ---------------------------------------------------------------------------------------
 
     def look(self) -> list[Generation] | None:
-        before = self._seen_version
-        if before is None:
-            table = self._delta.table_id()
-            if self._table not in (None, table):
-                raise self._delta.is_another()
-            self._table = table
-        found = self._first_look() if before is None else self._added_after(before)
-        if found:
-            self._seen_version = found[-1].until
+        before = self._seen
+        found = self._first_look() if before is None else self._added_since(before)
+        seen = self._seen_until(found[-1].until) if found else before
+        if before is None or not self._is_there(before):
+            now = self._same_table()  # so what was read since the last look is this table's
+            if before is not None and not found:
+                found = self._added_from(before.version, now)
+                seen = self._seen_until(found[-1].until if found else before.version)
+        self._seen = seen
         return found or None
+
+    def _added_since(self, seen: Seen) -> list[Generation]:
+        try:
+            return self._added_after(seen.version)
+        except Flip27Error:
+            if not self._is_there(seen):
+                self._same_table()  # of another table anything may be wrong
+            raise
+
+    def _seen_until(self, version: int) -> Seen:
+        return Seen(version, self._delta.mark(version))
+
+    def _is_there(self, seen: Seen) -> bool:
+        """Whether the log still has the version that was seen last.
+
+        Raises:
+            DataLossError: it has another one under that number.
+        """
+        mark = self._delta.mark(seen.version)
+        if None not in (mark, seen.mark) and mark != seen.mark:
+            raise self._delta.is_another()
+        return mark is not None and mark == seen.mark
+
+    def _same_table(self) -> TableState:
+        """The table as it is now.
+
+        Raises:
+            DataLossError: it is another one than before.
+        """
+        now = self._delta.state()
+        if self._table not in (None, now.table):
+            raise self._delta.is_another()
+        self._table = now.table
+        return now
 
     def _first_look(self) -> list[Generation]:
         """What the checkpoint says is being read, and all that came after it."""
-        state = self._state
+        now, state = self._same_table(), self._state
+        if self._columns is not None:
+            self._columns.check(now.schema, f"The Delta table {self._delta.uri}")
         if state.until is not None:
             begun = self._generation(state.through, state.until)
-            return [begun, *self._added_after(state.until, first=True)]
+            return [begun, *self._added_from(state.until, now)]
         if state.through >= 0:
-            return self._begin_after(state.through)
-        first = self._first_version()
+            return self._begin_after(state.through, now)
+        first = self._first_version(now)
         if first is not None:
-            return self._begin_after(first - 1)
+            return self._begin_after(first - 1, now)
         version, files = self._delta.snapshot(None, self._column())
         return [self._made(-1, version, files)]
 
-    def _first_version(self) -> int | None:
+    def _first_version(self, now: TableState) -> int | None:
         """The first version whose additions are read; ``None`` for a snapshot."""
         start = self._start
         if start.latest:
-            return self._delta.latest_version() + 1
+            return now.version + 1
         if start.timestamp is not None:
             return self._delta.version_at(parse_time("startingTimestamp", start.timestamp))
-        latest = self._delta.latest_version()
-        if start.version is not None and start.version > latest + 1:
-            raise OptionError.of("startingVersion", start.version, f"The table's latest version is {latest}.")
+        if start.version is not None and start.version > now.version + 1:
+            raise OptionError.of(
+                "startingVersion", start.version, f"The table's latest version is {now.version}."
+            )
         return start.version
 
-    def _begin_after(self, version: int) -> list[Generation]:
-        return self._added_after(version, first=True) or [Generation(version, version)]
+    def _begin_after(self, version: int, now: TableState) -> list[Generation]:
+        return self._added_from(version, now) or [Generation(version, version)]
 
-    def _added_after(self, version: int, *, first: bool = False) -> list[Generation]:
-        """What versions behind ``version`` added; the ``first`` time it is seen to that none is missing."""
-        if first:
-            self._delta.check_next(version)
+    def _added_from(self, version: int, now: TableState) -> list[Generation]:
+        """As :meth:`_added_after`, where some of these versions may be gone."""
+        if now.version < version:
+            raise self._delta.is_another()
+        return self._added_after(self._kept_after(version, now.version))
+
+    def _added_after(self, version: int) -> list[Generation]:
+        """What versions behind ``version`` added."""
         commits = list(self._delta.commits(version))
         if not commits:
             return []
@@ -160,11 +224,32 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
     def _generation(self, after: int, until: int) -> Generation:
         """One that was found before."""
         if after < 0 and self._begins_with_snapshot:
-            return self._made(after, until, self._delta.snapshot(until, self._column())[1])
-        self._delta.check_next(after)
-        commits = list(islice(self._delta.commits(after), until - after))
+            return self._made(after, until, self._snapshot(until))
+        begun = self._delta.commits(self._kept_after(after, until))
+        commits = takewhile(lambda commit: commit.version <= until, begun)
         files = [file for commit in commits for file in self._new_files(commit)]
         return self._made(after, until, files)
+
+    def _snapshot(self, version: int) -> Sequence[DataFile]:
+        """The files of a snapshot that was begun."""
+        try:
+            return self._delta.snapshot(version, self._column())[1]
+        except DataLossError as error:
+            self._lose(error)
+            return ()
+
+    def _kept_after(self, version: int, latest: int) -> int:
+        """The version behind which to go on: ``version``, unless the log lacks some from there to ``latest``."""
+        if version >= latest or (first := self._delta.files.first_after(version)) == version + 1:
+            return version
+        last = latest if first is None else min(first - 1, latest)
+        self._lose(self._delta.versions_are_gone(version + 1, last))
+        return last
+
+    def _lose(self, error: DataLossError) -> None:
+        if self._fail_on_data_loss:
+            raise error
+        log.warning("Rows are lost, and option failOnDataLoss is false: %s", error)
 
     def _made(self, after: int, until: int, files: Sequence[DataFile]) -> Generation:
         order = self._order
@@ -179,23 +264,26 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
         """What is read of a commit.
 
         Raises:
-            DataLossError: it removes rows, and no option says what to do about it.
+            DataLossError: it removes rows, or adds rows again that were removed, and no option says what to do about
+                it; or the table is another one.
+            SchemaChangedError: the query cannot read all of its columns.
         """
         start = self._start
-        if commit.changes_schema:
-            log.warning(
-                "Version %d of the Delta table %s changes its schema or settings: the query goes on with the columns "
-                "that it began with",
-                commit.version,
-                self._delta.uri,
+        if commit.table not in (None, self._table):
+            raise self._delta.is_another()
+        if commit.schema is not None and self._columns is not None:
+            self._columns.check(
+                commit.schema, f"Version {commit.version} of the Delta table {self._delta.uri}"
             )
-        if not commit.removes or start.ignore_changes:
+        restores = commit.restores and bool(commit.added)
+        if not (commit.removes or restores) or start.ignore_changes:
             return commit.added
         if start.skip_change_commits or (start.ignore_deletes and not commit.added):
             return ()
         raise DataLossError(
             f"Version {commit.version} of the Delta table {self._delta.uri} "
-            f"{'changes' if commit.added else 'removes'} rows, which a stream of additions cannot tell. Set option "
+            f"{'restores' if restores else 'changes' if commit.added else 'removes'} rows, which a stream of additions "
+            "cannot tell. Set option "
             "skipChangeCommits to true to pass over such commits, ignoreDeletes to pass over those that only remove "
             "rows, or ignoreChanges to read again the files that were rewritten."
         )

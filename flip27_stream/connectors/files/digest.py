@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
@@ -24,6 +24,31 @@ class Bucket(NamedTuple):
     until: int
     files: int
     digest: int
+
+
+class Rest(NamedTuple):
+    """What is left of a fixed number of files.
+
+    Attributes:
+        files: how many.
+        digest: exclusive or of their identities.
+    """
+
+    files: int
+    digest: int
+
+    @classmethod
+    def of(cls, files: Collection[FoundFile]) -> Rest:
+        """All of them."""
+        return cls(len(files), _exclusive_or(map(identity, files)))
+
+    def without(self, file: FoundFile) -> Rest:
+        """What is left when one of them is taken."""
+        return Rest(max(self.files - 1, 0), self.digest ^ identity(file))
+
+    def are_among(self, files: Collection[FoundFile]) -> bool:
+        """Whether ``files`` are all of these; where there are more, that is assumed."""
+        return len(files) > self.files or Rest.of(files) == self
 
 
 class Digest:
@@ -112,7 +137,7 @@ class Mismatch(NamedTuple):
 def identity(file: FoundFile) -> int:
     """64 bits that stand for a file in this very version."""
     version = f"{file.path}\0{file.modified}\0{file.size}"
-    return int.from_bytes(blake2b(version.encode(), digest_size=8).digest(), "big")
+    return int.from_bytes(blake2b(version.encode(), digest_size=8, usedforsecurity=False).digest(), "big")
 
 
 def _appeared(difference: int, more: int, listed: dict[int, FoundFile]) -> tuple[int, ...] | None:

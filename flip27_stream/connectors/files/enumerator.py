@@ -27,13 +27,14 @@ from flip27_stream.connectors.files.enumerator_state import FilesState
 from flip27_stream.connectors.files.event_times import Divided
 from flip27_stream.connectors.files.opened import Opened
 from flip27_stream.connectors.files.positions import FilePositions
+from flip27_stream.connectors.files.retries import Retries
 from flip27_stream.connectors.files.seen import OrderKey
 from flip27_stream.connectors.files.split import FileSplit
 from flip27_stream.connectors.files.statistics import EventTimeOrder, FileStatistics
 from flip27_stream.connectors.files.tolerance import UNREADABLE
 from flip27_stream.connectors.files.units import FileUnits
 from flip27_stream.connectors.files.units_ahead import Found, UnitsAhead
-from flip27_stream.errors import ConnectorError, ContractError
+from flip27_stream.errors import ContractError
 
 log = logging.getLogger(__name__)
 
@@ -86,6 +87,7 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
         self._bounded = bounded
         self._frozen = bounded
         self._looked = False
+        self._retries = Retries()
         self._taken = 0
         self._ahead = UnitsAhead(statistics)
         self._opened: dict[str, Opened] = {}
@@ -104,7 +106,8 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
         self._frozen = True
 
     def pending(self) -> int:
-        return len(self._backlog)
+        """At least one while files of a bounded source are away."""
+        return len(self._backlog) or int(self._bounded and not self._backlog.is_complete)
 
     def admit(self, limits: ReadLimits) -> None:
         self._ends = {}
@@ -176,6 +179,9 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
         for name in done:
             self._opened.pop(name, None)
 
+    def close(self) -> None:
+        self._retries.close()
+
     # ---- discovery ------------------------------------------------------------------------------------------------
 
     def _on_first_look(self, look: Any, error: BaseException | None) -> None:
@@ -189,21 +195,23 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
         if look is not None:
             self._backlog.take_in(look)
         if self._bounded and not self._backlog.is_complete:
-            self._context.call_async(self._backlog.look, self._on_late_look, _LATE_LOOK_MS)
+            self._context.call_async(self._look_patiently, self._on_late_look, _LATE_LOOK_MS)
 
     def _on_late_look(self, look: Any, error: BaseException | None) -> None:
-        self._on_look(None, error)
+        if error is not None:
+            raise error
         self._take_in_until_complete(look)
 
     def _look_again(self) -> Any:
-        return self._backlog.look() if self._looked and not self._frozen else None
+        return self._look_patiently() if self._looked and not self._frozen else None
+
+    def _look_patiently(self) -> Any:
+        return self._retries(self._backlog.look)
 
     def _on_look(self, look: Any, error: BaseException | None) -> None:
-        if isinstance(error, ConnectorError):
-            log.warning("Looking for new files failed; it will be tried again: %s", error)
-        elif error is not None:
+        if error is not None:
             raise error
-        elif look is not None and not self._frozen:
+        if look is not None and not self._frozen:
             self._backlog.take_in(look)
 
     def _look_ahead(self) -> None:

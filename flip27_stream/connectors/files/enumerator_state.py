@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 
 from flip27_stream.api import JsonValue, SimpleVersionedSerializer
 from flip27_stream.connectors.files.delta_files import DeltaState
-from flip27_stream.connectors.files.digest import Bucket
-from flip27_stream.connectors.files.marks import MARK_BYTES, NAME_BYTES
+from flip27_stream.connectors.files.digest import Bucket, Rest
+from flip27_stream.connectors.files.marks import MARK_BYTES
 from flip27_stream.connectors.files.seen import Frontier, SeenState
 from flip27_stream.errors import CorruptCheckpointError
 
@@ -18,12 +18,12 @@ Marks = tuple[bytes, ...]
 
 
 class FilesStateSerializer(SimpleVersionedSerializer[FilesState]):
-    """``{"seen": [cut, until, frontiers, buckets, recent, late, last, paths, gone]}`` or
+    """``{"seen": [cut, until, frontiers, buckets, recent, late, last, rest, gone]}`` or
     ``{"delta": [through, until, frontiers, table]}``.
 
     Frontiers are ``[column, time, path]``, or ``[column]`` before the first file; buckets ``[until, files, digest]``
-    with a digest in hexadecimal; marks, and names of paths, one after the other, in Base64. Version 1 had neither
-    paths nor gone.
+    with a digest in hexadecimal, and the rest ``[files, digest]`` or null; marks one after the other, in Base64.
+    Version 1 had neither rest nor gone.
     """
 
     @property
@@ -35,9 +35,10 @@ class FilesStateSerializer(SimpleVersionedSerializer[FilesState]):
         if isinstance(value, DeltaState):
             return {"delta": [value.through, value.until, frontiers, value.table]}
         buckets: list[JsonValue] = [[b.until, b.files, f"{b.digest:016x}"] for b in value.buckets]
-        many = (value.recent, value.late, value.paths, value.gone)
-        recent, late, paths, gone = (b64encode(b"".join(one)).decode() for one in many)
-        return {"seen": [value.cut, value.until, frontiers, buckets, recent, late, value.last, paths, gone]}
+        many = (value.recent, value.late, value.gone)
+        recent, late, gone = (b64encode(b"".join(one)).decode() for one in many)
+        rest: JsonValue = None if value.rest is None else [value.rest.files, f"{value.rest.digest:016x}"]
+        return {"seen": [value.cut, value.until, frontiers, buckets, recent, late, value.last, rest, gone]}
 
     def deserialize(self, version: int, data: JsonValue) -> FilesState:
         self.check_version("state of the enumerator of files", version)
@@ -46,7 +47,7 @@ class FilesStateSerializer(SimpleVersionedSerializer[FilesState]):
                 case {"delta": [int(through), int() | None as until, list(frontiers), str() | None as table]}:
                     return DeltaState(through, until, _frontiers(frontiers), table)
                 case {"seen": [int(cut), int() | None as until, list(frontiers), list(buckets), *others]}:
-                    others = [*others, "", ""] if version == 1 else others
+                    others = [*others, None, ""] if version == 1 else others
                     return SeenState(cut, until, _frontiers(frontiers), _buckets(buckets), *_others(others))
         except (TypeError, ValueError, NotBase64):
             pass
@@ -83,16 +84,24 @@ def _buckets(data: Iterable[object]) -> tuple[Bucket, ...]:
     return tuple(buckets)
 
 
-def _others(data: Sequence[object]) -> tuple[Marks, Marks, int | None, Marks, Marks]:
+def _others(data: Sequence[object]) -> tuple[Marks, Marks, int | None, Rest | None, Marks]:
     match data:
-        case [str(recent), str(late), int() | None as last, str(paths), str(gone)]:
-            names = _pieces(paths, NAME_BYTES)
-            return _pieces(recent), _pieces(late), last, names, _pieces(gone)
+        case [str(recent), str(late), int() | None as last, list() | None as rest, str(gone)]:
+            return _marks(recent), _marks(late), last, _rest(rest), _marks(gone)
     raise ValueError(data)
 
 
-def _pieces(text: str, size: int = MARK_BYTES) -> Marks:
+def _rest(data: list[object] | None) -> Rest | None:
+    match data:
+        case None:
+            return None
+        case [int(files), str(digest)]:
+            return Rest(files, int(digest, 16))
+    raise ValueError(data)
+
+
+def _marks(text: str) -> Marks:
     data = b64decode(text, validate=True)
-    if len(data) % size:
+    if len(data) % MARK_BYTES:
         raise ValueError(text)
-    return tuple(data[i : i + size] for i in range(0, len(data), size))
+    return tuple(data[i : i + MARK_BYTES] for i in range(0, len(data), MARK_BYTES))

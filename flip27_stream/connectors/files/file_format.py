@@ -106,7 +106,8 @@ class FileFormat(ABC):
         try:
             with self._errors(fs, path), fs.open_input_file(path) as file:
                 if size is not None and (found := file.size()) != size:
-                    raise _rewritten(self.name, path, size, found)
+                    what = f"{self.name} file {path}"
+                    raise written_anew(what, f"had {size} bytes", f"has {found}")
                 for read in self._read(file, path, start, end, schema):
                     if isinstance(read, Records):
                         yield read
@@ -187,9 +188,10 @@ def _answers(fs: FileSystem, path: str) -> bool:
     return True
 
 
-def _rewritten(name: str, path: str, size: int, found: int) -> DataLossError:
+def written_anew(what: str, was: str, is_now: str) -> DataLossError:
+    """The error of a file that is not as it was when it was listed."""
     return DataLossError(
-        f"The {name} file {path} had {size} bytes when it was listed and has {found} now: it was written anew, and "
-        "what was planned is gone. Write files under a temporary name and rename them when they are complete; to go "
-        "on without them, set option ignoreMissingFiles to true."
+        f"The {what} {was} when it was listed and {is_now} now: it was written anew, and what was planned is gone. "
+        "Write files under a temporary name and rename them when they are complete; to go on without them, set option "
+        "ignoreMissingFiles to true."
     )

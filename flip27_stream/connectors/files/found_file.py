@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
 from typing import Final, NamedTuple
 
 
@@ -30,3 +31,8 @@ def is_hidden_name(name: str) -> bool:
     being copied.
     """
     return (name[0] in "._" and (name[0] == "." or "=" not in name)) or name.endswith(BEING_COPIED)
+
+
+def time_text(modified: int) -> str:
+    """A modification time (ms) for people."""
+    return datetime.fromtimestamp(modified / 1000, timezone.utc).isoformat(timespec="milliseconds")

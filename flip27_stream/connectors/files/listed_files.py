@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 from itertools import chain
 
@@ -19,6 +19,9 @@ log = logging.getLogger(__name__)
 
 FilesByPath = Mapping[str, Collection[FoundFile]]
 """What is listed under each of the paths that the user named."""
+
+_PATIENCE_S = 60.0
+"""How long (s) a bounded source that goes on waits for files which it has not read and does not find."""
 
 _SHARE = 8
 """Listing takes no more than an eighth of the time, however many files there are."""
@@ -41,14 +44,12 @@ class Listed:
         changed: files of another version.
         gone: files that are no longer there.
         least: least event times (ms) of new and changed files, by path, where order is by event time.
-        missed: paths of a bounded source that had files when it began, and show none.
     """
 
     new: list[FoundFile]
     changed: list[FoundFile] = field(default_factory=list)
     gone: list[FoundFile] = field(default_factory=list)
     least: Mapping[str, int | None] = field(default_factory=dict)
-    missed: Sequence[str] = ()
 
 
 class ListedFiles(Backlog[Listed, SeenState]):
@@ -81,9 +82,9 @@ class ListedFiles(Backlog[Listed, SeenState]):
         self._bounded = bounded
         self._listed: dict[str, FoundFile] | None = None
         self._under: FilesByPath = {}
-        self._missed: Sequence[str] = ()
         self._empty: set[str] = set()
         self._is_complete = False
+        self._waits_since: float | None = None
         self._not_before = 0.0
         self._generation = ReadingQueue()
         self._others = ReadingQueue()
@@ -97,10 +98,11 @@ class ListedFiles(Backlog[Listed, SeenState]):
         under = self._believed(self._listing())
         if under is None:
             return None
-        found = {file.path: file for file in self._belonging(under)}
-        missed = self._seen.missed(under)
-        listed = self._compared(found, missed)
-        self._listed, self._under, self._missed = found, under, missed
+        found = {file.path: file for file in chain.from_iterable(under.values())}
+        if self._bounded:
+            found = {file.path: file for file in self._seen.bound_by(found.values())}
+        listed = self._compared(found)
+        self._listed, self._under = found, under
         ended = time.monotonic()
         self._not_before = ended + (_SHARE - 1) * (ended - began)
         return listed
@@ -112,7 +114,8 @@ class ListedFiles(Backlog[Listed, SeenState]):
         Returns:
             ``None`` where it is the first listing, and all that the checkpoint knows of is away.
         """
-        if self._listed is None and self._seen.remembers and not any(under.values()):
+        first = self._listed is None
+        if first and self._seen.remembers and not any(under.values()) and self._awaits_more():
             self._warn_of_nothing(under)
             return None
         empty = [path for path, files in under.items() if not files and self._under.get(path)]
@@ -128,18 +131,41 @@ class ListedFiles(Backlog[Listed, SeenState]):
             )
         self._empty = set(paths)
 
-    def _belonging(self, under: FilesByPath) -> Iterable[FoundFile]:
-        """The files of the source; of a bounded one those that were there when it began."""
-        return self._seen.bound_by(under) if self._bounded else chain.from_iterable(under.values())
+    def _awaits_more(self) -> bool:
+        """Whether files that are not listed may be away for a moment only.
 
-    def _compared(self, found: Mapping[str, FoundFile], missed: Sequence[str]) -> Listed | None:
+        Raises:
+            DataLossError: those of a bounded source are away for too long.
+        """
+        if not self._bounded:
+            return True
+        rest = self._seen.rest
+        if rest is not None and not rest.files:
+            return False
+        now = time.monotonic()
+        self._waits_since = self._waits_since or now
+        if now - self._waits_since < _PATIENCE_S:
+            return True
+        some = "some" if rest is None else str(rest.files)
+        text = (
+            f"{some.capitalize()} of the files that were there when reading began are still to be read, and for "
+            f"{_PATIENCE_S:g} s not all of them have been found: they are gone, or were written anew."
+        )
+        if not self._statistics.tolerance.missing:
+            raise DataLossError(
+                f"{text} Bring them back and start the query again; to go on without them, set option "
+                "ignoreMissingFiles to true."
+            )
+        log.warning("%s It goes on without them (option ignoreMissingFiles).", text)
+        return False
+
+    def _compared(self, found: Mapping[str, FoundFile]) -> Listed | None:
         """What the listing shows that was not known, ``None`` for nothing."""
-        before = self._listed
-        if before is None:
-            return replace(self._sort(list(found.values())), missed=missed)
-        if found == before and missed == self._missed:
+        if self._listed is None:
+            return self._sort(list(found.values()))
+        if found == self._listed and self._is_complete:
             return None
-        return replace(self._difference(before, found), missed=missed)
+        return self._difference(self._listed, found)
 
     def _sort(self, found: list[FoundFile]) -> Listed:
         """The first listing of this process, against what the checkpoint knows."""
@@ -195,7 +221,8 @@ class ListedFiles(Backlog[Listed, SeenState]):
             queue.add(self._waiting(file, times.get(file.path)))
         self._seen.settle(self._untaken)
         self._open_generation(generations)
-        self._is_complete = not look.missed
+        rest = self._seen.rest
+        self._is_complete = rest is None or rest.are_among(self._untaken()) or not self._awaits_more()
 
     def _lose(self, file: FoundFile) -> None:
         waiting = self._generation.discard(file.path) or self._others.discard(file.path)

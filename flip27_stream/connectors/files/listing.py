@@ -12,7 +12,8 @@ from pyarrow import fs
 from flip27_stream.connectors.files.filesystem import Storage
 from flip27_stream.connectors.files.found_file import BEING_COPIED, FoundFile, is_hidden_name
 from flip27_stream.connectors.files.local_listing import LocalWalk, local_file
-from flip27_stream.errors import ConnectorError
+from flip27_stream.connectors.files.storage_errors import storage_error
+from flip27_stream.errors import ConnectorError, UnreachableError
 
 _GLOB = re.compile(r"[*?\[{]")
 
@@ -46,7 +47,8 @@ class FileListing:
         An empty one is most often about to be written; if it is not, nothing is lost with it.
 
         Raises:
-            ConnectorError: a path that is no glob does not exist, or the file system did not answer.
+            UnreachableError: a path that is no glob does not exist, or the file system did not answer.
+            ConnectorError: the file system refused, or a name is not UTF-8.
         """
         try:
             return {path: list(filter(self._is_wanted, self._under(path))) for path in self.paths}
@@ -55,7 +57,7 @@ class FileListing:
                 f"In {', '.join(self.paths)} is a file with a name that is not UTF-8 ({error.object!r}). Rename it."
             ) from error
         except OSError as error:
-            raise ConnectorError(f"Listing {', '.join(self.paths)} failed: {error}") from error
+            raise storage_error(f"Listing {', '.join(self.paths)} failed", error) from error
 
     @cached_property
     def _name_pattern(self) -> re.Pattern[str] | None:
@@ -96,8 +98,8 @@ class FileListing:
             raise self._nothing_at(path)
         return iter([_found(info)]) if info.is_file else self._in_folder(filesystem, path)
 
-    def _nothing_at(self, path: str) -> ConnectorError:
-        return ConnectorError(
+    def _nothing_at(self, path: str) -> UnreachableError:
+        return UnreachableError(
             f"There is no '{path}' in {self.storage.uri or 'the local file system'} (option 'path')."
         )
 

@@ -15,12 +15,13 @@ NAME_BYTES: Final = 8
 
 def name_of(path: str) -> bytes:
     """The first bytes of the mark of every version of a file."""
-    return blake2b(path.encode(), digest_size=NAME_BYTES).digest()
+    return blake2b(path.encode(), digest_size=NAME_BYTES, usedforsecurity=False).digest()
 
 
 def mark_of(file: FoundFile) -> bytes:
     """Stands for a path, and for the version of the file that is there."""
-    version = blake2b(f"{file.modified} {file.size}".encode(), digest_size=MARK_BYTES - NAME_BYTES)
+    text, size = f"{file.modified} {file.size}".encode(), MARK_BYTES - NAME_BYTES
+    version = blake2b(text, digest_size=size, usedforsecurity=False)
     return name_of(file.path) + version.digest()
 
 

@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from flip27_stream.api import ReadLimits
+from flip27_stream.connectors.files.delta_columns import SchemaChange
 from flip27_stream.connectors.files.delta_files import DeltaStart
-from flip27_stream.connectors.files.delta_log import DeltaLog, parse_time
+from flip27_stream.connectors.files.delta_log import DeltaLog
+from flip27_stream.connectors.files.delta_times import parse_time
 from flip27_stream.connectors.files.filesystem import OPTION_PREFIX, Storage, known_to_arrow, locate
 from flip27_stream.connectors.files.formats import FORMAT_OPTIONS
 from flip27_stream.connectors.files.listed_files import ModifiedFiles
@@ -31,6 +33,7 @@ DELTA_OPTIONS: Final = (
     "ignoreDeletes",
     "ignoreChanges",
     "skipChangeCommits",
+    "files.schema-change",
 )
 _FORMAT_OPTIONS: Final = tuple(dict.fromkeys(name for names in FORMAT_OPTIONS.values() for name in names))
 
@@ -78,12 +81,13 @@ class FileOptions:
         delta: the Delta table that is read.
         start: where reading of a Delta table begins.
         monitor_interval_ms: how often new files are looked for; ``None`` for never: what is there first is all.
+        schema_change: what becomes of a query when the columns of its Delta table change.
         modified: what becomes of a file that changes after it was read.
         limits: of a micro-batch.
         max_rows: rows of a micro-batch.
         ignore_corrupt: damaged files are skipped.
         ignore_missing: files that are gone are skipped.
-        fail_on_data_loss: whether it is an error that files may have come unseen.
+        fail_on_data_loss: whether it is an error that files may have come unseen, or versions of a table are gone.
         format_options: those that are the format's business.
     """
 
@@ -92,6 +96,7 @@ class FileOptions:
     delta: DeltaLog | None = None
     start: DeltaStart = field(default_factory=DeltaStart)
     monitor_interval_ms: int | None = 1000
+    schema_change: SchemaChange = SchemaChange.FAIL
     modified: ModifiedFiles = ModifiedFiles.IGNORE
     limits: ReadLimits = field(default_factory=lambda: ReadLimits(max_files=_MOST_FILES, divide=True))
     max_rows: int | None = None
@@ -125,6 +130,9 @@ def parse_file_options(options: Mapping[str, str]) -> FileOptions:
             "source.monitor-interval",
             lambda name, text: parse_duration(text, name) or None,
             FileOptions.monitor_interval_ms,
+        ),
+        schema_change=values.one_of(
+            "files.schema-change", FileOptions.schema_change, {word.value: word for word in SchemaChange}
         ),
         modified=values.one_of(
             "files.modified", FileOptions.modified, {word.value: word for word in ModifiedFiles}

@@ -5,13 +5,16 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 import pyarrow as pa
 from pyarrow.fs import FileSystem
 
 from flip27_stream.api import InputStatus, ReaderOutput, SourceEvent, SourceReader, SourceReaderContext
-from flip27_stream.connectors.files.file_format import FileFormat, Malformed
+from flip27_stream.connectors.files.file_format import FileFormat, Malformed, written_anew
+from flip27_stream.connectors.files.found_file import time_text
+from flip27_stream.connectors.files.local_listing import local_file
 from flip27_stream.connectors.files.schemas import constants, with_constants
 from flip27_stream.connectors.files.split import FileSplit
 from flip27_stream.connectors.files.tolerance import UNREADABLE, Tolerance
@@ -41,6 +44,8 @@ class FileSourceReader(SourceReader[FileSplit]):
         format: how they are read.
         schema: columns of the rows; those that a split has as partition values are not looked for in the file.
         tolerance: what to skip instead of failing.
+        compare_times: whether a file is taken for written anew if it has another modification time than when it was
+            listed, though the same size; to be asked of local files only, where that costs next to nothing.
 
     Raises:
         Flip27Error: see :class:`FileFormat`; it names file, format and position.
@@ -53,12 +58,15 @@ class FileSourceReader(SourceReader[FileSplit]):
         format: FileFormat,
         schema: pa.Schema,
         tolerance: Tolerance | None = None,
+        *,
+        compare_times: bool = False,
     ) -> None:
         self._context = context
         self._filesystem = filesystem
         self._format = format
         self._schema = schema
         self._tolerance = tolerance or Tolerance()
+        self._compare_times = compare_times
         self._splits: deque[FileSplit] = deque()
         self._rows_left: Iterator[Records] | None = None
 
@@ -103,6 +111,8 @@ class FileSourceReader(SourceReader[FileSplit]):
 
     def _rows(self, split: FileSplit) -> Iterator[Records]:
         what = f"{self._format.name} file {split.path}"
+        if self._compare_times:
+            _check_time(split, what)
         fixed = constants(dict(split.partition), self._schema, what)
         stored = pa.schema([field for field in self._schema if field.name not in fixed])
         dropped: list[Malformed] = []
@@ -142,3 +152,12 @@ class FileSourceReader(SourceReader[FileSplit]):
     def _tell(self, name: str, split: FileSplit, **more: str | int) -> None:
         event = SourceEvent(name, {"split": split.split_id, "start": split.start, **more})
         self._context.send_source_event_to_coordinator(event)
+
+
+def _check_time(split: FileSplit, what: str) -> None:
+    """Raises DataLossError if a local file was modified since it was listed; one that is gone is noticed elsewhere."""
+    with suppress(FileNotFoundError):
+        found = local_file(split.path)
+        if found is not None and found.modified != split.modified:
+            before, now = time_text(split.modified), time_text(found.modified)
+            raise written_anew(what, f"had modification time {before}", f"has {now}")

@@ -22,13 +22,12 @@ from __future__ import annotations
 
 import heapq
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
 from typing import Final, NamedTuple
 
-from flip27_stream.connectors.files.digest import Bucket, Digest, Mismatch
-from flip27_stream.connectors.files.found_file import FoundFile
+from flip27_stream.connectors.files.digest import Bucket, Digest, Mismatch, Rest
+from flip27_stream.connectors.files.found_file import FoundFile, time_text
 from flip27_stream.connectors.files.marks import NAME_BYTES, GoneFiles, mark_of, name_of
 from flip27_stream.errors import DataLossError
 
@@ -72,7 +71,7 @@ class SeenState:
         recent: marks of files that were taken, sorted.
         late: marks of latecomers that were not, sorted.
         last: of a bounded source, the greatest modification time (ms) when it began: it reads nothing newer.
-        paths: of a bounded source, names of the paths under which it found files when it began.
+        rest: of a bounded source, the files that were there when it began and are not taken.
         gone: marks of files that were taken and are no longer there; those that went last, sorted.
     """
 
@@ -83,7 +82,7 @@ class SeenState:
     recent: tuple[bytes, ...] = ()
     late: tuple[bytes, ...] = ()
     last: int | None = None
-    paths: tuple[bytes, ...] = ()
+    rest: Rest | None = None
     gone: tuple[bytes, ...] = ()
 
     @property
@@ -121,7 +120,7 @@ class SeenFiles:
     def remembers(self) -> bool:
         """Whether the checkpoint that it began with knows of any file."""
         state = self._state
-        return bool(state.buckets or state.recent or state.late or state.paths)
+        return bool(state.buckets or state.recent or state.late or state.rest)
 
     # ---- the first listing of a process ---------------------------------------------------------------------------
 
@@ -188,7 +187,7 @@ class SeenFiles:
     def _judge(self, mismatches: Sequence[Mismatch]) -> None:
         """Tell of files that may have come unseen; fail if some have for certain and are not to be lost."""
         for after, until, count, there in mismatches:
-            which = f"modified after {_text(after)} and up to {_text(until)}"
+            which = f"modified after {time_text(after)} and up to {time_text(until)}"
             if there < count:
                 log.warning(
                     "Of %d files %s, which were read, %d are gone since the last run: if others were put in their "
@@ -231,6 +230,8 @@ class SeenFiles:
             untaken: gives the other files that are known and not taken.
         """
         self._changed = True
+        if self._state.rest is not None:
+            self._state = replace(self._state, rest=self._state.rest.without(file))
         if file.path in self._members:
             self._members.remove(file.path)
             self._taken[file.path] = file
@@ -269,19 +270,18 @@ class SeenFiles:
 
     # ---- what was not ---------------------------------------------------------------------------------------------
 
-    def bound_by(self, found: Mapping[str, Collection[FoundFile]]) -> list[FoundFile]:
-        """What is in a bounded source, whose first listing says where it ends; files by the path they are under."""
-        files = [file for under in found.values() for file in under]
+    def bound_by(self, found: Collection[FoundFile]) -> list[FoundFile]:
+        """What is in a bounded source, whose first listing says where it ends."""
         if self._state.last is None:
-            last = max((file.modified for file in files), default=-1)
-            paths = tuple(sorted(name_of(path) for path, under in found.items() if under))
-            self._state = replace(self._state, last=last, paths=paths)
+            last = max((file.modified for file in found), default=-1)
+            self._state = replace(self._state, last=last, rest=Rest.of(found))
         last = self._state.last or 0
-        return [file for file in files if file.modified <= last]
+        return [file for file in found if file.modified <= last]
 
-    def missed(self, found: Mapping[str, Collection[FoundFile]]) -> list[str]:
-        """The paths of a bounded source that had files when it began, and show none now."""
-        return [path for path, under in found.items() if not under and name_of(path) in self._state.paths]
+    @property
+    def rest(self) -> Rest | None:
+        """The files of a bounded source that are not taken; ``None`` where an older checkpoint does not know."""
+        return self._state.rest
 
     def note_new(self, files: Iterable[FoundFile]) -> None:
         """Files appeared: latecomers get a mark, as long as there is room."""
@@ -378,7 +378,3 @@ class SeenFiles:
     def _remember(self, file: FoundFile, mark: bytes) -> None:
         self._taken[file.path] = file
         self._recent[file.path] = mark
-
-
-def _text(modified: int) -> str:
-    return datetime.fromtimestamp(modified / 1000, timezone.utc).isoformat(timespec="milliseconds")

@@ -17,6 +17,7 @@ from flip27_stream.api import (
     WatermarkStrategy,
 )
 from flip27_stream.connectors.files.backlog import Backlog
+from flip27_stream.connectors.files.delta_columns import ReadColumns
 from flip27_stream.connectors.files.delta_files import DeltaFiles, DeltaState
 from flip27_stream.connectors.files.enumerator import EnumeratorOptions, FileSourceEnumerator
 from flip27_stream.connectors.files.enumerator_state import FilesState, FilesStateSerializer
@@ -44,6 +45,7 @@ class FileSource(Source[FileSplit, FilesState]):
             strategy the source learns of it when the first micro-batch is planned.
         bounded: read what is there when reading begins, and no further.
         schema: the columns wanted; by default those of the Delta table, or of the first file by name.
+        inferred: whether ``schema`` is what that default was when the query was defined.
 
     Raises:
         OptionError: an option is unknown, missing or wrong.
@@ -56,10 +58,12 @@ class FileSource(Source[FileSplit, FilesState]):
         *,
         bounded: bool = False,
         schema: pa.Schema | None = None,
+        inferred: bool = False,
     ) -> None:
         self._options = parse_file_options(options)
         file_format(self._data_format, self._options.format_options, schema)
         self._schema = schema
+        self._inferred = inferred or schema is None
         aligned = strategy is not None and strategy.alignment is not None
         self._order = EventTimeOrder.of(strategy.timestamp_assigner) if strategy and aligned else None
         self._bounded = bounded or self._options.monitor_interval_ms is None
@@ -89,7 +93,10 @@ class FileSource(Source[FileSplit, FilesState]):
 
     def create_reader(self, context: SourceReaderContext) -> FileSourceReader:
         filesystem = self._storage.filesystem()
-        return FileSourceReader(context, filesystem, self._format(), self.schema, self._tolerance)
+        listed = self._options.listing is not None and not self._storage.uri
+        return FileSourceReader(
+            context, filesystem, self._format(), self.schema, self._tolerance, compare_times=listed
+        )
 
     def create_enumerator(self, context: SplitEnumeratorContext[FileSplit]) -> FileSourceEnumerator:
         initial = SeenState() if self._options.delta is None else DeltaState()
@@ -121,7 +128,15 @@ class FileSource(Source[FileSplit, FilesState]):
     def _backlog(self, statistics: FileStatistics, state: FilesState) -> Backlog[Any, Any]:
         options = self._options
         if options.delta is not None and isinstance(state, DeltaState):
-            return DeltaFiles(options.delta, statistics, state, options.start, self._order)
+            return DeltaFiles(
+                options.delta,
+                statistics,
+                state,
+                options.start,
+                self._order,
+                ReadColumns(self.schema, self._inferred, options.schema_change),
+                fail_on_data_loss=options.fail_on_data_loss,
+            )
         if options.listing is not None and isinstance(state, SeenState):
             seen = SeenFiles(state, fail_on_data_loss=options.fail_on_data_loss)
             return ListedFiles(
@@ -178,9 +193,10 @@ class FileSourceFactory:
         *,
         bounded: bool = False,
         schema: pa.Schema | None = None,
+        inferred: bool = False,
     ) -> FileSource:
         """The source that these options describe; see :class:`FileSource`."""
-        return FileSource(options, strategy, bounded=bounded, schema=schema)
+        return FileSource(options, strategy, bounded=bounded, schema=schema, inferred=inferred)
 
 
 def infer_schema(options: FileOptions) -> pa.Schema:

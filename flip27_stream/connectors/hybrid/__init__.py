@@ -1,7 +1,8 @@
 """Sources read one after the other as one (FLIP-150): history first, then what comes live."""
 
+from flip27_stream.connectors.hybrid.exact_seam import ExactSeam
 from flip27_stream.connectors.hybrid.overlap import Overlap
 from flip27_stream.connectors.hybrid.source import HybridSource, HybridSourceBuilder
 from flip27_stream.connectors.hybrid.stage import SourceSwitchContext
 
-__all__ = ["HybridSource", "HybridSourceBuilder", "Overlap", "SourceSwitchContext"]
+__all__ = ["ExactSeam", "HybridSource", "HybridSourceBuilder", "Overlap", "SourceSwitchContext"]

@@ -28,8 +28,7 @@ class ChildContext(SplitEnumeratorContext[Any]):
     Args:
         context: of the hybrid enumerator.
         stage: the source.
-        known: positions in the overlap whose rows the source before had, by split; each is taken out when its split is
-            assigned.
+        known: positions whose rows the source before had, by split.
         at_once: what is to run in :meth:`SplitEnumerator.start` runs in :meth:`run_queued`, for the plan in which the
             source is switched to goes on with what it finds.
     """
@@ -86,8 +85,6 @@ class ChildContext(SplitEnumeratorContext[Any]):
             for subtask, splits in assignment.assignment.items()
         }
         self._context.assign_splits(SplitsAssignment(wrapped))
-        for split in (split for splits in wrapped.values() for split in splits):
-            self.known.pop(split.stored.id, None)
 
     def assigned_splits(self) -> Mapping[str, SourceSplit]:
         return {name: split.split for name, split in self._assigned().items()}

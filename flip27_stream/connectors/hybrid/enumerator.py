@@ -21,15 +21,17 @@ from flip27_stream.api import (
     SupportsEventTimePositions,
     TimestampAssigner,
 )
+from flip27_stream.connectors.hybrid.begins import at_the_seam, moved
 from flip27_stream.connectors.hybrid.child_context import ChildContext, untagged
 from flip27_stream.connectors.hybrid.enumerator_state import HybridEnumeratorState
 from flip27_stream.connectors.hybrid.event_times import HybridEventTimePositions, NothingToRead
+from flip27_stream.connectors.hybrid.exact_seam import RangesRead
 from flip27_stream.connectors.hybrid.overlap import Intervals
 from flip27_stream.connectors.hybrid.seam import Seam, SeamRecorder
 from flip27_stream.connectors.hybrid.split import HybridSourceSplit, split_id
 from flip27_stream.connectors.hybrid.stage import Chain, Stage
 from flip27_stream.connectors.hybrid.tail import read_again
-from flip27_stream.errors import AlignmentError, ForeignCheckpointError
+from flip27_stream.errors import AlignmentError, ForeignCheckpointError, OptionError
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +76,7 @@ class HybridSourceSplitEnumerator(
     def start(self) -> None:
         c = self._checkpoint
         stage = self._chain.stage(0) if c is None else self._chain.stage(c.index, c.end_position)
-        self._open(stage, c.seam if c else Seam(), c.known if c else {}, at_once=False)
+        self._open(stage, c.seam if c else None, c.known if c else {}, at_once=False)
         if c is None:
             self._child = stage.source.create_enumerator(self._child_context)
         else:
@@ -109,6 +111,12 @@ class HybridSourceSplitEnumerator(
 
     def split_ranges(self, positions: Mapping[HybridSourceSplit, int | None]) -> Mapping[str, SplitRange]:
         ranges = self._child.split_ranges({split.split: p for split, p in positions.items()})
+        begins = at_the_seam(
+            positions, ranges, is_exact=self._chain.links[self._stage.index].seam is not None
+        )
+        if begins:
+            told = {split.split: begins.get(split.stored.id, p) for split, p in positions.items()}
+            ranges = {**moved(ranges, begins), **self._child.split_ranges(told)}
         self._ends = dict(ranges)
         if not self._stage.is_last:
             self._seam.looked(positions, ranges)
@@ -165,11 +173,18 @@ class HybridSourceSplitEnumerator(
             source=source.fingerprint,
             end_position=self._stage.end_position,
             seam=Seam() if self._stage.is_last else self._seam.seam(),
-            known=dict(self._child_context.known),
+            known=self._known_of_new_splits(),
         )
+
+    def _known_of_new_splits(self) -> dict[str, Intervals]:
+        """Of splits that are not in the offset, nor in the one that is being planned: a restart makes them anew."""
+        new = self._child_context.known
+        return {name: known for name, known in new.items() if name not in self._ends}
 
     def notify_checkpoint_complete(self, positions: Mapping[str, int]) -> None:
         self._processed = self._of_child(positions)
+        for name in self._processed.keys() & self._child_context.known.keys():
+            del self._child_context.known[name]
         self._child.notify_checkpoint_complete(self._processed)
 
     def handle_split_request(self, subtask_id: int, requester_hostname: str | None) -> None:
@@ -177,7 +192,10 @@ class HybridSourceSplitEnumerator(
 
     def handle_source_event(self, subtask_id: int, event: SourceEvent) -> None:
         """What a reader of an earlier source sent is not for this one."""
-        if (own := untagged(event, self._stage.index)) is not None:
+        if (read := RangesRead.of(event)) is not None:
+            if read.index == self._stage.index:
+                self._seam.was_read(read)
+        elif (own := untagged(event, self._stage.index)) is not None:
             self._child.handle_source_event(subtask_id, own)
 
     def add_splits_back(self, splits: Sequence[HybridSourceSplit], subtask_id: int) -> None:
@@ -189,8 +207,17 @@ class HybridSourceSplitEnumerator(
         if (child := getattr(self, "_child", None)) is not None:
             child.close()
 
-    def _open(self, stage: Stage, seam: Seam, known: Mapping[str, Intervals], *, at_once: bool) -> None:
+    def _open(
+        self, stage: Stage, seam: Seam | None, known: Mapping[str, Intervals], *, at_once: bool
+    ) -> None:
         overlap = self._chain.overlap_after(stage.index)
+        if seam is None:
+            seam = Seam(ends=None if stage.seam is None else {})
+        elif stage.seam is not None and seam.ends is None:
+            raise OptionError(
+                f"{stage.name} was begun without an exact seam to the next, so it is not known where the rows end that "
+                "were read of it. Leave the seam out, or begin anew with another checkpointLocation."
+            )
         self._stage = stage
         self._seam = SeamRecorder(seam, overlap.ms if overlap else None)
         self._child_context = ChildContext(self._context, stage, known, at_once=at_once)
@@ -229,9 +256,7 @@ class HybridSourceSplitEnumerator(
         """To the next source; what it has to know of this one is asked before this one is closed."""
         before, child = self._stage, self._child
         end, unknown = self._end_position()
-        overlap = self._chain.overlap_after(before.index)
-        tail = self._seam.seam().tail.values()
-        known = overlap.positions(read_again(before, tail)) if overlap else {}
+        known = self._known_to(before)
         stage = self._chain.stage(before.index + 1, end, child, unknown)
         source = stage.source
         log.info(
@@ -242,7 +267,7 @@ class HybridSourceSplitEnumerator(
         )
         self._child_context.close()
         child.close()
-        self._open(stage, Seam(), known, at_once=True)
+        self._open(stage, None, known, at_once=True)
         self._child = source.create_enumerator(self._child_context)
         self._child_frozen = False
         self._child.start()
@@ -251,6 +276,13 @@ class HybridSourceSplitEnumerator(
             self._child.add_reader(subtask)
         self._child_context.run_queued()
         self._admit()
+
+    def _known_to(self, stage: Stage) -> dict[str, Intervals]:
+        """Positions of the next source whose rows ``stage`` had, by split: in the overlap, or all up to the seam."""
+        overlap, seam = self._chain.overlap_after(stage.index), self._seam.seam()
+        if stage.seam is not None:
+            return stage.seam.known(seam.ends or {}, read_again(stage, seam.tail.values()))
+        return overlap.positions(read_again(stage, seam.tail.values())) if overlap else {}
 
     def _end_position(self) -> tuple[JsonValue, str | None]:
         """Where the source ends, and why that is not known if it is not."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flip27_stream.api import JsonValue, SimpleVersionedSerializer
+from flip27_stream.connectors.hybrid.exact_seam import ends_of
 from flip27_stream.connectors.hybrid.overlap import Intervals, intervals_of
 from flip27_stream.connectors.hybrid.seam import Seam, TailSplit
 from flip27_stream.connectors.hybrid.split import Stored
@@ -24,8 +25,8 @@ class HybridEnumeratorState:
         source: what is read, in words.
         end_position: of the source before.
         seam: what is known of this source's end.
-        known: by split of this source, positions in the overlap whose rows the source before had; of splits that are
-            not assigned yet.
+        known: by split of this source, positions whose rows the source before had; of splits that are not in the
+            offset yet.
     """
 
     index: int
@@ -39,7 +40,7 @@ class HybridEnumeratorState:
 
 class HybridEnumeratorStateSerializer(SimpleVersionedSerializer[HybridEnumeratorState]):
     """``{"index": 1, "source": "...", "state": [version, data]}``, and where there are any ``"end"``, the end position;
-    ``"greatest"``, ``"blind"`` and ``"tail"`` of the seam; ``"known"`` positions of the overlap.
+    ``"greatest"``, ``"blind"``, ``"tail"`` and ``"ends"`` of the seam; ``"known"`` positions of the overlap.
     """
 
     @property
@@ -59,6 +60,7 @@ class HybridEnumeratorStateSerializer(SimpleVersionedSerializer[HybridEnumerator
             "greatest": value.seam.greatest,
             "blind": value.seam.blind or None,
             "tail": tail or None,
+            "ends": None if value.seam.ends is None else dict(value.seam.ends),
             "known": known or None,
         }
         return {
@@ -73,7 +75,12 @@ class HybridEnumeratorStateSerializer(SimpleVersionedSerializer[HybridEnumerator
         match data:
             case {"index": int(index), "source": str(source), "state": [int(state_version), state]}:
                 more = _object(data)
-                seam = Seam(_time(more.get("greatest")), bool(more.get("blind")), _tail(more.get("tail")))
+                seam = Seam(
+                    _time(more.get("greatest")),
+                    bool(more.get("blind")),
+                    _tail(more.get("tail")),
+                    ends_of(more.get("ends")),
+                )
                 known = {split: intervals_of(pairs) for split, pairs in _object(more.get("known")).items()}
                 return HybridEnumeratorState(
                     index, state_version, state, source, more.get("end"), seam, known

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import string
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -10,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from flip27_stream.errors import ConnectorError, OptionError
+from flip27_stream.connectors.hybrid.origin import Origin
+from flip27_stream.errors import ConnectorError
 
 Intervals = tuple[tuple[int, int], ...]
 """Positions from the first up to, not including, the second; ascending, apart from each other."""
@@ -42,22 +42,13 @@ class Overlap:
             raise ValueError(f"an overlap must be longer than 0 ms: {self.ms}")
 
     @property
-    def columns(self) -> list[str]:
-        """The columns that make the split's id."""
-        return [name for _, name, _, _ in string.Formatter().parse(self.split) if name]
+    def origin(self) -> Origin:
+        """The columns that tell where a row stands in the next source."""
+        return Origin(self.split, self.position)
 
     def check(self, schema: pa.Schema) -> None:
         """Raises OptionError if the chain has not these columns."""
-        if not self.columns:
-            raise OptionError(
-                f"An overlap's split '{self.split}' names no column; for Kafka it is {{topic}}-{{partition}}."
-            )
-        missing = sorted({*self.columns, self.position} - set(schema.names))
-        if missing:
-            raise OptionError(
-                f"An overlap is told apart by columns that the hybrid source has not: {', '.join(missing)}. It has "
-                f"{', '.join(schema.names)}."
-            )
+        self.origin.check(schema, "An overlap")
 
     def positions(self, batches: Iterable[pa.RecordBatch]) -> dict[str, Intervals]:
         """The positions of rows, by the split they came from.
@@ -67,20 +58,9 @@ class Overlap:
         """
         found: dict[str, list[Positions]] = {}
         for batch in batches:
-            positions = batch.column(self.position).cast(pa.int64())
-            for split, rows in self._rows_by_split(batch).items():
-                found.setdefault(split, []).append(positions.take(rows).drop_null().to_numpy())
+            for split, positions in self.origin.grouped(batch, "list"):
+                found.setdefault(split, []).append(positions.values.to_numpy())
         return {split: self._intervals(split, np.concatenate(parts)) for split, parts in found.items()}
-
-    def _rows_by_split(self, batch: pa.RecordBatch) -> dict[str, pa.Array]:
-        numbered = pa.table({"row": pa.array(range(batch.num_rows), pa.int64())})
-        for name in self.columns:
-            numbered = numbered.append_column(f"split.{name}", batch.column(name))
-        groups = numbered.group_by(numbered.column_names[1:]).aggregate([("row", "list")])
-        ids = (
-            self.split.format(**{n: key[f"split.{n}"] for n in self.columns}) for key in groups.to_pylist()
-        )
-        return dict(zip(ids, (rows.values for rows in groups["row_list"]), strict=True))
 
     def _intervals(self, split: str, positions: Positions) -> Intervals:
         ordered = np.unique(positions)

@@ -22,6 +22,7 @@ from flip27_stream.api import (
     Watermark,
 )
 from flip27_stream.connectors.hybrid.child_context import tagged, untagged
+from flip27_stream.connectors.hybrid.exact_seam import RangesRead, merge
 from flip27_stream.connectors.hybrid.overlap import Intervals, not_among
 from flip27_stream.connectors.hybrid.split import HybridSourceSplit, split_id
 from flip27_stream.connectors.hybrid.stage import Stage
@@ -40,6 +41,7 @@ class HybridSourceReader(SourceReader[HybridSourceSplit]):
         self._readers: dict[int, SourceReader[Any]] = {}
         self._outputs: dict[int, HybridReaderOutput] = {}
         self._splits: dict[str, HybridSourceSplit] = {}
+        self._ranges: dict[int, list[tuple[str, int, int]]] = {}
 
     def add_splits(self, splits: Sequence[HybridSourceSplit]) -> None:
         self._splits.update({split.split_id: split for split in splits})
@@ -50,6 +52,8 @@ class HybridSourceReader(SourceReader[HybridSourceSplit]):
                 self._readers[index] = mine[0].stage.source.create_reader(context)
                 self._readers[index].start()
             self._readers[index].add_splits([split.split for split in mine])
+            cut = [(split.stored.id, *split.span) for split in mine if split.span is not None]
+            self._ranges.setdefault(index, []).extend(cut)
 
     def poll_next(self, output: ReaderOutput) -> InputStatus:
         while self._readers:
@@ -57,6 +61,7 @@ class HybridSourceReader(SourceReader[HybridSourceSplit]):
             status = reader.poll_next(self._output(index, output))
             if status is not InputStatus.END_OF_INPUT:
                 return status
+            self._tell_what_was_read(index)
             self._readers.pop(index).close()
         return InputStatus.END_OF_INPUT
 
@@ -93,6 +98,15 @@ class HybridSourceReader(SourceReader[HybridSourceSplit]):
         for reader in self._readers.values():
             reader.close()
 
+    def _tell_what_was_read(self, index: int) -> None:
+        """To the enumerator, where an exact seam comes after the source; all ranges are read to their ends."""
+        stage = next(split.stage for split in self._splits.values() if split.index == index)
+        if stage.seam is not None:
+            ends = self._outputs[index].ends if index in self._outputs else {}
+            event = RangesRead(index, self._ranges[index], ends).event()
+            if event is not None:
+                self._context.send_source_event_to_coordinator(event)
+
     def _output(self, index: int, output: ReaderOutput) -> HybridReaderOutput:
         found = self._outputs.get(index)
         if found is None or found.of is not output:
@@ -110,10 +124,12 @@ class HybridReaderOutput(ReaderOutput):
         self.of = output
         self._stage = stage
         self._known = known
+        self.ends: dict[str, int] = {}
+        """Of what was emitted; see :class:`ExactSeam`."""
 
     def create_output_for_split(self, split_id_: str) -> SourceOutput:
         inner = self.of.create_output_for_split(split_id(self._stage.index, split_id_))
-        return HybridSplitOutput(inner, self._stage, split_id_, self._known.get(split_id_, ()))
+        return HybridSplitOutput(inner, self._stage, split_id_, self._known.get(split_id_, ()), self.ends)
 
     def release_output_for_split(self, split_id_: str) -> None:
         self.of.release_output_for_split(split_id(self._stage.index, split_id_))
@@ -127,7 +143,8 @@ class HybridReaderOutput(ReaderOutput):
         if len(self._known) != 1:
             raise ValueError("a reader of several splits must emit through create_output_for_split")
         (name, known), *_ = self._known.items()
-        HybridSplitOutput(self.of, self._stage, name, known).collect(records, timestamps, positions)
+        output = HybridSplitOutput(self.of, self._stage, name, known, self.ends)
+        output.collect(records, timestamps, positions)
 
     def emit_watermark(self, watermark: Watermark) -> None:
         self.of.emit_watermark(watermark)
@@ -140,13 +157,18 @@ class HybridReaderOutput(ReaderOutput):
 
 
 class HybridSplitOutput(SourceOutput):
-    """The output of one split: leaves out rows that the source before had, and converts the others."""
+    """The output of one split: leaves out rows that the source before had, converts the others, and notes in ``ends``
+    where they stand in the next source.
+    """
 
-    def __init__(self, output: SourceOutput, stage: Stage, name: str, known: Intervals) -> None:
+    def __init__(
+        self, output: SourceOutput, stage: Stage, name: str, known: Intervals, ends: dict[str, int]
+    ) -> None:
         self._output = output
         self._stage = stage
         self._name = name
         self._known = known
+        self._ends = ends
 
     def collect(
         self,
@@ -157,6 +179,8 @@ class HybridSplitOutput(SourceOutput):
         if self._known:
             records, timestamps, positions = self._unknown(records, timestamps, positions)
         rows = self._stage.rows(records)
+        if self._stage.seam is not None:
+            merge(self._ends, self._stage.seam.ends(rows))
         if rows.num_rows != records.num_rows:
             timestamps = positions = None  # the converter left out rows, and nobody knows which
         self._output.collect(rows, timestamps, positions)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from flip27_stream.api import EventTimes, SplitRange
+from flip27_stream.connectors.hybrid.exact_seam import RangesRead, merge
 from flip27_stream.connectors.hybrid.split import HybridSourceSplit, Stored
 from flip27_stream.errors import ConnectorError
 
@@ -36,12 +37,16 @@ class Seam:
     Attributes:
         greatest: event time (ms) of what was planned to be read; ``None`` if there was none.
         blind: rows may have been read whose event times were not looked at.
-        tail: splits with rows of the overlap, by id in their source.
+        tail: splits with rows of the overlap, by id in their source; for an exact seam those of which it was not
+            reported what rows they have, from ``begin`` on.
+        ends: for an exact seam, the position behind the greatest one that was reported, by split of the next source;
+            ``None`` if there is no such seam.
     """
 
     greatest: int | None = None
     blind: bool = False
     tail: Mapping[str, TailSplit] = field(default_factory=dict)
+    ends: Mapping[str, int] | None = None
 
 
 class SeamRecorder:
@@ -57,6 +62,7 @@ class SeamRecorder:
         self._overlap_ms = overlap_ms
         self._seen: dict[str, int] = {}
         self._offered: dict[str, int] = {}
+        self._reported: dict[str, list[tuple[int, int]]] = {}
 
     def looked(
         self, positions: Mapping[HybridSourceSplit, int | None], ranges: Mapping[str, SplitRange]
@@ -70,10 +76,29 @@ class SeamRecorder:
                 continue
             self._seen[name] = max(self._seen[name], r.position)
             self._offered[name] = r.end
-            if self._overlap_ms is not None and (name in tail or position is None):
+            if self._keeps_splits and (name in tail or position is None):
                 tail[name] = replace(tail.get(name, TailSplit(split.stored, r.position, r.end)), end=r.end)
+        if self._seam.ends is not None:
+            tail = {name: t for name, t in tail.items() if name in self._seen or t.begin < t.end}
         if tail != self._seam.tail:
             self._seam = replace(self._seam, tail=tail)
+
+    @property
+    def _keeps_splits(self) -> bool:
+        return self._overlap_ms is not None or self._seam.ends is not None
+
+    def was_read(self, read: RangesRead) -> None:
+        """A task has read ranges; where they go on from what was read before, their rows are known."""
+        ends, tail = dict(self._seam.ends or {}), dict(self._seam.tail)
+        merge(ends, read.ends)
+        for name, start, end in read.ranges:
+            self._reported.setdefault(name, []).append((start, end))
+        for name in {name for name, _, _ in read.ranges} & tail.keys():
+            for start, end in sorted(self._reported[name]):
+                if start <= tail[name].begin < end:
+                    tail[name] = replace(tail[name], begin=end)
+            self._reported[name] = [one for one in self._reported[name] if one[1] > tail[name].begin]
+        self._seam = replace(self._seam, ends=ends, tail=tail)
 
     def unseen(self, ranges: Mapping[str, SplitRange]) -> dict[str, SplitRange]:
         """The ranges with something to read whose event times were not all looked at."""
@@ -104,7 +129,7 @@ class SeamRecorder:
         """The seam if all that was offered last is read.
 
         Raises:
-            ConnectorError: too many splits have rows of the overlap.
+            ConnectorError: too many splits would have to be read again.
         """
         if not self._seam.blind and any(
             self._seen.get(name, -1) < end for name, end in self._offered.items()
@@ -113,8 +138,12 @@ class SeamRecorder:
         self._offered.clear()
         if len(self._seam.tail) > _MOST_SPLITS:
             raise ConnectorError(
-                f"More than {_MOST_SPLITS} splits of a source have, or may have, rows within the overlap with the next "
-                "one. Lay the source out by event time, choose a shorter overlap, or name the column of event time."
+                f"More than {_MOST_SPLITS} splits of a source would have to be read again for the next one: they have, "
+                "or may have, rows within the overlap. Lay the source out by event time, choose a shorter overlap, or "
+                "name the column of event time."
+                if self._seam.ends is None
+                else f"Of more than {_MOST_SPLITS} splits of a source no task reported what rows they have, which an "
+                "exact seam needs. See that tasks reach the driver (spark.driver.host), or read fewer files at once."
             )
         return self._seam
 

@@ -21,6 +21,7 @@ from flip27_stream.connectors.hybrid.enumerator_state import (
     HybridEnumeratorState,
     HybridEnumeratorStateSerializer,
 )
+from flip27_stream.connectors.hybrid.exact_seam import ExactSeam
 from flip27_stream.connectors.hybrid.overlap import Overlap
 from flip27_stream.connectors.hybrid.reader import HybridSourceReader
 from flip27_stream.connectors.hybrid.schemas import Converter, check, common_schema, converted_schema
@@ -170,6 +171,7 @@ class HybridSourceBuilder:
         converter: Converter | None = None,
         event_time: str | None = None,
         overlap: Overlap | None = None,
+        seam: ExactSeam | None = None,
     ) -> HybridSourceBuilder:
         """Go on with another source.
 
@@ -184,6 +186,7 @@ class HybridSourceBuilder:
                 (``scan.watermark.event-time``). Give it to a source that is followed by another in a query without
                 alignment, for the end position to be known.
             overlap: how it overlaps with the source before.
+            seam: that it begins, split by split, where the source before ends; not with ``overlap``.
 
         Raises:
             OptionError: a source before is not bounded; or columns do not fit, and which.
@@ -200,8 +203,13 @@ class HybridSourceBuilder:
             boundedness = _agreed(boundedness, made, index)
             schema = converted_schema(made.schema, converter)
             check(schema, self._schema, f"Source {index} of the hybrid source ({made.fingerprint})")
-        if overlap is not None:
-            overlap.check(self._schema)
+        if overlap is not None and seam is not None:
+            raise OptionError(
+                f"Source {index} of the hybrid source has an overlap and an exact seam. Leave one of them out: at an "
+                "exact seam nothing is read twice."
+            )
+        if (told_apart := overlap or seam) is not None:
+            told_apart.check(self._schema)
         self._links.append(
             Link(
                 made,
@@ -210,6 +218,7 @@ class HybridSourceBuilder:
                 converter,
                 _assigner(event_time, made),
                 overlap,
+                seam,
             )
         )
         return self

@@ -40,6 +40,8 @@ class HybridSourceSplit(SourceSplit):
         stored: the split itself.
         known: positions in an overlap whose rows the source before had.
         stage: its source.
+        cut: the split itself, where it need not be read from its stored form.
+        span: the range of positions that it is cut to; ``None`` for a whole split.
     """
 
     index: int
@@ -48,6 +50,7 @@ class HybridSourceSplit(SourceSplit):
     known: Intervals = ()
     stage: Stage = field(compare=False, kw_only=True)
     cut: SourceSplit | None = field(default=None, compare=False, kw_only=True)
+    span: tuple[int, int] | None = field(default=None, compare=False, kw_only=True)
 
     @staticmethod
     def of(stage: Stage, split: SourceSplit, known: Intervals = ()) -> HybridSourceSplit:
@@ -70,7 +73,7 @@ class HybridSourceSplit(SourceSplit):
         return self.stage.source.split_serializer.deserialize(self.stored.version, self.stored.data)
 
     def between(self, start: int, end: int) -> HybridSourceSplit:
-        return replace(self, cut=self.split.between(start, end))
+        return replace(self, cut=self.split.between(start, end), span=(start, end))
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"cut": self.split}

@@ -19,6 +19,7 @@ from flip27_stream.api import (
     SplitEnumerator,
     TimestampAssigner,
 )
+from flip27_stream.connectors.hybrid.exact_seam import ExactSeam
 from flip27_stream.connectors.hybrid.overlap import Overlap
 from flip27_stream.connectors.hybrid.schemas import Converter, check, conform, converted_schema
 from flip27_stream.errors import Flip27Error, OptionError
@@ -92,6 +93,7 @@ class Link:
         converter: turns its rows into those of the chain.
         event_time: how event time is found in its own rows, if it is not as the query says.
         overlap: how it overlaps with the source before.
+        seam: that it begins where the source before ends; ``None`` if it begins where it says itself.
     """
 
     made: AnySource | None
@@ -100,6 +102,7 @@ class Link:
     converter: Converter | None = None
     event_time: TimestampAssigner | None = None
     overlap: Overlap | None = None
+    seam: ExactSeam | None = None
 
     @property
     def name(self) -> str:
@@ -121,16 +124,26 @@ class Link:
 class Stage:
     """One source of the chain, as it follows from where the one before ended. Pickled with the source, not its
     factory.
+
+    Attributes:
+        seam: the next source's, for which this one's rows are to be told apart; ``None`` if it has none.
     """
 
     def __init__(
-        self, index: int, link: Link, schema: pa.Schema, is_last: bool, context: SourceSwitchContext
+        self,
+        index: int,
+        link: Link,
+        schema: pa.Schema,
+        is_last: bool,
+        context: SourceSwitchContext,
+        seam: ExactSeam | None = None,
     ) -> None:
         self.index = index
         self.end_position = None if context.unknown else context.known_end
         self.is_last = is_last
         self.converter = link.converter
         self.event_time = link.event_time
+        self.seam = seam
         self._schema = schema
         self._link: Link | None = link
         self._context: SourceSwitchContext | None = context
@@ -235,7 +248,9 @@ class Chain:
             link = self.links[index]
             overlap_ms = link.overlap.ms if link.overlap else 0
             context = SourceSwitchContext(previous, overlap_ms, end_position, unknown)
-            self._stages[key] = Stage(index, link, self.schema, index + 1 == len(self.links), context)
+            is_last = index + 1 == len(self.links)
+            seam = None if is_last else self.links[index + 1].seam
+            self._stages[key] = Stage(index, link, self.schema, is_last, context, seam)
         return self._stages[key]
 
     def overlap_after(self, index: int) -> Overlap | None:

@@ -8,10 +8,16 @@ from __future__ import annotations
 import re
 import socket
 import ssl
+from collections.abc import Iterable
 from contextlib import closing
 from typing import Any
 
-from kafka.errors import KafkaError
+from kafka.errors import (
+    IllegalSaslStateError,
+    KafkaError,
+    SaslAuthenticationFailedError,
+    UnsupportedSaslMechanismError,
+)
 from kafka.net.sasl import get_sasl_mechanism
 from kafka.protocol.metadata import ApiVersionsRequest
 from kafka.protocol.parser import KafkaProtocol
@@ -27,9 +33,14 @@ _UNSUPPORTED_MECHANISM = 33
 _PROTOCOL = "'kafka.security.protocol'"
 
 
-def diagnose(options: ConnectionOptions) -> ConnectorError | None:
-    """What is wrong between the options and the first bootstrap server that listens; ``None`` for nothing found."""
-    for server in options.bootstrap_servers.split(","):
+def diagnose(options: ConnectionOptions, servers: Iterable[str] | None = None) -> ConnectorError | None:
+    """What is wrong between the options and the first of these servers that listens; ``None`` for nothing found.
+
+    Args:
+        options: how to reach the cluster.
+        servers: ``host:port`` each; by default the bootstrap servers.
+    """
+    for server in options.bootstrap_servers.split(",") if servers is None else servers:
         try:
             found = _diagnose(options, server.rpartition("//")[2])
         except (OSError, UnicodeError, KafkaError):
@@ -45,12 +56,10 @@ def _diagnose(options: ConnectionOptions, server: str) -> ConnectorError | None:
     if context is not None:
         try:
             connection = context.wrap_socket(connection, server_hostname=_host(server)[0])
-        except ssl.SSLCertVerificationError as error:
-            return _untrusted(server, error)
         except TimeoutError:
             return _silent(server)
         except OSError as error:
-            return _other_tls(server, error) or _speaks_no_tls(server, security.protocol)
+            return tls_refusal(server, error) or _speaks_no_tls(server, security.protocol)
     with closing(connection):
         conversation = _Conversation(connection)
         try:
@@ -85,6 +94,46 @@ class _Conversation:
                 return response
 
 
+def sasl_refusal(server: str, mechanism: str, error: BaseException) -> AuthenticationError | None:
+    """The error for a SASL exchange that one side refused; ``None`` where it failed in another way.
+
+    Args:
+        server: ``host:port``.
+        mechanism: the one in the options.
+        error: what kafka-python ended the exchange with.
+    """
+    if isinstance(error, UnsupportedSaslMechanismError):
+        return AuthenticationError(
+            f"The broker at {server} does not offer SASL/{mechanism}. Check option 'kafka.sasl.mechanism'."
+        )
+    if isinstance(error, IllegalSaslStateError):
+        return AuthenticationError(
+            f"The broker at {server} takes no SASL here, and option {_PROTOCOL} asks for it. Check that option."
+        )
+    if isinstance(error, SaslAuthenticationFailedError):
+        kind, _, why = str(error.args[0] if error.args else "").partition(": ")
+        if why and kind != SaslAuthenticationFailedError.__name__:
+            return None  # the broker could not check them
+        return _wrong_password(server, mechanism, why or kind)
+    if isinstance(error, (ValueError, LookupError)):
+        return _unproven(server, mechanism)
+    return None
+
+
+def _wrong_password(server: str, mechanism: str, why: object) -> AuthenticationError:
+    return AuthenticationError(
+        f"The broker at {server} refused the user name and password by SASL/{mechanism}: {why}. "
+        "Check option 'kafka.sasl.jaas.config'."
+    )
+
+
+def _unproven(server: str, mechanism: str) -> AuthenticationError:
+    return AuthenticationError(
+        f"The broker at {server} did not prove by SASL/{mechanism} that it knows the password, so it may "
+        "be another than it says. Check option 'kafka.bootstrap.servers'."
+    )
+
+
 def _authenticate(
     server: str, sasl: SaslOptions, protocol: str, conversation: _Conversation
 ) -> ConnectorError | None:
@@ -109,17 +158,11 @@ def _authenticate(
         request = SaslAuthenticateRequest(mechanism.auth_bytes())
         response = conversation.ask(request, versions.api_version(request))
         if response.error_code:
-            return AuthenticationError(
-                f"The broker at {server} refused the user name and password by SASL/{sasl.mechanism}: "
-                f"{response.error_message}. Check option 'kafka.sasl.jaas.config'."
-            )
+            return _wrong_password(server, sasl.mechanism, response.error_message)
         try:
             mechanism.receive(response.auth_bytes)
         except (ValueError, LookupError):
-            return AuthenticationError(
-                f"The broker at {server} did not prove by SASL/{sasl.mechanism} that it knows the password, so it may "
-                "be another than it says. Check option 'kafka.bootstrap.servers'."
-            )
+            return _unproven(server, sasl.mechanism)
     return None
 
 
@@ -156,14 +199,16 @@ def _silent(server: str) -> ConnectorError:
     )
 
 
-def _other_tls(server: str, error: OSError) -> ConnectorError | None:
-    """Where both speak TLS, but have no version or cipher in common."""
+def tls_refusal(server: str, error: BaseException) -> AuthenticationError | None:
+    """The error for a TLS handshake that one side refused; ``None`` where it failed in another way."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return _untrusted(server, error)
     reason = (error.reason or "") if isinstance(error, ssl.SSLError) else ""
     if "ALERT" not in reason and reason != "UNSUPPORTED_PROTOCOL":
         return None
     return AuthenticationError(
         f"The broker at {server} ended the TLS handshake: {reason}. Check options 'kafka.ssl.enabled.protocols' and "
-        "'kafka.ssl.protocol'."
+        "'kafka.ssl.protocol', and, if the broker wants a certificate of this client, 'kafka.ssl.keystore.location'."
     )
 
 

@@ -31,7 +31,7 @@ from flip27_stream.connectors.kafka.probing import EventTimeProbe
 from flip27_stream.connectors.kafka.protocol import TopicMetadata
 from flip27_stream.connectors.kafka.rows import RowLayout
 from flip27_stream.connectors.kafka.split import KafkaPartitionSplit, TopicPartition
-from flip27_stream.errors import ConnectorError, DataLossError
+from flip27_stream.errors import AuthenticationError, ConnectorError, DataLossError
 
 log = logging.getLogger(__name__)
 
@@ -151,7 +151,8 @@ class KafkaSourceEnumerator(
 
     def event_time_positions(self, request: PositioningRequest) -> EventTimePositions:
         finder = self._find_for(request).finder
-        splits = [self._state.for_reader(self._splits[split_id]) for split_id in request.ranges]
+        trusted = self._options.trusted_cluster
+        splits = [self._state.for_reader(self._splits[split_id], trusted) for split_id in request.ranges]
         return finder.positions({split.split_id: split for split in splits}, request)
 
     def snapshot_state(self) -> KafkaEnumeratorState:
@@ -261,7 +262,7 @@ class KafkaSourceEnumerator(
         self._state = self._state.without(gone)
 
     def _on_discovery(self, discovery: Discovery, error: BaseException | None) -> None:
-        if isinstance(error, ConnectorError):
+        if isinstance(error, ConnectorError) and not isinstance(error, AuthenticationError):
             log.warning("Looking for new partitions failed; it will be tried again: %s", error)
         elif error is not None:
             raise error

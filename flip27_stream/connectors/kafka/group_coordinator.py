@@ -91,6 +91,4 @@ class GroupCoordinator:
         return int(answer.node_id)
 
     def _exchange(self, node: int, request: Any) -> Any:
-        future = self._client.send(node, request)
-        self._client.wait(_TRY_S, future)
-        return future.value if future.succeeded() else None
+        return self._client.ask(node, request, _TRY_S)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from flip27_stream.api import SplitRange
 from flip27_stream.connectors.kafka.client import KafkaClient
@@ -14,7 +14,8 @@ from flip27_stream.connectors.kafka.options import KafkaOptions
 from flip27_stream.connectors.kafka.protocol import TopicMetadata
 from flip27_stream.connectors.kafka.split import EARLIEST, LATEST, KafkaPartitionSplit, TopicPartition
 from flip27_stream.connectors.kafka.topic_identity import IdentityChanges, TopicIdentities
-from flip27_stream.errors import DataLossError, UnreachableError
+from flip27_stream.connectors.kafka.unanswered import Unanswered
+from flip27_stream.errors import DataLossError
 
 log = logging.getLogger(__name__)
 
@@ -44,12 +45,13 @@ class _Bounds:
     """Where logs end and, of those asked about that, begin.
 
     ``high_watermark`` is told of positions behind ``end``, the last stable offset: records there may have been read
-    without isolation, before a transaction that is still open ended.
+    without isolation, before a transaction that is still open ended. ``late`` are ends of some time ago.
     """
 
     end: Mapping[TopicPartition, int]
     start: Mapping[TopicPartition, int]
     high_watermark: Mapping[TopicPartition, int]
+    late: Collection[TopicPartition] = ()
 
     def reach(self, tp: TopicPartition) -> int:
         """The greatest position that a query can have come to without a loss."""
@@ -76,7 +78,9 @@ class LogRanges:
         self._verified: set[TopicPartition] = set()
         self._missing_since: dict[TopicPartition, float] = {}
         self._gone: set[TopicPartition] = set()
-        self._silent_since: float | None = None
+        self._unanswered = Unanswered(
+            options.fetch_retries * options.connection.api_timeout_ms, lambda tp: client.why_silent(tp)
+        )
 
     @property
     def frozen(self) -> bool:
@@ -97,7 +101,7 @@ class LogRanges:
 
         Raises:
             DataLossError: records at a position are gone, and ``failOnDataLoss`` is set.
-            UnreachableError: no leader has answered for ``default.api.timeout.ms``.
+            UnreachableError: a partition has no leader that answers, see :class:`Unanswered`.
         """
         wanted = {s.topic_partition: s.starting_offset if p is None else p for s, p in positions.items()}
         changes = self._identities.changes(wanted, state, self.topics)
@@ -109,7 +113,7 @@ class LogRanges:
             self.topics = self._client.topics({tp.topic for tp in wanted})
             before, changes = changes, self._identities.changes(wanted, state, self.topics)
             if beyond or changes != before:
-                bounds = self._ask(wanted, changes)
+                bounds = self._ask(wanted, changes, again=True)
         looked, successors = Looked(), changes.successors
         self._settle_gone({tp: wanted[tp] for tp, new in successors.items() if not new}, state, looked)
         self._settle_recreated({tp: wanted[tp] for tp in successors if successors[tp]}, state, bounds, looked)
@@ -122,7 +126,8 @@ class LogRanges:
             elif tp in self._verified or tp in bounds.start:
                 self._settle(tp, offset, bounds, looked)
         self._identify(changes, wanted, state, looked)
-        return self._with_drained(looked)
+        self._unanswered.note([tp for tp in wanted if successors.get(tp) != ""], bounds.end)
+        return self._with_drained(looked, bounds.late)
 
     def _identify(
         self,
@@ -139,7 +144,10 @@ class LogRanges:
         for name, topic in looked.identified.items():
             self._identities.replaced(state.topics[name], topic)
 
-    def _ask(self, wanted: Mapping[TopicPartition, int], changes: IdentityChanges) -> _Bounds:
+    def _ask(
+        self, wanted: Mapping[TopicPartition, int], changes: IdentityChanges, *, again: bool = False
+    ) -> _Bounds:
+        """Where logs end and begin; ``again`` where the first answer was doubtful, so that no late one will do."""
         there = [tp for tp in wanted if changes.successors.get(tp) != ""]
         new = changes.successors.keys() | changes.renamed
         unsure = [tp for tp in there if tp in new or tp not in self._verified or wanted[tp] == EARLIEST]
@@ -147,15 +155,16 @@ class LogRanges:
             dict.fromkeys(there, LATEST),
             dict.fromkeys(unsure, EARLIEST),
             read_committed=self._options.read_committed,
+            late_answers=not again,
         )
-        self._note_silence(bool(there) and not end)
         ends = {tp: at.offset for tp, at in end.items()}
         behind = [tp for tp in ends if wanted[tp] > ends[tp]] if self._options.read_committed else []
         high_watermarks = self._high_watermarks(behind)
         for tp in behind:
             if tp not in high_watermarks:
                 del ends[tp]  # the leader fell silent between the two questions
-        return _Bounds(ends, {tp: at.offset for tp, at in start.items()}, high_watermarks)
+        starts = {tp: at.offset for tp, at in start.items()}
+        return _Bounds(ends, starts, high_watermarks, [tp for tp, at in end.items() if at.late])
 
     def _high_watermarks(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         if not partitions:
@@ -259,8 +268,13 @@ class LogRanges:
             raise DataLossError(f"{what} To go on with what is there, set option 'failOnDataLoss' to false.")
         log.warning("%s The query goes on, since option 'failOnDataLoss' is false.", what)
 
-    def _with_drained(self, looked: Looked) -> Looked:
-        """An open transaction hides records behind the end (the last stable offset) of a split that was read to it."""
+    def _with_drained(self, looked: Looked, late: Collection[TopicPartition]) -> Looked:
+        """An open transaction hides records behind the end (the last stable offset) of a split that was read to it.
+
+        Nor is a split known to be drained whose end is that of some time ago.
+        """
+        for split_id in looked.ranges.keys() & set(map(str, late)):
+            looked.ranges[split_id] = replace(looked.ranges[split_id], drained=False)
         if not self._options.read_committed:
             return looked
         by_id = {str(tp): tp for tp in self._verified}
@@ -275,16 +289,6 @@ class LogRanges:
             drained = tp in high_watermarks and high_watermarks[tp] <= span.end
             looked.ranges[str(tp)] = SplitRange(span.position, span.end, drained)
         return looked
-
-    def _note_silence(self, silent: bool) -> None:
-        now = time.monotonic()
-        self._silent_since = (self._silent_since or now) if silent else None
-        tried = self._options.connection.api_timeout_ms / 1000
-        if self._silent_since is not None and now - self._silent_since > tried:
-            raise UnreachableError(
-                f"No leader of a partition answered for {tried:g} s; the brokers were first reached at "
-                f"{self._options.connection.bootstrap_servers}."
-            )
 
 
 def _partitions(topics: Mapping[str, TopicMetadata]) -> dict[TopicPartition, str]:

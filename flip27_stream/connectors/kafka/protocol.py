@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
@@ -30,7 +30,11 @@ INCONSISTENT_TOPIC_ID = 103
 _UNKNOWN_TOPIC_OR_PARTITION = 3
 _INVALID_TOPIC = 17
 _LEADER_NOT_AVAILABLE = 5
-_RETRIABLE = frozenset({3, 5, 6, 7, 8, 9, 13, 56, 72, 74, 75, 78, 100, 103})
+_UNSUPPORTED_VERSION = 35
+_UNSUPPORTED_FOR_MESSAGE_FORMAT = 43
+UNKNOWN_SERVER_ERROR = -1
+_NOT_AUTHORIZED = frozenset({29, 31})
+_RETRIABLE = frozenset({-1, 3, 5, 6, 7, 8, 9, 13, 56, 72, 74, 75, 78, 100, 103})
 _NO_TOPIC_ID = "00000000-0000-0000-0000-000000000000"
 
 
@@ -53,10 +57,14 @@ class TopicMetadata:
 
 @dataclass(frozen=True)
 class OffsetAndTimestamp:
-    """An answer of ListOffsets; both are -1 where no record is as asked for."""
+    """An answer of ListOffsets; both are -1 where no record is as asked for.
+
+    ``late`` answers were asked for more than some seconds ago, by an earlier round.
+    """
 
     offset: int
     timestamp: int
+    late: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -92,6 +100,18 @@ def refused(what: str, error: int) -> ConnectorError:
 def retriable(error: int) -> bool:
     """Whether fresh metadata and another try may help."""
     return error in _RETRIABLE
+
+
+def forbidden(error: int) -> bool:
+    """Whether ListOffsets is not for this client. Everything else is tried again, as Java's client does."""
+    return error in _NOT_AUTHORIZED
+
+
+def unanswerable(error: int, timestamp: int) -> bool:
+    """Whether a leader says that it cannot find offsets by this timestamp, or the greatest one (KIP-734)."""
+    return error == _UNSUPPORTED_FOR_MESSAGE_FORMAT or (
+        timestamp == MAX_TIMESTAMP and error == _UNSUPPORTED_VERSION
+    )
 
 
 def fetch_version(wanted: Mapping[TopicPartition, FetchFrom]) -> int:
@@ -142,8 +162,8 @@ def fetched_partitions(
             p.records or b"",
             [(a.producer_id, a.first_offset) for a in p.aborted_transactions or ()],
         )
-        for topic in response.responses
-        for p in topic.partitions
+        for topic in response.responses or ()
+        for p in topic.partitions or ()
         if topic.topic or str(topic.topic_id) in names
     }
 
@@ -161,7 +181,7 @@ def topics_in(response: Any) -> dict[str, TopicMetadata]:
         if topic.error_code not in (0, _LEADER_NOT_AVAILABLE):
             raise refused(f"metadata of topic '{topic.name}'", topic.error_code)
         leaders = {p.partition_index: p.leader_id for p in topic.partitions}
-        topic_id = "" if str(topic.topic_id) == _NO_TOPIC_ID else str(topic.topic_id)
+        topic_id = "" if str(topic.topic_id) in (_NO_TOPIC_ID, "None") else str(topic.topic_id)
         found[topic.name] = TopicMetadata(
             topic_id, bool(topic.is_internal), leaders, response.cluster_id or ""
         )

@@ -100,7 +100,12 @@ class FileQuery:
             strategy = strategy.with_timestamp_assigner(
                 timestamp_assigner("ts", schema)
             ).with_watermark_alignment("g", alignment.max_drift_ms)
-        source = FileSource(self._options, strategy if self._knows_strategy else None, schema=schema)
+        source = FileSource(
+            self._options,
+            strategy if self._knows_strategy else None,
+            schema=schema,
+            inferred=self._schema is None,
+        )
         self._job = Job(source, strategy, alignment, Driver())
         coordinator = SourceCoordinator(self._job)
         if self._available_now:

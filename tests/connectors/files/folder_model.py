@@ -33,10 +33,11 @@ BY_TIME = EventTimeOrder.of(ByColumn())
 
 @dataclass
 class Folder:
-    """Files by path, and the event time of each."""
+    """Files by path, those that were moved out of it, and the event time of each."""
 
     files: dict[str, FoundFile] = field(default_factory=dict)
     times: dict[str, int | None] = field(default_factory=dict)
+    away: dict[str, FoundFile] = field(default_factory=dict)
 
     def put(self, path: str, modified: int, time: int | None = None, size: int = 1) -> FoundFile:
         self.files[path] = FoundFile(path, modified, size)
@@ -45,6 +46,12 @@ class Folder:
 
     def remove(self, path: str) -> None:
         del self.files[path]
+
+    def take_away(self, path: str) -> None:
+        self.away[path] = self.files.pop(path)
+
+    def bring_back(self, path: str) -> None:
+        self.files[path] = self.away.pop(path)
 
     def __call__(self) -> list[FoundFile]:
         return list(self.files.values())

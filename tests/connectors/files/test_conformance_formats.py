@@ -13,19 +13,11 @@ import pyarrow as pa
 import pyarrow.orc as orc
 
 from flip27_stream.api import WatermarkStrategy
-from flip27_stream.connectors.files import FileSource
-from tests.connectors.files.test_conformance import STRATEGY, Folder, OfFiles
+from tests.connectors.files.test_conformance import COLUMNS, Folder, OfFiles
 from watermark_alignment.event_time import timestamp_assigner
 
-COLUMNS = pa.schema([("split", pa.int64()), ("number", pa.int64()), ("t", pa.int64())])
 TEXT = pa.schema([("value", pa.string())])
 IN_TEXT = WatermarkStrategy(timestamp_assigner=timestamp_assigner("/t", TEXT))
-
-
-def files(folder: Path, kind: str, schema: pa.Schema, strategy: WatermarkStrategy) -> FileSource:
-    (folder / "data").mkdir(exist_ok=True)
-    options = {"path": str(folder / "data"), "files.format": kind, "source.monitor-interval": "50 ms"}
-    return FileSource(options, strategy, schema=schema)
 
 
 class OrcFiles(Folder):
@@ -47,10 +39,7 @@ class PackedLines(Folder):
     """Compressed: read from the beginning to get anywhere, but in parts all the same."""
 
     format = "json.gz"
-
-    @property
-    def source(self) -> FileSource:
-        return files(self._folder, "json", COLUMNS, STRATEGY)
+    reads = "json"
 
     def _write(self, path: Path, rows: list[dict[str, Any]]) -> None:
         path.write_bytes(gzip.compress("".join(json.dumps(row) + "\n" for row in rows).encode()))
@@ -60,10 +49,8 @@ class TextFiles(Folder):
     """Lines of JSON as text; event time is found by a pointer into them."""
 
     format = "text"
-
-    @property
-    def source(self) -> FileSource:
-        return files(self._folder, "text", TEXT, IN_TEXT)
+    schema = TEXT
+    strategy = IN_TEXT
 
     def _write(self, path: Path, rows: list[dict[str, Any]]) -> None:
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,20 +15,16 @@ from deltalake import DeltaTable, write_deltalake
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flip27_stream.errors import ConnectorError, DataLossError, OptionError, RecordFormatError
+from flip27_stream.connectors.files.retries import Retries
+from flip27_stream.errors import (
+    ConnectorError,
+    DataLossError,
+    OptionError,
+    RecordFormatError,
+    UnreachableError,
+)
+from tests.connectors.files.delta_tables import append, fails, query, reads, running
 from tests.connectors.files.file_query import SECOND, FileQuery
-
-
-def append(table: Path, first_ms: int, ids: int, rows: int = 50, **columns: Any) -> None:
-    """A commit with one file, or one per partition."""
-    times = pa.array(first_ms + SECOND * np.arange(rows), pa.timestamp("ms", "UTC"))
-    data = {"ts": times.cast(pa.timestamp("us", "UTC")), "id": np.arange(ids, ids + rows), **columns}
-    write_deltalake(table, pa.table(data), mode="append", partition_by=list(columns) or None)
-
-
-def query(table: Path, **options: str) -> FileQuery:
-    drift = options.pop("drift", None)
-    return FileQuery({"path": str(table), "files.format": "delta", **options}, max_drift=drift)
 
 
 @pytest.fixture
@@ -244,6 +241,49 @@ def test_the_order_becomes_known_while_a_look_is_under_way(table: Path) -> None:
     assert backlog.head().least == 1200 * SECOND + 1
 
 
+def starting_at(table: Path, ms: int) -> set[int]:
+    """The versions that are read from a time (ms) on."""
+    at = datetime.fromtimestamp(ms / 1000, timezone.utc).isoformat()
+    reading = query(table, startingTimestamp=at)
+    reading.run()
+    return {n // 50 for n in reading.ids()}
+
+
+def test_a_commit_without_commit_info_was_made_when_its_file_was_modified(table: Path) -> None:
+    """Delta's writers may leave it out (``spark.databricks.delta.commitInfo.enabled``)."""
+    for version in range(6):
+        file = table / "_delta_log" / f"{version:020}.json"
+        file.write_text("\n".join(line for line in file.read_text().split("\n") if "commitInfo" not in line))
+        os.utime(file, (1_000 + version,) * 2)
+    assert starting_at(table, 1_002_500) == {3, 4, 5}
+    assert starting_at(table, 1_003_000) == {3, 4, 5}
+    assert starting_at(table, 0) == set(range(6))
+    with pytest.raises(
+        OptionError, match=r"after the latest version of the Delta table .* \(5\) was committed"
+    ):
+        starting_at(table, 1_005_001)
+
+
+def test_times_of_commits_rise(table: Path) -> None:
+    """As Delta makes them (``monotonizeCommitTimestamps``): the clock of one writer was late, or its time is equal.
+    In-commit timestamps come before the writer's own."""
+    said = [
+        {"timestamp": 5_000},
+        {"timestamp": 4_000},
+        {"timestamp": 5_000},
+        {"timestamp": 1, "inCommitTimestamp": 7_000},
+        {"timestamp": "not a number"},
+        {"timestamp": 9_000},
+    ]
+    for version, info in enumerate(said):
+        file = table / "_delta_log" / f"{version:020}.json"
+        others = [line for line in file.read_text().split("\n") if "commitInfo" not in line]
+        file.write_text("\n".join([json.dumps({"commitInfo": info}), *others]))
+        os.utime(file, (8, 8))
+    begins = {ms: min(starting_at(table, ms)) for ms in (5_000, 5_001, 5_002, 5_003, 7_001, 8_001)}
+    assert begins == {5_000: 0, 5_001: 1, 5_002: 2, 5_003: 3, 7_001: 4, 8_001: 5}
+
+
 @pytest.mark.parametrize("options", [{"startingVersion": "1"}, {"startingVersion": "0"}])
 def test_a_start_that_was_cleaned_up(table: Path, options: dict[str, str]) -> None:
     """Nothing would be read, and nothing said."""
@@ -304,14 +344,32 @@ def test_files_of_other_tables_are_refused_by_name(table: Path, path: str) -> No
         query(table, ignoreMissingFiles="true").run()
 
 
-def test_a_log_that_is_only_half_written_is_looked_at_again(table: Path) -> None:
-    reading = query(table, startingVersion="latest")
-    reading.run()
+@pytest.mark.parametrize("written", [b"", b'{"add": {"path": "', '{"add": {"path": "é'.encode()[:-1]])
+def test_a_log_that_is_only_half_written_is_looked_at_again(
+    table: Path, written: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a file system shows a file before it is complete. An empty one is no version that adds nothing."""
+    monkeypatch.setattr(Retries, "pause_s", 0.01)
+    append(table, 1, 300)
     log = table / "_delta_log" / f"{6:020}.json"
-    log.write_text('{"add": {"path": "')
+    whole = log.read_bytes()
+    log.unlink()
+    reading = running(table)
+    log.write_bytes(written)
     delta = reading.coordinator._enumerator._backlog._delta  # type: ignore[union-attr]
-    with pytest.raises(ConnectorError, match=r"Version 6 .* is no JSON"):
+    with pytest.raises(UnreachableError, match=r"Version 6 .*(without any action|is no JSON yet)"):
         list(delta.commits(5))
+    log.write_bytes(whole)
+    reads(reading, 350)
+    assert reading.ids() == ids(*range(7))
+
+
+@pytest.mark.parametrize("written", [b"no JSON", b"[]", b"5\n", b'{"add"\n{}', b'{"add": 5}', b"\xff"])
+def test_a_log_that_does_not_decode_fails_a_running_query_at_once(table: Path, written: bytes) -> None:
+    reading = running(table)
+    (table / "_delta_log" / f"{6:020}.json").write_bytes(written)
+    with pytest.raises(ConnectorError, match=r"Version 6 of the Delta table .*(JSON|Delta's form)"):
+        fails(reading)
 
 
 def test_line_separators_in_values_end_no_line_of_the_log(table: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from flip27_stream.api import Boundedness, ReadLimits
 from flip27_stream.connectors.files.delta_files import DeltaStart, DeltaState
-from flip27_stream.connectors.files.digest import Bucket
+from flip27_stream.connectors.files.digest import Bucket, Rest
 from flip27_stream.connectors.files.enumerator_state import FilesState, FilesStateSerializer
 from flip27_stream.connectors.files.options import parse_file_options
 from flip27_stream.connectors.files.seen import Frontier, SeenState
@@ -105,7 +105,7 @@ STATES: list[FilesState] = [
         (MARK,),
         (MARK,),
         7,
-        (MARK[:8],),
+        Rest(3, 2**64 - 1),
         (MARK,),
     ),
     DeltaState(),
@@ -132,7 +132,7 @@ def test_states_come_back_equal(state: FilesState) -> None:
         {"seen": [0, None, [], [[1, 2, "x"]], "", "", None]},
         {"seen": [0, None, [], [], "?", "", None]},
         {"seen": [0, None, [], [], ""]},
-        {"seen": [0, None, [], [], "", "", None, "", ""]},
+        {"seen": [0, None, [], [], "", "", None, None, ""]},
     ],
 )
 def test_what_is_no_state_is_refused(data: Any) -> None:
@@ -146,7 +146,7 @@ def test_a_newer_state_is_refused() -> None:
 
 
 def test_the_first_version_of_the_state_stays_readable() -> None:
-    """It had neither paths nor files that are gone; the state of a Delta table is the same in both."""
+    """It had neither a rest nor files that are gone; the state of a Delta table is the same in both."""
     stored: Any = {
         "seen": [5, 9, [[None, 3, "a"], ["ts"]], [[5, 2, "ffffffffffffffff"]], "AAECAwQFBgcICQoL", "", None]
     }
@@ -158,7 +158,7 @@ def test_the_first_version_of_the_state_stays_readable() -> None:
     assert FilesStateSerializer().deserialize(1, table) == STATES[-1]
 
 
-@pytest.mark.parametrize("rest", [(), (None, ""), ("AA==", ""), (3, ""), ("", 3), ("", "AA==")])
+@pytest.mark.parametrize("rest", [(), ([1], ""), ([1, "x"], ""), (3, ""), (None, 3), (None, "AA==")])
 def test_what_is_no_state_of_the_second_version_is_refused(rest: Any) -> None:
     with pytest.raises(CorruptCheckpointError, match=r"enumerator of files \(version 2\)"):
         FilesStateSerializer().deserialize(2, {"seen": [0, None, [], [], "", "", None, *rest]})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -115,20 +115,41 @@ def test_a_file_that_comes_back_with_other_rows_is_read_with_those(
     assert reading.ids() == dict.fromkeys([*range(400), *range(1000, 1050)], 1)
 
 
-@pytest.mark.parametrize("available_now", [False, True])
-def test_a_file_that_is_written_anew_while_it_is_read_fails_by_name(three: Path, available_now: bool) -> None:
-    """Its old rows are gone, and said to be."""
+@pytest.mark.parametrize("rows", [50, 100])
+def test_a_file_that_is_written_anew_while_it_is_read_fails_by_name(three: Path, rows: int) -> None:
+    """Its old rows are gone, and said to be, also where its size is the same."""
     reading = query(three, maxRowsPerTrigger="30")
     reading.step()
+    size = (three / "0.parquet").stat().st_size
     away(three / "0.parquet")
     look(reading)
-    write(three / "0.parquet", 1, ids=1000, rows=50)
+    write(three / "0.parquet", 1, ids=1000 if rows == 50 else 0, rows=rows)
+    assert ((three / "0.parquet").stat().st_size == size) == (rows == 100)
     look(reading)
     reading.restart()
-    if available_now:
-        reading.coordinator.prepare_available_now()
-    with pytest.raises(DataLossError, match=r"0\.parquet had \d+ bytes when it was listed .* written anew"):
+    with pytest.raises(DataLossError, match=r"0\.parquet had modification time 2001-.* written anew"):
         reading.run()
+
+
+@pytest.mark.parametrize("left", [[], ["0"]])
+def test_a_run_over_a_bounded_source_does_not_end_while_files_are_away(
+    three: Path, monkeypatch: pytest.MonkeyPatch, left: list[str]
+) -> None:
+    """Spark would take the run for complete."""
+    monkeypatch.setattr("flip27_stream.connectors.files.enumerator._LATE_LOOK_MS", 10)
+    monkeypatch.setattr("flip27_stream.connectors.files.listed_files._PATIENCE_S", 0.2)
+    options = {"path": str(three), "source.monitor-interval": "0", "maxFilesPerTrigger": "1"}
+    reading = FileQuery(options, schema=IDS)
+    reading.step()
+    bring_back = [away(path) for path in three.iterdir() if path.stem not in left]
+    reading.restart()
+    with pytest.raises(DataLossError, match=r"2 of the files .* still to be read, and for 0.2 s not all"):
+        reading.run()
+    for back in bring_back:
+        back()
+    reading.restart()
+    reading.run()
+    assert reading.ids() == dict.fromkeys(range(300), 1)
 
 
 @pytest.mark.parametrize("taken", [1, 4])
@@ -174,25 +195,54 @@ def test_files_under_a_path_that_shows_nothing_are_warned_of_once(
 
 
 @pytest.mark.timeout(60)
-def test_delta_rows_that_are_deleted_and_restored_are_not_read_twice(tmp_path: Path) -> None:
-    """RESTORE adds the very file again that DELETE removed."""
+@pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize("later", [False, True])
+@pytest.mark.parametrize("option", ["ignoreDeletes", "skipChangeCommits"])
+def test_delta_rows_that_are_deleted_and_restored_are_not_read_twice(
+    tmp_path: Path, option: str, later: bool, restarted: bool
+) -> None:
+    """RESTORE adds the very file again that DELETE removed: a commit that changes rows, also after other batches."""
     table = tmp_path / "table"
     write_deltalake(table, pa.table({"id": np.arange(50)}))
-    options = {"path": str(table), "files.format": "delta", "ignoreDeletes": "true", **NEVER_BY_ITSELF}
+    options = {"path": str(table), "files.format": "delta", option: "true", **NEVER_BY_ITSELF}
     reading = FileQuery(options, available_now=False)
+    reading.step()
+    if later:
+        write_deltalake(table, pa.table({"id": np.arange(50, 60)}), mode="append")
+        look(reading)
+        reading.step()
+    DeltaTable(table).delete()
+    DeltaTable(table).restore(1 if later else 0)
+    if restarted:
+        reading.restart()
+    with refused(option == "ignoreDeletes"):
+        if not restarted:
+            look(reading)
+        reading.run()
+    assert reading.ids() == dict.fromkeys(range(60 if later else 50), 1)
+
+
+def refused(wanted: bool) -> AbstractContextManager[Any]:
+    if not wanted:
+        return nullcontext()
+    return pytest.raises(
+        DataLossError, match=r"Version \d of the Delta table .* restores rows.*skipChangeCommits"
+    )
+
+
+@pytest.mark.timeout(60)
+def test_a_delta_file_that_is_restored_while_it_is_in_the_offset_is_not_read_again(tmp_path: Path) -> None:
+    """With ignoreChanges rows may be read again, but one file is not two splits of an offset."""
+    table = tmp_path / "table"
+    write_deltalake(table, pa.table({"id": np.arange(50)}))
+    options = {"path": str(table), "files.format": "delta", "ignoreChanges": "true", **NEVER_BY_ITSELF}
+    reading = FileQuery({**options, "maxRowsPerTrigger": "20"}, available_now=False)
     reading.step()
     DeltaTable(table).delete()
     DeltaTable(table).restore(0)
-    look_at_log(reading)
-    with suppress(DataLossError):
-        reading.run()
+    look(reading)
+    reading.run()
     assert reading.ids() == dict.fromkeys(range(50), 1)
-
-
-def look_at_log(query: FileQuery) -> None:
-    files = backlog(query)
-    if (found := files.look()) is not None:
-        files.take_in(found)
 
 
 def test_a_plan_that_neither_takes_a_file_nor_gives_it_another_place_fails(

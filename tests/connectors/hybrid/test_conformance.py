@@ -3,17 +3,16 @@ was there when the source was made."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import pyarrow as pa
 
-from flip27_stream.api import Boundedness, SplitEnumeratorContext, SplitRange
+from flip27_stream.api import ReadLimits
 from flip27_stream.connectors.hybrid import HybridSource
 from flip27_stream.testing import ExternalSystem, SourceConformanceSuite
 from tests.connectors.hybrid.kit import history
-from tests.reader.memory_logs import Assigned, Enumerator, Log, MemoryLogs, MemoryLogSource
+from tests.reader.memory_logs import MemoryLogs, MemoryLogSource
 
 
 class AfterNothing(ExternalSystem):
@@ -21,18 +20,31 @@ class AfterNothing(ExternalSystem):
 
     def __init__(self) -> None:
         self._logs = MemoryLogs()
+        self.hide, self.restore = self._logs.hide, self._logs.restore  # type: ignore[method-assign]
+        self.fail, self.recover = self._logs.fail, self._logs.recover  # type: ignore[method-assign]
+
+    def _before(self, logs: MemoryLogSource, limits: ReadLimits | None = None) -> HybridSource:
+        nothing = NoRows(logs.schema)
+        builder = HybridSource.builder(history("nothing", {}), converter=nothing, limits=limits)
+        return builder.add_source(logs).build()
 
     @property
     def source(self) -> HybridSource:
-        logs = self._logs.source
-        return (
-            HybridSource.builder(history("nothing", {}), converter=NoRows(logs.schema))
-            .add_source(logs)
-            .build()
-        )
+        return self._before(self._logs.source)
+
+    @property
+    def bounded(self) -> HybridSource:
+        return self._before(self._logs.bounded)
+
+    def limited(self, limits: ReadLimits) -> HybridSource | None:
+        """Limits of bytes and files are those of each source."""
+        return self._before(self._logs.source, limits) if limits.max_rows is not None else None
 
     def write(self, split: int, count: int) -> Sequence[Hashable]:
         return self._logs.write(split, count)
+
+    def write_at(self, split: int, times: Sequence[int | None]) -> Sequence[Hashable]:
+        return self._logs.write_at(split, times)
 
     def identify(self, row: dict[str, Any]) -> Hashable:
         return self._logs.identify(row)
@@ -51,31 +63,11 @@ class NoRows:
         return pa.RecordBatch.from_pylist([], schema=self._schema)
 
 
-class History(Enumerator):
-    """Ends where its logs end now, for ever; it looks on, so it says that nothing more will be found."""
-
-    def _assign(self, count: Any, error: BaseException | None) -> None:
-        super()._assign(count, error)
-        for reader in self._context.registered_readers():
-            self._context.signal_no_more_splits(reader)
-
-    def split_ranges(self, positions: Mapping[Log, int | None]) -> Mapping[str, SplitRange]:
-        return {name: replace(r, final=True) for name, r in super().split_ranges(positions).items()}
-
-
-@dataclass(frozen=True)
-class HistorySource(MemoryLogSource):
-    boundedness = Boundedness.BOUNDED
-
-    def create_enumerator(self, context: SplitEnumeratorContext[Log]) -> History:
-        return History(self, context, Assigned(0))
-
-    def restore_enumerator(self, context: SplitEnumeratorContext[Log], checkpoint: Assigned) -> History:
-        return History(self, context, checkpoint)
-
-
 class AfterAll(ExternalSystem):
-    """What is written before anybody reads is history, what comes later is live, in splits of its own."""
+    """What is written before anybody reads is history, what comes later is live, in splits of its own.
+
+    Nothing can be hidden: while a part of the history is gone, what is live waits for it.
+    """
 
     LIVE = 10
 
@@ -83,13 +75,34 @@ class AfterAll(ExternalSystem):
         self._old, self._new = MemoryLogs(), MemoryLogs()
         self._is_read = False
 
+    def _before(self, live: MemoryLogSource, limits: ReadLimits | None = None) -> HybridSource:
+        self._is_read = True
+        return HybridSource.builder(self._old.bounded, limits=limits).add_source(live).build()
+
     @property
     def source(self) -> HybridSource:
-        self._is_read = True
-        return HybridSource.builder(HistorySource(self._old.number, "")).add_source(self._new.source).build()
+        return self._before(self._new.source)
+
+    @property
+    def bounded(self) -> HybridSource:
+        return self._before(self._new.bounded)
+
+    def limited(self, limits: ReadLimits) -> HybridSource | None:
+        return self._before(self._new.source, limits) if limits.max_rows is not None else None
 
     def write(self, split: int, count: int) -> Sequence[Hashable]:
         return self._new.write(split + self.LIVE, count) if self._is_read else self._old.write(split, count)
+
+    def write_at(self, split: int, times: Sequence[int | None]) -> Sequence[Hashable]:
+        return self._old.write_at(split, times)
+
+    def fail(self) -> None:
+        self._old.fail()
+        self._new.fail()
+
+    def recover(self) -> None:
+        self._old.recover()
+        self._new.recover()
 
     def identify(self, row: dict[str, Any]) -> Hashable:
         return self._old.identify(row)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from datetime import datetime, timezone
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 from flip27_stream.api import JsonValue
 from flip27_stream.connectors.files import FileSource
 from flip27_stream.connectors.hybrid import HybridSource, SourceSwitchContext
+from flip27_stream.errors import DataLossError
 from flip27_stream.testing import wait_until
 from tests.connectors.hybrid.kit import HybridQuery, live
 from tests.spark.memory_source import SCHEMA
@@ -68,6 +70,10 @@ class Reading:
         history = FileSource({**where, **self._options}, bounded=True, schema=SCHEMA)
         builder = HybridSource.builder(history, event_time="event_time")
         return builder.add_source(self._told).build()
+
+    def set(self, **options: str) -> None:
+        """Options of the files that hold from the next restart on."""
+        self._options |= options
 
     @property
     def end(self) -> JsonValue:
@@ -170,7 +176,7 @@ def test_any_history_is_read_once_within_the_limits_up_to_its_true_end(
 
 def away(folder: Path) -> Callable[[], None]:
     """Empties a folder; the function that is returned brings back what was in it."""
-    elsewhere = folder.with_name(f"{folder.name}.away")
+    elsewhere = folder.with_name(f".{folder.name}")
     folder.rename(elsewhere)
     folder.mkdir()
 
@@ -182,19 +188,19 @@ def away(folder: Path) -> Callable[[], None]:
 
 
 @pytest.mark.parametrize("aligned", [False, True])
-@pytest.mark.parametrize("empty", [["a"], ["b"], ["a", "b"]])
-@pytest.mark.parametrize("batches", [1, 3])
+@pytest.mark.parametrize("empty", [["a/deep"], ["b"], ["a/deep", "b"], ["a", "b"]])
 def test_a_history_that_is_away_when_the_query_starts_again_is_read_to_its_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batches: int, empty: list[str], aligned: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, empty: list[str], aligned: bool
 ) -> None:
-    """HY-04: a listing that shows nothing where there were files proves no end, of one path or of all."""
+    """HY-04: a listing that lacks files which were there, and are not read, proves no end; of one path, of all, or of a
+    folder below."""
     monkeypatch.setattr("flip27_stream.connectors.files.enumerator._LATE_LOOK_MS", 10)
-    for number, name in enumerate("aab"):
+    (tmp_path / "a").mkdir()
+    for number, name in enumerate(["a", "a/deep", "b"]):
         write(tmp_path / name / f"{number}.parquet", range(number * 10, number * 10 + 10), group=10)
     paths = json.dumps([str(tmp_path / "a"), str(tmp_path / "b")])
     reading = Reading(tmp_path / "a", aligned, paths=paths, maxFilesPerTrigger="1")
-    for _ in range(batches):
-        reading.query.step()
+    reading.query.step()
     bring_back = [away(tmp_path / name) for name in empty]
     reading.query.restart()
     for _ in range(5):
@@ -205,6 +211,57 @@ def test_a_history_that_is_away_when_the_query_starts_again_is_read_to_its_end(
     wait_until(lambda: reading.query.step() is None and reading.query.index == 1, "the switch")
     assert sorted(reading.query.rows) == [(str(n), n * 10 + i) for n in range(3) for i in range(10)]
     assert reading.end == 29
+
+
+@pytest.fixture
+def begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Reading:
+    """A history of three files of which one is read."""
+    monkeypatch.setattr("flip27_stream.connectors.files.enumerator._LATE_LOOK_MS", 10)
+    for number in range(3):
+        write(tmp_path / "data" / f"{number}.parquet", range(number * 10, number * 10 + 10), group=10)
+    reading = Reading(tmp_path / "data", False, maxFilesPerTrigger="1")
+    reading.query.step()
+    return reading
+
+
+@pytest.mark.parametrize("rewritten", [False, True])
+@pytest.mark.parametrize("names", ["2", "012"])
+@pytest.mark.parametrize("skipped", [False, True])
+def test_files_of_a_history_that_stay_away_fail_the_query_by_name_or_are_skipped(
+    begun: Reading,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    skipped: bool,
+    names: str,
+    rewritten: bool,
+) -> None:
+    """Not for ever does it wait for them, and it does not go on in silence."""
+    monkeypatch.setattr("flip27_stream.connectors.files.listed_files._PATIENCE_S", 0.2)
+    for name in names:
+        (tmp_path / "data" / f"{name}.parquet").unlink()
+        if rewritten:
+            write(tmp_path / "data" / f"{name}.parquet", range(5), group=10)
+    if skipped:
+        begun.set(ignoreMissingFiles="true")
+    begun.query.restart()
+    with (
+        nullcontext()
+        if skipped
+        else pytest.raises(DataLossError, match=r"[12] of the files .* still to be read.*ignoreMissingFiles")
+    ):
+        wait_until(lambda: begun.query.step() is None and begun.query.index == 1, "the switch")
+    assert {name for name, _ in begun.query.rows} == {"0", *"012"} - {*names} | {"0"}
+
+
+def test_files_of_a_history_that_are_read_may_be_gone(begun: Reading, tmp_path: Path) -> None:
+    for _ in range(2):
+        begun.query.step()
+    for path in (tmp_path / "data").iterdir():
+        path.unlink()
+    begun.query.restart()
+    begun.query.step()
+    assert begun.query.index == 1
+    assert begun.end == 29
 
 
 def test_a_history_that_has_nothing_from_the_first_is_passed_over(tmp_path: Path) -> None:

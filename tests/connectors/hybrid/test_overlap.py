@@ -142,6 +142,23 @@ def test_rows_out_of_order_at_the_seam_are_read_once(
     assert set(replayed) <= set(query.rows)
 
 
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_gap_behind_the_end_of_the_history_is_read(
+    restarts: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The history's event time is ahead of the record's, so the next source would begin behind where it ends: 440
+    records would be in neither, and the offsets that the history has tell it."""
+    log: list[int | None] = list(range(1000, 2000))
+    files = {f"f{n}": [("a", i, 1000 + i + 490) for i in range(n, n + 50)] for n in range(0, 500, 50)}
+    query = HybridQuery(hybrid(files, {"a": log}))
+    while query.step(100) is not None:
+        if restarts:
+            query.restart()
+    seen = Counter(t if i >= 500 else t - 490 for i, (_, t) in enumerate(query.rows) if t is not None)
+    assert seen == Counter(log)
+    assert "has it up to 499: it begins behind that, or 440 positions would be in neither" in caplog.text
+
+
 def test_without_an_overlap_the_seam_is_at_the_greatest_event_time() -> None:
     """What the test above would show otherwise: two rows that came late are lost."""
     query = HybridQuery(hybrid(FILES, LOGS, overlap=None))

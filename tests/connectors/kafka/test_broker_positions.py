@@ -120,15 +120,15 @@ def test_positions_cost_few_requests(
     for strategy, most in ((BY_TIMESTAMP, 6), (BY_VALUE, 14)):
         with running(source(broker, strategy=strategy, subscribe=name, startingOffsets="earliest")) as query:
             request = PositioningRequest(query.ranges(), LATEST_PLAUSIBLE)
-            client = query.enumerator._client
+            connections = query.enumerator._client._cluster.connections
             rounds: list[int] = []
-            send = client.send
+            send = connections.send
 
             def count(node: int, request: Any, rounds: list[int] = rounds, send: Any = send) -> Any:
                 rounds.append(node)
                 return send(node, request)
 
-            monkeypatch.setattr(client, "send", count)
+            monkeypatch.setattr(connections, "send", count)
             found = query.enumerator.event_time_positions(request)
             assert found.event_times()[f"{name}-1"].next == START
             assert found.first_at_or_after(START + 61_234)[f"{name}-0"] == (61_234, 61_234)

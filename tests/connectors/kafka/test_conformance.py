@@ -5,20 +5,24 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 
 import pytest
 
-from flip27_stream.api import WatermarkStrategy
+from flip27_stream.api import ReadLimits, WatermarkStrategy
 from flip27_stream.connectors.kafka.source import KafkaSource
 from flip27_stream.testing import ExternalSystem, KafkaBroker, SourceConformanceSuite
+from flip27_stream.testing.conformance.checks import Checks
+from flip27_stream.testing.conformance.event_times import EventTimeChecks
+from flip27_stream.testing.conformance.running import RunningChecks
 from watermark_alignment.event_time import timestamp_assigner
 
 pytestmark = pytest.mark.jvm
 
 NOON = 1_700_000_000_000
 DISORDER_MS = 25
+NO_TIMESTAMP = -1
 
 _systems = itertools.count()
 
@@ -33,54 +37,111 @@ class KafkaTopics(ExternalSystem):
         self._broker = broker
         self._strategy = strategy
         self._prefix = f"conformance-{next(_systems)}-"
-        self._written: dict[int, int] = {}
+        self._written: dict[int, list[int | None]] = {}
+        self._paused = False
 
-    @property
-    def source(self) -> KafkaSource:
+    def _source(self, **more: str) -> KafkaSource:
         options = {
             "kafka.bootstrap.servers": self._broker.bootstrap_servers,
             "subscribePattern": f"{re.escape(self._prefix)}.*",
             "startingOffsets": "earliest",
             "scan.topic-partition-discovery.interval": "100 ms",
+            "kafka.default.api.timeout.ms": "5000",
+            "kafka.max.partition.fetch.bytes": "4096",
         }
-        return KafkaSource(options, self._strategy)
+        return KafkaSource(
+            {**options, **{name.replace("_", "."): value for name, value in more.items()}}, self._strategy
+        )
+
+    @property
+    def source(self) -> KafkaSource:
+        return self._source()
+
+    @property
+    def bounded(self) -> KafkaSource:
+        return self._source(scan_bounded_mode="latest-offset")
+
+    def limited(self, limits: ReadLimits) -> KafkaSource | None:
+        rows = limits.max_rows
+        return self._source(maxOffsetsPerTrigger=str(rows)) if rows is not None else None
 
     def write(self, split: int, count: int) -> Sequence[Hashable]:
+        first = len(self._written.get(split, ()))
+        numbers = range(first, first + count)
+        times = [NOON + 1000 * split + 10 * i - (DISORDER_MS if i % 3 == 2 else 0) for i in numbers]
+        return self.write_at(split, times)
+
+    def write_at(self, split: int, times: Sequence[int | None]) -> Sequence[Hashable]:
         topic = f"{self._prefix}{split}"
         if split not in self._written:
             self._broker.create_topic(topic)
-        first = self._written.get(split, 0)
-        numbers = range(first, first + count)
-        self._written[split] = first + count
-        times = [NOON + 1000 * split + 10 * i - (DISORDER_MS if i % 3 == 2 else 0) for i in numbers]
-        self._broker.write(topic, [(0, t, None, json.dumps({"t": t}).encode()) for t in times])
-        return [(topic, number) for number in numbers]
+            self._written[split] = []
+        first = len(self._written[split])
+        self._written[split] += times
+        self._send(topic, times)
+        return [(topic, number) for number in range(first, first + len(times))]
+
+    def _send(self, topic: str, times: Sequence[int | None]) -> None:
+        stamps = [NO_TIMESTAMP if t is None else t for t in times]
+        values = [json.dumps({"t": t}).encode() for t in times]
+        self._broker.write(topic, [(0, stamp, None, v) for stamp, v in zip(stamps, values, strict=True)])
 
     def identify(self, row: dict[str, Any]) -> Hashable:
         return row["topic"], row["offset"]
 
+    def hide(self, split: int) -> str:
+        topic = f"{self._prefix}{split}"
+        self._broker.delete_topic(topic)
+        return topic
+
+    def restore(self, split: int) -> None:
+        """The same records at the same offsets, in a topic that is another one."""
+        topic = f"{self._prefix}{split}"
+        self._broker.create_topic(topic)
+        self._send(topic, self._written[split])
+
+    def fail(self) -> None:
+        """Connections stay open, and nobody answers."""
+        self._broker.pause()
+        self._paused = True
+
+    def recover(self) -> None:
+        self._broker.resume()
+        self._paused = False
+
     def close(self) -> None:
+        if self._paused:
+            self.recover()
         for split in self._written:
             self._broker.delete_topic(f"{self._prefix}{split}")
 
 
-class OnBroker(SourceConformanceSuite):
+@pytest.fixture(scope="module")
+def own_broker() -> Iterator[KafkaBroker]:
+    """One that may be paused."""
+    with KafkaBroker() as running:
+        yield running
+
+
+class OnBroker(Checks):
+    large_split = 2000
+
     @pytest.fixture(autouse=True)
-    def _uses(self, broker: KafkaBroker) -> None:
-        self._broker = broker
+    def _uses(self, own_broker: KafkaBroker) -> None:
+        self._broker = own_broker
 
     def create_system(self) -> ExternalSystem:
         return KafkaTopics(self._broker, self.strategy)
 
 
-class TestRecordTimestamps(OnBroker):
+class TestRecordTimestamps(OnBroker, SourceConformanceSuite):
     """Event time is the record's timestamp: the broker's index is asked."""
 
     strategy = WatermarkStrategy.for_bounded_out_of_orderness(DISORDER_MS)
 
 
-class TestTimesInTheValue(OnBroker):
-    """Event time is in the payload: it is probed."""
+class TestTimesInTheValue(OnBroker, EventTimeChecks, RunningChecks):
+    """Event time is in the payload: it is probed. That plays a part only in the checks of event times and runs."""
 
     strategy = WatermarkStrategy.for_bounded_out_of_orderness(DISORDER_MS).with_timestamp_assigner(
         timestamp_assigner("/t", KafkaSource({"kafka.bootstrap.servers": "host:1", "subscribe": "t"}).schema)

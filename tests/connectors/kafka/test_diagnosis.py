@@ -26,12 +26,9 @@ SCRAM = SecurityOptions("SASL_PLAINTEXT", None, SaslOptions("SCRAM-SHA-256", "al
 BAD_REQUEST = b"HTTP/1.1 400 Bad Request\r\n\r\n"
 
 
-# kafka-python forgets the socket of a connection that was refused, and leaves it to the garbage collector.
-pytestmark = pytest.mark.filterwarnings("ignore:unclosed <s:ResourceWarning")
-
-
 @pytest.fixture(autouse=True)
-def _collect_refused_connections() -> Iterator[None]:
+def _no_socket_is_left_open() -> Iterator[None]:
+    """Warnings of the garbage collector are errors."""
     yield
     gc.collect()
 
@@ -91,7 +88,7 @@ def test_no_version_of_tls_in_common() -> None:
 
 
 def test_tls_handshake_without_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """kafka-python waits for ever here; the time given ends it, and the message says what was not answered."""
+    """The time given ends it, and the message says what was not answered."""
     monkeypatch.setattr(diagnosis, "_PATIENCE_S", 0.2)
     options = ConnectionOptions("", first_contact_timeout_ms=200, security=TLS)
     with server(lambda connection: connection.recv(1 << 20) and connection.recv(1)) as address:

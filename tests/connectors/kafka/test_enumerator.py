@@ -143,15 +143,15 @@ def test_steady_plan_costs_one_round(
     name = topic(3)
     with running(source(broker, subscribe=name, startingOffsets="earliest")) as query:
         query.move_to_ends()
-        client = query.enumerator._client
+        connections = query.enumerator._client._cluster.connections
         asked: list[str] = []
-        send = client.send
+        send = connections.send
 
         def count(node: int, request: Any) -> object:
             asked.append(request.name)
             return send(node, request)
 
-        monkeypatch.setattr(client, "send", count)
+        monkeypatch.setattr(connections, "send", count)
         assert len(query.ranges()) == 3
         assert asked == ["ListOffsetsRequest"]
         write_rows(broker, name, 1)

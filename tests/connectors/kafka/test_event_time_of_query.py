@@ -52,7 +52,7 @@ class Logs:
         return {"t": TopicMetadata("id", False, dict.fromkeys(self.of_partition, 1))}
 
     def list_offsets(
-        self, *rounds: Mapping[TopicPartition, int], read_committed: bool
+        self, *rounds: Mapping[TopicPartition, int], read_committed: bool, late_answers: bool = False
     ) -> list[dict[TopicPartition, OffsetAndTimestamp]]:
         return [{tp: self._listed(tp, time) for tp, time in wanted.items()} for wanted in rounds]
 

@@ -7,9 +7,12 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from kafka.errors import IncompatibleBrokerVersion
+from kafka.protocol.broker_version_data import BrokerVersionData
+from kafka.protocol.consumer import ListOffsetsRequest
 
 from flip27_stream.api import EventTimes, PositioningRequest
-from flip27_stream.connectors.kafka.client import KafkaClient
+from flip27_stream.connectors.kafka.broker_connections import BrokerConnections
 from flip27_stream.connectors.kafka.fetch_responses import FetchResponse, read_fetch_response
 from flip27_stream.connectors.kafka.protocol import MAX_TIMESTAMP, Fetched
 from flip27_stream.connectors.kafka.split import KafkaPartitionSplit
@@ -21,14 +24,14 @@ pytestmark = pytest.mark.jvm
 
 MakeTopic = Callable[..., str]
 
-NOT_LEADER, UNKNOWN_TOPIC, STORAGE, AUTHORIZATION, CORRUPT = 6, 3, 56, 29, 2
+NOT_LEADER, UNKNOWN_TOPIC, STORAGE, UNKNOWN, AUTHORIZATION, CORRUPT = 6, 3, 56, -1, 29, 2
 
 
 @contextmanager
 def faults(patch: pytest.MonkeyPatch, request_name: str, error: int, times: int) -> Iterator[list[int]]:
     """Puts an error into every partition of the first answers to requests of a kind; yields the errors put so far."""
     put: list[int] = []
-    send = KafkaClient.send
+    send = BrokerConnections.send
 
     def spoil(response: Any) -> None:
         for topic in response.topics if request_name == "ListOffsetsRequest" else response.responses:
@@ -37,7 +40,7 @@ def faults(patch: pytest.MonkeyPatch, request_name: str, error: int, times: int)
                 if request_name == "FetchRequest":
                     partition.records = b""
 
-    def tampered(self: KafkaClient, node: int, request: Any) -> Any:
+    def tampered(self: BrokerConnections, node: int, request: Any) -> Any:
         future = send(self, node, request)
         if request.name == request_name and len(put) < times:
             put.append(error)
@@ -52,7 +55,7 @@ def faults(patch: pytest.MonkeyPatch, request_name: str, error: int, times: int)
         return FetchResponse({tp: Fetched(error, b"", []) for tp in read.partitions})
 
     with patch.context() as patched:
-        patched.setattr(KafkaClient, "send", tampered)
+        patched.setattr(BrokerConnections, "send", tampered)
         patched.setattr("flip27_stream.connectors.kafka.fetcher.read_fetch_response", spoilt_answers)
         yield put
     assert len(put) == times
@@ -65,7 +68,7 @@ def filled(broker: KafkaBroker, topic: MakeTopic) -> str:
     return name
 
 
-@pytest.mark.parametrize("error", [NOT_LEADER, UNKNOWN_TOPIC, STORAGE])
+@pytest.mark.parametrize("error", [NOT_LEADER, UNKNOWN_TOPIC, STORAGE, UNKNOWN])
 def test_leader_that_moved(
     broker: KafkaBroker, filled: str, monkeypatch: pytest.MonkeyPatch, error: int
 ) -> None:
@@ -125,7 +128,14 @@ def test_broker_that_cannot_find_the_greatest_timestamp(
     broker: KafkaBroker, filled: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Kafka before 3.0 (KIP-734): nothing waits for an answer that cannot come; the end of the log is looked at."""
-    monkeypatch.setattr("flip27_stream.connectors.kafka.client._KIP_734", 99)
+    api_version = BrokerVersionData.api_version
+
+    def of_kafka_2(self: BrokerVersionData, operation: Any, **bounds: Any) -> int:
+        if type(operation) is ListOffsetsRequest and operation._min_version == 7:
+            raise IncompatibleBrokerVersion("not before Kafka 3.0")
+        return int(api_version(self, operation, **bounds))
+
+    monkeypatch.setattr(BrokerVersionData, "api_version", of_kafka_2)
     monkeypatch.setattr("flip27_stream.connectors.kafka.positions._PROBE_BYTES", 100)
     with running(source(broker, subscribe=filled, startingOffsets="earliest")) as query:
         client = query.enumerator._client

@@ -10,14 +10,14 @@ from typing import cast
 import pytest
 
 from flip27_stream.api import SplitRange
-from flip27_stream.connectors.kafka import log_ranges
+from flip27_stream.connectors.kafka import log_ranges, unanswered
 from flip27_stream.connectors.kafka.client import KafkaClient
 from flip27_stream.connectors.kafka.enumerator_state import AssignedTopic, KafkaEnumeratorState
 from flip27_stream.connectors.kafka.log_ranges import LogRanges
 from flip27_stream.connectors.kafka.options import parse_kafka_options
 from flip27_stream.connectors.kafka.protocol import OffsetAndTimestamp, TopicMetadata
 from flip27_stream.connectors.kafka.split import EARLIEST, KafkaPartitionSplit, TopicPartition
-from flip27_stream.errors import DataLossError
+from flip27_stream.errors import DataLossError, UnreachableError
 
 STATE = KafkaEnumeratorState({"t": AssignedTopic("id", (0,))}, initial_discovery_finished=True)
 THERE = {"t": TopicMetadata("id", False, {0: 1})}
@@ -36,20 +36,30 @@ class Log:
         self.silent_about_all = False
         self.cluster_id = ""
         self.asked: list[str] = []
+        self.late = self.no_leader = False
+
+    def why_silent(self, tp: TopicPartition) -> str:
+        return "it has no leader"
 
     def topics(self, names: object) -> Mapping[str, TopicMetadata]:
         self.asked.append("topics")
         return self.metadata
 
     def list_offsets(
-        self, *rounds: Mapping[TopicPartition, int], read_committed: bool
+        self, *rounds: Mapping[TopicPartition, int], read_committed: bool, late_answers: bool = False
     ) -> list[dict[TopicPartition, OffsetAndTimestamp]]:
         self.asked.append("offsets")
+        if self.no_leader:
+            return [{} for _ in rounds]
+        late = self.late and late_answers
         if self.silent_about_all and not read_committed:
             return [{} for _ in rounds]
         end = self.stable if read_committed else self.high_watermark
         return [
-            {tp: OffsetAndTimestamp(self.start if at == EARLIEST else end, -1) for tp, at in wanted.items()}
+            {
+                tp: OffsetAndTimestamp(self.start if at == EARLIEST else end, -1, late)
+                for tp, at in wanted.items()
+            }
             for wanted in rounds
         ]
 
@@ -95,6 +105,51 @@ def test_leader_that_falls_silent_before_it_tells_the_high_watermark() -> None:
     log = Log()
     log.silent_about_all = True
     assert Query(log, isolation="read_committed", fail=True).ranges(10) == {}
+
+
+def test_end_of_some_time_ago_is_no_proof_of_idleness() -> None:
+    """I9: it can be read to, and is not known to be the end still."""
+    log = Log()
+    log.late = True
+    assert Query(log).ranges(3) == {"t-0": SplitRange(3, 10, drained=False)}
+    assert Query(log).ranges(10) == {"t-0": SplitRange(10, 10, drained=False)}
+    log.late = False
+    assert Query(log).ranges(10) == {"t-0": SplitRange(10, 10)}
+
+
+def test_position_beyond_an_end_of_some_time_ago_is_not_lost() -> None:
+    """What is told now counts."""
+    log = Log()
+    log.late, log.high_watermark = True, 5
+    query = Query(log, fail=True)
+    ask = log.list_offsets
+
+    def grown(*rounds: Mapping[TopicPartition, int], **how: bool) -> object:
+        answers = ask(*rounds, **how)
+        log.high_watermark = 10
+        return answers
+
+    log.list_offsets = grown  # type: ignore[assignment]
+    assert query.ranges(8) == {"t-0": SplitRange(8, 10)}
+
+
+def test_partition_that_stays_unanswered_fails_the_query(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As long as Spark's source tries, three times 60 s, and not at the first plans after a long pause."""
+    clock = SimpleNamespace(now=100.0)
+    monkeypatch.setattr(unanswered, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    log = Log()
+    query = Query(log)
+    log.no_leader = True
+    for clock.now in (100, 200, 279, 279):
+        assert query.ranges(3) == {}
+    log.no_leader = False
+    assert query.ranges(3) == {"t-0": SplitRange(3, 10)}
+    log.no_leader = True
+    for clock.now in (1000, 2000):
+        assert query.ranges(3) == {}
+    clock.now = 3000
+    with pytest.raises(UnreachableError, match=r"no answer about t-0 for 2000 s: it has no leader\. Check"):
+        query.ranges(3)
 
 
 def test_position_behind_the_high_watermark_is_lost() -> None:

@@ -46,7 +46,7 @@ class Cluster(Log):
         }
 
     def list_offsets(
-        self, *rounds: Any, read_committed: bool
+        self, *rounds: Any, read_committed: bool, late_answers: bool = False
     ) -> list[dict[TopicPartition, OffsetAndTimestamp]]:
         answers = super().list_offsets(*rounds, read_committed=read_committed)
         return [{tp: at for tp, at in each.items() if str(tp) not in self.silent} for each in answers]

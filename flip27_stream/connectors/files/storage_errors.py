@@ -1,0 +1,35 @@
+"""Errors of file systems and object stores, told apart by whether they may pass by themselves."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from flip27_stream.errors import ConnectorError, UnreachableError
+
+_REFUSED: Final = re.compile(
+    r"access.?denied|permission.?denied|forbidden|unauthorized|unauthenticated|invalid.?access.?key|"
+    r"signature.?does.?not.?match|account.?is.?disabled",
+    re.IGNORECASE,
+)
+"""Arrow and delta-rs raise a plain OSError for what a store refuses; its name for that is in the text."""
+
+_COLOUR: Final = re.compile(r"\x1b\[\d*m|↳")
+_STACK: Final = re.compile(r"\n\s*0: .*", re.DOTALL)
+
+
+def storage_error(what: str, error: BaseException) -> ConnectorError:
+    """The error to raise for one of a file system: :class:`UnreachableError`, unless it refused.
+
+    Args:
+        what: what failed, as a sentence without its end.
+        error: the cause.
+    """
+    refused = isinstance(error, PermissionError) or _REFUSED.search(str(error)) is not None
+    return (ConnectorError if refused else UnreachableError)(f"{what}: {cause(error)}.")
+
+
+def cause(error: BaseException) -> str:
+    """The text of an error on one line, without colours and the stack of another language."""
+    text = _STACK.sub("", _COLOUR.sub("", str(error)))
+    return " ".join(text.split()).rstrip(".") or type(error).__name__

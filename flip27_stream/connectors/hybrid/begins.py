@@ -1,0 +1,53 @@
+"""Where splits begin of which the source before has rows."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+
+from flip27_stream.api import SplitRange
+from flip27_stream.connectors.hybrid.split import HybridSourceSplit
+
+log = logging.getLogger(__name__)
+
+
+def at_the_seam(
+    positions: Mapping[HybridSourceSplit, int | None], ranges: Mapping[str, SplitRange], *, is_exact: bool
+) -> dict[str, int]:
+    """Positions of splits that are to begin elsewhere than their source says, by id in it.
+
+    At an exact seam a split begins behind the last row that the source before has. So it does with an overlap, where
+    its source would begin later: what lies between is in neither of them.
+
+    Args:
+        positions: of splits; ``None`` for those that are to begin.
+        ranges: what their source says.
+        is_exact: whether the seam is exact.
+    """
+    begins = {}
+    for split, position in positions.items():
+        r = ranges.get(split.stored.id)
+        if position is not None or r is None or not split.known:
+            continue
+        end = split.known[-1][1]
+        if r.position > end and not is_exact:
+            log.warning(
+                "Split %s would begin at position %d, and the source before has it up to %d: it begins behind that, or "
+                "%d positions would be in neither",
+                split.split_id,
+                r.position,
+                end - 1,
+                r.position - end,
+            )
+        if r.position > end or (is_exact and r.position != end):
+            begins[split.stored.id] = end
+    return begins
+
+
+def moved(ranges: Mapping[str, SplitRange], begins: Mapping[str, int]) -> dict[str, SplitRange]:
+    """``ranges`` from where their splits begin, for a source that falls silent when it is asked again."""
+    return {
+        name: replace(r, position=at, end=max(r.end, at)) if (at := begins.get(name)) is not None else r
+        for name, r in ranges.items()
+    }

@@ -1,0 +1,50 @@
+"""Partitions about which nobody answers, and for how long they may stay so."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from flip27_stream.connectors.kafka.split import TopicPartition
+from flip27_stream.errors import UnreachableError
+
+_LEAST_LOOKS = 3
+
+
+@dataclass
+class _Silence:
+    since: float
+    looks: int = 0
+
+
+class Unanswered:
+    """Fails where a partition stays unanswered for longer than Spark's source would try.
+
+    Args:
+        longest_ms: how long it may be unanswered, if it was asked about three times at least.
+        why: says why there is no answer about a partition.
+    """
+
+    def __init__(self, longest_ms: int, why: Callable[[TopicPartition], str]) -> None:
+        self._longest_s = longest_ms / 1000
+        self._why = why
+        self._silences: dict[TopicPartition, _Silence] = {}
+
+    def note(self, asked: Collection[TopicPartition], answered: Collection[TopicPartition]) -> None:
+        """The outcome of one look.
+
+        Raises:
+            UnreachableError: a partition was not answered for too long.
+        """
+        now = time.monotonic()
+        silent = [tp for tp in asked if tp not in answered]
+        self._silences = {tp: self._silences.get(tp) or _Silence(now) for tp in silent}
+        for tp, silence in self._silences.items():
+            silence.looks += 1
+            if silence.looks >= _LEAST_LOOKS and now - silence.since >= self._longest_s:
+                raise UnreachableError(
+                    f"There was no answer about {tp} for {now - silence.since:.0f} s: {self._why(tp)}. Check that the "
+                    "broker is well and that this machine can reach it, or raise options 'fetchOffset.numRetries' "
+                    "and 'kafka.default.api.timeout.ms', whose product is the longest time."
+                )

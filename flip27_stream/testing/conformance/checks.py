@@ -1,0 +1,116 @@
+"""What all checks are made of."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from itertools import pairwise
+from typing import Any
+
+from flip27_stream.api import Source, WatermarkStrategy
+from flip27_stream.errors import CheckpointError
+from flip27_stream.testing.conformance.system import ExternalSystem
+from flip27_stream.testing.source_query import Row, SourceQuery
+
+RECORDS = 23
+"""In a split, unless a check needs others."""
+
+
+class Checks(ABC):
+    """A group of checks of one source.
+
+    Attributes:
+        strategy: how event time is found in the source's rows, for the checks of alignment.
+        unit_ms: how much event time the smallest piece spans that a split can be cut into; 0 where it can be cut before
+            any record.
+        splits_finish: whether a split that is read to its end gets nothing more, as a file, and so holds no other back.
+        large_split: more records than a reader gets in one fetch.
+        gives_up_within_s: how long (s) a query may try in vain before it fails.
+    """
+
+    strategy: WatermarkStrategy = WatermarkStrategy()
+    unit_ms: int = 0
+    splits_finish: bool = False
+    large_split: int = 25_000
+    gives_up_within_s: float = 90.0
+
+    @abstractmethod
+    def create_system(self) -> ExternalSystem:
+        """A new, empty system."""
+
+
+def check_all_read(
+    system: ExternalSystem,
+    query: SourceQuery,
+    written: Sequence[Sequence[Hashable]],
+    already: Sequence[Row] = (),
+) -> None:
+    """The query reads what was written, beyond the rows that it has ``already``."""
+    rows = query.run(sum(map(len, written)) - len(already))
+    check_rows(system, [*already, *rows], written)
+
+
+def check_rows(system: ExternalSystem, rows: Sequence[Row], written: Sequence[Sequence[Hashable]]) -> None:
+    """All rows came, once, in the order of their split."""
+    found = [system.identify(row) for row in rows]
+    expected = Counter(row for of_split in written for row in of_split)
+    missing, unwanted = expected - Counter(found), Counter(found) - expected
+    assert not missing, f"{missing.total()} rows are missing: {list(missing)[:5]}"
+    assert not unwanted, f"{unwanted.total()} rows came twice or unasked: {list(unwanted)[:5]}"
+    place = {row: i for i, row in enumerate(found)}
+    for number, of_split in enumerate(written):
+        for one, next_one in pairwise(of_split):
+            assert place[one] < place[next_one], (
+                f"rows of split {number} are out of order: {next_one} before {one}"
+            )
+
+
+def check_serializer(serializer: Any, value: Any) -> None:
+    """``value`` comes back equal; what a newer release wrote, or is damaged, is refused."""
+    version, data = serializer.version, serializer.serialize(value)
+    text = json.dumps(data, sort_keys=True)
+    again = serializer.deserialize(version, json.loads(text))
+    assert again == value, f"{value} comes back as {again}"
+    assert json.dumps(serializer.serialize(again), sort_keys=True) == text, f"{value} has two forms"
+    for bad, what in (
+        ((version + 1, data), "of a newer version"),
+        ((version, {"?": [0]}), "that is damaged"),
+    ):
+        try:
+            accepted = serializer.deserialize(*bad)
+        except CheckpointError:
+            continue
+        raise AssertionError(f"{type(serializer).__name__} takes a state {what} for {accepted}")
+
+
+def read_in_many_processes(
+    source: Source[Any, Any], expected: int, limit: int | None = None
+) -> tuple[list[Row], int]:
+    """Rows, until so many came, of batches that are each planned by another process; and how many batches there were.
+
+    ``limit`` is one of positions, by default that of the source.
+    """
+    rows: list[Row] = []
+    offset, batches = None, 0
+    while len(rows) < expected:
+        with SourceQuery(source, offset) as query:
+            start, offset = query.wait_for_batch(limit)
+            tasks = query.tasks(start, offset)
+            _check_limit(tasks, limit)
+            rows += [row for task in tasks for row in query.read(task)]
+            batches += 1
+    with SourceQuery(source, offset) as query:
+        rows += query.run(0)
+    return rows, batches
+
+
+def _check_limit(tasks: Sequence[Sequence[tuple[Any, int, int]]], limit: int | None) -> None:
+    """A share of less than one row is rounded up, as in Spark's own sources."""
+    ranges = [piece for task in tasks for piece in task]
+    planned = sum(end - start for _, start, end in ranges)
+    splits = len({split.split_id for split, _, _ in ranges})
+    assert limit is None or planned <= limit + splits, (
+        f"a batch of at most {limit} rows has {planned} positions of {splits} splits"
+    )

@@ -1,0 +1,175 @@
+"""Checks of event time: positions by it, and alignment."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Hashable, Sequence
+from contextlib import closing
+from typing import Any
+
+from flip27_stream.api import (
+    PositioningRequest,
+    SplitRange,
+    SupportsEventTimePositions,
+    WatermarkStrategy,
+)
+from flip27_stream.errors import ImplausibleEventTimeError
+from flip27_stream.testing.aligned_run import AlignedRun, SplitTimes, believed, event_times
+from flip27_stream.testing.conformance.checks import RECORDS, Checks, check_rows
+from flip27_stream.testing.conformance.survey import survey
+from flip27_stream.testing.conformance.system import ExternalSystem
+from flip27_stream.testing.source_query import SourceQuery
+
+_DRIFT_PART = 8
+_BATCHES = 6
+_QUESTIONS = 40
+_BEGIN = 1_700_000_000_000
+_DAY_MS = 86_400_000
+
+
+class EventTimeChecks(Checks):
+    """A source whose rows have no event time has nothing to prove here."""
+
+    def test_event_time_positions(self) -> None:
+        """Alignment: positions by event time never fall as time grows, lie in the range, and nothing before them is
+        later. A source whose enumerator does not support them has nothing to prove here."""
+        with closing(self.create_system()) as system:
+            for number in range(3):
+                system.write(number, RECORDS)
+            self._check_positions(system, None)
+
+    def test_alignment(self) -> None:
+        """Aligned with each other, splits are read to the end, over a restart; every batch of it can be replayed. Where
+        positions by event time are known, no split is ever further ahead than allowed (I3)."""
+        with closing(self.create_system()) as system:
+            written = [system.write(number, RECORDS) for number in range(3)]
+            run = self._align(system, sum(map(len, written)))
+            if run is not None:
+                check_rows(system, run.rows, written)
+                run.check_replays()
+
+    def test_null_and_implausible_event_times(self) -> None:
+        """I12: records without an event time are read with their neighbours. One from far in the future holds nobody
+        and moves nobody; it is left out, passed on, or fails the query, as the options say."""
+        now = time.time_ns() // 1_000_000
+        with closing(self.create_system()) as system:
+            written = [system.write_at(split, times) for split, times in enumerate(_odd_times(now))]
+            self._check_positions(system, now)
+            future = {row for split, i in _FUTURE for row in [written[split][i]]}
+            expected = sum(map(len, written))
+            for policy, kept in (("pass", written), ("skip", _without(written, future))):
+                rows = self._align(system, expected, sum(map(len, kept)), policy, now)
+                assert rows is not None
+                check_rows(system, rows.rows, kept)
+            self._check_refusal(system, expected, now)
+
+    def _check_refusal(self, system: ExternalSystem, expected: int, now: int) -> None:
+        try:
+            self._align(system, expected, expected, "fail", now)
+        except ImplausibleEventTimeError:
+            return
+        raise AssertionError("a record from far in the future was read, and nothing failed")
+
+    def _check_positions(self, system: ExternalSystem, latest_plausible: int | None) -> None:
+        with SourceQuery(system.source) as query, query.enumerator() as (enumerator, splits):
+            if isinstance(enumerator, SupportsEventTimePositions):
+                found = enumerator.split_ranges(dict.fromkeys(splits))
+                ranges = {s: found[s.split_id] for s in splits if s.split_id in found}
+                _check_event_times(query, enumerator, ranges, self.strategy, self.unit_ms, latest_plausible)
+
+    def _align(
+        self,
+        system: ExternalSystem,
+        there: int,
+        expected: int | None = None,
+        policy: str = "fail",
+        now: int | None = None,
+    ) -> AlignedRun | None:
+        """Read all aligned, of ``there`` rows; ``None`` if they have no event times."""
+        with SourceQuery(system.source, strategy=self.strategy) as query, query.enumerator() as (found, _):
+            known = survey(query, there)
+            exact = isinstance(found, SupportsEventTimePositions)
+        splits = {name: SplitTimes(believed(split.times, now)) for name, split in known.splits.items()}
+        times = [t for split in splits.values() for t in split.times]
+        if not times:
+            return None
+        run = AlignedRun(
+            system.source,
+            self.strategy,
+            max_drift_ms=max((max(times) - min(times)) // _DRIFT_PART, 1),
+            unit_ms=self.unit_ms,
+            limit=max(known.positions // _BATCHES, 1),
+            splits=splits,
+            exact=exact,
+            splits_finish=self.splits_finish,
+            latest_plausible=now,
+            implausible=policy,
+        )
+        run.run(there if expected is None else expected)
+        return run
+
+
+_FUTURE = (0, 4), (1, 0), (1, 22)
+_WITHOUT = (0, 0), (0, 7), (0, 22), (1, 1), (1, 5)
+
+
+def _odd_times(now: int) -> list[list[int | None]]:
+    """Event times of three splits: some are missing, some lie far after ``now``; the last has none at all."""
+    times: list[list[int | None]] = [
+        [_BEGIN + 1000 * split + 10 * i for i in range(RECORDS)] for split in range(2)
+    ]
+    for split, i in _WITHOUT:
+        times[split][i] = None
+    for split, i in _FUTURE:
+        times[split][i] = now + 365 * _DAY_MS
+    return [*times, [None] * 3]
+
+
+def _without(written: Sequence[Sequence[Hashable]], left_out: set[Hashable]) -> list[list[Hashable]]:
+    return [[row for row in of_split if row not in left_out] for of_split in written]
+
+
+def _check_event_times(
+    query: SourceQuery,
+    enumerator: SupportsEventTimePositions,
+    ranges: dict[Any, SplitRange],
+    strategy: WatermarkStrategy,
+    unit_ms: int,
+    latest_plausible: int | None,
+) -> None:
+    request = PositioningRequest(
+        {s.split_id: r for s, r in ranges.items()},
+        latest_plausible=latest_plausible,
+        timestamp_assigner=strategy.timestamp_assigner,
+        max_out_of_orderness_ms=strategy.max_out_of_orderness_ms,
+    )
+    view = enumerator.event_time_positions(request)
+
+    def read(split: Any, start: int, end: int) -> list[int]:
+        return believed(event_times(query, split, start, end, strategy), latest_plausible)
+
+    seen = {s.split_id: read(s, r.position, r.end) for s, r in ranges.items()}
+    for split_id, known in view.event_times().items():
+        first = next(iter(seen[split_id]), None)
+        assert known.next == first, f"split {split_id} begins with event time {first}, not {known.next}"
+        assert known.reach is None or known.reach in seen[split_id], (
+            f"no record of split {split_id} has the event time {known.reach} that it is said to reach"
+        )
+    times = sorted({t + more for of_split in seen.values() for t in of_split for more in (0, 1)})
+    asked = times[:: max(len(times) // _QUESTIONS, 1)]
+    # In another order than that of time: an answer must not depend on those before it.
+    answers = {t: view.first_at_or_after(t) for t in [*asked[1::2], *asked[::2]]}
+    for split, known_range in ranges.items():
+        least = known_range.position, 0
+        for t in asked:
+            if split.split_id not in answers[t]:
+                continue
+            position, rows = answers[t][split.split_id]
+            where = f"split {split.split_id} may be read up to {position}, {rows} rows, for event time {t}"
+            assert least[0] <= position <= known_range.end, (
+                f"{where}; it was {least[0]} before, of {known_range}"
+            )
+            assert least[1] <= rows, f"{where}; it was {least[1]} rows for an earlier time"
+            least = position, rows
+            later = [x for x in read(split, known_range.position, position) if x >= t + unit_ms]
+            assert not later, f"{where}, but there are records of {later[0]} before that"

@@ -1,0 +1,97 @@
+"""Checks of what is read: all rows, once, in order, whatever the ranges and the readers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+
+from flip27_stream.spark.rate_limit import UNLIMITED
+from flip27_stream.testing.conformance.checks import (
+    RECORDS,
+    Checks,
+    check_all_read,
+    check_rows,
+    check_serializer,
+)
+from flip27_stream.testing.conformance.system import NotProvided
+from flip27_stream.testing.source_query import SourceQuery, TaskRows
+
+_CUTS = 40
+
+
+class ReadingChecks(Checks):
+    """Splits, readers, ranges and checkpoints of a world in which nothing goes wrong."""
+
+    def test_single_split(self) -> None:
+        """SX-01: one split, one reader: the same records in the same order."""
+        self._reads_all([RECORDS], parallelism=1)
+
+    def test_multiple_splits(self) -> None:
+        """SX-02: four splits, four readers: the order is kept inside each split."""
+        self._reads_all([RECORDS, RECORDS + 1, 1, 2 * RECORDS], parallelism=4)
+
+    def test_idle_reader(self) -> None:
+        """SX-07: more readers than splits, and a split without records."""
+        self._reads_all([0, RECORDS, RECORDS, RECORDS], parallelism=6)
+
+    def test_splits_found_later(self) -> None:
+        """A system with nothing in it is waited for, and splits are found while the query runs."""
+        with closing(self.create_system()) as system, SourceQuery(system.source) as query:
+            check_all_read(system, query, [])
+            for number in range(2):
+                check_all_read(system, query, [system.write(number, RECORDS)])
+
+    def test_ranges_are_cut_anywhere(self) -> None:
+        """A read limit or a horizon may end a range at any position: the parts are the whole, in order."""
+        with closing(self.create_system()) as system, SourceQuery(system.source) as query:
+            system.write(0, RECORDS)
+            (split, start, end), *_ = query.tasks(*query.wait_for_batch())[0]
+            whole = query.read([(split, start, end)])
+            for cut in range(start, end + 1, max((end - start) // _CUTS, 1)):
+                before, after = query.read([(split, start, cut)]), query.read([(split, cut, end)])
+                assert before + after == whole, (
+                    f"positions {start} to {end} of split {split.split_id}, cut at {cut}, give {before} and {after} "
+                    f"instead of {whole}"
+                )
+
+    def test_range_larger_than_one_fetch(self) -> None:
+        """What a reader gets in several fetches is all there, also for a task that is run again after the first."""
+        with closing(self.create_system()) as system, SourceQuery(system.source) as query:
+            written = system.write(0, self.large_split)
+            rows, fetches = [], 0
+            for task in query.tasks(*query.wait_for_batch(UNLIMITED)):
+                query.abandon(task)
+                output = TaskRows(query.source.schema, task)
+                query.read_into(output)
+                rows += output.rows
+                fetches = max(fetches, len(output.batches))
+            check_rows(system, rows, [written])
+            if fetches < 2:
+                raise NotProvided(
+                    f"Not checked: a range larger than one fetch. {self.large_split} records came in one; set "
+                    f"{type(self).__name__}.large_split to more."
+                )
+
+    def test_checkpoints(self) -> None:
+        """CO-11: what goes into an offset comes back equal; what a newer release wrote, or is damaged, is refused."""
+        with closing(self.create_system()) as system, SourceQuery(system.source) as query:
+            for number in range(2):
+                system.write(number, RECORDS)
+            with query.enumerator() as (enumerator, splits):
+                for split in splits:
+                    check_serializer(query.source.split_serializer, split)
+                checkpoint = enumerator.snapshot_state()
+                check_serializer(query.source.enumerator_checkpoint_serializer, checkpoint)
+
+    def test_batch(self) -> None:
+        """``spark.read``: planned once, all there is, in tasks of their own."""
+        with closing(self.create_system()) as system:
+            written = [system.write(number, RECORDS + number) for number in range(4)]
+            with SourceQuery(system.source) as query:
+                check_rows(system, query.read_batch(), written)
+
+    def _reads_all(self, sizes: Sequence[int], parallelism: int) -> None:
+        with closing(self.create_system()) as system:
+            written = [system.write(i, size) for i, size in enumerate(sizes)]
+            with SourceQuery(system.source, parallelism=parallelism) as query:
+                check_all_read(system, query, written)

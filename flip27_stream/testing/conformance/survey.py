@@ -1,0 +1,51 @@
+"""What a source has, found by reading all of it once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from flip27_stream.api import RecordTimestampAssigner
+from flip27_stream.testing.aligned_run import SplitTimes
+from flip27_stream.testing.source_query import SourceQuery, TaskRows
+
+
+@dataclass
+class Survey:
+    """What was found.
+
+    Attributes:
+        splits: the event times of each split, by id; none where rows have none.
+        positions: how many positions the splits have altogether.
+    """
+
+    splits: dict[str, SplitTimes] = field(default_factory=dict)
+    positions: int = 0
+
+    @property
+    def times(self) -> list[int]:
+        return [time for split in self.splits.values() for time in split.times]
+
+
+def survey(query: SourceQuery, expected: int) -> Survey:
+    """Read so many rows."""
+    found, rows = Survey(), 0
+    while rows < expected:
+        start, query.offset = query.wait_for_batch()
+        for split, first, end in (piece for task in query.tasks(start, query.offset) for piece in task):
+            output = TaskRows(query.source.schema, [(split, first, end)])
+            query.read_into(output)
+            rows += len(output.rows)
+            found.positions += end - first
+            found.splits.setdefault(split.split_id, SplitTimes([])).times += _times(query, output)
+    return found
+
+
+def _times(query: SourceQuery, output: TaskRows) -> list[int]:
+    assigner = query.job.strategy.timestamp_assigner
+    return [
+        time
+        for records, timestamps in output.batches
+        if timestamps is not None or assigner != RecordTimestampAssigner()
+        for time in assigner.extract_timestamps(records, timestamps).to_pylist()
+        if time is not None
+    ]

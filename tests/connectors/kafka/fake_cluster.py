@@ -1,0 +1,373 @@
+"""A cluster of small fake brokers: ApiVersions, Metadata, SASL, ListOffsets and Fetch, with faults by command.
+
+Each broker serves a connection in a thread, one request after the other, as Kafka does.
+"""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+import socket
+import ssl
+import struct
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+from kafka.protocol.consumer import FetchRequest, FetchResponse, ListOffsetsRequest, ListOffsetsResponse
+from kafka.protocol.metadata import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    MetadataRequest,
+    MetadataResponse,
+)
+from kafka.protocol.sasl import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
+
+from flip27_stream.connectors.kafka.split import TopicPartition
+
+REQUESTS = (
+    ApiVersionsRequest,
+    MetadataRequest,
+    ListOffsetsRequest,
+    FetchRequest,
+    SaslHandshakeRequest,
+    SaslAuthenticateRequest,
+)
+VERSIONS = {
+    ApiVersionsRequest: 2,
+    MetadataRequest: 9,
+    ListOffsetsRequest: 7,
+    FetchRequest: 11,
+    SaslHandshakeRequest: 1,
+    SaslAuthenticateRequest: 1,
+}
+
+
+class FakeBroker:
+    """One broker.
+
+    Attributes:
+        delay_s: how long it takes to answer a request, those that open a connection too.
+        throttle_ms: what it says in its answers about offsets; requests that come before that time are counted.
+        impatient: requests that came while the client should have waited.
+        refuses: every password is wrong.
+        versions: the greatest version it speaks, by request.
+        requests: how many it took, by name.
+        connections: how many it accepted.
+    """
+
+    def __init__(self, cluster: FakeCluster, node: int, certificate: Path | None) -> None:
+        self.node, self.cluster = node, cluster
+        self.delay_s, self.throttle_ms, self.impatient = 0.0, 0, 0
+        self.refuses = False
+        self.versions = dict(VERSIONS)
+        self.requests: Counter[str] = Counter()
+        self.connections = 0
+        self._certificate = certificate
+        self._running = threading.Event()
+        self._running.set()
+        self._hanging = False
+        self._stranded: set[socket.socket] = set()
+        self._open: set[socket.socket] = set()
+        self._threads: list[threading.Thread] = []
+        self._quiet_until = 0.0
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        self._start(self._accept)
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def freeze(self) -> None:
+        """Takes connections and requests and answers nothing, as a process that was stopped; :meth:`resume` does."""
+        self._running.clear()
+
+    def resume(self) -> None:
+        self._running.set()
+
+    def hang(self, hanging: bool = True) -> None:
+        """Connections made from now on are accepted, and nothing is ever said on them."""
+        self._hanging = hanging
+
+    def strand(self) -> None:
+        """Nothing passes over the connections of now, without a word to either side; new ones are well."""
+        self._stranded |= self._open
+
+    def untrusted(self, certificate: Path) -> None:
+        self._certificate = certificate
+
+    def cut(self) -> None:
+        for each in list(self._open):
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+
+    def down(self) -> None:
+        """Connections are refused from now on."""
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self.cut()
+
+    def up(self) -> None:
+        self._listener = socket.create_server(("127.0.0.1", self.port))
+        self._start(self._accept)
+
+    def close(self) -> None:
+        self.down()
+        self.resume()
+        for thread in self._threads:
+            thread.join(10)
+            assert not thread.is_alive()
+
+    def _start(self, run: Callable[..., None], *arguments: Any) -> None:
+        thread = threading.Thread(target=run, args=arguments, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            self.connections += 1
+            self._open.add(connection)
+            if self._hanging:
+                self._stranded.add(connection)
+            self._start(self._serve, connection)
+
+    def _serve(self, connection: socket.socket) -> None:
+        talking = connection
+        with suppress(OSError, struct.error):
+            if self._certificate is not None and connection not in self._stranded:
+                context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+                context.load_cert_chain(self._certificate)
+                self._running.wait()
+                talking = context.wrap_socket(connection, server_side=True)
+                self._open.add(talking)
+            while True:
+                (size,) = struct.unpack(">i", _received(talking, 4))
+                body = _received(talking, size)
+                self._running.wait()
+                threading.Event().wait(self.delay_s)
+                if connection in self._stranded or talking in self._stranded:
+                    continue
+                talking.sendall(self._answered(body))
+        for each in {connection, talking}:
+            self._open.discard(each)
+            each.close()
+
+    def _answered(self, body: bytes) -> bytes:
+        key, version, correlation = struct.unpack(">hhi", body[:8])
+        kind = next(each for each in REQUESTS if key == each.API_KEY)
+        self.requests[kind.name] += 1
+        self.impatient += time.monotonic() < self._quiet_until
+        known = version <= self.versions[kind]
+        if not known and kind is not ApiVersionsRequest:
+            raise OSError("a broker hangs up where it does not know a version")
+        request = kind.decode(body, version=version, header=True)
+        answer = getattr(self, f"_{kind.name}")(request)
+        if not known:
+            answer.error_code = 35
+        answer.API_VERSION = version if known else 0
+        answer.with_header(correlation_id=correlation)
+        return bytes(answer.encode(header=True, framed=True))
+
+    def _ApiVersionsRequest(self, request: Any) -> Any:
+        entry = ApiVersionsResponse.ApiVersion
+        keys = [entry(api_key=k.API_KEY, min_version=0, max_version=v) for k, v in self.versions.items()]
+        return ApiVersionsResponse(error_code=0, api_keys=keys, throttle_time_ms=0)
+
+    def _SaslHandshakeRequest(self, request: Any) -> Any:
+        return SaslHandshakeResponse(error_code=0, mechanisms=["PLAIN"])
+
+    def _SaslAuthenticateRequest(self, request: Any) -> Any:
+        error, why = (
+            (58, "Authentication failed: Invalid username or password") if self.refuses else (0, None)
+        )
+        return SaslAuthenticateResponse(
+            error_code=error, error_message=why, auth_bytes=b"", session_lifetime_ms=0
+        )
+
+    def _MetadataRequest(self, request: Any) -> Any:
+        cluster = self.cluster
+        names = None if request.topics is None else {topic.name for topic in request.topics}
+        topic = MetadataResponse.MetadataResponseTopic
+        partition = topic.MetadataResponsePartition
+        found: dict[str, list[Any]] = {}
+        for tp, leader in cluster.leaders.items():
+            if names is None or tp.topic in names:
+                found.setdefault(tp.topic, []).append(
+                    partition(
+                        error_code=0 if leader >= 0 else 5,
+                        partition_index=tp.partition,
+                        leader_id=leader,
+                        leader_epoch=0,
+                        replica_nodes=[],
+                        isr_nodes=[],
+                        offline_replicas=[],
+                    )
+                )
+        missing = (names or set()) - found.keys()
+        topics = [topic(error_code=0, name=n, is_internal=False, partitions=p) for n, p in found.items()]
+        topics += [topic(error_code=3, name=n, is_internal=False, partitions=[]) for n in missing]
+        broker = MetadataResponse.MetadataResponseBroker
+        return MetadataResponse(
+            throttle_time_ms=0,
+            brokers=[
+                broker(node_id=b.node, host="127.0.0.1", port=b.port, rack=None) for b in cluster.brokers
+            ],
+            cluster_id="fake",
+            controller_id=1,
+            topics=topics,
+        )
+
+    def _ListOffsetsRequest(self, request: Any) -> Any:
+        self._throttle()
+        topic = ListOffsetsResponse.ListOffsetsTopicResponse
+        topics = []
+        for asked in request.topics:
+            partitions = []
+            for p in asked.partitions:
+                tp = TopicPartition(asked.name, p.partition_index)
+                error = self.cluster.error(self.node, tp, p.timestamp)
+                offset = -1 if error else self.cluster.offset(tp, p.timestamp)
+                partitions.append(
+                    topic.ListOffsetsPartitionResponse(
+                        partition_index=tp.partition,
+                        error_code=error,
+                        timestamp=-1,
+                        offset=offset,
+                        leader_epoch=0,
+                    )
+                )
+            topics.append(topic(name=asked.name, partitions=partitions))
+        return ListOffsetsResponse(throttle_time_ms=self.throttle_ms, topics=topics)
+
+    def _FetchRequest(self, request: Any) -> Any:
+        topic = FetchResponse.FetchableTopicResponse
+        topics = [
+            topic(
+                topic=asked.topic,
+                partitions=[
+                    topic.PartitionData(
+                        partition_index=p.partition,
+                        error_code=self.cluster.error(
+                            self.node, TopicPartition(asked.topic, p.partition), None
+                        ),
+                        high_watermark=0,
+                        last_stable_offset=0,
+                        log_start_offset=0,
+                        aborted_transactions=[],
+                        preferred_read_replica=-1,
+                        records=b"",
+                    )
+                    for p in asked.partitions
+                ],
+            )
+            for asked in request.topics
+        ]
+        return FetchResponse(throttle_time_ms=0, error_code=0, session_id=0, responses=topics)
+
+    def _throttle(self) -> None:
+        self._quiet_until = time.monotonic() + self.throttle_ms / 1000
+
+
+class FakeCluster:
+    """Brokers 1, 2, ... that lead the partitions of topic ``t`` in turn.
+
+    Attributes:
+        leaders: by partition; -1 for none.
+        ends: where each log ends; all begin at 0.
+        errors: what brokers answer about a partition, or (partition, timestamp), instead of an offset; codes are used
+            up one by one.
+    """
+
+    def __init__(self, brokers: int, partitions: int, certificate: Path | None = None) -> None:
+        self.leaders = {TopicPartition("t", n): n % brokers + 1 for n in range(partitions)}
+        self.ends = dict.fromkeys(self.leaders, 100)
+        self.errors: dict[TopicPartition | tuple[TopicPartition, int], Iterator[int]] = {}
+        self.brokers: list[FakeBroker] = []
+        for n in range(brokers):
+            self.brokers.append(FakeBroker(self, n + 1, certificate))
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return ",".join(broker.address for broker in self.brokers)
+
+    def requests(self, name: str) -> int:
+        return sum(broker.requests[name] for broker in self.brokers)
+
+    def offset(self, tp: TopicPartition, timestamp: int) -> int:
+        return 0 if timestamp == -2 else self.ends[tp] if timestamp == -1 else 50
+
+    def error(self, node: int, tp: TopicPartition, timestamp: int | None) -> int:
+        if self.leaders.get(tp) != node:
+            return 6
+        scripted = self.errors.get(tp) or (
+            self.errors.get((tp, timestamp)) if timestamp is not None else None
+        )
+        return 0 if scripted is None else next(scripted, 0)
+
+
+@contextmanager
+def fake_cluster(
+    brokers: int = 3, partitions: int | None = None, certificate: Path | None = None
+) -> Iterator[FakeCluster]:
+    cluster = FakeCluster(brokers, brokers if partitions is None else partitions, certificate)
+    try:
+        yield cluster
+    finally:
+        for broker in cluster.brokers:
+            broker.close()
+
+
+def make_certificate(path: Path) -> Path:
+    """A self-signed certificate for 127.0.0.1 and its key, in one PEM file."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, path.stem)])
+    now = datetime.datetime.now(datetime.timezone.utc)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(hours=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False
+        )
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    encoding, private = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    path.write_bytes(
+        key.private_bytes(encoding, private, serialization.NoEncryption())
+        + certificate.public_bytes(encoding)
+    )
+    return path
+
+
+def _received(connection: socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        piece = connection.recv(size - len(data))
+        if not piece:
+            raise OSError("the client hung up")
+        data += piece
+    return data

@@ -1,0 +1,46 @@
+"""A Python whose OpenSSL allows only what FIPS 140 approves of (Red Hat's and others') runs all of it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+APPROVED = {"sha224", "sha256", "sha384", "sha512"}
+DIGESTS = {*APPROVED, "blake2b", "blake2s", "md5", "sha1", "new"}
+FIXED_BY_THE_FORMAT = {"flip27_stream/connectors/kafka/jks_store.py"}
+"""A Java key store proves itself by SHA-1, whatever reads it."""
+
+
+def digests(path: Path) -> Iterator[tuple[str, bool]]:
+    """The digests that a module makes, and whether it says that they are not for security."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call):
+            name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+            owner = getattr(getattr(node.func, "value", None), "id", "hashlib")
+            if name in DIGESTS and owner == "hashlib":
+                said = [k.value for k in node.keywords if k.arg == "usedforsecurity"]
+                yield name, bool(said) and isinstance(said[0], ast.Constant) and said[0].value is False
+
+
+def test_digests_are_approved_or_said_to_be_for_no_security() -> None:
+    """C8: ids and marks of files need no security; a host in FIPS mode refuses them unless that is said."""
+    found = {
+        (str(path.relative_to(ROOT)), name)
+        for package in ("flip27_stream", "offsets", "watermark_alignment")
+        for path in (ROOT / package).rglob("*.py")
+        for name, harmless in digests(path)
+        if name not in APPROVED and not harmless
+    }
+    assert {path for path, _ in found} <= FIXED_BY_THE_FORMAT
+
+
+def test_nothing_uses_the_handshake_of_multiprocessing() -> None:
+    """It is made of MD5 up to Python 3.11."""
+    users = [
+        path
+        for path in (ROOT / "flip27_stream").rglob("*.py")
+        if "multiprocessing.connection" in path.read_text()
+    ]
+    assert users == []

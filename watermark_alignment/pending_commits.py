@@ -1,0 +1,104 @@
+"""Commits that wait to be written to the split-watermark table, in bounded memory."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import pyarrow as pa
+
+_COMPRESSION = pa.ipc.IpcWriteOptions(compression="zstd")
+
+
+class Commit(NamedTuple):
+    """The rows of one batch, in columns or compressed, and the metadata of their commit."""
+
+    batch: int
+    data: pa.Table | pa.Buffer
+    metadata: Mapping[str, str]
+
+    @property
+    def size(self) -> int:
+        """Bytes that the rows take."""
+        return int(self.data.nbytes if isinstance(self.data, pa.Table) else self.data.size)
+
+    @property
+    def rows(self) -> pa.Table:
+        return self.data if isinstance(self.data, pa.Table) else pa.ipc.open_stream(self.data).read_all()
+
+    def compressed(self) -> Commit:
+        """The same in about a sixth of the memory."""
+        stream = pa.BufferOutputStream()
+        with pa.ipc.new_stream(stream, self.data.schema, options=_COMPRESSION) as writer:
+            writer.write_table(self.data)
+        return self._replace(data=stream.getvalue())
+
+
+class Batches(NamedTuple):
+    """Batches that follow each other: how many, the first and the last."""
+
+    number: int = 0
+    first: int = 0
+    last: int = 0
+
+    def and_(self, batch: int) -> Batches:
+        return Batches(self.number + 1, self.first if self.number else batch, batch)
+
+    def __str__(self) -> str:
+        return f"{self.number} batches ({self.first} to {self.last})"
+
+
+class PendingCommits:
+    """A queue that keeps the newest commits.
+
+    Args:
+        capacity: how many are kept, at most.
+        max_bytes: how many bytes their rows may take; the newest commit is kept in any case.
+
+    Attributes:
+        dropped: what was dropped since :meth:`take_dropped`.
+    """
+
+    def __init__(self, capacity: int, max_bytes: int) -> None:
+        self.capacity = capacity
+        self.max_bytes = max_bytes
+        self._commits: deque[Commit] = deque()
+        self._bytes = 0
+        self.dropped = Batches()
+
+    def __len__(self) -> int:
+        return len(self._commits)
+
+    @property
+    def first(self) -> Commit | None:
+        return self._commits[0] if self._commits else None
+
+    def add(self, commit: Commit) -> None:
+        """As the newest one; the oldest are dropped where there are too many now."""
+        self._commits.append(commit)
+        self._bytes += commit.size
+        while len(self) > self.capacity or (len(self) > 1 and self._bytes > self.max_bytes):
+            self.dropped = self.dropped.and_(self._take_first().batch)
+
+    def done(self, commit: Commit) -> None:
+        """It is written, and may have been dropped meanwhile."""
+        if self.first is commit:
+            self._take_first()
+
+    def take_dropped(self) -> Batches:
+        """What was dropped since the last call."""
+        dropped, self.dropped = self.dropped, Batches()
+        return dropped
+
+    def lost(self) -> Batches:
+        """What was dropped since, and what is still here."""
+        lost = self.dropped
+        for commit in self._commits:
+            lost = lost.and_(commit.batch)
+        return lost
+
+    def _take_first(self) -> Commit:
+        commit = self._commits.popleft()
+        self._bytes -= commit.size
+        return commit
