@@ -167,8 +167,8 @@ class Chaos:
         self._verdict.accounts += 1
         slowest = max(moved.values(), default=0)
         rows = sum(due.rows for due in dues)
-        times = f"drift {drift_ms:.0f} ms; all moved in {slowest:.0f} s, all there in {passed:.0f} s, with {busy:.1f} times the work for a core"
-        self._say(f"account {self._verdict.accounts}: {rows:,} rows; {times}")
+        times = f"all moved in {slowest:.0f} s, all there in {passed:.0f} s (of an idle machine: {passed / busy:.0f} s)"
+        self._say(f"account {self._verdict.accounts}: {rows:,} rows; drift {drift_ms:.0f} ms; {times}")
 
     def _drift_ms(self) -> float:
         """The greatest drift since the account before; more than is allowed is a finding."""
