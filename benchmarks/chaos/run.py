@@ -163,21 +163,22 @@ class Chaos:
             if moved.get(due.query, passed) > _PROGRESS_S * busy:
                 self._find(f"{due.query}: no progress within {_PROGRESS_S * busy:.0f} s after the last fault")
         self._world.files.accounted()
-        self._check_drift()
+        drift_ms = self._drift_ms()
         self._verdict.accounts += 1
         slowest = max(moved.values(), default=0)
         rows = sum(due.rows for due in dues)
-        times = f"all moved in {slowest:.0f} s, all there in {passed:.0f} s, with {busy:.1f} times the work for a core"
-        self._say(f"account {self._verdict.accounts}: {rows:,} rows; {times}")
+        times = f"all moved in {slowest:.0f} s, all there in {passed:.0f} s (of an idle machine: {passed / busy:.0f} s)"
+        self._say(f"account {self._verdict.accounts}: {rows:,} rows; drift {drift_ms:.0f} ms; {times}")
 
-    def _check_drift(self) -> None:
+    def _drift_ms(self) -> float:
+        """The greatest drift since the account before; more than is allowed is a finding."""
         self._rows.look()
-        for result in verdict.drifts(
-            self._rows.seen(), self._group.said, self._since_ms, MAX_DRIFT_MS, DISORDER_MS
-        ):
+        found = verdict.drifts(self._rows.seen(), self._group.said, self._since_ms, MAX_DRIFT_MS, DISORDER_MS)
+        for result in found:
             if result.met is False:
                 self._find(f"{result.work}: {result.figure:g} ms, allowed are {MAX_DRIFT_MS} ms")
         self._rows, self._since_ms = Rows(self._world.split_watermarks), _now_ms()
+        return max(result.figure for result in found)
 
     def _look(self, every_s: float = _LOOK_S) -> None:
         now = time.monotonic()

@@ -133,6 +133,19 @@ def test_a_driver_ends_with_all_that_it_started(tmp_path: Path) -> None:
         assert not processes(mark)
 
 
+def test_a_process_that_computes_is_told_from_those_that_wait(tmp_path: Path) -> None:
+    driver = Driver(["-c", "while True: pass"], tmp_path / "log", tmp_path / "scratch")
+    waiting = Driver(["-c", "import time; time.sleep(60)"], tmp_path / "log", tmp_path / "scratch")
+    try:
+        driver.start()
+        waiting.start()
+        assert driver.busy("all", 10) in driver.pids()
+        wait_until(lambda: waiting.busy("all", 0.3) is None, "the other to sleep")
+    finally:
+        driver.kill()
+        waiting.kill()
+
+
 @contextmanager
 def marked() -> Iterator[str]:
     """Processes started meanwhile can be told by their environment."""
