@@ -54,10 +54,10 @@ def at_the_seam(
 
 def _is_another_log(split: HybridSourceSplit, known: int, end: int) -> DataLossError:
     return DataLossError(
-        f"Split {split.split_id} ends at position {end}, and the source before has rows of it up to {known - 1}. It was "
-        "made anew since it was copied, so its records cannot be told from those that were read; or it does not have "
-        "them yet, and then starting the query again will do. To read it with all that it has, add the source without an "
-        "overlap."
+        f"Split {split.split_id} ends at position {end}, and the source before has rows of it up to {known - 1}. It "
+        "was made anew since it was copied, so its records cannot be told from those that were read; or it does not "
+        "have them yet, and then starting the query again will do. To read it with all that it has, add the source "
+        "without an overlap."
     )
 
 
