@@ -259,12 +259,20 @@ class HybridSourceSplitEnumerator(
         known = self._known_to(before)
         stage = self._chain.stage(before.index + 1, end, child, unknown)
         source = stage.source
-        log.info(
-            "Source %d of the hybrid source is read, up to %r; on to %s",
-            before.index,
-            end,
-            source.fingerprint,
-        )
+        if end is None and unknown is None:
+            log.warning(
+                "Nothing with an event time was found in source %d of the hybrid source (%s); on to %s",
+                before.index,
+                before.source.fingerprint,
+                source.fingerprint,
+            )
+        else:
+            log.info(
+                "Source %d of the hybrid source is read, up to %r; on to %s",
+                before.index,
+                end,
+                source.fingerprint,
+            )
         self._child_context.close()
         child.close()
         self._open(stage, None, known, at_once=True)
