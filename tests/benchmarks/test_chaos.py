@@ -124,6 +124,7 @@ def test_an_account_is_of_what_was_there_when_it_began(tmp_path: Path) -> None:
 NOTHING = Circumstances(anything=False, process_killed=False, remade=False)
 FAULT = Circumstances(anything=True, process_killed=False, remade=False)
 KILL = Circumstances(anything=True, process_killed=True, remade=False)
+AWAY = Circumstances(anything=True, process_killed=False, remade=False, hidden=True)
 REMADE = Circumstances(anything=True, process_killed=False, remade=True)
 
 UNREACHABLE = "X: failed\nflip27_stream.errors.UnreachableError: No Kafka broker answered at a:1 within 20 s."
@@ -139,6 +140,7 @@ RAW = "X: failed\nKeyError: 'a-0'"
         (UNREACHABLE, NOTHING, False),
         (LOST, FAULT, False),
         (LOST, REMADE, True),
+        (LOST, AWAY, True),
         (CRASHED, KILL, True),
         (CRASHED, FAULT, False),
         (RAW, KILL, False),
