@@ -47,7 +47,7 @@ class SimulatedCluster:
         return self._topics
 
     def list_offsets(
-        self, *rounds: Mapping[TopicPartition, int], read_committed: bool
+        self, *rounds: Mapping[TopicPartition, int], read_committed: bool, late_answers: bool = False
     ) -> list[dict[TopicPartition, OffsetAndTimestamp]]:
         return self._timed(lambda: [{tp: self._at(time) for tp, time in wanted.items()} for wanted in rounds])
 

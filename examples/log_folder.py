@@ -58,7 +58,7 @@ class LogFolderEnumerator(SplitEnumerator[LogFile, Assigned]):
         self._context.call_async(self._list, self._assign, initial_delay_ms=100, period_ms=100)
 
     def _list(self) -> list[str]:
-        return [str(path) for path in self._folder.glob("*.log")]
+        return [str(path) for path in self._folder.iterdir() if path.suffix == ".log"]
 
     def _assign(self, paths: list[str], error: BaseException | None) -> None:
         if error is not None:

@@ -1,10 +1,16 @@
-"""Starting threads where the system may have no more of them."""
+"""Threads where the system may have no more of them."""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
 
 from flip27_stream.errors import ConnectorError
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 def start(thread: threading.Thread) -> None:
@@ -20,3 +26,27 @@ def start(thread: threading.Thread) -> None:
             f"Thread '{thread.name}' cannot be started: {e}. This process, its user or its container has as many as it "
             "may have: raise that limit (ulimit -u, or the limit of pids of the container)."
         ) from e
+
+
+def of_each(work: Callable[[T], R], things: Sequence[T], at_once: int) -> list[R]:
+    """The results of ``work`` on each of ``things``, in their order; where no thread can be started, one by one.
+
+    Args:
+        work: what waits for something; it may be done twice on a thing.
+        things: what to work on.
+        at_once: on so many of them at the same time.
+
+    Raises:
+        Exception: the first that ``work`` raises.
+    """
+    if len(things) <= 1:
+        return [work(thing) for thing in things]
+    futures: list[Future[R]] = []
+    with ThreadPoolExecutor(at_once) as pool:
+        try:
+            for thing in things:
+                futures.append(pool.submit(work, thing))  # noqa: PERF401 - those before a failure are kept
+        except RuntimeError:  # no thread; what was submitted is done by those that there are
+            pass
+        done = [future.result() for future in futures]
+    return done + [work(thing) for thing in things[len(done) :]]

@@ -5,16 +5,27 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
+from flip27_stream.connectors.kafka.group_offsets import GroupCommitter
+from flip27_stream.connectors.kafka.split import TopicPartition
 from flip27_stream.errors import ConnectorError
 from flip27_stream.reader import FetcherPerSplitManager, SingleThreadFetcherManager
 from flip27_stream.spark.enumerator_context import CoordinatorContext
 from flip27_stream.spark.job import Driver
 from flip27_stream.spark.readers import Readers
 from flip27_stream.testing import ManualClock
+from flip27_stream.threads import of_each
 from tests.reader.kit import NumbersReader, NumbersSourceReader, read_all, splits
+from tests.watermark_alignment.group_entries import entry
+from tests.watermark_alignment.table_rows import split_rows
+from watermark_alignment.group_log import GroupLog
+from watermark_alignment.membership import Membership
+from watermark_alignment.table import SplitWatermarkTable
+from watermark_alignment.table_writer import TableWriter
 
 NO_MORE = "can't start new thread"
 Spare = Callable[[int], None]
@@ -91,3 +102,53 @@ def test_tasks_that_cannot_report_are_no_error_and_can_later(
     clock.advance(10_001)
     assert readers.address() is not None
     readers.close()
+
+
+def test_a_member_that_has_no_thread_fails_by_name(spare: Spare, tmp_path: Path) -> None:
+    """It could neither hear its group nor be heard; the others would pass it."""
+    table = SplitWatermarkTable(str(tmp_path / "table"), {})
+    table.open()
+    member = Membership(GroupLog(table, "g", 60_000, 64), entry("clicks"), ManualClock())
+    spare(0)
+    for _ in range(2):
+        with pytest.raises(ConnectorError, match=f"'flip27-group' cannot be started: {NO_MORE}"):
+            member.look()
+    member.leave()
+
+
+def test_rows_wait_for_a_thread_and_the_run_does_not(
+    spare: Spare, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = SplitWatermarkTable(str(tmp_path / "table"), {})
+    table.open()
+    writer = TableWriter(table, "clicks:1")
+    spare(0)
+    for batch in (1, 2):
+        writer.submit(batch, split_rows(batch), {})
+    assert not writer.flush(30)
+    spare(1)
+    writer.submit(3, split_rows(3), {})
+    assert writer.flush(30)
+    writer.close()
+    assert set(table.rows()["batch"].to_pylist()) == {1, 2, 3}
+    assert [r.levelno for r in caplog.records if NO_MORE in r.message] == [logging.WARNING]
+
+
+def test_offsets_that_cannot_be_committed_are_no_error(
+    spare: Spare, caplog: pytest.LogCaptureFixture
+) -> None:
+    committer = GroupCommitter(Mock(), "lag")
+    spare(0)
+    for offset in (1, 2):
+        committer.processed({TopicPartition("clicks", 0): offset})
+    assert not committer.flush(30)
+    committer.close(30)
+    assert len([m for m in caplog.messages if NO_MORE in m]) == 1
+
+
+@pytest.mark.parametrize("threads", [0, 1, 3, 99])
+def test_what_is_done_side_by_side_is_done_one_by_one_where_it_must_be(spare: Spare, threads: int) -> None:
+    spare(threads)
+    assert of_each(lambda n: n * n, range(50), 8) == [n * n for n in range(50)]
+    with pytest.raises(ZeroDivisionError):
+        of_each(lambda n: 1 // (n - 7), range(50), 8)

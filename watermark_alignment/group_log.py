@@ -8,13 +8,13 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from itertools import takewhile
 
 from deltalake.exceptions import TableNotFoundError
 from pyarrow.fs import FileSelector, FileType, PyFileSystem
 
 from flip27_stream.errors import AlignmentError
+from flip27_stream.threads import of_each
 from watermark_alignment.group import Entry
 from watermark_alignment.table import SplitWatermarkTable
 
@@ -124,8 +124,7 @@ class GroupLog:
         """Some of the commits that were found; after the last of them those that follow."""
         versions, self._found = self._found[: self._most], self._found[self._most :]
         self.is_behind = bool(self._found)
-        with ThreadPoolExecutor(_READERS) as pool:
-            texts = list(pool.map(lambda version: _read(files, version), versions))
+        texts = of_each(lambda version: _read(files, version), versions, _READERS)
         read = [(v, text) for v, text in zip(versions, texts, strict=True) if text is not None]
         assert self._next is not None
         return read if self.is_behind else read + self._following(files, self._next)
@@ -134,14 +133,13 @@ class GroupLog:
         """The commits from ``version`` on: one is asked for, then ever more at a time while there are so many."""
         read: list[tuple[int, str]] = []
         width, self.is_behind = 1, True
-        with ThreadPoolExecutor(_READERS) as pool:
-            while self.is_behind and len(read) < self._most:
-                versions = range(version, version + width)
-                texts = list(pool.map(lambda v: _read(files, v), versions))
-                there = list(takewhile(lambda told: told[1] is not None, zip(versions, texts, strict=True)))
-                read += [(v, text) for v, text in there if text is not None]
-                self.is_behind = len(there) == width
-                version, width = version + len(there), min(2 * width, _READERS)
+        while self.is_behind and len(read) < self._most:
+            versions = range(version, version + width)
+            texts = of_each(lambda v: _read(files, v), versions, _READERS)
+            there = list(takewhile(lambda told: told[1] is not None, zip(versions, texts, strict=True)))
+            read += [(v, text) for v, text in there if text is not None]
+            self.is_behind = len(there) == width
+            version, width = version + len(there), min(2 * width, _READERS)
         self._next = version
         return read
 

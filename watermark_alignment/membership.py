@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from flip27_stream.threads import start
 from watermark_alignment.group import Entry, GroupView, Heeds, Key, Mark, everybody
 from watermark_alignment.group_log import GroupLog
 from watermark_alignment.hearing import Hearing
@@ -51,6 +52,7 @@ class Membership:
         self._beat_s = min(entry.timeout_ms / 1000 / _BEATS_PER_TIMEOUT, LONGEST_BEAT_S)
         self._hearing = Hearing(entry, longest_gap_ms=int(2 * self._beat_s * 1000))
         self._can_speak = True
+        self._failure: Exception | None = None
         self._since: int | None = None
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
@@ -69,6 +71,11 @@ class Membership:
     def looked_at(self) -> int | None:
         """The clock (ms) when the group was last seen; ``None`` if it never was."""
         return self._hearing.at
+
+    @property
+    def failure(self) -> Exception | None:
+        """Why the last attempt to read the group failed; ``None`` if it did not, or has not ended yet."""
+        return self._failure
 
     @property
     def listened_ms(self) -> int:
@@ -107,7 +114,11 @@ class Membership:
         return None if self._since is None else self.view.successor(self._entry, self._since)
 
     def look(self) -> None:
-        """See the group anew, if the table answers in time; never raises."""
+        """See the group anew, if the table answers in time.
+
+        Raises:
+            ConnectorError: the member's thread cannot be started; the table itself never is a reason.
+        """
         with self._changed:
             self._ask()
 
@@ -119,9 +130,12 @@ class Membership:
         held_by: str | None = None,
         progress: int | None = None,
     ) -> None:
-        """Let the group know these, see :class:`Entry`, if the table takes it in time; never raises.
+        """Let the group know these, see :class:`Entry`, if the table takes it in time.
 
         What it does not take now it is told later, as long as it is the newest. Nothing new is not told again.
+
+        Raises:
+            ConnectorError: as :meth:`look`.
         """
         with self._changed:
             entry = self._entry
@@ -148,8 +162,9 @@ class Membership:
         if self._closing:
             return
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="flip27-group", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._run, name="flip27-group", daemon=True)
+            start(thread)
+            self._thread = thread
         self._asked += 1
         asked = self._asked
         self._changed.notify_all()
@@ -203,12 +218,13 @@ class Membership:
         except Exception as error:  # noqa: BLE001 - the thread has to survive
             self._warn_of(error, "what was last known of the group stands")
             with self._changed:
-                self._hearing = self._hearing.after_failure()
+                self._hearing, self._failure = self._hearing.after_failure(), error
             return False
         if unpublished is not None:
             self._warn_of(unpublished, "the group hears nothing of this source")
         self._failing = unpublished is not None
         with self._changed:
+            self._failure = None
             self._hearing = self._hearing.after(
                 news, self._clock(), can_speak=self._can_speak, is_behind=self._log.is_behind
             )

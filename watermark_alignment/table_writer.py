@@ -7,6 +7,8 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 
+from flip27_stream.errors import ConnectorError
+from flip27_stream.threads import start
 from watermark_alignment.maintenance import Maintenance
 from watermark_alignment.pending_commits import Commit, PendingCommits
 from watermark_alignment.table import SplitRow, SplitWatermarkTable, as_table
@@ -73,7 +75,7 @@ class TableWriter:
                 began = time.monotonic()
                 self._changed.wait_for(lambda: not self._pending or self._is_failing, timeout_s)
                 timeout_s = min(failing_timeout_s, timeout_s - (time.monotonic() - began))
-            return self._changed.wait_for(lambda: not self._pending, timeout_s)
+            return self._changed.wait_for(lambda: not self._pending, timeout_s if self._thread else 0)
 
     def close(self, timeout_s: float = 2.0) -> None:
         """Write what is pending, as far as it goes in ``timeout_s``, and end the thread. Never raises."""
@@ -87,9 +89,19 @@ class TableWriter:
 
     def _wake(self) -> None:
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="split-watermark-table", daemon=True)
-            self._thread.start()
+            self._start()
         self._changed.notify_all()
+
+    def _start(self) -> None:
+        """Without a thread what is submitted waits, as in an outage of the table; the next commit tries again."""
+        thread = threading.Thread(target=self._run, name="split-watermark-table", daemon=True)
+        try:
+            start(thread)
+            self._thread = thread
+        except ConnectorError as error:
+            if not self._is_failing:
+                _LOG.warning("%s Meanwhile %r is not written.", error, self._table)
+            self._is_failing = True
 
     def _run(self) -> None:
         while not self._is_over():

@@ -14,6 +14,8 @@ from benchmarks.chaos.world import World
 from benchmarks.soak.driver import Role
 from flip27_stream.testing import PlannedFault
 
+_WORK_S = 3.0
+
 Undo = Callable[[], None]
 
 
@@ -86,6 +88,8 @@ class Blows:
         if found is None:
             return None
         name, pid = found
+        if target == "worker":  # most of the time they have nothing to do
+            pid = self._world.drivers[name].busy("worker", _WORK_S) or pid
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
         return Done(f"kill {target} {pid} of {name}")

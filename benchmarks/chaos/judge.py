@@ -59,7 +59,7 @@ def fault_with(ending: Ending, circumstances: Circumstances) -> str | None:
     """What is wrong with an ending; None if nothing is."""
     error = error_of(ending)
     if error is None:
-        if any(_BUSY.search(cause) for cause in ending.causes):
+        if _is_busy(ending):
             return None
         if circumstances.process_killed and any(_KILLED.search(cause) for cause in ending.causes):
             return None
@@ -69,6 +69,15 @@ def fault_with(ending: Ending, circumstances: Circumstances) -> str | None:
     if error not in OUT_OF_REACH:
         return f"nothing that happened is a reason for {error}"
     return None if circumstances.anything else f"it ended with {error}, but nothing had happened"
+
+
+def _kind(ending: Ending) -> str:
+    busy = "Spark could not start a process in time"
+    return error_of(ending) or (busy if _is_busy(ending) else "a process was killed")
+
+
+def _is_busy(ending: Ending) -> bool:
+    return any(_BUSY.search(cause) for cause in ending.causes)
 
 
 def shown(ending: Ending) -> str:
@@ -100,7 +109,7 @@ class Endings:
     def new(self) -> Iterator[tuple[str, str | None]]:
         """What is to be said of each query that has ended since the last call, and what is wrong with it."""
         for ending in self._unread():
-            self.counts[f"{ending.query}: {error_of(ending) or 'a process was killed'}"] += 1
+            self.counts[f"{ending.query}: {_kind(ending)}"] += 1
             fault = fault_with(ending, self._circumstances(ending))
             told = fault and f"{ending.query}: {fault}:\n" + "\n".join(ending.causes)
             yield f"{ending.query} ended: {shown(ending)}", told

@@ -15,12 +15,13 @@ Change = Literal["hide folder", "touch file", "remove file", "compact table", "c
 Turn = Literal["remake table", "empty table", "empty folder", "remake hybrid", "nothing"]
 
 _STORM_S = 45.0, 75.0
+_FAULT_S = 1.0, 15.0
 _MOST_BEFORE_QUIET_S = 8.0  # a driver program that is killed takes so long to be there again
 _KILLS: Sequence[Kill] = (
-    *("kill worker",) * 4,
-    *("kill planner",) * 3,
-    *("kill driver",) * 2,
+    *("kill worker",) * 8,
+    *("kill planner",) * 5,
     *("kill broker",) * 2,
+    "kill driver",  # takes long to be there again
 )
 _STOPS: Sequence[Stop] = ("stop worker", "stop planner", "stop planner", "stop driver", "stop broker")
 _CHANGES: Sequence[Change] = (
@@ -83,9 +84,9 @@ class Storm:
 class Pace:
     """Mean seconds between two faults, kills, stops and changes."""
 
-    fault_s: float = 6.0
-    kill_s: float = 12.0
-    stop_s: float = 20.0
+    fault_s: float = 5.0
+    kill_s: float = 6.0
+    stop_s: float = 15.0
     change_s: float = 10.0
 
 
@@ -97,7 +98,7 @@ def storms(
     number = 0
     while True:
         lasting = chance.uniform(*seconds)
-        faults = fault_schedule(f"{seed} {number}", links, lasting, every_s=pace.fault_s, lasts_s=(1.0, 12.0))
+        faults = fault_schedule(f"{seed} {number}", links, lasting, every_s=pace.fault_s, lasts_s=_FAULT_S)
         blows = [
             *_drawn(chance, _KILLS, lasting - _MOST_BEFORE_QUIET_S, pace.kill_s),
             *_drawn(chance, _STOPS, lasting, pace.stop_s),

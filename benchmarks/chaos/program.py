@@ -15,6 +15,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
+
 import flip27_stream
 from flip27_stream import FileSource, HybridSource, KafkaSource
 from flip27_stream.connectors.hybrid import Overlap, SourceSwitchContext
@@ -157,6 +159,8 @@ class Supervised:
         self._told, self._started_at = Query.read(self._folder, self._name), time.monotonic()
         try:
             self._running = self._told.start(self._spark)
+        except (ConnectionError, Py4JNetworkError):
+            raise  # the JVM is gone, and so must this be
         except Exception as error:  # noqa: BLE001
             self._report([str(error)])
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -17,7 +18,7 @@ Role = Literal["jvm", "planner", "worker", "all"]
 
 _PLANNER, _WORKERS = "python_streaming_source_runner", "pyspark.daemon"
 _QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC -Xshare:auto"
-_PATIENCE_S = 30.0
+_PATIENCE_S, _TICK_S = 30.0, 0.02
 
 
 class Driver:
@@ -56,6 +57,23 @@ class Driver:
         """Its processes: the JVM, planning processes, workers that run tasks, or all."""
         pids = session(self._child.pid) if self._child is not None else []
         return sorted(pid for pid in pids if _IS[role](pid))
+
+    def busy(self, role: Role, within_s: float) -> int | None:
+        """A process that has just computed something; None if none did within so many seconds."""
+        deadline, before = time.monotonic() + within_s, self._computed(role)
+        while time.monotonic() < deadline:
+            time.sleep(_TICK_S)
+            after = self._computed(role)
+            for pid, ticks in after.items():
+                if ticks > before.get(pid, ticks):
+                    return pid
+            before = after
+        return None
+
+    def _computed(self, role: Role) -> dict[int, int]:
+        """Ticks of the clock that each process has computed."""
+        stats = {pid: _stat(pid) for pid in self.pids(role)}
+        return {pid: int(stat[11]) + int(stat[12]) for pid, stat in stats.items() if stat}
 
     def planners(self) -> dict[int, int]:
         """Resident bytes of its planning processes, by process id."""

@@ -10,6 +10,8 @@ from watermark_alignment.group import Entry, Key, Mark
 from watermark_alignment.options import AlignmentOptions
 
 _SHORTEST_WAIT_S = 0.05
+_SHARE_OF_BATCH = 0.1
+"""So little longer another source of the query takes for its batches."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,8 @@ class GroupWait:
 
     Spark ends the run at the first answer that changes nothing, so it must not get one. Nor must the answer be waited
     for: the member that is behind may be another source of this very query, which Spark asks only after this one. So
-    the answer is an empty batch: at once if somebody moved since the last one, else after a while.
+    the answer is an empty batch: at once if the member that holds the run moved since the last one, soon if another
+    did, which may be of this query, else after a while. Some time must pass in waiting, for no other counts.
 
     A member that makes no progress for longer than source-timeout is given up, until it makes some. Only time counts in
     which a plan waited, the group was heard, and the member was there: not the time in which Spark runs a batch, nor an
@@ -58,9 +61,9 @@ class GroupWait:
         self._given_up: dict[Key, Mark] = {}
         self._looked: tuple[int, int] | None = None
         self._batch: int | None = None
-        self._others: object = None
+        self._seen: tuple[tuple[Key, Mark] | None, object] = None, None
         self._wait_s = 0.0
-        self._until = 0.0
+        self._until = self._answered = 0.0
 
     def heeds(self, entry: Entry) -> bool:
         """Whether the member is waited for: it was not given up where it stands."""
@@ -83,14 +86,29 @@ class GroupWait:
         del self._waited[slowest.key]
         return True
 
-    def is_enough(self, batch: int, others: object) -> bool:
-        """Whether the plan that follows ``batch`` is to be answered with an empty batch now."""
+    def is_enough(self, batch: int, slowest: Entry | None, others: object) -> bool:
+        """Whether the plan that follows ``batch`` is to be answered with an empty batch now.
+
+        Args:
+            batch: see :meth:`gives_up`.
+            slowest: the member that holds the run.
+            others: where all the others stand.
+        """
         now = self._monotonic()
         if batch != self._batch:
-            moved = others != self._others
-            self._wait_s = 0.0 if moved else min(2 * self._wait_s or _SHORTEST_WAIT_S, self._longest_s)
-            self._batch, self._others, self._until = batch, others, now + self._wait_s
-        return now >= self._until
+            seen = (slowest.key, slowest.mark) if slowest is not None else None, others
+            self._wait_s = self._next_wait(seen, now)
+            self._batch, self._seen, self._until = batch, seen, now + self._wait_s
+        is_over = now >= self._until
+        self._answered = now if is_over else self._answered
+        return is_over
+
+    def _next_wait(self, seen: tuple[tuple[Key, Mark] | None, object], now: float) -> float:
+        if seen[0] != self._seen[0]:
+            return 0.0
+        another_moved = seen[1] != self._seen[1]
+        wait_s = _SHARE_OF_BATCH * (now - self._answered) if another_moved else 2 * self._wait_s
+        return min(max(wait_s, _SHORTEST_WAIT_S), self._longest_s)
 
     def _passed(self, batch: int, listened_ms: int | None) -> int:
         """The time (ms) since the last look of the same plan, if the group was read in both."""

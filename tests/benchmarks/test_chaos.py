@@ -19,6 +19,7 @@ from benchmarks.chaos.judge import Circumstances, Endings, fault_with
 from benchmarks.chaos.plan import Blow, Pace, Storm, storms
 from benchmarks.chaos.program import ENDINGS, Ending, Query
 from benchmarks.chaos.run import Chaos, Settings
+from benchmarks.soak.sink import Sink
 from flip27_stream.testing import wait_until
 
 LINKS = ["a", "b"]
@@ -103,14 +104,17 @@ def test_files_change_only_when_they_are_accounted_for(tmp_path: Path) -> None:
 
 def test_an_account_is_of_what_was_there_when_it_began(tmp_path: Path) -> None:
     due = Due("q", tmp_path / "sink", {0: 2, 1: 1})
-    assert faults("q", due.found()) == ["q: 3 rows lost of 3 ()"]
+    sink = Sink(due.sink)
+    sink.look()
+    assert faults("q", due.found(sink)) == ["q: 3 rows lost of 3 (0-0: 0x, 0-1: 0x, 1-0: 0x)"]
     rows = {
         "partition": pa.array([0, 0, 1, 1, 2], pa.int32()),
         "number": pa.array([0, 2, 0, 0, 0], pa.int64()),
     }
     write_deltalake(due.sink, pa.table(rows))
     what = "(0-1: 0x, 1-0: 2x)"
-    assert faults("q", due.found()) == [
+    sink.look()
+    assert faults("q", due.found(sink)) == [
         f"q: 1 rows lost of 3 {what}",
         f"q: 1 rows doubled of 3 {what}",
         f"q: 1 rows never written of 3 {what}",

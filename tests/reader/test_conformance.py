@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Hashable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -208,3 +210,12 @@ def test_an_enumerator_that_forgets_is_told(monkeypatch: pytest.MonkeyPatch) -> 
     """The coordinator refuses to assign a split twice (CO-14)."""
     with pytest.raises(ValueError, match="assigned already"):
         Faulty("assigns again after a restart").test_restart()
+
+
+def test_the_page_has_every_check() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "write-a-source.md").read_text()
+    checks = {name for name in dir(SourceConformanceSuite) if name.startswith("test_")}
+    assert checks == set(re.findall(r"`(test_\w+)`", page))
+    hooks = {name for name in vars(ExternalSystem) if not name.startswith("_")}
+    assert {"write_at", "limited", "bounded", "hide", "restore", "fail", "recover"} < hooks
+    assert all(f"`{hook}`" in page for hook in hooks - {"source", "write", "identify", "close"})

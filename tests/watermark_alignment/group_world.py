@@ -320,7 +320,7 @@ class GroupWorld:
             self._check_given_up(seat, slowest)
             return True
         others = {k: s.entry.mark for k, s in seat.hearing.view.members.items() if k != seat.said.key}
-        return wait.is_enough(seat.number, others)
+        return wait.is_enough(seat.number, slowest, others)
 
     def _count_wait(self, seat: Seat, heard: bool) -> None:
         passed = self.now - seat.waits_since if seat.waits_since is not None else 0

@@ -19,7 +19,7 @@ from flip27_stream.connectors.files.delta_times import parse_time
 from flip27_stream.connectors.files.seen import Frontier, OrderKey
 from flip27_stream.connectors.files.split import Partition
 from flip27_stream.connectors.files.statistics import EventTimeOrder, FileStatistics
-from flip27_stream.errors import DataLossError, OptionError
+from flip27_stream.errors import DataLossError, Flip27Error, OptionError
 
 log = logging.getLogger(__name__)
 
@@ -100,7 +100,7 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
 
     def look(self) -> list[Generation] | None:
         before = self._seen
-        found = self._first_look() if before is None else self._added_after(before.version)
+        found = self._first_look() if before is None else self._added_since(before)
         seen = self._seen_until(found[-1].until) if found else before
         if before is None or not self._is_there(before) or (not found and self._is_doubtful()):
             now = self._same_table()  # so what was read since the last look is this table's
@@ -110,6 +110,14 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
             self._proven = monotonic()
         self._seen = seen
         return found or None
+
+    def _added_since(self, seen: Seen) -> list[Generation]:
+        try:
+            return self._added_after(seen.version)
+        except Flip27Error:
+            if not self._is_there(seen):
+                self._same_table()  # of another table anything may be wrong
+            raise
 
     def _is_doubtful(self) -> bool:
         """Whether it is long ago that anybody looked at the whole log."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
@@ -22,6 +21,7 @@ from flip27_stream.connectors.files.filesystem import Storage
 from flip27_stream.connectors.files.found_file import FoundFile
 from flip27_stream.connectors.files.storage_errors import cause, storage_error
 from flip27_stream.errors import ConnectorError, DataLossError, OptionError, UnreachableError
+from flip27_stream.threads import of_each
 
 _ELSEWHERE: Final = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
 _UNDERSTOOD: Final = {
@@ -93,8 +93,7 @@ class DeltaLog:
             OptionError: there is none yet.
         """
         at, found = to_ms(time), self.files.versions()
-        with ThreadPoolExecutor(_THREADS) as pool:
-            said = list(pool.map(self._committed_at, found))
+        said = of_each(self._committed_at, list(found), _THREADS)
         times = rising(found[v] if at_ is None else at_ for v, at_ in zip(found, said, strict=True))
         first = next((version for version, made in zip(found, times, strict=True) if made >= at), None)
         if first is None:

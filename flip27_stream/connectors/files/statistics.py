@@ -6,7 +6,6 @@ import logging
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -26,6 +25,7 @@ from flip27_stream.connectors.files.split import Partition
 from flip27_stream.connectors.files.tolerance import UNREADABLE, Tolerance
 from flip27_stream.connectors.files.units import Int64s
 from flip27_stream.errors import OptionError, shortened
+from flip27_stream.threads import of_each
 from watermark_alignment.event_time import ColumnTimestampAssigner
 
 _THREADS, _CHUNK = 24, 8
@@ -194,8 +194,7 @@ class FileStatistics:
             found.update(look_at(paths[1:]))
             return found
         chunks = [paths[i : i + _CHUNK] for i in range(1, len(paths), _CHUNK)]
-        with ThreadPoolExecutor(_THREADS) as pool:
-            found.update(one for some in pool.map(look_at, chunks) for one in some)
+        found.update(one for some in of_each(look_at, chunks, _THREADS) for one in some)
         return found
 
     def _least(self, path: str, order: EventTimeOrder, partition: Partition) -> int | None:

@@ -288,9 +288,10 @@ class HybridSourceSplitEnumerator(
     def _known_to(self, stage: Stage) -> dict[str, Intervals]:
         """Positions of the next source whose rows ``stage`` had, by split: in the overlap, or all up to the seam."""
         overlap, seam = self._chain.overlap_after(stage.index), self._seam.seam()
+        rows = read_again(stage, seam.tail.values(), self._child.snapshot_state())
         if stage.seam is not None:
-            return stage.seam.known(seam.ends or {}, read_again(stage, seam.tail.values()))
-        return overlap.positions(read_again(stage, seam.tail.values())) if overlap else {}
+            return stage.seam.known(seam.ends or {}, rows)
+        return overlap.positions(rows) if overlap else {}
 
     def _end_position(self) -> tuple[JsonValue, str | None]:
         """Where the source ends, and why that is not known if it is not."""

@@ -14,7 +14,10 @@ from kafka.net.selector import NetworkSelector
 
 from flip27_stream.connectors.kafka.broker_connection import BrokerConnection
 from flip27_stream.connectors.kafka.broker_transport import TransportOpener
+from flip27_stream.connectors.kafka.connection_log import quiet_kafka_python
 from flip27_stream.connectors.kafka.connection_options import ConnectionOptions
+
+quiet_kafka_python()
 
 _LARGEST_FRAME = 2**31 - 1
 _SILENT_S = 0.5
@@ -98,6 +101,14 @@ class BrokerConnections:
         """Whether something listens at a broker's address."""
         broker = self._brokers[node]
         return broker.reached or any(each.reached for each in broker.connections)
+
+    def hung_up(self, node: int) -> bool:
+        """Whether something listens at a broker's address, and ended the last connection."""
+        broker = self._brokers[node]
+        timed_out = isinstance(
+            broker.failure, (kafka_errors.KafkaTimeoutError, kafka_errors.RequestTimedOutError)
+        )
+        return broker.reached and broker.failure is not None and not timed_out
 
     def throttled_for(self, node: int) -> float:
         """Seconds for which a broker wants to hear nothing of this client."""

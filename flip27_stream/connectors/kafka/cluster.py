@@ -40,6 +40,7 @@ class Cluster:
         self.retry = Backoff(max(options.retry_backoff_ms, _LEAST_BACKOFF_MS) / 1000)
         self._connections: BrokerConnections | None = None
         self._servers: dict[int, tuple[str, int]] = {}  # the bootstrap servers
+        self._brokers: dict[int, tuple[str, int]] = {}  # as the last answer named them
         self._leaders: dict[TopicPartition, int] = {}
         self._forgotten: set[TopicPartition] = set()
         self._known_at: dict[str, float] = {}
@@ -126,7 +127,8 @@ class Cluster:
     def _ask(self, names: Collection[str] | None, seconds: float) -> dict[str, TopicMetadata] | None:
         """The topics, or ``None`` if no broker tells within so many seconds."""
         connections = self.connections
-        response = FirstAnswer(connections, lambda: _metadata_request(names)).get(seconds)
+        question = FirstAnswer(connections, lambda: _metadata_request(names), self._is_news)
+        response = question.get(seconds)
         if response is None:
             return None
         self._note_brokers(connections, response)
@@ -155,16 +157,24 @@ class Cluster:
                 raise reason
 
         patience_ms = self.options.first_contact_timeout_ms
-        response = FirstAnswer(connections, lambda: _metadata_request([])).get(patience_ms / 1000, ask_why)
+        question = FirstAnswer(
+            connections, lambda: _metadata_request([]), lambda _, found: bool(found.brokers)
+        )
+        response = question.get(patience_ms / 1000, ask_why)
         if response is None:
             raise self._unreachable(connections, patience_ms, ask_why=not diagnosed)
         connections.know({})
         self._note_brokers(connections, response)
 
+    def _is_news(self, node: int, response: Any) -> bool:
+        """Bootstrap servers are asked where brokers that do not answer have moved to, if they have."""
+        found = _brokers(response)
+        return bool(found) and (node >= 0 or found != self._brokers)
+
     def _note_brokers(self, connections: BrokerConnections, response: Any) -> None:
-        brokers = {int(b.node_id): (str(b.host), int(b.port)) for b in response.brokers}
-        self._addresses |= {node: f"{host}:{port}" for node, (host, port) in brokers.items()}
-        connections.know(self._servers | brokers)  # all brokers may move
+        self._brokers = _brokers(response)
+        self._addresses |= {node: f"{host}:{port}" for node, (host, port) in self._brokers.items()}
+        connections.know(self._servers | self._brokers)
 
     def _unreachable(
         self, connections: BrokerConnections, tried_ms: int, *, ask_why: bool = True
@@ -183,9 +193,14 @@ class Cluster:
 
     def _diagnosis(self, connections: BrokerConnections) -> ConnectorError | None:
         """What is wrong with the options, by the servers that took a connection and then did not go on."""
-        reached = [node for node in connections.nodes() if connections.was_reached(node)]
-        addresses = [connections.address(node) for node in reached]
+        odd = connections.was_reached if self.options.security.ssl is not None else connections.hung_up
+        addresses = [connections.address(node) for node in connections.nodes() if odd(node)]
         return diagnose(self.options, [f"{host}:{port}" for host, port in filter(None, addresses)])
+
+
+def _brokers(response: Any) -> dict[int, tuple[str, int]]:
+    """Host and port by id."""
+    return {int(broker.node_id): (str(broker.host), int(broker.port)) for broker in response.brokers}
 
 
 def _metadata_request(names: Collection[str] | None) -> Any:

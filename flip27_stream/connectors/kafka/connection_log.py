@@ -13,7 +13,14 @@ def _shows_no_secret(record: logging.LogRecord) -> bool:
     )
 
 
-# Failures are in our own messages. Handlers that the application has set up still get the records.
-logging.getLogger("kafka").addHandler(logging.NullHandler())
-for _talkative in ("kafka.net.connection", "kafka.protocol.parser"):  # a filter holds for its own logger only
-    logging.getLogger(_talkative).addFilter(_shows_no_secret)
+def quiet_kafka_python() -> None:
+    """Keep secrets out of kafka-python's log, and the log off stderr: failures are in our own messages.
+
+    Handlers that the application has set up still get the records.
+    """
+    logging.getLogger("kafka").addHandler(logging.NullHandler())
+    for talkative in (
+        "kafka.net.connection",
+        "kafka.protocol.parser",
+    ):  # a filter holds for its own logger only
+        logging.getLogger(talkative).addFilter(_shows_no_secret)

@@ -102,10 +102,13 @@ def sasl_refusal(server: str, mechanism: str, error: BaseException) -> Authentic
         mechanism: the one in the options.
         error: what kafka-python ended the exchange with.
     """
-    if isinstance(error, UnsupportedSaslMechanismError | IllegalSaslStateError):
+    if isinstance(error, UnsupportedSaslMechanismError):
         return AuthenticationError(
-            f"The broker at {server} takes no SASL/{mechanism} here: {error}. Check options {_PROTOCOL} and "
-            "'kafka.sasl.mechanism'."
+            f"The broker at {server} does not offer SASL/{mechanism}. Check option 'kafka.sasl.mechanism'."
+        )
+    if isinstance(error, IllegalSaslStateError):
+        return AuthenticationError(
+            f"The broker at {server} takes no SASL here, and option {_PROTOCOL} asks for it. Check that option."
         )
     if isinstance(error, SaslAuthenticationFailedError):
         kind, _, why = str(error.args[0] if error.args else "").partition(": ")

@@ -151,7 +151,8 @@ class KafkaSourceEnumerator(
 
     def event_time_positions(self, request: PositioningRequest) -> EventTimePositions:
         finder = self._find_for(request).finder
-        splits = [self._state.for_reader(self._splits[split_id]) for split_id in request.ranges]
+        trusted = self._options.trusted_cluster
+        splits = [self._state.for_reader(self._splits[split_id], trusted) for split_id in request.ranges]
         return finder.positions({split.split_id: split for split in splits}, request)
 
     def snapshot_state(self) -> KafkaEnumeratorState:

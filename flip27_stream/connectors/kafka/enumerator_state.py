@@ -56,10 +56,18 @@ class KafkaEnumeratorState:
             TopicPartition(name, n) for name, topic in self.topics.items() for n in topic.partitions
         )
 
-    def for_reader(self, split: KafkaPartitionSplit) -> KafkaPartitionSplit:
-        """With the id of the topic that the positions of the split are of, empty where it is not known."""
+    def for_reader(
+        self, split: KafkaPartitionSplit, trusted_cluster: str | None = None
+    ) -> KafkaPartitionSplit:
+        """With the id of the topic that the positions of the split are of, empty where it is not known.
+
+        Where the user trusts the offsets of another cluster than the one that this state was made on, the topic has
+        another id there, which is not known until the next plan.
+        """
         topic = self.topics.get(split.topic)
         if topic is None or split.partition in topic.orphans:
+            return split
+        if trusted_cluster is not None and topic.cluster_id != trusted_cluster:
             return split
         return replace(split, topic_id=topic.topic_id)
 

@@ -81,13 +81,13 @@ class FetchConnection:
 
         It is open, was used within ``connections.max.idle.ms``, and its session is not about to end.
         """
-        now = time.monotonic()
-        idle_ms = (now - self._used) * 1000
-        return (
-            now < self._expires
-            and idle_ms < self._options.connections_max_idle_ms
-            and not self._wait_readable(0)
-        )
+        is_fresh = self.idle_s * 1000 < self._options.connections_max_idle_ms
+        return is_fresh and time.monotonic() < self._expires and not self._wait_readable(0)
+
+    @property
+    def idle_s(self) -> float:
+        """Seconds since a byte went over it."""
+        return time.monotonic() - self._used
 
     def fileno(self) -> int:
         return self._socket.fileno()

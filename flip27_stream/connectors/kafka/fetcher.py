@@ -22,7 +22,10 @@ from flip27_stream.connectors.kafka.split import TopicPartition
 log = logging.getLogger(__name__)
 
 _DOUBT_S = 3.0
-"""Beyond the time that a broker may wait: how long the first fetch over a connection that was kept may take."""
+"""Beyond the time that a broker may wait: how long a fetch over a connection may take that was kept or is quiet."""
+
+_QUIET_S = 30.0
+"""No network forgets a connection sooner."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,8 @@ class Fetcher:
     """Connections for fetches, made when they are needed and kept for the next task. One thread at a time.
 
     Networks drop idle connections without a word, and what is sent over them then is lost. So the first fetch over a
-    connection that was kept gets little time; without an answer it is sent again, over a new connection.
+    connection that was kept, or that was quiet since a task has begun to write its rows, gets little time. Without an
+    answer it is sent again, over a new connection.
 
     Attributes:
         client: finds the leaders.
@@ -171,6 +175,8 @@ class Fetcher:
     def _connection(self, node: int, until: float) -> FetchConnection:
         connection = self._open.get(node)
         if connection is not None and connection.is_usable:
+            if connection.idle_s > _QUIET_S:
+                self._kept.add(node)
             return connection
         self._drop(node)
         endpoint = self.client.endpoint(node)

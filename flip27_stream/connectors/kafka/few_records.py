@@ -1,74 +1,120 @@
-"""Offsets and times of a few records, one record after the other.
+"""A few small records as columns, read one record after the other.
 
-Reading columns with numpy takes some hundred microseconds however few records there are; a planner that looks at one
-record of each of a thousand partitions would spend its time there.
+Reading columns with numpy takes some hundred microseconds however few records there are. A planner that looks at one
+record of each of a thousand partitions would spend its time there, and so would a task of a query that is caught up.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
-from flip27_stream.connectors.kafka.batch_headers import HEADER_SIZE, BatchHeader
+from flip27_stream.connectors.kafka.batch_headers import BatchHeader
 from flip27_stream.connectors.kafka.record_columns import Records, Wanted
-from flip27_stream.connectors.kafka.varints import MalformedError
+from flip27_stream.connectors.kafka.record_headers import HEADERS
+from flip27_stream.connectors.kafka.varints import Bytes, MalformedError, read_varint, read_varlong
 
 _FEW = 32
-_LONGEST = 10
+_SMALL = 1 << 16
+
+Row = tuple[int, int, int, bytes | None, bytes | None, list[dict[str, Any]] | None]
+"""Offset, timestamp and its type, key, value, headers."""
 
 
-def are_few(batches: Sequence[BatchHeader], wanted: Wanted) -> bool:
-    """Whether :func:`read_few` can read ``batches``, and is faster."""
-    if wanted.keys or wanted.values or wanted.headers or sum(batch.record_count for batch in batches) > _FEW:
+def are_few(spans: Sequence[tuple[int, int]], batches: Sequence[BatchHeader], wanted: Wanted) -> bool:
+    """Whether :func:`read_few` is faster than reading columns."""
+    if sum(batch.record_count for batch in batches) > _FEW:
         return False
-    return all(batch.magic == 2 and not batch.codec for batch in batches)
+    is_light = not (wanted.keys or wanted.values or wanted.headers)
+    return is_light or sum(high - low for low, high in spans) <= _SMALL
 
 
-def read_few(view: memoryview, batches: Sequence[BatchHeader], wanted: Wanted) -> Records:
-    """As :func:`~flip27_stream.connectors.kafka.record_columns.read_records`, without keys, values and headers."""
-    rows: list[tuple[int, int, int]] = []
+def read_few(
+    buffer: Bytes, spans: Sequence[tuple[int, int]], batches: Sequence[BatchHeader], wanted: Wanted
+) -> Records:
+    """As :func:`~flip27_stream.connectors.kafka.record_columns.read_records`.
+
+    Where neither keys nor values nor headers are wanted, nothing behind the offset of a record is looked at.
+    """
+    rows: list[Row] = []
     try:
-        for batch in batches:
-            _read(view, batch, rows)
+        for (low, high), batch in zip(spans, batches, strict=True):
+            _read_batch(buffer[low:high].data, batch, wanted, rows)
     except IndexError as error:
         raise MalformedError("a record leaves its batch") from error
     if any(rows[i][0] <= rows[i - 1][0] for i in range(1, len(rows))):
         raise MalformedError("offsets of records don't rise from the first to the last of their batch")
-    columns = [row for row in rows if wanted.start <= row[0] < wanted.stop]
-    offsets, times, types = zip(*columns, strict=True) if columns else ((), (), ())
+    return _columns([row for row in rows if wanted.start <= row[0] < wanted.stop], wanted)
+
+
+def _columns(rows: list[Row], wanted: Wanted) -> Records:
+    offsets, times, types, keys, values, headers = zip(*rows, strict=True) if rows else ((),) * 6
     return Records(
-        np.array(offsets, np.int64), np.array(times, np.int64), np.array(types, np.int32), None, None, None
+        np.array(offsets, np.int64),
+        np.array(times, np.int64),
+        np.array(types, np.int32),
+        pa.array(keys, pa.binary()) if wanted.keys else None,
+        pa.array(values, pa.binary()) if wanted.values else None,
+        pa.array(headers, HEADERS) if wanted.headers else None,
     )
 
 
-def _read(view: memoryview, batch: BatchHeader, rows: list[tuple[int, int, int]]) -> None:
-    at, end = batch.position + HEADER_SIZE, batch.position + batch.size
-    appended = batch.log_append_time
+def _read_batch(data: memoryview, batch: BatchHeader, wanted: Wanted, rows: list[Row]) -> None:
+    at, appended = 0, batch.log_append_time
+    is_light = not (wanted.keys or wanted.values or wanted.headers)
     for _ in range(batch.record_count):
-        size, body = _varint(view, at)
-        delta, offset_at = _varint(view, body + 1)
-        offset_delta, behind = _varint(view, offset_at)
+        size, body = read_varint(data, at)
+        delta, behind = read_varlong(data, body + 1)
+        offset_delta, behind = read_varint(data, behind)
         at = body + size
         offset = batch.base_offset + offset_delta
-        if not behind <= at <= end or not batch.base_offset <= offset <= batch.last_offset:
+        if not behind <= at <= len(data) or not batch.base_offset <= offset <= batch.last_offset:
             raise MalformedError("a record contradicts its batch")
-        rows.append(
-            (offset, batch.max_timestamp if appended else _wrapped(batch.base_timestamp + delta), appended)
-        )
-    if at != end:
+        time = batch.max_timestamp if appended else _wrapped(batch.base_timestamp + delta)
+        fields = (None, None, None) if is_light else _fields(data, behind, at, wanted, offset)
+        rows.append((offset, time, appended, *fields))
+    if at != len(data):
         raise MalformedError("the records don't fill their batch")
 
 
-def _varint(view: memoryview, at: int) -> tuple[int, int]:
-    raw = shift = 0
-    for i in range(at, at + _LONGEST):
-        byte = view[i]
-        raw |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (raw >> 1) ^ -(raw & 1), i + 1
-        shift += 7
-    raise MalformedError(f"a number takes more than {_LONGEST} bytes")
+def _fields(
+    data: memoryview, at: int, end: int, wanted: Wanted, offset: int
+) -> tuple[bytes | None, bytes | None, list[dict[str, Any]] | None]:
+    """What stands behind the offset of a record: its key, its value and, as far as they are wanted, its headers."""
+    key, at = _blob(data, at)
+    value, at = _blob(data, at)
+    count, at = read_varint(data, at)
+    if count < 0 or at + 2 * count > end or (count == 0 and at != end):
+        raise MalformedError("a record has an impossible number of headers")
+    headers = None
+    if count and wanted.headers and wanted.start <= offset < wanted.stop:
+        headers = _headers(data, at, end, count)
+    return key, value, headers
+
+
+def _headers(data: memoryview, at: int, end: int, count: int) -> list[dict[str, Any]]:
+    headers: list[dict[str, Any]] = []
+    for _ in range(count):
+        key, at = _blob(data, at)
+        if key is None:
+            raise MalformedError("a header without a key")
+        value, at = _blob(data, at)
+        headers.append({"key": key.decode(errors="replace"), "value": value})
+    if at != end:
+        raise MalformedError("the headers of a record don't end where it ends")
+    return headers
+
+
+def _blob(data: memoryview, at: int) -> tuple[bytes | None, int]:
+    size, at = read_varint(data, at)
+    if size < 0:
+        return None, at
+    if at + size > len(data):
+        raise MalformedError("a record leaves its batch")
+    return bytes(data[at : at + size]), at + size
 
 
 def _wrapped(number: int) -> int:

@@ -12,6 +12,7 @@ from flip27_stream.errors import AuthenticationError
 
 _HEAD_START_S = 1.0
 _PAUSE_S = 0.02
+_MOST_PAUSE_S = 0.5
 
 
 class FirstAnswer:
@@ -21,12 +22,20 @@ class FirstAnswer:
     that hangs costs no more than its head start, and one that is slow is heard.
 
     Args:
-        request: makes the request; its response names brokers.
+        request: makes the request.
+        accepts: whether a broker's response will do; one that will not counts as a failure.
     """
 
-    def __init__(self, connections: BrokerConnections, request: Callable[[], Any]) -> None:
+    def __init__(
+        self,
+        connections: BrokerConnections,
+        request: Callable[[], Any],
+        accepts: Callable[[int, Any], bool],
+    ) -> None:
         self._connections = connections
         self._request = request
+        self._accepts = accepts
+        self._pause_s = _PAUSE_S
         self._calls: list[Call] = []
         self._waiting = connections.nodes()
         self._untried = set(self._waiting)
@@ -50,7 +59,7 @@ class FirstAnswer:
             if (response := self._response()) is not None:
                 return response
             if len(self._calls) < asked:
-                next_at = min(next_at, now + _PAUSE_S)
+                next_at = min(next_at, now + self._pause_s)
             if not (self._calls or self._untried or told):
                 told = True
                 when_all_failed()
@@ -64,11 +73,14 @@ class FirstAnswer:
 
     def _response(self) -> Any | None:
         for call in list(self._calls):
-            if call.answer is not None and call.answer.brokers:
+            if call.answer is not None and self._accepts(call.node, call.answer):
                 return call.answer
             if isinstance(call.error, AuthenticationError):
                 raise call.error
             if call.is_done:
+                self._pause_s = (
+                    _PAUSE_S if call.node in self._untried else min(2 * self._pause_s, _MOST_PAUSE_S)
+                )
                 self._calls.remove(call)
                 self._untried.discard(call.node)
                 self._waiting.append(call.node)

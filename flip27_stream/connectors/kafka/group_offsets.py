@@ -14,6 +14,7 @@ from flip27_stream.connectors.kafka.client import KafkaClient
 from flip27_stream.connectors.kafka.group_coordinator import GroupCoordinator
 from flip27_stream.connectors.kafka.split import TopicPartition
 from flip27_stream.errors import ConnectorError
+from flip27_stream.threads import start
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +35,7 @@ class GroupCommitter:
         self._changed = threading.Condition()
         self._due: dict[TopicPartition, int] = {}
         self._told: dict[TopicPartition, int] = {}
-        self._busy = self._closed = False
+        self._busy = self._closed = self._lacks_thread = False
         self._worker: threading.Thread | None = None
 
     def processed(self, offsets: Mapping[TopicPartition, int]) -> None:
@@ -48,14 +49,27 @@ class GroupCommitter:
         with self._changed:
             self._due.update(changed)
             if self._worker is None:
-                self._worker = threading.Thread(target=self._work, name="flip27-group-offsets", daemon=True)
-                self._worker.start()
+                self._start()
             self._changed.notify_all()
+
+    def _start(self) -> None:
+        worker = threading.Thread(target=self._work, name="flip27-group-offsets", daemon=True)
+        try:
+            start(worker)
+            self._worker = worker
+        except ConnectorError as error:
+            if not self._lacks_thread:
+                log.warning(
+                    "%s Meanwhile offsets are not committed to consumer group '%s'.", error, self._group
+                )
+            self._lacks_thread = True
 
     def flush(self, timeout_s: float) -> bool:
         """Wait until everything is committed, or was tried; false if that takes longer."""
         with self._changed:
-            return self._changed.wait_for(lambda: not self._due and not self._busy, timeout_s)
+            return self._changed.wait_for(
+                lambda: not self._due and not self._busy, timeout_s if self._worker else 0
+            )
 
     def close(self, timeout_s: float) -> None:
         """Commit what is due, but try no longer than so."""

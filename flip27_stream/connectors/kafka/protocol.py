@@ -162,8 +162,8 @@ def fetched_partitions(
             p.records or b"",
             [(a.producer_id, a.first_offset) for a in p.aborted_transactions or ()],
         )
-        for topic in response.responses
-        for p in topic.partitions
+        for topic in response.responses or ()
+        for p in topic.partitions or ()
         if topic.topic or str(topic.topic_id) in names
     }
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from flip27_stream.api import InputStatus, ReaderOutput, SourceReader, SourceReaderContext
 from flip27_stream.connectors.kafka.client_pool import FETCHERS
 from flip27_stream.connectors.kafka.fetcher import Answer
-from flip27_stream.connectors.kafka.options import KafkaOptions
+from flip27_stream.connectors.kafka.options import TRUSTED_CLUSTER, KafkaOptions
 from flip27_stream.connectors.kafka.protocol import (
     CORRUPT_MESSAGE,
     INCONSISTENT_TOPIC_ID,
@@ -35,6 +35,10 @@ _POLL_S = 0.5
 _RETRY_S = 0.05
 _GONE_AFTER_S = 5.0
 _LEAST_FETCH = 64 << 10
+_NO_SUCH_TOPIC = (
+    "nothing: the topic was deleted, or made again (if it was migrated to another cluster with its offsets kept, see "
+    f"option '{TRUSTED_CLUSTER}')"
+)
 _DECODED_AT_ONCE = 1 << 22
 _GUESSED_RECORD = 1 << 10
 
@@ -309,7 +313,7 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
         if progress.unknown is None:
             progress.unknown = 0.0
         elif progress.unknown >= _GONE_AFTER_S and self._was_deleted(tp, progress):
-            self._lose(tp, progress, "nothing, the topic was deleted, or made again", progress.stop)
+            self._lose(tp, progress, _NO_SUCH_TOPIC, progress.stop)
 
     def _give_up(self, tp: TopicPartition, progress: _Progress) -> None:
         asked = progress.asked  # whoever leads it by now, if anybody does: this one said nothing

@@ -162,16 +162,12 @@ def _read_v2(
     view: memoryview, batches: list[BatchHeader], wanted: Wanted, source: str, enough: int = LARGEST_BATCH
 ) -> tuple[Records, int, int]:
     """Records, how many of the batches they are from, and the bytes that those were decompressed to."""
-    if are_few(batches, wanted):
-        try:
-            return read_few(view, batches, wanted), len(batches), 0
-        except MalformedError as error:
-            raise corrupt(source, batches[0].base_offset, error) from error
     buffer, spans = _payloads(view, batches, source, enough)
     taken = batches[: len(spans)]
     inflated = len(buffer) if any(batch.codec for batch in taken) else 0
+    read = read_few if are_few(spans, taken, wanted) else read_records
     try:
-        return read_records(buffer, spans, taken, wanted), len(taken), inflated
+        return read(buffer, spans, taken, wanted), len(taken), inflated
     except MalformedError as error:
         raise _damage(buffer, spans, taken, wanted, source) or corrupt(
             source, taken[0].base_offset, error
@@ -181,7 +177,9 @@ def _read_v2(
 def _damage(
     buffer: Bytes, spans: list[tuple[int, int]], batches: list[BatchHeader], wanted: Wanted, source: str
 ) -> CorruptRecordError | None:
-    """Which of the batches it is that can't be read."""
+    """Which of the batches it is that can't be read, if there are several."""
+    if len(batches) == 1:
+        return None
     for i, batch in enumerate(batches):
         try:
             read_records(buffer, spans[i : i + 1], [batch], wanted)

@@ -42,6 +42,7 @@ class ResponseFields:
         return max(int(count), 0)
 
     def text(self) -> str:
+        """A text that is there, though it may be empty."""
         (size,) = self.numbers(_SHORT)
         return self._decoded(size)
 
@@ -62,7 +63,7 @@ class FlexibleFields(ResponseFields):
         return max(self._unsigned() - 1, 0)
 
     def text(self) -> str:
-        return self._decoded(self.count())
+        return self._decoded(self._unsigned() - 1)
 
     def skip_tags(self) -> None:
         for _ in range(self._unsigned()):

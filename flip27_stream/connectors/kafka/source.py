@@ -110,7 +110,7 @@ class KafkaSource(Source[KafkaPartitionSplit, KafkaEnumeratorState]):
         self, splits: Sequence[KafkaPartitionSplit], checkpoint: KafkaEnumeratorState
     ) -> Sequence[KafkaPartitionSplit]:
         """With the ids of their topics, so that no other topic of the same name is read in their place."""
-        return [checkpoint.for_reader(split) for split in splits]
+        return [checkpoint.for_reader(split, self._options.trusted_cluster) for split in splits]
 
     @property
     def split_serializer(self) -> KafkaPartitionSplitSerializer:

@@ -14,6 +14,9 @@ INT_BYTES = 5
 """The longest encoding of an int32; one of an int64 takes 10."""
 
 
+_LONG_BYTES = 10
+
+
 class MalformedError(ValueError):
     """Bytes that are no records; the text says what is wrong with them, not where they are."""
 
@@ -61,10 +64,25 @@ def unzigzag(raw: npt.NDArray[np.uint64]) -> Longs:
 
 def read_varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
     """The one int32 encoded at ``at``, and the position behind it."""
-    raw = 0
-    for k in range(INT_BYTES):
+    return _read(data, at, INT_BYTES)
+
+
+def read_varlong(data: bytes | memoryview, at: int) -> tuple[int, int]:
+    """The one int64 encoded at ``at``, and the position behind it."""
+    number, behind = _read(data, at, _LONG_BYTES)
+    if behind - at == _LONG_BYTES and data[behind - 1] > 1:
+        raise MalformedError("a number does not fit 64 bits")
+    return number, behind
+
+
+def _read(data: bytes | memoryview, at: int, longest: int) -> tuple[int, int]:
+    raw = data[at]
+    if raw < 0x80:
+        return (raw >> 1) ^ -(raw & 1), at + 1
+    raw &= 0x7F
+    for k in range(1, longest):
         byte = data[at + k]
         raw |= (byte & 0x7F) << (7 * k)
         if byte < 0x80:
             return (raw >> 1) ^ -(raw & 1), at + k + 1
-    raise MalformedError(f"a number takes more than {INT_BYTES} bytes")
+    raise MalformedError(f"a number takes more than {longest} bytes")

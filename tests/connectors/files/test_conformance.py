@@ -11,10 +11,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from deltalake import write_deltalake
+from deltalake import DeltaTable, write_deltalake
 
 from flip27_stream.api import ReadLimits, WatermarkStrategy
 from flip27_stream.connectors.files import FileSource
+from flip27_stream.connectors.files.retries import Retries
 from flip27_stream.testing import ExternalSystem, SourceConformanceSuite
 from watermark_alignment.event_time import ColumnTimestampAssigner
 
@@ -86,7 +87,7 @@ class Folder(ExternalSystem):
         self._hidden.rename(self._data / name)
 
     def _write(self, path: Path, rows: list[dict[str, Any]]) -> None:
-        pq.write_table(pa.Table.from_pylist(rows, COLUMNS), path, row_group_size=GROUP)
+        pq.write_table(pa.Table.from_pylist(rows, COLUMNS), path, row_group_size=max(GROUP, len(rows) // 10))
 
     def hide(self, split: int) -> str:
         """``mv`` out and back: times and sizes stay."""
@@ -133,9 +134,20 @@ class Table(Folder):
     def _put(self, name: str, rows: list[dict[str, Any]]) -> None:
         write_deltalake(self._data, pa.Table.from_pylist(rows, COLUMNS), mode="append")
 
+    def _source(
+        self, options: Mapping[str, str] = MappingProxyType({}), *, bounded: bool = False
+    ) -> FileSource:
+        return super()._source({"ignoreDeletes": "true", **options}, bounded=bounded)
+
     def hide(self, split: int) -> str:
-        """Rows of a table are deleted, and that is another commit."""
-        return ExternalSystem.hide(self, split)
+        """DELETE, and RESTORE of the version before: a commit that the source refuses, with the table's name."""
+        table = DeltaTable(self._data)
+        self._before = table.version()
+        table.delete(f"split = {split}")
+        return str(self._data)
+
+    def restore(self, split: int) -> None:
+        DeltaTable(self._data).restore(self._before)
 
 
 class OfFiles(SourceConformanceSuite):
@@ -145,9 +157,12 @@ class OfFiles(SourceConformanceSuite):
     strategy = STRATEGY
     unit_ms = 1000 * STEP_MS
     splits_finish = True
+    large_split = 60_000
 
     @pytest.fixture(autouse=True)
-    def _begin(self, tmp_path_factory: pytest.TempPathFactory) -> None:
+    def _begin(self, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(Retries, "patience_s", 0.5)
+        monkeypatch.setattr(Retries, "pause_s", 0.1)
         self._folders = tmp_path_factory
 
     def create_system(self) -> ExternalSystem:

@@ -57,6 +57,18 @@ def test_a_table_made_anew_in_the_middle_of_a_look(tmp_path: Path, monkeypatch: 
         backlog.look()
 
 
+def test_a_table_made_anew_whose_commits_would_be_refused(tmp_path: Path) -> None:
+    """The error is that it is another table, and not what is wrong with its commits."""
+    table = made(tmp_path / "t", 1)
+    reading = running(table)
+    new = made(tmp_path / "new", 2, first_id=1000)
+    DeltaTable(new).delete("id = 1001")
+    shutil.rmtree(table)
+    new.rename(table)
+    with pytest.raises(DataLossError, match="made anew"):
+        fails(reading)
+
+
 def test_an_older_copy_put_back(tmp_path: Path) -> None:
     """It has the same id, and other rows under the same version."""
     table = made(tmp_path / "t", 2)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from kafka.protocol.consumer import ListOffsetsRequest
 
-from flip27_stream.connectors.kafka import KafkaSource, calls, patience
+from flip27_stream.connectors.kafka import KafkaSource, calls, first_answer, patience
 from flip27_stream.connectors.kafka.client import KafkaClient
 from flip27_stream.connectors.kafka.connection_options import ConnectionOptions
 from flip27_stream.connectors.kafka.key_stores import StoreType, TrustStore
@@ -34,6 +34,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patience, "_GLANCE_S", 0.05)
     monkeypatch.setattr(patience, "_PROMPT_S", 0.2)
     monkeypatch.setattr(calls, "_SUSPICIOUS_S", 0.3)
+    monkeypatch.setattr(first_answer, "_HEAD_START_S", 0.2)
 
 
 @contextmanager
@@ -61,6 +62,7 @@ def tls(certificate: Path) -> SecurityOptions:
     return SecurityOptions("SSL", SslOptions(TrustStore(StoreType.PEM, str(certificate))))
 
 
+@pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("hung", [1, 2])
 @pytest.mark.parametrize("encrypted", [False, True])
 def test_bootstrap_servers_that_hang(certificate: Path, hung: int, encrypted: bool) -> None:
@@ -70,16 +72,17 @@ def test_bootstrap_servers_that_hang(certificate: Path, hung: int, encrypted: bo
         for broker in cluster.brokers[:hung]:
             broker.hang()
         for _ in range(4):
-            with connected(cluster, security=security, first_contact_timeout_ms=4000) as client:
+            with connected(cluster, security=security, first_contact_timeout_ms=2000) as client:
                 assert client.topics(["t"]).keys() == {"t"}
                 assert client.list_offsets({THIRD: LATEST}, read_committed=False)[0].keys() == {THIRD}
 
 
+@pytest.mark.usefixtures("quick")
 def test_all_bootstrap_servers_are_slow() -> None:
     """None is given up for the sake of the others."""
     with fake_cluster() as cluster:
         for broker in cluster.brokers:
-            broker.delay_s = 0.8
+            broker.delay_s = 0.4
         with connected(cluster, first_contact_timeout_ms=6000) as client:
             assert client.topics(["t"]).keys() == {"t"}
 
@@ -115,7 +118,7 @@ def until_heard(heard: Callable[[], bool], seconds: float = 15) -> int:
 
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("late", [False, True])
-@pytest.mark.parametrize("delay_s", [0.06, 0.4, 0.8, 1.5])
+@pytest.mark.parametrize("delay_s", [0.06, 0.4, 1.2])
 def test_slow_broker_is_heard_again_after_a_miss(delay_s: float, late: bool) -> None:
     """Longer than a glance, than what is prompt, and than a full wait."""
     with fake_cluster() as cluster, connected(cluster) as client:
@@ -126,7 +129,7 @@ def test_slow_broker_is_heard_again_after_a_miss(delay_s: float, late: bool) -> 
         assert ends(client, cluster, late=late) == {FIRST, THIRD}
         slow.delay_s = delay_s
         slow.resume()
-        for _ in range(3):
+        for _ in range(2):
             until_heard(lambda: SECOND in ends(client, cluster, late=late))
 
 

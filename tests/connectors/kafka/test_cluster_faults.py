@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -28,6 +29,7 @@ from flip27_stream.testing import (
     BlackHole,
     CutAfter,
     FaultyNetwork,
+    HalfOpen,
     KafkaBroker,
     KafkaCluster,
     Link,
@@ -299,6 +301,18 @@ def test_black_hole(far_broker: KafkaBroker, link: Link) -> None:
         healing.start()
         reading.to_the_end()
         healing.join()
+    reading.assert_complete()
+
+
+def test_connections_that_the_network_forgot(far_broker: KafkaBroker, link: Link) -> None:
+    """As Azure does after 4 minutes: who is connected is not told. No task waits for the request time-out, 30 s."""
+    made = source(far_broker, "far")
+    with in_the_middle(made, "far", 1) as before:
+        before.to_the_end()
+    began = time.monotonic()
+    with link.apply(HalfOpen("neither")), in_the_middle(made, "far", 1) as reading:
+        reading.to_the_end()
+    assert time.monotonic() - began < 20
     reading.assert_complete()
 
 

@@ -13,6 +13,9 @@ import pytest
 from flip27_stream.api import ReadLimits, WatermarkStrategy
 from flip27_stream.connectors.kafka.source import KafkaSource
 from flip27_stream.testing import ExternalSystem, KafkaBroker, SourceConformanceSuite
+from flip27_stream.testing.conformance.checks import Checks
+from flip27_stream.testing.conformance.event_times import EventTimeChecks
+from flip27_stream.testing.conformance.running import RunningChecks
 from watermark_alignment.event_time import timestamp_assigner
 
 pytestmark = pytest.mark.jvm
@@ -120,8 +123,8 @@ def own_broker() -> Iterator[KafkaBroker]:
         yield running
 
 
-class OnBroker(SourceConformanceSuite):
-    large_split = 400
+class OnBroker(Checks):
+    large_split = 2000
 
     @pytest.fixture(autouse=True)
     def _uses(self, own_broker: KafkaBroker) -> None:
@@ -131,18 +134,15 @@ class OnBroker(SourceConformanceSuite):
         return KafkaTopics(self._broker, self.strategy)
 
 
-class TestRecordTimestamps(OnBroker):
+class TestRecordTimestamps(OnBroker, SourceConformanceSuite):
     """Event time is the record's timestamp: the broker's index is asked."""
 
     strategy = WatermarkStrategy.for_bounded_out_of_orderness(DISORDER_MS)
 
 
-class TestTimesInTheValue(OnBroker):
-    """Event time is in the payload: it is probed."""
+class TestTimesInTheValue(OnBroker, EventTimeChecks, RunningChecks):
+    """Event time is in the payload: it is probed. That plays a part only in the checks of event times and runs."""
 
     strategy = WatermarkStrategy.for_bounded_out_of_orderness(DISORDER_MS).with_timestamp_assigner(
         timestamp_assigner("/t", KafkaSource({"kafka.bootstrap.servers": "host:1", "subscribe": "t"}).schema)
     )
-
-    def test_system_that_fails_for_ever(self) -> None:
-        """As above: where event time is plays no part."""

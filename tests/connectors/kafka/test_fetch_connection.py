@@ -213,6 +213,13 @@ def test_a_name_that_is_no_text() -> None:
         read_fetch_response(memoryview(body), 11, ASKED)
 
 
+@pytest.mark.parametrize(("version", "name", "none"), [(11, b"\0\1t", b"\xff\xff"), (12, b"\2t", b"\0")])
+def test_a_topic_without_a_name(version: int, name: bytes, none: bytes) -> None:
+    body = response(b"abc", version).replace(name, none)
+    with pytest.raises(struct.error, match="-1 bytes"):
+        read_fetch_response(memoryview(body), version, ASKED)
+
+
 def test_a_topic_that_was_not_asked_for() -> None:
     body = response(b"abc", 13, topic_id="00000000-0000-0000-0000-000000000007")
     with pytest.raises(struct.error, match="0007 was not asked for"):

@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flip27_stream.connectors.kafka import few_records, record_batches
 from flip27_stream.connectors.kafka.record_batches import decode
 from flip27_stream.errors import CorruptRecordError
-from tests.connectors.kafka.batch_bytes import Row, batches, patched, some_rows, v2
+from tests.connectors.kafka.batch_bytes import (
+    GZIP,
+    LZ4,
+    SNAPPY,
+    ZSTD,
+    Row,
+    batches,
+    patched,
+    rows_of,
+    some_rows,
+    v2,
+)
+from tests.connectors.kafka.damage import logs
+from tests.exploring import examples
 
 END = 2**63 - 1
 
@@ -20,14 +35,22 @@ def times(data: bytes, start: int = 0, stop: int = END) -> object:
     return decoded.next_offset, r.offsets.tolist(), r.timestamps.tolist(), r.timestamp_types.tolist()
 
 
-def both(data: bytes, start: int = 0, stop: int = END) -> tuple[object, object]:
+def rows(data: bytes, start: int = 0, stop: int = END) -> object:
+    decoded = decode(data, start, stop, source="t-0", headers=True, check_crcs=False)
+    return decoded.next_offset, decoded.records.timestamp_types.tolist(), rows_of(decoded)
+
+
+Reading = Callable[[bytes, int, int], object]
+
+
+def both(data: bytes, start: int = 0, stop: int = END, read: Reading = times) -> tuple[object, object]:
     """The outcome with the path for a few records, and without it."""
     found = []
     for are_few in (few_records.are_few, lambda *_: False):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(record_batches, "are_few", are_few)
             try:
-                found.append(times(data, start, stop))
+                found.append(read(data, start, stop))
             except CorruptRecordError:
                 found.append("corrupt")
     return found[0], found[1]
@@ -38,8 +61,34 @@ def test_the_same_as_in_columns(groups: list[list[Row]], data: st.DataObject) ->
     log = b"".join(v2(rows) for rows in groups)
     first, last = groups[0][0].offset, groups[-1][-1].offset
     low = data.draw(st.integers(max(first - 2, 0), last + 2))
-    few, columns = both(log, low, data.draw(st.integers(low, last + 2)))
+    high = data.draw(st.integers(low, last + 2))
+    for read in (times, rows):
+        few, columns = both(log, low, high, read)
+        assert few == columns
+
+
+@given(batches(most_rows=3), st.sampled_from([GZIP, SNAPPY, LZ4, ZSTD]))
+def test_the_same_as_in_columns_compressed(groups: list[list[Row]], codec: int) -> None:
+    few, columns = both(b"".join(v2(each, codec) for each in groups), read=rows)
     assert few == columns
+
+
+@settings(max_examples=examples(300))
+@given(logs())
+def test_what_is_refused_is_the_same(log: tuple[bytes, int, int]) -> None:
+    """Where keys, values and headers are wanted, one path is as strict as the other."""
+    few, columns = both(*log, read=rows)
+    assert few == columns
+
+
+def test_large_values_are_read_in_columns() -> None:
+    """Records one by one are copied once more than columns."""
+    assert len(v2(some_rows(2, value=bytes(40_000)))) > few_records._SMALL
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(record_batches, "read_few", None)
+        assert rows(v2(some_rows(2, value=bytes(40_000))))
+        with pytest.raises(TypeError):
+            times(v2(some_rows(2, value=bytes(40_000))))
 
 
 @given(st.data())

@@ -50,6 +50,27 @@ def test_connection_that_the_network_dropped_is_made_again_within_the_same_fetch
 
 
 @pytest.mark.usefixtures("quick_doubt")
+def test_connection_that_was_quiet_within_a_task_is_doubted_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rows of the last fetch took minutes to write, and the network has forgotten the connection meanwhile."""
+    swallowed: list[bytes] = []
+
+    def serve(connection: socket.socket, request: bytes) -> None:
+        if swallow.is_set() and connection is server.connections[0]:
+            swallowed.append(request)
+        else:
+            answer(connection, request)
+
+    swallow = threading.Event()
+    options = replace(OPTIONS, request_timeout_ms=60_000, fetch_max_wait_ms=50)
+    with fetching(serve, options) as (server, fetcher):
+        fetch(fetcher)
+        monkeypatch.setattr(fetcher_module, "_QUIET_S", 0.0)
+        swallow.set()
+        assert records(fetch(fetcher)) == b"abc"
+        assert len(swallowed) == 1
+
+
+@pytest.mark.usefixtures("quick_doubt")
 def test_new_connection_gets_all_the_time_there_is() -> None:
     """A broker that is slow, not gone: the fetch is asked twice at most, and its answer is waited for."""
     slow = threading.Event()

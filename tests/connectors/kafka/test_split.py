@@ -55,6 +55,16 @@ def test_splits_for_readers_have_the_ids_of_their_topics() -> None:
     assert SPLITS.serialize(made[0]) == "t-0"
 
 
+def test_batch_of_a_migrated_topic_is_replayed_by_name() -> None:
+    """It was planned on the other cluster, whose topic id means nothing on the one whose offsets are trusted."""
+    state = KafkaEnumeratorState({"t": AssignedTopic("id", (0,), (), "old cluster")})
+    split = KafkaPartitionSplit("t", 0)
+    for trusted, topic_id in ((None, "id"), ("new cluster", ""), ("old cluster", "id")):
+        assert state.for_reader(split, trusted).topic_id == topic_id
+    options = {**LEAST, "scan.trusted-cluster-id": "new cluster"}
+    assert KafkaSource(options).splits_for_readers([split], state) == [split]
+
+
 @given(
     st.dictionaries(st.text(min_size=1), st.tuples(st.uuids(), st.sets(st.integers(0, 999)))), st.booleans()
 )
