@@ -26,6 +26,10 @@ class BrokerPauses:
     def is_paused(self, node: int) -> bool:
         return time.monotonic() < max(self._until.get(node, 0.0), self.throttled_until(node))
 
+    def failures(self, node: int) -> int:
+        """How many connections broke, or were not made, since the broker's last answer."""
+        return self._failures.get(node, 0)
+
     def throttled_until(self, node: int) -> float:
         """The end (monotonic seconds) of the time that the broker asked for; 0 if it asked for none."""
         return self._throttled_until.get(node, 0.0)
@@ -46,6 +50,6 @@ class BrokerPauses:
 
     def failed(self, node: int) -> None:
         """A connection broke, or was not made: each time in a row it is left alone for twice as long."""
-        failures = self._failures.get(node, 0)
+        failures = self.failures(node)
         self._failures[node] = failures + 1
         self._until[node] = time.monotonic() + min(self._least_s * 2 ** min(failures, 30), self._most_s)

@@ -39,9 +39,11 @@ class FetchConnection:
         port: of the broker.
         options: of all connections.
         within_s: how long connecting may take, if that is less than the options say.
+        attempt: how many attempts failed before this one.
 
     Attributes:
-        name: the broker's address, for messages.
+        endpoint: host and port of the broker.
+        name: the same, for messages.
         versions: of requests, that this broker speaks.
 
     Raises:
@@ -49,7 +51,14 @@ class FetchConnection:
         AuthenticationError: it refused the credentials, or presents a certificate that is not trusted.
     """
 
-    def __init__(self, host: str, port: int, options: ConnectionOptions, within_s: float = math.inf) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        options: ConnectionOptions,
+        within_s: float = math.inf,
+        attempt: int = 0,
+    ) -> None:
         self._options = options
         self._correlation_id = 0
         self._head = bytearray(_HEAD.size)
@@ -58,10 +67,11 @@ class FetchConnection:
         self._received = 0
         self._used = time.monotonic()
         self._expires = float("inf")
+        self.endpoint = (host, port)
         self.name = f"{host}:{port}"
         timeout_ms = min(options.connection_setup_timeout_ms, options.request_timeout_ms)
         self._deadline = time.monotonic() + min(timeout_ms / 1000, within_s)
-        self._socket = _connect(host, port, options, self._deadline)
+        self._socket = _connect(host, port, options, self._deadline, attempt)
         try:
             self.versions = ask_versions(self._ask)
             if options.security.sasl is not None:
@@ -209,9 +219,39 @@ class FetchConnection:
             raise TimeoutError("no answer while connecting")
 
 
-def _connect(host: str, port: int, options: ConnectionOptions, deadline: float) -> socket.socket:
+def _reached(host: str, port: int, deadline: float, attempt: int) -> socket.socket:
+    """A socket to one of a host's addresses.
+
+    Each gets its share of the time, and each attempt begins with another one, so that one that hangs is no matter.
+
+    Raises:
+        OSError: no address took the connection, or the host has no address.
+    """
+    try:
+        found = socket.getaddrinfo(host, port, socket.AF_UNSPEC, socket.SOCK_STREAM)
+    except UnicodeError as error:
+        raise OSError(f"'{host}' is no name of a host: {error}") from error
+    first = attempt % len(found)
+    others = [*found[first:], *found[:first]]
+    while True:
+        family, kind, protocol, _, where = others.pop(0)
+        made = socket.socket(family, kind, protocol)
+        try:
+            made.settimeout(max(0.001, (deadline - time.monotonic()) / (len(others) + 1)))
+            made.connect(where)
+        except BaseException as error:
+            made.close()
+            if not (others and isinstance(error, OSError)):
+                raise
+        else:
+            return made
+
+
+def _connect(
+    host: str, port: int, options: ConnectionOptions, deadline: float, attempt: int
+) -> socket.socket:
     """A socket in non-blocking mode, with TLS where the options say so."""
-    plain = socket.create_connection((host, port), max(0.001, deadline - time.monotonic()))
+    plain = _reached(host, port, deadline, attempt)
     try:
         for option in options.socket_options:
             plain.setsockopt(*option)

@@ -24,6 +24,9 @@ log = logging.getLogger(__name__)
 _DOUBT_S = 3.0
 """Beyond the time that a broker may wait: how long a fetch over a connection may take that was kept or is quiet."""
 
+_LEAST_GROWTH = 4096
+"""Bytes of an answer, in which a broker, or a network, shows within the request time-out that it goes on coming."""
+
 _QUIET_S = 30.0
 """No network forgets a connection sooner."""
 
@@ -40,12 +43,26 @@ class _Fetch:
 
 @dataclass
 class _InFlight:
-    """A fetch that a broker was sent; ``heard`` is when it last said something (monotonic seconds)."""
+    """A fetch that a broker was sent.
+
+    Attributes:
+        heard: when enough of the answer had come to be worth waiting on (monotonic seconds).
+        received: how many bytes had come then.
+    """
 
     connection: FetchConnection
     fetch: _Fetch
     version: int
     heard: float
+    received: int = 0
+
+    def has_grown(self) -> bool:
+        """Whether the answer goes on coming; a byte now and then does not count."""
+        grown = self.connection.received
+        if self.received and grown < self.received + _LEAST_GROWTH:
+            return False
+        self.heard, self.received = time.monotonic(), grown
+        return True
 
 
 @dataclass(frozen=True)
@@ -173,16 +190,17 @@ class Fetcher:
         return request
 
     def _connection(self, node: int, until: float) -> FetchConnection:
-        connection = self._open.get(node)
-        if connection is not None and connection.is_usable:
+        connection, endpoint = self._open.get(node), self.client.endpoint(node)
+        if connection is not None and connection.is_usable and endpoint in (connection.endpoint, None):
             if connection.idle_s > _QUIET_S:
                 self._kept.add(node)
             return connection
         self._drop(node)
-        endpoint = self.client.endpoint(node)
         if endpoint is None:
             raise ConnectionError(f"broker {node} is not known any more")
-        self._open[node] = FetchConnection(*endpoint, self.client.options, until - time.monotonic())
+        self._open[node] = FetchConnection(
+            *endpoint, self.client.options, until - time.monotonic(), self._pauses.failures(node)
+        )
         return self._open[node]
 
     def _readable(self, seconds: float) -> list[int]:
@@ -202,10 +220,10 @@ class Fetcher:
         except (OSError, struct.error) as error:
             self._fail(node, sent.fetch, error if isinstance(error, OSError) else OSError(str(error)))
             return None
-        sent.heard = time.monotonic()
         self._kept.discard(node)
         if response is None:
-            self._grown.update(sent.fetch.wanted)
+            if sent.has_grown():
+                self._grown.update(sent.fetch.wanted)
             return None
         return self._answered(node, response)
 

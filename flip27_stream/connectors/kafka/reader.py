@@ -209,8 +209,10 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
             self._act_on(tp, progress, fetched.error)
             return False
         if fetched.preferred_replica >= 0:
+            is_first = tp not in self._replicas
             self._replicas[tp] = fetched.preferred_replica
-        elif self._advance(tp, progress, fetched):
+            return is_first  # replicas that name each other are not asked without a pause
+        if self._advance(tp, progress, fetched):
             self._undecoded.append(_Undecoded(tp, progress, start, fetched))
         return True
 
