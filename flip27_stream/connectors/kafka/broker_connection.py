@@ -9,9 +9,12 @@ from typing import Any
 from kafka import errors as kafka_errors
 from kafka.future import Future
 from kafka.net.connection import KafkaConnection
+from kafka.protocol.metadata import ApiVersionsRequest
 
 from flip27_stream.connectors.kafka.broker_transport import TransportOpener
 from flip27_stream.connectors.kafka.diagnosis import sasl_refusal, tls_refusal
+
+_LARGEST_GREETING = 1 << 20
 
 
 class BrokerConnection(KafkaConnection):  # type: ignore[misc] # kafka-python has no types
@@ -29,6 +32,7 @@ class BrokerConnection(KafkaConnection):  # type: ignore[misc] # kafka-python ha
         self.reached = False
         self._server = server
         self._throttled_until = 0.0
+        self._questions = 0  # for versions
         self.made = time.monotonic()
 
     async def open(
@@ -91,6 +95,33 @@ class BrokerConnection(KafkaConnection):  # type: ignore[misc] # kafka-python ha
     def _maybe_throttle(self, response: Any) -> None:
         super()._maybe_throttle(response)
         self._throttled_until = max(self._throttled_until, float(self._throttle_time))
+
+    def connection_made(self, transport: Any) -> None:
+        """What is no broker may send anything: until it has shown that it is one, no memory is taken for much."""
+        super().connection_made(transport)
+        self.parser._max_frame_size = min(_LARGEST_GREETING, self.config["receive_message_max_bytes"])
+
+    def _init_complete(self) -> None:
+        self.parser._max_frame_size = self.config["receive_message_max_bytes"]
+        super()._init_complete()
+
+    def data_received(self, data: bytes) -> None:
+        """What cannot be read ends the connection, whatever kafka-python raises for it."""
+        try:
+            super().data_received(data)
+        except kafka_errors.KafkaProtocolError:
+            raise
+        except Exception as error:  # noqa: BLE001 - else nobody would read from the connection any more
+            self.close(kafka_errors.KafkaProtocolError(f"a response cannot be read: {error!r}"))
+
+    def _send_request(self, request: Any, **given: Any) -> Any:
+        """As kafka-python does, which else asks for versions for ever where a broker refuses each version of that."""
+        self._questions += isinstance(request, ApiVersionsRequest)
+        if self._questions > ApiVersionsRequest.max_version + 1:
+            return Future().failure(
+                kafka_errors.UnsupportedVersionError("the broker does not tell which versions it speaks")
+            )
+        return super()._send_request(request, **given)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         super().connection_lost(self._explained(exc) if self.initializing and exc is not None else exc)

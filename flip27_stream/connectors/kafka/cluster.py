@@ -15,7 +15,7 @@ from flip27_stream.connectors.kafka.broker_connections import BrokerConnections
 from flip27_stream.connectors.kafka.connection_options import ConnectionOptions
 from flip27_stream.connectors.kafka.diagnosis import diagnose
 from flip27_stream.connectors.kafka.first_answer import FirstAnswer
-from flip27_stream.connectors.kafka.protocol import TopicMetadata, topics_in
+from flip27_stream.connectors.kafka.protocol import TopicMetadata, topics_in, unsure_topics
 from flip27_stream.connectors.kafka.split import TopicPartition
 from flip27_stream.errors import ConnectorError, UnreachableError
 
@@ -44,6 +44,7 @@ class Cluster:
         self._leaders: dict[TopicPartition, int] = {}
         self._forgotten: set[TopicPartition] = set()
         self._known_at: dict[str, float] = {}
+        self._unsure: dict[str, str] = {}  # topics that the broker asked last could not tell about, and why
         self._addresses: dict[int, str] = {}  # of brokers, also of those that have left
 
     @property
@@ -168,8 +169,8 @@ class Cluster:
 
     def _is_news(self, node: int, response: Any) -> bool:
         """Bootstrap servers are asked where brokers that do not answer have moved to, if they have."""
-        found = _brokers(response)
-        return bool(found) and (node >= 0 or found != self._brokers)
+        found, self._unsure = _brokers(response), unsure_topics(response)
+        return bool(found) and not self._unsure and (node >= 0 or found != self._brokers)
 
     def _note_brokers(self, connections: BrokerConnections, response: Any) -> None:
         self._brokers = _brokers(response)
@@ -181,6 +182,12 @@ class Cluster:
     ) -> ConnectorError:
         if ask_why and (reason := self._diagnosis(connections)) is not None:
             return reason
+        if self._unsure:
+            errors = ", ".join(f"'{name}': {error}" for name, error in sorted(self._unsure.items()))
+            return UnreachableError(
+                f"No Kafka broker told about all topics within {tried_ms / 1000:g} s ({errors}). Check that the "
+                f"brokers at {self.options.bootstrap_servers} are well."
+            )
         failures = [connections.failure(node) for node in connections.nodes()]
         cause = next((failure for failure in failures if failure is not None), None)
         named = ", ".join(self.address(node) for node in sorted(self._addresses))
@@ -200,7 +207,7 @@ class Cluster:
 
 def _brokers(response: Any) -> dict[int, tuple[str, int]]:
     """Host and port by id."""
-    return {int(broker.node_id): (str(broker.host), int(broker.port)) for broker in response.brokers}
+    return {int(broker.node_id): (str(broker.host), int(broker.port)) for broker in response.brokers or ()}
 
 
 def _metadata_request(names: Collection[str] | None) -> Any:

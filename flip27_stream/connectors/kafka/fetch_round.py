@@ -13,6 +13,7 @@ from flip27_stream.connectors.kafka.protocol import (
     FetchFrom,
     fetch_request,
     fetched_partitions,
+    refused,
     retriable,
 )
 from flip27_stream.connectors.kafka.round_context import RoundContext
@@ -96,6 +97,15 @@ class FetchRound:
     def _patience_s(self, tp: TopicPartition) -> float:
         return self._context.patience.seconds(tp, self._began, at_once=True)
 
+    def _answers(self, leader: int, response: Any, wanted: Wanted) -> dict[TopicPartition, Fetched]:
+        """What a leader answered; its refusal of the whole request counts for each partition."""
+        error = int(response.error_code or 0)
+        if error and not retriable(error):
+            raise refused(f"a fetch by {self._cluster.address(leader)}", error)
+        return (
+            dict.fromkeys(wanted, Fetched(error, b"", [])) if error else fetched_partitions(response, wanted)
+        )
+
     def _end(self, wanted: Wanted, by_leader: Mapping[int, Wanted]) -> dict[TopicPartition, Fetched]:
         answers: dict[TopicPartition, Fetched] = {}
         for leader, partitions in by_leader.items():
@@ -103,7 +113,7 @@ class FetchRound:
             if call is not None and isinstance(call.error, AuthenticationError):
                 raise call.error
             if call is not None and call.answer is not None:
-                answers.update(fetched_partitions(call.answer, partitions))
+                answers.update(self._answers(leader, call.answer, partitions))
             elif call is None or not call.is_done:
                 for tp in partitions:
                     self._context.gave_up(tp, self._patience_s(tp))

@@ -29,6 +29,7 @@ UNKNOWN_TOPIC_ID = 100
 INCONSISTENT_TOPIC_ID = 103
 _UNKNOWN_TOPIC_OR_PARTITION = 3
 _INVALID_TOPIC = 17
+_NO_TOPIC = (_UNKNOWN_TOPIC_OR_PARTITION, _INVALID_TOPIC)
 _LEADER_NOT_AVAILABLE = 5
 _UNSUPPORTED_VERSION = 35
 _UNSUPPORTED_FOR_MESSAGE_FORMAT = 43
@@ -168,6 +169,15 @@ def fetched_partitions(
     }
 
 
+def unsure_topics(response: Any) -> dict[str, str]:
+    """The topics in a MetadataResponse about which the broker cannot tell now, with the names of the errors."""
+    return {
+        topic.name: kafka_errors.for_code(topic.error_code).__name__
+        for topic in response.topics or ()
+        if topic.error_code not in (*_NO_TOPIC, _LEADER_NOT_AVAILABLE) and retriable(topic.error_code)
+    }
+
+
 def topics_in(response: Any) -> dict[str, TopicMetadata]:
     """The topics in a MetadataResponse that exist.
 
@@ -175,8 +185,8 @@ def topics_in(response: Any) -> dict[str, TopicMetadata]:
         ConnectorError: the cluster refuses to tell about one.
     """
     found: dict[str, TopicMetadata] = {}
-    for topic in response.topics:
-        if topic.error_code in (_UNKNOWN_TOPIC_OR_PARTITION, _INVALID_TOPIC):
+    for topic in response.topics or ():
+        if topic.error_code in _NO_TOPIC:
             continue
         if topic.error_code not in (0, _LEADER_NOT_AVAILABLE):
             raise refused(f"metadata of topic '{topic.name}'", topic.error_code)
@@ -205,8 +215,8 @@ def list_offsets_request(wanted: Mapping[TopicPartition, int], read_committed: b
 
 def partition_offsets(response: Any) -> Iterator[tuple[TopicPartition, int, OffsetAndTimestamp]]:
     """Partition, error and answer of each partition in a ListOffsetsResponse."""
-    for topic in response.topics:
-        for p in topic.partitions:
+    for topic in response.topics or ():
+        for p in topic.partitions or ():
             yield (
                 TopicPartition(topic.name, p.partition_index),
                 p.error_code,
