@@ -25,11 +25,13 @@ from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 from flip27_stream.connectors.kafka.api_versions import ask_versions
 from flip27_stream.connectors.kafka.connection_options import ConnectionOptions
+from flip27_stream.connectors.kafka.sasl import REFUSALS
 from flip27_stream.connectors.kafka.security_options import SaslOptions
 from flip27_stream.errors import AuthenticationError, ConnectorError, UnreachableError
 
 _PATIENCE_S = 5.0
 _UNSUPPORTED_MECHANISM = 33
+_ILLEGAL_SASL_STATE = 34
 _PROTOCOL = "'kafka.security.protocol'"
 
 
@@ -144,10 +146,12 @@ def _authenticate(
             f"The broker at {server} does not offer SASL/{sasl.mechanism}, but {', '.join(handshake.mechanisms)}. "
             "Check option 'kafka.sasl.mechanism'."
         )
-    if handshake.error_code:
+    if handshake.error_code == _ILLEGAL_SASL_STATE:
         return AuthenticationError(
             f"The broker at {server} takes no SASL here. Check option {_PROTOCOL} ({protocol})."
         )
+    if handshake.error_code:
+        return None  # it cannot tell now
     mechanism = get_sasl_mechanism(sasl.mechanism)(
         sasl_mechanism=sasl.mechanism,
         sasl_plain_username=sasl.username,
@@ -157,6 +161,8 @@ def _authenticate(
     while not mechanism.is_done():
         request = SaslAuthenticateRequest(mechanism.auth_bytes())
         response = conversation.ask(request, versions.api_version(request))
+        if response.error_code and response.error_code not in REFUSALS:
+            return None  # it could not check them
         if response.error_code:
             return _wrong_password(server, sasl.mechanism, response.error_message)
         try:

@@ -15,7 +15,7 @@ from flip27_stream.connectors.kafka.split import TopicPartition
 from flip27_stream.errors import UnreachableError
 
 _TRY_S = 3.0
-_LOOK_AGAIN = frozenset({14, 15, 16})  # the coordinator is loading, not available, or another one
+_LOOK_AGAIN = frozenset({7, 14, 15, 16})  # the coordinator is slow, loading, not available, or another one
 _ONE_KEY = 3
 _ONE_GROUP = 7
 
@@ -51,6 +51,8 @@ class GroupCoordinator:
             if final := sorted(failed - _LOOK_AGAIN - {-1}):
                 raise refused(f"a request about consumer group '{self._group}'", final[0])
             self._node = None
+            if answer is None:  # brokers may have moved, or the coordinator may be a new one
+                self._client.topics([], max(1, int((deadline - time.monotonic()) * 1000)))
             self._client.wait(max(options.retry_backoff_ms, 10) / 1000)
         raise UnreachableError(
             f"The coordinator of consumer group '{self._group}' did not answer at {options.bootstrap_servers} within "

@@ -14,6 +14,12 @@ from flip27_stream.connectors.kafka.api_versions import Ask
 from flip27_stream.errors import AuthenticationError
 
 _FAILED = kafka_errors.SaslAuthenticationFailedError.errno
+REFUSALS = (
+    kafka_errors.UnsupportedSaslMechanismError.errno,
+    kafka_errors.IllegalSaslStateError.errno,
+    _FAILED,
+)
+"""The errors by which a broker refuses; others mean that it could not check now (Java closes and tries again)."""
 
 
 class SaslExchange:
@@ -51,7 +57,7 @@ class SaslExchange:
             OSError: it does not answer, or hung up.
         """
         name = self._config["sasl_mechanism"]
-        version = self._versions.api_version(SaslHandshakeRequest)
+        version = self._version_of(SaslHandshakeRequest)
         answer = self._ask(SaslHandshakeRequest(mechanism=name), version)
         self._check(answer.error_code, f"it has {', '.join(answer.mechanisms)}")
         exchange = get_sasl_mechanism(name)(host=host, **self._config)
@@ -69,15 +75,25 @@ class SaslExchange:
         """The broker's answer to a token."""
         if not framed:
             return self._ask_raw(token)
-        version = self._versions.api_version(SaslAuthenticateRequest)
+        version = self._version_of(SaslAuthenticateRequest)
         answer = self._ask(SaslAuthenticateRequest(token), version)
         self._check(answer.error_code, answer.error_message)
         self._session_ms = answer.session_lifetime_ms or 0
         return bytes(answer.auth_bytes)
 
+    def _version_of(self, request: Any) -> int:
+        try:
+            return int(self._versions.api_version(request))
+        except kafka_errors.IncompatibleBrokerVersion as error:
+            raise AuthenticationError(
+                f"Broker {self._broker} takes no SASL here: {error}. Check option 'kafka.security.protocol'."
+            ) from error
+
     def _check(self, error: int, why: str | None) -> None:
+        kind = kafka_errors.for_code(error).__name__
+        if error and error not in REFUSALS:
+            raise ConnectionAbortedError(f"the broker could not check the credentials: {kind}, {why}")
         if error:
-            kind = kafka_errors.for_code(error).__name__
             raise AuthenticationError(
                 f"Broker {self._broker} refused SASL {self._config['sasl_mechanism']}: {kind}, {why}. "
                 "Check options 'kafka.sasl.mechanism' and 'kafka.sasl.jaas.config'."
