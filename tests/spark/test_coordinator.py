@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from flip27_stream.api import ReadLimits
-from flip27_stream.errors import ConnectorError, ForeignCheckpointError
+from flip27_stream.errors import ConnectorError, CorruptCheckpointError, ForeignCheckpointError
 from flip27_stream.spark import patience
 from flip27_stream.spark.coordinator import SourceCoordinator
 from flip27_stream.spark.enumerator_context import CoordinatorContext
@@ -248,6 +248,13 @@ def test_a_checkpoint_of_another_source_is_refused(make: Callable[..., Query]) -
     other = replace(query.job, source=MemorySource(query.world, fingerprint="another"))
     with pytest.raises(ForeignCheckpointError, match="another"):
         SourceCoordinator(other, query.clock).latest_offset(query.offset, None)
+
+
+def test_an_offset_without_any_field_is_no_initial_one(make: Callable[..., Query]) -> None:
+    """A log that lost what was in it must not be read again from the beginning."""
+    query = make({"a": [1]})
+    with pytest.raises(CorruptCheckpointError):
+        query.coordinator.latest_offset({}, None)
 
 
 class AnyMemory(MemorySource):
