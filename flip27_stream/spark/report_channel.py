@@ -204,19 +204,24 @@ class ReportListener:
             if e.errno in _EXHAUSTED and not self._has_room():
                 time.sleep(_ACCEPT_RETRY_S)
             return
+        try:
+            self._admit(connection)
+        except Exception as e:
+            connection.close()
+            if not isinstance(e, OSError | _RefusedError):
+                raise
+
+    def _admit(self, connection: socket.socket) -> None:
         connection.setblocking(False)
         client = _Client(connection, self.address)
-        try:
-            if len(self._clients) < self._most or self._has_room():
-                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                client.greet()
-                self._selector.register(connection, selectors.EVENT_READ, client)
-                self._clients[client] = None
-            else:
-                with connection:
-                    connection.send(_BUSY + bytes(_NONCE))
-        except (OSError, _RefusedError):
-            connection.close()
+        if len(self._clients) < self._most or self._has_room():
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            client.greet()
+            self._selector.register(connection, selectors.EVENT_READ, client)
+            self._clients[client] = None
+        else:
+            with connection:
+                connection.send(_BUSY + bytes(_NONCE))
 
     def _hear(self, client: _Client) -> None:
         try:
