@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.watermark_alignment.group_entries import entry
-from tests.watermark_alignment.group_world import TIMEOUT, GroupWorld, Seat, random_group
+from tests.watermark_alignment.group_lives import random_group
+from tests.watermark_alignment.group_world import TIMEOUT, GroupWorld, Seat
 from tests.watermark_alignment.invariants import World
 from tests.watermark_alignment.simulator import Log, Member, Settings
 from watermark_alignment.group import GroupView
