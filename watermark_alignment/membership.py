@@ -52,6 +52,7 @@ class Membership:
         self._beat_s = min(entry.timeout_ms / 1000 / _BEATS_PER_TIMEOUT, LONGEST_BEAT_S)
         self._hearing = Hearing(entry, longest_gap_ms=int(2 * self._beat_s * 1000))
         self._can_speak = True
+        self._failure: Exception | None = None
         self._since: int | None = None
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
@@ -75,6 +76,11 @@ class Membership:
     def looked_at(self) -> int | None:
         """The clock (ms) when the group was last seen; ``None`` if it never was."""
         return self._hearing.at
+
+    @property
+    def failure(self) -> Exception | None:
+        """Why the last attempt to read the group failed; ``None`` if it did not, or has not ended yet."""
+        return self._failure
 
     @property
     def listened_ms(self) -> int:
@@ -217,12 +223,13 @@ class Membership:
         except Exception as error:  # noqa: BLE001 - the thread has to survive
             self._warn_of(error, "what was last known of the group stands")
             with self._changed:
-                self._hearing = self._hearing.after_failure()
+                self._hearing, self._failure = self._hearing.after_failure(), error
             return False
         if unpublished is not None:
             self._warn_of(unpublished, "the group hears nothing of this source")
         self._failing = unpublished is not None
         with self._changed:
+            self._failure = None
             self._hearing = self._hearing.after(
                 news, self._clock(), can_speak=self._can_speak, is_behind=self._log.is_behind
             )

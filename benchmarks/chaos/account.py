@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from deltalake.exceptions import TableNotFoundError
-
-from benchmarks.soak.verdict import Delivery
+from benchmarks.soak.sink import Delivery, Sink
 
 
 @dataclass(frozen=True)
@@ -29,16 +27,13 @@ class Due:
     def rows(self) -> int:
         return sum(self.counts.values())
 
-    def found(self) -> Delivery:
-        """What is there of it."""
-        try:
-            return Delivery.of(self.sink, self.counts, goes_on=True)
-        except TableNotFoundError:
-            return Delivery(self.rows, lost=self.rows, doubled=0, foreign=0)
+    def found(self, sink: Sink) -> Delivery:
+        """What is there of it, in what was seen of its sink."""
+        return sink.delivery(self.counts, goes_on=True)
 
 
 def faults(query: str, found: Delivery) -> list[str]:
-    """What is wrong with what is there."""
+    """What is wrong with what is there, in words."""
     wrong = {"lost": found.lost, "doubled": found.doubled, "never written": found.foreign}
     return [
         f"{query}: {count} rows {what} of {found.produced} ({found.examples})"

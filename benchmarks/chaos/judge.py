@@ -18,6 +18,9 @@ _NAMED = re.compile(r"\b(" + "|".join(sorted(_NAMES, key=len, reverse=True)) + r
 OUT_OF_REACH = frozenset({"UnreachableError", "ConnectorError", "AlignmentError"})
 """What docs promise where brokers, files or a store cannot be reached for too long."""
 
+FILES_AWAY = frozenset({"DataLossError"})
+"""What docs promise where a file has gone before it was read."""
+
 ANOTHER_TABLE = frozenset({"ForeignCheckpointError", "CheckpointError", "DataLossError", "ConnectorError"})
 """What docs promise where a Delta table was deleted and made anew."""
 
@@ -42,11 +45,13 @@ class Circumstances:
         anything: a link had a fault, a process was killed or stopped, files were away.
         process_killed: a driver's process was killed.
         remade: its table was made anew.
+        hidden: its folder was away.
     """
 
     anything: bool
     process_killed: bool
     remade: bool
+    hidden: bool = False
 
 
 def error_of(ending: Ending) -> str | None:
@@ -65,6 +70,8 @@ def fault_with(ending: Ending, circumstances: Circumstances) -> str | None:
             return None
         return "it ended with an error that is none of the project's own"
     if circumstances.remade and error in ANOTHER_TABLE:
+        return None
+    if circumstances.hidden and error in FILES_AWAY:
         return None
     if error not in OUT_OF_REACH:
         return f"nothing that happened is a reason for {error}"
@@ -102,7 +109,7 @@ class Endings:
 
     def happened(self, what: str) -> None:
         """Something was done, in words."""
-        for begin in ("", "kill worker", "kill planner", "kill driver", "remake table"):
+        for begin in ("", "kill worker", "kill planner", "kill driver", "remake table", "hide folder"):
             if what.startswith(begin):
                 self._last[begin] = time.time()
 
@@ -130,4 +137,5 @@ class Endings:
             anything=within(_LATE_S, ""),
             process_killed=within(_LATE_S, "kill worker", "kill planner", "kill driver"),
             remade=ending.query == "table" and within(_LATE_AFTER_REMAKING_S, "remake table"),
+            hidden=ending.query == "files" and within(_LATE_S, "hide folder"),
         )

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from benchmarks.chaos.account import faults
+from benchmarks.chaos.account import Due, faults
 from benchmarks.chaos.agenda import Agenda
 from benchmarks.chaos.blows import Blows
 from benchmarks.chaos.judge import Endings
@@ -75,6 +75,7 @@ class Chaos:
         self._began = time.monotonic()
         self._verdict = Verdict()
         self._looked = self._rows_looked = 0.0
+        self._sinks: dict[Path, Sink] = {}
 
     def run(self) -> Verdict:
         """
@@ -137,26 +138,25 @@ class Chaos:
     def _account(self) -> None:
         """Wait until all is there that was written by now, and say what is not."""
         self._world.write_files(False)
-        began = time.monotonic()
-        before = {due.query: Sink(due.sink).rows() for due in self._world.due()}
+        began, busy = time.monotonic(), _busy()
+        before = {due.query: self._seen(due).rows for due in self._world.due()}
         self._world.together()
         dues = self._world.due()
-        sinks = {due.query: Sink(due.sink) for due in dues}
         waiting = {due.query: due for due in dues}
         moved: dict[str, float] = {}
-        busy = _busy()
         while waiting and (passed := time.monotonic() - began) < _COMPLETE_S * busy:
             self._look()
             for name, due in list(waiting.items()):
-                rows = sinks[name].rows()
-                if rows > before[name] or rows >= due.rows:
+                sink = self._seen(due)
+                complete = not due.found(sink).lost
+                if complete or sink.rows > before[name]:
                     moved.setdefault(name, passed)
-                if rows >= due.rows and not due.found().lost:
+                if complete:
                     del waiting[name]
             time.sleep(0.5)
-        passed = time.monotonic() - began
+        passed, busy = time.monotonic() - began, max(busy, _busy())
         for due in dues:
-            found = due.found()
+            found = due.found(self._seen(due))
             self._verdict.rows += 0 if found.lost else found.produced
             for fault in faults(due.query, found):
                 self._find(fault)
@@ -170,14 +170,22 @@ class Chaos:
         times = f"all moved in {slowest:.0f} s, all there in {passed:.0f} s (of an idle machine: {passed / busy:.0f} s)"
         self._say(f"account {self._verdict.accounts}: {rows:,} rows; drift {drift_ms:.0f} ms; {times}")
 
+    def _seen(self, due: Due) -> Sink:
+        """The sink, as it is now."""
+        sink = self._sinks.setdefault(due.sink, Sink(due.sink))
+        sink.look()
+        return sink
+
     def _drift_ms(self) -> float:
         """The greatest drift since the account before; more than is allowed is a finding."""
+        now = _now_ms()
         self._rows.look()
+        self._group.look()  # by what members have said when rows were recorded, they are judged
         found = verdict.drifts(self._rows.seen(), self._group.said, self._since_ms, MAX_DRIFT_MS, DISORDER_MS)
         for result in found:
             if result.met is False:
                 self._find(f"{result.work}: {result.figure:g} ms, allowed are {MAX_DRIFT_MS} ms")
-        self._rows, self._since_ms = Rows(self._world.split_watermarks), _now_ms()
+        self._rows, self._since_ms = Rows(self._world.split_watermarks), now
         return max(result.figure for result in found)
 
     def _look(self, every_s: float = _LOOK_S) -> None:

@@ -170,10 +170,11 @@ class Soak:
         """What is not there in the end is lost."""
         deadline = time.monotonic() + _DRAIN_S
         while time.monotonic() < deadline and any(
-            query.sink.rows() < sum(self._load.produced(name).values())
-            for name, query in self._queries.items()
+            query.sink.rows < sum(self._load.produced(name).values()) for name, query in self._queries.items()
         ):
             self._look()
+            for query in self._queries.values():
+                query.sink.look()
             time.sleep(1)
 
     def _look(self) -> None:
@@ -205,7 +206,8 @@ class Soak:
         judged = self._settings.seconds >= verdict.LONG_ENOUGH_S
         found = [verdict.restarts(self._restarts, self._settings.kills)]
         for name, query in self._queries.items():
-            found += verdict.Delivery.of(query.sink.path, self._load.produced(name)).results(name)
+            query.sink.look()
+            found += verdict.delivered(name, query.sink.delivery(self._load.produced(name)))
         self._rows.look()
         found += verdict.drifts(
             self._rows.seen(), self._group.said, self._together_at, _MAX_DRIFT_MS, DISORDER_MS

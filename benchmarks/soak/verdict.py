@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-from deltalake import DeltaTable
 
 from benchmarks.marks import Result, at_least, at_most
+from benchmarks.soak.sink import Delivery
 from benchmarks.soak.watch import Folder, Said, Series, lead
 
 LONG_ENOUGH_S = 600
@@ -19,54 +15,15 @@ LONG_ENOUGH_S = 600
 
 _MOST_GROWTH = 1.1
 _LIFE_S = 60
-_SHOWN = 5
 
 
-@dataclass(frozen=True)
-class Delivery:
-    """What became of the records of a topic."""
-
-    produced: int
-    lost: int
-    doubled: int
-    foreign: int
-    examples: str = field(default="", compare=False)
-    """The first few that are lost or doubled."""
-
-    @staticmethod
-    def of(sink: Path, produced: Mapping[int, int], *, goes_on: bool = False) -> Delivery:
-        """Looks for each number of each partition in the Delta table ``sink``; ``produced`` is how many each has.
-
-        With ``goes_on`` these are the first ones, and further numbers are not looked at.
-        """
-        seen = {partition: np.zeros(count, np.int32) for partition, count in produced.items()}
-        foreign = 0
-        for batch in DeltaTable(str(sink)).to_pyarrow_dataset().to_batches(columns=["partition", "number"]):
-            partitions, numbers = (column.to_numpy(zero_copy_only=False) for column in batch.columns)
-            known = np.zeros(batch.num_rows, bool)
-            for partition, counts in seen.items():
-                here = (partitions == partition) & (numbers >= 0) & (numbers < len(counts))
-                np.add.at(counts, numbers[here].astype(np.int64), 1)
-                known |= here | (goes_on & (partitions == partition) & (numbers >= len(counts)))
-            foreign += int((~known).sum())
-        lost = sum(int((counts == 0).sum()) for counts in seen.values())
-        doubled = sum(int((counts - 1).clip(0).sum()) for counts in seen.values())
-        return Delivery(sum(produced.values()), lost, doubled, foreign, _examples(seen))
-
-    def results(self, name: str) -> list[Result]:
-        produced = f"of {self.produced:,}"
-        return [
-            Result(f"{name}: records lost", "", produced, [self.lost], "", at_most(0)),
-            Result(f"{name}: records doubled", "", produced, [self.doubled], "", at_most(0)),
-            Result(f"{name}: records never produced", "", "", [self.foreign], "", at_most(0)),
-        ]
-
-
-def _examples(seen: Mapping[int, npt.NDArray[np.int32]]) -> str:
-    found = [
-        f"{p}-{n}: {counts[n]}x" for p, counts in seen.items() for n in np.flatnonzero(counts != 1)[:_SHOWN]
+def delivered(name: str, found: Delivery) -> list[Result]:
+    produced = f"of {found.produced:,}"
+    return [
+        Result(f"{name}: records lost", "", produced, [found.lost], "", at_most(0)),
+        Result(f"{name}: records doubled", "", produced, [found.doubled], "", at_most(0)),
+        Result(f"{name}: records never produced", "", "", [found.foreign], "", at_most(0)),
     ]
-    return ", ".join(found)
 
 
 def drifts(

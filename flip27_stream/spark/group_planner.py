@@ -11,6 +11,7 @@ import logging
 import os
 import secrets
 import socket
+import time
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -34,6 +35,9 @@ _SHORTEST_HORIZON_MS = 4 * int(LONGEST_BEAT_S * 1000)
 """The timeouts of others may be longer than the own one, and their beats as far apart as beats can be."""
 _COMMITS_AT_ONCE = 64
 """So many are read, many at a time, in less than a beat of a member even where a store takes a second for each."""
+
+_FIRST_LOOK_S = 60.0
+_PAUSE_S = 0.2
 
 
 class GroupPlanner(BatchPlanner):
@@ -138,7 +142,7 @@ class GroupPlanner(BatchPlanner):
             floor = member.floor(self._wait.heeds)
             return super(GroupPlanner, self).draft(enumerator, replace(snapshot, floor=floor), reporting)
 
-        is_fresh = self._look(member)
+        is_fresh = self._see_first(member) or self._look(member)
         draft = planned()
         if _is_held(draft) and not is_fresh:
             member.look()
@@ -191,6 +195,28 @@ class GroupPlanner(BatchPlanner):
             self._warn_of(slowest)
             return planned()
         return replace(draft, runs_empty=self._wait.is_enough(batch, slowest, member.others()))
+
+    def _see_first(self, member: Membership) -> bool:
+        """See that the group was read once by this run, which would pass the others otherwise; whether it was just now.
+
+        Raises:
+            AlignmentError: the table could not be read for a minute.
+        """
+        if member.looked_at is not None:
+            return False
+        deadline = time.monotonic() + _FIRST_LOOK_S
+        while member.looked_at is None:
+            if time.monotonic() > deadline:
+                raise AlignmentError(
+                    f"Group '{self._alignment.group}' could not be read from its table for {_FIRST_LOOK_S:g} s, and "
+                    f"without it source '{member.entry.source}' does not know how far it may read: "
+                    f"{member.failure or 'there was no answer'}. Nothing is lost. Start the query again once the table "
+                    f"can be read."
+                )
+            member.look()
+            if member.looked_at is None:
+                time.sleep(_PAUSE_S)
+        return True
 
     def _look(self, member: Membership) -> bool:
         """See that the group is known as well as it must be; whether it was read for this plan."""

@@ -19,6 +19,7 @@ from benchmarks.chaos.judge import Circumstances, Endings, fault_with
 from benchmarks.chaos.plan import Blow, Pace, Storm, storms
 from benchmarks.chaos.program import ENDINGS, Ending, Query
 from benchmarks.chaos.run import Chaos, Settings
+from benchmarks.soak.sink import Sink
 from flip27_stream.testing import wait_until
 
 LINKS = ["a", "b"]
@@ -103,14 +104,17 @@ def test_files_change_only_when_they_are_accounted_for(tmp_path: Path) -> None:
 
 def test_an_account_is_of_what_was_there_when_it_began(tmp_path: Path) -> None:
     due = Due("q", tmp_path / "sink", {0: 2, 1: 1})
-    assert faults("q", due.found()) == ["q: 3 rows lost of 3 ()"]
+    sink = Sink(due.sink)
+    sink.look()
+    assert faults("q", due.found(sink)) == ["q: 3 rows lost of 3 (0-0: 0x, 0-1: 0x, 1-0: 0x)"]
     rows = {
         "partition": pa.array([0, 0, 1, 1, 2], pa.int32()),
         "number": pa.array([0, 2, 0, 0, 0], pa.int64()),
     }
     write_deltalake(due.sink, pa.table(rows))
     what = "(0-1: 0x, 1-0: 2x)"
-    assert faults("q", due.found()) == [
+    sink.look()
+    assert faults("q", due.found(sink)) == [
         f"q: 1 rows lost of 3 {what}",
         f"q: 1 rows doubled of 3 {what}",
         f"q: 1 rows never written of 3 {what}",
@@ -120,6 +124,7 @@ def test_an_account_is_of_what_was_there_when_it_began(tmp_path: Path) -> None:
 NOTHING = Circumstances(anything=False, process_killed=False, remade=False)
 FAULT = Circumstances(anything=True, process_killed=False, remade=False)
 KILL = Circumstances(anything=True, process_killed=True, remade=False)
+AWAY = Circumstances(anything=True, process_killed=False, remade=False, hidden=True)
 REMADE = Circumstances(anything=True, process_killed=False, remade=True)
 
 UNREACHABLE = "X: failed\nflip27_stream.errors.UnreachableError: No Kafka broker answered at a:1 within 20 s."
@@ -135,6 +140,7 @@ RAW = "X: failed\nKeyError: 'a-0'"
         (UNREACHABLE, NOTHING, False),
         (LOST, FAULT, False),
         (LOST, REMADE, True),
+        (LOST, AWAY, True),
         (CRASHED, KILL, True),
         (CRASHED, FAULT, False),
         (RAW, KILL, False),

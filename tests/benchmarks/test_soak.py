@@ -21,7 +21,8 @@ from benchmarks.marks import at_most
 from benchmarks.soak.driver import Driver, session
 from benchmarks.soak.load import AHEAD_MS, DISORDER_MS, IDLE_TIMEOUT_S, SHORT_SILENCE_S, Feed
 from benchmarks.soak.run import Settings
-from benchmarks.soak.verdict import Delivery, drifts
+from benchmarks.soak.sink import Delivery, Sink
+from benchmarks.soak.verdict import drifts
 from benchmarks.soak.watch import Rows, Said, Series
 from flip27_stream.testing import wait_until
 from watermark_alignment.table import SCHEMA, SplitRow, SplitWatermarkTable
@@ -80,8 +81,14 @@ def test_what_is_lost_doubled_or_not_ours_is_found(tmp_path: Path) -> None:
     places = [(0, 0), (0, 1), (1, 0), (1, 0), (1, 0), (1, 7), (2, 0), (1, -1), (0, None)]
     columns = {"partition": pa.array([p for p, _ in places], pa.int32()), "number": [n for _, n in places]}
     write_deltalake(str(tmp_path), pa.table(columns))
-    assert Delivery.of(tmp_path, {0: 3, 1: 1}) == Delivery(produced=4, lost=1, doubled=2, foreign=4)
-    assert Delivery.of(tmp_path, {0: 3, 1: 1}, goes_on=True) == Delivery(4, lost=1, doubled=2, foreign=3)
+    sink = Sink(tmp_path)
+    sink.look()
+    assert sink.delivery({0: 3, 1: 1}) == Delivery(produced=4, lost=1, doubled=2, foreign=4)
+    assert sink.delivery({0: 3, 1: 1}, goes_on=True) == Delivery(4, lost=1, doubled=2, foreign=3)
+    write_deltalake(str(tmp_path), pa.table({**columns, "number": [2] * len(places)}), mode="append")
+    sink.look()
+    assert sink.delivery({0: 3, 1: 1, 2: 0}, goes_on=True).lost == 0
+    assert sink.rows == 2 * len(places)
 
 
 def test_drift_is_found_within_a_query_and_between_them() -> None:

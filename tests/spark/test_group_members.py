@@ -13,6 +13,7 @@ import pytest
 
 from flip27_stream.api import ReadLimits
 from flip27_stream.errors import AlignmentError
+from flip27_stream.spark import group_planner
 from flip27_stream.spark.readers import Readers
 from flip27_stream.spark.reporting import Reporting
 from flip27_stream.testing import wait_until
@@ -255,6 +256,37 @@ def test_a_table_that_cannot_be_read_keeps_the_last_minimum(
     assert step(fast) is None, "I3: it answers, but there was no time for a sign of the other"
     listen(fast, TIMEOUT + 1)
     assert step(fast) == [500]
+
+
+def test_a_run_that_has_not_read_its_group_once_reads_nothing(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """I3: killed, and started again while the store is down. It would take itself for alone."""
+    slow, fast = make({"a": [100]}), make({"b": [100, 500]})
+    assert [step(slow), step(fast), step(slow), step(fast)] == [[], [], [100], [100]]
+    news, looks = GroupLog.news, []
+
+    def down(log: GroupLog) -> list[tuple[int, Entry]]:
+        looks.append(log)
+        raise AlignmentError("The store is down")
+
+    def down_at_first(log: GroupLog) -> list[tuple[int, Entry]]:
+        return down(log) if len(looks) < 3 else news(log)
+
+    kill(fast)
+    fast.restart()
+    with monkeypatch.context() as patched:
+        patched.setattr(GroupLog, "news", down_at_first)
+        assert [step(fast), step(fast)] == [None, None]
+    assert (len(looks), member_of(fast).floor()) == (3, 99)
+
+    fast.restart()
+    monkeypatch.setattr(GroupLog, "news", down)
+    monkeypatch.setattr(group_planner, "_FIRST_LOOK_S", 0.3)
+    with pytest.raises(
+        AlignmentError, match=r"Group '.*' could not be read .*: The store is down\. Nothing is lost"
+    ):
+        step(fast)
 
 
 def test_a_table_that_nobody_can_write_keeps_the_last_minimum(

@@ -7,12 +7,14 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
+from time import monotonic
 from typing import NamedTuple
 
 from flip27_stream.connectors.files.backlog import NO_TIME, Backlog, ReadingQueue, Waiting
 from flip27_stream.connectors.files.delta_columns import ReadColumns
 from flip27_stream.connectors.files.delta_commit import Commit, DataFile
 from flip27_stream.connectors.files.delta_log import DeltaLog, TableState
+from flip27_stream.connectors.files.delta_state import DeltaStart, DeltaState
 from flip27_stream.connectors.files.delta_times import parse_time
 from flip27_stream.connectors.files.seen import Frontier, OrderKey
 from flip27_stream.connectors.files.split import Partition
@@ -21,43 +23,9 @@ from flip27_stream.errors import DataLossError, Flip27Error, OptionError
 
 log = logging.getLogger(__name__)
 
-
-@dataclass(frozen=True)
-class DeltaStart:
-    """Where reading begins, and what becomes of commits that do not only add rows.
-
-    Attributes:
-        version: read only what this version and later ones added; ``None`` for a snapshot first.
-        latest: read only what is added from now on.
-        timestamp: begin with the first version that was committed then or later.
-        ignore_deletes: commits that only remove rows are passed over.
-        ignore_changes: what commits add that also remove rows is read, rows that were there before included.
-        skip_change_commits: commits that remove rows are passed over, with what they add.
-    """
-
-    version: int | None = None
-    latest: bool = False
-    timestamp: str | None = None
-    ignore_deletes: bool = False
-    ignore_changes: bool = False
-    skip_change_commits: bool = False
-
-
-@dataclass(frozen=True)
-class DeltaState:
-    """The checkpoint of :class:`DeltaFiles`: the log knows all the rest.
-
-    Attributes:
-        through: all that versions up to this one added was taken; -1 for nothing yet.
-        until: the version up to which is being read; the snapshot of it, if ``through`` is -1.
-        frontiers: how far the files that are being read were taken, in their order.
-        table: tells the table from one that is made later in its place; ``None`` before the first look.
-    """
-
-    through: int = -1
-    until: int | None = None
-    frontiers: tuple[Frontier, ...] = ()
-    table: str | None = None
+_PROVEN_S = 60.0
+"""How long (s) it is believed that there is no later version because the next one is not there: a version in between
+may be lost."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +92,7 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
         self._fail_on_data_loss = fail_on_data_loss
         self._table = state.table
         self._seen: Seen | None = None
+        self._proven = 0.0
         self._queue = ReadingQueue()
         self._next: deque[Generation] = deque()
 
@@ -133,11 +102,12 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
         before = self._seen
         found = self._first_look() if before is None else self._added_since(before)
         seen = self._seen_until(found[-1].until) if found else before
-        if before is None or not self._is_there(before):
+        if before is None or not self._is_there(before) or (not found and self._is_doubtful()):
             now = self._same_table()  # so what was read since the last look is this table's
             if before is not None and not found:
                 found = self._added_from(before.version, now)
                 seen = self._seen_until(found[-1].until if found else before.version)
+            self._proven = monotonic()
         self._seen = seen
         return found or None
 
@@ -148,6 +118,10 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
             if not self._is_there(seen):
                 self._same_table()  # of another table anything may be wrong
             raise
+
+    def _is_doubtful(self) -> bool:
+        """Whether it is long ago that anybody looked at the whole log."""
+        return monotonic() - self._proven >= _PROVEN_S
 
     def _seen_until(self, version: int) -> Seen:
         return Seen(version, self._delta.mark(version))
@@ -178,8 +152,7 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
     def _first_look(self) -> list[Generation]:
         """What the checkpoint says is being read, and all that came after it."""
         now, state = self._same_table(), self._state
-        if self._columns is not None:
-            self._columns.check(now.schema, f"The Delta table {self._delta.uri}")
+        self._check_columns(now)
         if state.until is not None:
             begun = self._generation(state.through, state.until)
             return [begun, *self._added_from(state.until, now)]
@@ -188,8 +161,14 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
         first = self._first_version(now)
         if first is not None:
             return self._begin_after(first - 1, now)
-        version, files = self._delta.snapshot(None, self._column())
-        return [self._made(-1, version, files)]
+        table, files = self._delta.snapshot(None, self._column())
+        self._check_columns(table)  # it may be a later version
+        return [self._made(-1, table.version, files)]
+
+    def _check_columns(self, table: TableState) -> None:
+        """Raises SchemaChangedError if the query cannot read the columns of the table."""
+        if self._columns is not None:
+            self._columns.check(table.schema, f"The Delta table {self._delta.uri}")
 
     def _first_version(self, now: TableState) -> int | None:
         """The first version whose additions are read; ``None`` for a snapshot."""

@@ -78,9 +78,7 @@ class DeltaLog:
 
     def state(self) -> TableState:
         """The table as it is now."""
-        table = self._table()
-        schema = pa.schema(table.schema().to_arrow())
-        return TableState(str(table.metadata().id), table.version(), schema)
+        return _state_of(self._table())
 
     def schema(self) -> pa.Schema:
         """The table's columns now."""
@@ -106,14 +104,15 @@ class DeltaLog:
             )
         return first
 
-    def snapshot(self, version: int | None, column: str | None) -> tuple[int, list[DataFile]]:
+    def snapshot(self, version: int | None, column: str | None) -> tuple[TableState, list[DataFile]]:
         """A version, by default the latest, and its files, with their least time in ``column``.
 
         Raises:
             DataLossError: the version is no longer in the log.
         """
         table = self._table(version)
-        return table.version(), data_files(pa.table(table.get_add_actions(flatten=True)), column, self._file)
+        files = data_files(pa.table(table.get_add_actions(flatten=True)), column, self._file)
+        return _state_of(table), files
 
     def commits(self, after: int) -> Iterator[Commit]:
         """The versions behind ``after``, as far as there are any."""
@@ -252,3 +251,7 @@ class DeltaLog:
             f"The Delta table {self.uri} has files with deletion vectors, which are not understood. Rewrite them with "
             "REORG TABLE ... APPLY (PURGE), and set delta.enableDeletionVectors to false."
         )
+
+
+def _state_of(table: DeltaTable) -> TableState:
+    return TableState(str(table.metadata().id), table.version(), pa.schema(table.schema().to_arrow()))

@@ -7,7 +7,7 @@ from binascii import Error as NotBase64
 from collections.abc import Iterable, Sequence
 
 from flip27_stream.api import JsonValue, SimpleVersionedSerializer
-from flip27_stream.connectors.files.delta_files import DeltaState
+from flip27_stream.connectors.files.delta_state import DeltaState
 from flip27_stream.connectors.files.digest import Bucket, Rest
 from flip27_stream.connectors.files.marks import MARK_BYTES
 from flip27_stream.connectors.files.seen import Frontier, SeenState

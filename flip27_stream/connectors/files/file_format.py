@@ -10,7 +10,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from pyarrow.fs import FileSystem
+from pyarrow.fs import FileSystem, FileType
 
 from flip27_stream.connectors.files.units import FileUnits, Int64s
 from flip27_stream.errors import (
@@ -137,14 +137,14 @@ class FileFormat(ABC):
         except Flip27Error:
             raise
         except FileNotFoundError as error:
-            raise DataLossError(
-                f"The {self.name} file {path} is gone. Files must stay until they have been read; to go on without "
-                "it, set option ignoreMissingFiles to true."
-            ) from error
+            raise _gone(f"The {self.name} file {path} is gone.") from error
         except PermissionError as error:
             raise ConnectorError(f"The {self.name} file {path} may not be read: {error}") from error
         except _DECODING as error:
             if isinstance(error, OSError) and not _answers(fs, path):
+                if _is_no_file(fs, path):
+                    what = f"The {self.name} file {path} is gone, and something else is in its place."
+                    raise _gone(what) from error
                 raise UnreachableError(f"The {self.name} file {path} could not be read: {error}") from error
             raise CorruptRecordError(
                 f"The {self.name} file {path} does not decode: {_sentence(error)} To skip what cannot be read, set "
@@ -186,6 +186,20 @@ def _answers(fs: FileSystem, path: str) -> bool:
     except OSError:
         return False
     return True
+
+
+def _is_no_file(fs: FileSystem, path: str) -> bool:
+    """Whether there is a folder, or nothing, since one of the folders above is a file now."""
+    try:
+        return bool(fs.get_file_info(path).type in (FileType.Directory, FileType.NotFound))
+    except OSError:
+        return False
+
+
+def _gone(what: str) -> DataLossError:
+    return DataLossError(
+        f"{what} Files must stay until they have been read; to go on without it, set option ignoreMissingFiles to true."
+    )
 
 
 def written_anew(what: str, was: str, is_now: str) -> DataLossError:

@@ -13,7 +13,7 @@ from flip27_stream.connectors.files.filesystem import Storage
 from flip27_stream.connectors.files.found_file import BEING_COPIED, FoundFile, is_hidden_name
 from flip27_stream.connectors.files.local_listing import LocalWalk, local_file
 from flip27_stream.connectors.files.storage_errors import storage_error
-from flip27_stream.errors import ConnectorError, UnreachableError
+from flip27_stream.errors import ConnectorError, OptionError, UnreachableError
 
 _GLOB = re.compile(r"[*?\[{]")
 
@@ -49,6 +49,7 @@ class FileListing:
         Raises:
             UnreachableError: a path that is no glob does not exist, or the file system did not answer.
             ConnectorError: the file system refused, or a name is not UTF-8.
+            OptionError: a path is neither there nor a glob.
         """
         try:
             return {path: list(filter(self._is_wanted, self._under(path))) for path in self.paths}
@@ -85,7 +86,7 @@ class FileListing:
             if not _GLOB.search(path):
                 raise self._nothing_at(path) from None
             glob = path.rstrip("/")
-            pattern = re.compile(glob_regex(glob), re.DOTALL)
+            pattern = _compiled(glob)
             return LocalWalk(self.recursive, pattern, glob.count("/"))(_base(glob))
         return LocalWalk(self.recursive)(path) if file is None else iter([file])
 
@@ -112,7 +113,7 @@ class FileListing:
     def _matching(self, filesystem: fs.FileSystem, glob: str) -> Iterator[FoundFile]:
         """Files that the glob matches, and those in folders that it matches."""
         base = _base(glob)
-        pattern = re.compile(f"{glob_regex(glob.rstrip('/'))}(/.*)?", re.DOTALL)
+        pattern = _compiled(glob.rstrip("/"), "(/.*)?")
         depth = glob.rstrip("/").count("/") + 1
         for file in FileListing(self.storage, (base,))._in_folder(filesystem, base):
             if pattern.fullmatch(file.path) and (self.recursive or file.path.count("/") <= depth):
@@ -131,6 +132,20 @@ def _base(glob: str) -> str:
     first = _GLOB.search(glob)
     assert first is not None
     return glob[: first.start()].rpartition("/")[0] or "/"
+
+
+def _compiled(glob: str, behind: str = "") -> re.Pattern[str]:
+    """The paths that a glob matches, and then ``behind``.
+
+    Raises:
+        OptionError: it is none.
+    """
+    try:
+        return re.compile(f"{glob_regex(glob)}{behind}", re.DOTALL)
+    except re.error as error:
+        raise OptionError.of(
+            "path", glob, f"Nothing is there under just that name, and it is no glob: {error}."
+        ) from error
 
 
 def glob_regex(glob: str) -> str:

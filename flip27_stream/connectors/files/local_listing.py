@@ -59,7 +59,7 @@ class LocalWalk:
                     found = self._entry(entry, inside)
                     if found is not None:
                         yield found
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return
 
     def _was_visited(self, folder: str) -> bool:

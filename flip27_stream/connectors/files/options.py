@@ -10,8 +10,8 @@ from typing import Final
 
 from flip27_stream.api import ReadLimits
 from flip27_stream.connectors.files.delta_columns import SchemaChange
-from flip27_stream.connectors.files.delta_files import DeltaStart
 from flip27_stream.connectors.files.delta_log import DeltaLog
+from flip27_stream.connectors.files.delta_state import DeltaStart
 from flip27_stream.connectors.files.delta_times import parse_time
 from flip27_stream.connectors.files.filesystem import OPTION_PREFIX, Storage, known_to_arrow, locate
 from flip27_stream.connectors.files.formats import FORMAT_OPTIONS
@@ -68,6 +68,7 @@ REFUSED: Final = {
 }
 """Options of Spark's and Delta's sources that this one cannot follow, and why."""
 
+_ESCAPE: Final = re.compile(r"%[0-9A-Fa-f]{2}")
 _MOST_FILES: Final = 1000
 
 
@@ -205,6 +206,10 @@ def _delta(paths: list[str], storage: Mapping[str, str]) -> DeltaLog:
             f"With files.format delta there is one path, that of the table, not {', '.join(paths)}."
         )
     place, path = places[0]
+    if not place.uri and _ESCAPE.search(path):
+        raise OptionError.of(
+            "path", path, "Of a Delta table it must have no escape such as %20: delta-rs decodes it."
+        )
     return DeltaLog(path if not place.uri else paths[0], place, path, storage)
 
 

@@ -148,8 +148,15 @@ class _Message:
         return field in self._fields
 
     def number(self, field: int) -> int:
-        """The last number given; 0 if there is none."""
-        return int(self._fields.get(field, [0])[-1])
+        """The last number given; 0 if there is none.
+
+        Raises:
+            pa.ArrowInvalid: it is bytes.
+        """
+        value = self._fields.get(field, [0])[-1]
+        if not isinstance(value, int):
+            raise pa.ArrowInvalid(f"its footer is damaged: field {field} of a message is no number.")
+        return value
 
     def every(self, field: int) -> list[Any]:
         """All values, bytes or numbers."""

@@ -90,7 +90,10 @@ def _event_times(parquet: pq.ParquetFile, column: str, path: str, scan: bool) ->
     found: list[TimeRange | None] = []
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
-        times = _from_statistics(group.column(where.leaf), group.num_rows, where.kind)
+        chunk = group.column(where.leaf)
+        if chunk.physical_type != where.physical:
+            _check_type(chunk.physical_type, metadata.schema.column(where.leaf).physical_type)
+        times = _from_statistics(chunk, group.num_rows, where.kind)
         if times is None and scan:
             times = TimeRange.of_column(parquet.read_row_group(number, columns=[where.name]).column(0))
         found.append(times)
@@ -98,12 +101,13 @@ def _event_times(parquet: pq.ParquetFile, column: str, path: str, scan: bool) ->
 
 
 class _TimeColumn(NamedTuple):
-    """Where the column of event time is in files of a schema."""
+    """Where the column of event time is in files of a schema, and how it was stored in the first of them."""
 
     schema: pa.Schema
     name: str
     leaf: int
     kind: pa.DataType
+    physical: str
 
 
 _last_seen: dict[str, _TimeColumn] = {}
@@ -120,8 +124,9 @@ def _time_column(parquet: pq.ParquetFile, column: str, path: str) -> _TimeColumn
         return None
     field = schema.field(index)
     check_time_column(field.type, column, f"parquet file {path}")
-    leaf = _leaf(parquet.metadata.schema, field.name, index)
-    found = _TimeColumn(schema, field.name, leaf, field.type)
+    columns = parquet.metadata.schema
+    leaf = _leaf(columns, field.name, index)
+    found = _TimeColumn(schema, field.name, leaf, field.type, columns.column(leaf).physical_type)
     _last_seen[column] = found
     return found
 
@@ -131,6 +136,14 @@ def _leaf(schema: pq.ParquetSchema, name: str, guess: int) -> int:
     if schema.column(guess).path == name:
         return guess
     return next(i for i in range(len(schema)) if schema.column(i).path == name)
+
+
+def _check_type(of_chunk: str, of_column: str) -> None:
+    """Raises pa.ArrowInvalid where a footer has two types for a column, at which Arrow would end the process."""
+    if of_chunk != of_column:
+        raise pa.ArrowInvalid(
+            f"its footer says that a column is {of_column}, and that a part of it is {of_chunk}"
+        )
 
 
 def _from_statistics(chunk: Any, rows: int, kind: pa.DataType) -> TimeRange | None:

@@ -155,8 +155,8 @@ class FileSourceReader(SourceReader[FileSplit]):
 
 
 def _check_time(split: FileSplit, what: str) -> None:
-    """Raises DataLossError if a local file was modified since it was listed; one that is gone is noticed elsewhere."""
-    with suppress(FileNotFoundError):
+    """Raises DataLossError if a local file was modified since it was listed; all else shows when it is opened."""
+    with suppress(OSError):
         found = local_file(split.path)
         if found is not None and found.modified != split.modified:
             before, now = time_text(split.modified), time_text(found.modified)

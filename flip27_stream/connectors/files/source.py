@@ -18,7 +18,8 @@ from flip27_stream.api import (
 )
 from flip27_stream.connectors.files.backlog import Backlog
 from flip27_stream.connectors.files.delta_columns import ReadColumns
-from flip27_stream.connectors.files.delta_files import DeltaFiles, DeltaState
+from flip27_stream.connectors.files.delta_files import DeltaFiles
+from flip27_stream.connectors.files.delta_state import DeltaState
 from flip27_stream.connectors.files.enumerator import EnumeratorOptions, FileSourceEnumerator
 from flip27_stream.connectors.files.enumerator_state import FilesState, FilesStateSerializer
 from flip27_stream.connectors.files.filesystem import OPTION_PREFIX, Storage

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from flip27_stream.api import SplitRange
 from flip27_stream.connectors.hybrid.split import HybridSourceSplit
+from flip27_stream.errors import DataLossError
 
 log = logging.getLogger(__name__)
 
@@ -24,6 +25,10 @@ def at_the_seam(
         positions: of splits; ``None`` for those that are to begin.
         ranges: what their source says.
         is_exact: whether the seam is exact.
+
+    Raises:
+        DataLossError: with an overlap, a split ends before the last row that the source before has of it: then it is
+            another log than the one that was copied. At an exact seam it begins behind its end, and its source says so.
     """
     begins = {}
     for split, position in positions.items():
@@ -31,6 +36,8 @@ def at_the_seam(
         if position is not None or r is None or not split.known:
             continue
         end = split.known[-1][1]
+        if r.end < end and not (is_exact or r.final or r.limited):
+            raise _is_another_log(split, end, r.end)
         if r.position > end and not is_exact:
             log.warning(
                 "Split %s would begin at position %d, and the source before has it up to %d: it begins behind that, or "
@@ -43,6 +50,15 @@ def at_the_seam(
         if r.position > end or (is_exact and r.position != end):
             begins[split.stored.id] = end
     return begins
+
+
+def _is_another_log(split: HybridSourceSplit, known: int, end: int) -> DataLossError:
+    return DataLossError(
+        f"Split {split.split_id} ends at position {end}, and the source before has rows of it up to {known - 1}. It "
+        "was made anew since it was copied, so its records cannot be told from those that were read; or it does not "
+        "have them yet, and then starting the query again will do. To read it with all that it has, add the source "
+        "without an overlap."
+    )
 
 
 def moved(ranges: Mapping[str, SplitRange], begins: Mapping[str, int]) -> dict[str, SplitRange]:

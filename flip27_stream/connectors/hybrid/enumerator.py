@@ -259,12 +259,20 @@ class HybridSourceSplitEnumerator(
         known = self._known_to(before)
         stage = self._chain.stage(before.index + 1, end, child, unknown)
         source = stage.source
-        log.info(
-            "Source %d of the hybrid source is read, up to %r; on to %s",
-            before.index,
-            end,
-            source.fingerprint,
-        )
+        if end is None and unknown is None:
+            log.warning(
+                "Nothing with an event time was found in source %d of the hybrid source (%s); on to %s",
+                before.index,
+                before.source.fingerprint,
+                source.fingerprint,
+            )
+        else:
+            log.info(
+                "Source %d of the hybrid source is read, up to %r; on to %s",
+                before.index,
+                end,
+                source.fingerprint,
+            )
         self._child_context.close()
         child.close()
         self._open(stage, None, known, at_once=True)
@@ -280,9 +288,10 @@ class HybridSourceSplitEnumerator(
     def _known_to(self, stage: Stage) -> dict[str, Intervals]:
         """Positions of the next source whose rows ``stage`` had, by split: in the overlap, or all up to the seam."""
         overlap, seam = self._chain.overlap_after(stage.index), self._seam.seam()
+        rows = read_again(stage, seam.tail.values(), self._child.snapshot_state())
         if stage.seam is not None:
-            return stage.seam.known(seam.ends or {}, read_again(stage, seam.tail.values()))
-        return overlap.positions(read_again(stage, seam.tail.values())) if overlap else {}
+            return stage.seam.known(seam.ends or {}, rows)
+        return overlap.positions(rows) if overlap else {}
 
     def _end_position(self) -> tuple[JsonValue, str | None]:
         """Where the source ends, and why that is not known if it is not."""

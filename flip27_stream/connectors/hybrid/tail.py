@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import pyarrow as pa
 
@@ -21,16 +22,15 @@ from flip27_stream.connectors.hybrid.stage import Stage
 _AVAILABILITY_TIMEOUT_S = 60.0
 
 
-def read_again(stage: Stage, tail: Iterable[TailSplit]) -> Iterator[pa.RecordBatch]:
-    """The rows of splits that were read, as rows of the chain."""
-    serializer = stage.source.split_serializer
-    splits = [
-        serializer.deserialize(t.split.version, t.split.data).between(t.begin, t.end)
-        for t in tail
-        if t.begin < t.end
-    ]
-    if not splits:
+def read_again(stage: Stage, tail: Iterable[TailSplit], checkpoint: Any) -> Iterator[pa.RecordBatch]:
+    """The rows of splits that were read, as rows of the chain; ``checkpoint`` is the source's enumerator's."""
+    wanted = [t for t in tail if t.begin < t.end]
+    if not wanted:
         return
+    serializer = stage.source.split_serializer
+    stored = [serializer.deserialize(t.split.version, t.split.data) for t in wanted]
+    given = stage.source.splits_for_readers(stored, checkpoint)
+    splits = [split.between(t.begin, t.end) for split, t in zip(given, wanted, strict=True)]
     output = _Collected()
     reader = stage.source.create_reader(_PlannerContext())
     try:

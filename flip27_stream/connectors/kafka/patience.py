@@ -41,9 +41,9 @@ class _Wait:
 class Patience(Generic[K]):
     """Bounds what those that are slow or silent cost the others that are asked in the same round.
 
-    One that answers within a second is waited for in full, 5 s. One that is slower or silent is waited for in full in
-    every fourth round, more seldom the longer nothing comes, and for a tenth of the time since the last such wait. The
-    other rounds give it a quarter of a second. A full wait is at least twice as long as its last answer took.
+    One that answers within a second is waited for in full, 5 s. One that is slower or silent is waited for so long in
+    every fourth round, more seldom the longer nothing comes, and in the others for a quarter of a second, or a tenth of
+    the time since the last longer wait.
 
     Args:
         most_s: the longest wait, in seconds.
@@ -56,20 +56,19 @@ class Patience(Generic[K]):
     def seconds(self, key: K, now: float, *, at_once: bool) -> float:
         """How long a round that begins ``now`` (monotonic seconds) waits for an answer of ``key``.
 
-        Where an answer after the round is worth nothing (``at_once``), one that is slow is waited for in full, and one
-        that is silent never.
+        Where an answer after the round is worth nothing (``at_once``), one that is slow is always waited for, twice as
+        long as its last answer took, and one that is silent never.
         """
         wait = self._waits.get(key)
         if wait is None or (at_once and not wait.in_vain):
             return self.full(key)
         if at_once:
             return _GLANCE_S
-        if wait.rounds + 1 >= min(_ROUNDS << wait.in_vain, _MOST_ROUNDS):
-            return self.full(key)
-        return min(max(_GLANCE_S, _SHARE * (now - wait.waited_at)), self.full(key))
+        due = wait.rounds + 1 >= min(_ROUNDS << wait.in_vain, _MOST_ROUNDS)
+        return max(FULL_S if due else _GLANCE_S, min(_SHARE * (now - wait.waited_at), self.full(key)))
 
     def full(self, key: K) -> float:
-        """The wait for one that is known to answer, in seconds."""
+        """The wait for one that is known to answer, in seconds: 5, or twice what its last answer took."""
         return max(FULL_S, min(2 * self.latency(key), self._most))
 
     def latency(self, key: K) -> float:
@@ -92,7 +91,7 @@ class Patience(Generic[K]):
 
     def gave_up(self, key: K, waited: float, now: float) -> None:
         """No answer came in a round that waited so many seconds for it."""
-        full = self.full(key)
+        in_full = waited >= FULL_S
         wait = self._waits.setdefault(key, _Wait())
-        wait.in_vain += waited >= full
-        wait.note(waited, now, in_full=waited >= full)
+        wait.in_vain += in_full
+        wait.note(waited, now, in_full=in_full)

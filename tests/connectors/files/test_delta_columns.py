@@ -11,6 +11,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from flip27_stream.connectors.files import FileSource
 from flip27_stream.connectors.files.delta_columns import ReadColumns
+from flip27_stream.connectors.files.delta_log import DeltaLog
 from flip27_stream.errors import ConnectorError, OptionError, SchemaChangedError
 from flip27_stream.spark.coordinator import SourceCoordinator
 from tests.connectors.files.delta_tables import add_rows, commit, fails, query, reads, running
@@ -66,6 +67,22 @@ def test_a_definition_from_before_the_change(table: Path, begun: bool) -> None:
     with pytest.raises(SchemaChangedError, match=r"The Delta table .*column 'name'.*load\(\)"):
         coordinator.latest_offset(reading.offset, 1000)
     coordinator.close()
+
+
+def test_a_change_between_two_questions_of_the_first_look(
+    table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The columns were compared at one version, and the snapshot was one of the next, with the new column."""
+    snapshot = DeltaLog.snapshot
+
+    def late(self: DeltaLog, version: int | None, column: str | None) -> Any:
+        monkeypatch.setattr(DeltaLog, "snapshot", snapshot)
+        with_name(table, range(10, 20))
+        return snapshot(self, version, column)
+
+    monkeypatch.setattr(DeltaLog, "snapshot", late)
+    with pytest.raises(SchemaChangedError, match="column 'name'"):
+        running(table)
 
 
 def test_the_query_goes_on_with_its_columns_where_the_option_says_so(

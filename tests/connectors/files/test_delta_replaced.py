@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
+from flip27_stream.connectors.files import delta_files
 from flip27_stream.connectors.files.retries import Retries
-from flip27_stream.errors import DataLossError, UnreachableError
+from flip27_stream.errors import ConnectorError, DataLossError, UnreachableError
 from tests.connectors.files.delta_tables import append, fails, query, reads, running
 
 
@@ -117,6 +118,23 @@ def test_versions_that_were_cleaned_up_under_a_query_that_slept(tmp_path: Path) 
     backlog = reading.coordinator._enumerator._backlog  # type: ignore[union-attr]
     with pytest.raises(DataLossError, match=r"Version 3 .* up to version 4, is no longer in its log"):
         backlog.look()
+
+
+def test_a_version_that_is_lost_while_later_ones_are_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next version is not there, the last one still is: a running query waited for ever, and did not say so."""
+    monkeypatch.setattr(delta_files, "_PROVEN_S", 0.0)
+    table = made(tmp_path / "t", 3)
+    reading = running(table)
+    made(tmp_path / "t", 3, first_id=100)
+    DeltaTable(table).create_checkpoint()
+    reads(reading, 60)
+    made(tmp_path / "t", 1, first_id=200)
+    later = table / "_delta_log" / f"{6:020}.json"
+    later.rename(later.with_name(f"{7:020}.json"))
+    with pytest.raises((ConnectorError, DataLossError)):
+        fails(reading)
 
 
 def test_versions_that_are_gone_are_passed_over_without_fail_on_data_loss(

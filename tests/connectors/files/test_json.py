@@ -134,15 +134,17 @@ def test_fields_are_pruned_and_missing_ones_null(tmp_path: Path) -> None:
         read_rows(JSON, path, pa.schema([pa.field("a", pa.int64(), nullable=False)]))
 
 
-BAD = ['{"a": 1', "[1]", "7", '{"a": 1} {"a": 2} x', "{'a': 1}", "nonsense"]
+BAD = ['{"a": 1', "[1]", "7", "null", '{"a": 1} {"a": 2} x', "{'a': 1}", "nonsense"]
 
 
+@pytest.mark.parametrize("at", [0, 321])
 @pytest.mark.parametrize("bad", BAD)
-def test_malformed_lines(tmp_path: Path, bad: str) -> None:
-    """The default is an error with the position; DROPMALFORMED leaves them out, and says so for each."""
+def test_malformed_lines(tmp_path: Path, bad: str, at: int) -> None:
+    """The default is an error with the position; DROPMALFORMED leaves them out, and says so for each. A null in the
+    first line ended the process: Arrow's parser has a fault there."""
     lines = [json.dumps({"a": i}) for i in range(500)]
-    lines[321] = bad
-    position = sum(len(line) + 1 for line in lines[:321])
+    lines[at] = bad
+    position = sum(len(line) + 1 for line in lines[:at])
     path = _file(tmp_path / "a.json", *lines)
     schema = pa.schema([("a", pa.int64())])
     with pytest.raises(
@@ -151,8 +153,15 @@ def test_malformed_lines(tmp_path: Path, bad: str) -> None:
         read_rows(JSON, path, schema)
     dropped: list[Malformed] = []
     rows = read_rows(file_format("json", {"MODE": "dropMalformed"}), path, schema, dropped=dropped)
-    assert [row["a"] for row in rows] == [i for i in range(500) if i != 321]
+    assert [row["a"] for row in rows] == [i for i in range(500) if i != at]
     assert [malformed.position for malformed in dropped] == [position]
+
+
+def test_columns_are_not_found_in_a_file_that_begins_with_null(tmp_path: Path) -> None:
+    """It is refused by name: Arrow's parser would end the process."""
+    path = _file(tmp_path / "a.json", "null", '{"a": 1}')
+    with pytest.raises(CorruptRecordError, match="a line is null"):
+        JSON.schema(LOCAL_FS, str(path))
 
 
 def test_objects_over_several_lines(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from flip27_stream.api import Boundedness, ReadLimits
-from flip27_stream.connectors.files.delta_files import DeltaStart, DeltaState
+from flip27_stream.connectors.files.delta_state import DeltaStart, DeltaState
 from flip27_stream.connectors.files.digest import Bucket, Rest
 from flip27_stream.connectors.files.enumerator_state import FilesState, FilesStateSerializer
 from flip27_stream.connectors.files.options import parse_file_options
@@ -170,3 +170,10 @@ def test_parameters_of_a_store_are_refused_for_local_paths(format_: str) -> None
     options = {"path": "/data", "files.format": format_, "files.storage.option.region": "eu-west-1"}
     with pytest.raises(OptionError, match=r"files\.storage\.option\.region.* local file system.*'/data'"):
         parse_file_options(options)
+
+
+def test_a_delta_table_under_a_path_that_delta_rs_would_read_otherwise() -> None:
+    """It decodes escapes in local paths: the log of one table would be read with the metadata of another."""
+    with pytest.raises(OptionError, match="it must have no escape such as %20: delta-rs decodes it"):
+        parse_file_options({"path": "/data/t%41", "files.format": "delta"})
+    assert parse_file_options({"path": "/data/100%", "files.format": "delta"}).delta

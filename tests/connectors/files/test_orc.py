@@ -141,6 +141,12 @@ def test_damaged_footer(numbers: Path, tmp_path_factory: pytest.TempPathFactory,
         read_orc_footer(pa.BufferReader(bytes(data)))
 
 
+def test_a_footer_with_bytes_in_place_of_a_number() -> None:
+    postscript = b"\x0a\x02no" + b"\x82\xf4\x03\x03ORC"
+    with pytest.raises(pa.ArrowInvalid, match="field 1 of a message is no number"):
+        read_orc_footer(pa.BufferReader(b"ORC" + postscript + bytes([len(postscript)])))
+
+
 def test_missing_file(tmp_path: Path) -> None:
     with pytest.raises(DataLossError, match=r"The orc file .* is gone"):
         units_of(ORC, tmp_path / "absent.orc")

@@ -317,6 +317,18 @@ def test_damaged_and_missing_files(
         PARQUET.schema(LOCAL_FS, str(path))
 
 
+def test_a_footer_that_has_two_types_for_a_column(numbers: Path, tmp_path: Path) -> None:
+    """A single bit is wrong: Arrow's question for statistics ended the process."""
+    data = numbers.read_bytes()
+    footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    damaged = data[footer:].replace(b"\x15\x04\x19", b"\x15\x00\x19")
+    assert damaged != data[footer:]
+    path = tmp_path / "a.parquet"
+    path.write_bytes(data[:footer] + damaged)
+    with pytest.raises(CorruptRecordError, match=r"column is INT64, and that a part of it is BOOLEAN"):
+        units_of(PARQUET, path, "id")
+
+
 def test_file_that_was_written_anew(numbers: Path) -> None:
     """Positions of another version mean nothing: that version is gone."""
     size = numbers.stat().st_size

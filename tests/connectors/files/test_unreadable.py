@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,8 @@ import pytest
 from flip27_stream.connectors.files.seen import SeenFiles
 from flip27_stream.connectors.files.statistics import FileStatistics
 from flip27_stream.errors import CorruptRecordError, DataLossError
-from tests.connectors.files.file_query import FileQuery
+from flip27_stream.spark.task import read_task
+from tests.connectors.files.file_query import UNLIMITED, FileQuery
 
 
 def test_a_file_that_is_gone_before_it_is_read(folder: Path) -> None:
@@ -34,6 +37,29 @@ def test_or_is_skipped(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     query.run()
     assert len(query.rows) == 900
     assert re.search(rf"{by_time[1].name}.* skipped", caplog.text)
+
+
+@pytest.mark.parametrize("in_place", ["a folder", "a file in place of its folder"])
+@pytest.mark.parametrize("planned", [False, True])
+def test_a_file_whose_place_something_else_takes(folder: Path, in_place: str, planned: bool) -> None:
+    """It is gone, and can be skipped, before its batch is planned and after."""
+    query = FileQuery({"path": str(folder), "maxFilesPerTrigger": "1", "ignoreMissingFiles": "true"})
+    query.step()
+    begin, end = query.offset, query.coordinator.latest_offset(query.offset, UNLIMITED) if planned else None
+    left = sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime)[1:]
+    for path in left:
+        path.unlink()
+        if in_place == "a folder":
+            path.mkdir()
+    if in_place != "a folder":
+        shutil.rmtree(folder)
+        folder.touch()
+    if end is not None:
+        for task in query.coordinator.tasks(begin, end):
+            assert not list(read_task(query._job, replace(task, report_to=None)))
+        query.offset = end
+    query.run()
+    assert len(query.rows) == 100
 
 
 def test_damaged_files(folder: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -264,8 +264,12 @@ def test_files_of_a_history_that_are_read_may_be_gone(begun: Reading, tmp_path: 
     assert begun.end == 29
 
 
-def test_a_history_that_has_nothing_from_the_first_is_passed_over(tmp_path: Path) -> None:
+def test_a_history_that_has_nothing_from_the_first_is_passed_over(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is said: the folder may be the place of a disk that is away."""
     (tmp_path / "data").mkdir()
     reading = Reading(tmp_path / "data", False)
     reading.query.step()
     assert reading.query.index == 1
+    assert "Nothing with an event time was found in source 0" in caplog.text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from flip27_stream.connectors.hybrid.enumerator_state import HybridEnumeratorSta
 from flip27_stream.errors import CorruptCheckpointError, OptionError
 from tests.connectors.hybrid.kit import SOME, HybridQuery
 from tests.connectors.hybrid.test_overlap import Copied, Topic, copies
-from tests.spark.memory_source import MemoryReader, World
+from tests.spark.memory_source import MemoryReader, MemorySource, MemorySplit, World
 
 SEAM = ExactSeam(split="{split}", position="offset")
 
@@ -121,6 +122,32 @@ def test_what_no_task_reported_is_read_again(monkeypatch: pytest.MonkeyPatch) ->
     assert sum(split.end - split.start for split in again) == 4 + 8, (
         "the last batch, and from the second one on"
     )
+
+
+@dataclass(frozen=True)
+class ForReader(MemorySplit):
+    """A split with what its source adds for readers."""
+
+    def between(self, start: int, end: int) -> ForReader:
+        return ForReader(self.name, start, end)
+
+
+def test_splits_are_read_again_as_readers_get_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With what their source adds from the state of its enumerator, as for tasks: for Kafka that is the topic's id."""
+
+    def added(_: MemorySource, splits: Sequence[MemorySplit], checkpoint: int) -> list[MemorySplit]:
+        assert type(checkpoint) is int
+        return [ForReader(split.name) for split in splits]
+
+    monkeypatch.setattr(MemorySource, "splits_for_readers", added)
+    files: Files = {f"f{n}": [("a", n, 1000 + n)] for n in range(4)}
+    query = HybridQuery(hybrid(files, World({"a": [1000 + n for n in range(6)]})))
+    query.step()
+    query.restart()
+    given = reread(monkeypatch)
+    query.run(4)
+    assert len([split for split in given if split.name.startswith("f")]) == 4
+    assert all(isinstance(split, ForReader) for split in given)
 
 
 def test_a_split_that_the_history_has_no_row_of_begins_where_its_source_says() -> None:

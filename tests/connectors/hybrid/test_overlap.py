@@ -21,7 +21,7 @@ from flip27_stream.api import (
 )
 from flip27_stream.connectors.hybrid import HybridSource, Overlap, SourceSwitchContext
 from flip27_stream.connectors.hybrid.overlap import not_among
-from flip27_stream.errors import ConnectorError, OptionError
+from flip27_stream.errors import ConnectorError, DataLossError, OptionError
 from tests.connectors.hybrid.kit import SOME, HybridQuery, TimedSource
 from tests.spark.memory_source import MemoryReader, MemorySource, World
 
@@ -157,6 +157,14 @@ def test_a_gap_behind_the_end_of_the_history_is_read(
     seen = Counter(t if i >= 500 else t - 490 for i, (_, t) in enumerate(query.rows) if t is not None)
     assert seen == Counter(log)
     assert "has it up to 499: it begins behind that, or 440 positions would be in neither" in caplog.text
+
+
+def test_a_topic_that_was_made_anew_since_it_was_copied_is_refused() -> None:
+    """Its records have the offsets of rows that the history has: they were left out, all of them, without a word."""
+    files = {"f": [("a", n, 100 + n) for n in range(50)]}
+    query = HybridQuery(hybrid(files, {"a": [1000 + n for n in range(30)]}))
+    with pytest.raises(DataLossError, match=r"Split 1:a ends at position 30, .* rows of it up to 49"):
+        query.run()
 
 
 def test_without_an_overlap_the_seam_is_at_the_greatest_event_time() -> None:
