@@ -1,4 +1,4 @@
-"""Rules 2, 4, 7 and 8 of DESIGN section 2 across the members of a group, each with triggers and batches of its own."""
+"""Rules 2, 4, 7 and 8 across the members of a group, each with triggers and batches of its own."""
 
 from __future__ import annotations
 
