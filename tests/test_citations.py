@@ -80,3 +80,9 @@ def test_a_citation_that_leads_nowhere_is_found() -> None:
     assert list(citations("fact", "Facts 4, 5, 10")) == ["4", "5", "10"]
     assert list(citations("invariant", "I1 to I3, I12")) == ["1", "2", "3", "12"]
     assert list(citations("scenario", "AL-19 and SK-99")) == ["AL-19", "SK-99"]
+
+
+def test_no_text_leans_on_a_page_that_is_not_here() -> None:
+    """The rules and the facts stand in ``docs/design``, and nothing cites them by the name of another place."""
+    elsewhere = re.compile(r"\bDESIGN\b|spark-facts (?!\.md)|\.\./shared")
+    assert [str(path) for path in files() if elsewhere.search(path.read_text())] == []

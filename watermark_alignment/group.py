@@ -232,14 +232,14 @@ class GroupView:
         }
 
 
-def where_it_stood(former: Entry | None, read: Collection[int], bound: int, batch: int) -> Mark:
+def where_it_stood(former: Entry | None, read: Collection[int], bound: int, batch: int | None) -> Mark:
     """Where a run stands that goes on from an offset, until it can speak for itself.
 
     Args:
         former: the last entry of the run before; ``None`` where it left, or that is too long ago to be found.
         read: greatest event times read (ms), of the splits in the offset of which it is known.
         bound: the out-of-orderness (ms).
-        batch: the number of the last batch.
+        batch: the number of the last batch; ``None`` if there was no batch.
     """
     return former.mark if former is not None else (min(read) - bound - 1 if read else None, batch)
 

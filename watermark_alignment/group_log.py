@@ -155,7 +155,7 @@ def _parsed(line: str) -> Entry | None:
     """``None`` for what another program may have written under our name."""
     try:
         return Entry.from_text(json.loads(line)["commitInfo"][KEY])
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, RecursionError):
         return None
 
 
@@ -166,6 +166,6 @@ def _path(version: int) -> str:
 def _read(files: PyFileSystem, version: int) -> str | None:
     try:
         with files.open_input_stream(_path(version)) as stream:
-            return bytes(stream.read()).decode()
+            return bytes(stream.read()).decode(errors="replace")
     except FileNotFoundError:
         return None

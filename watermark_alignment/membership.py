@@ -63,6 +63,11 @@ class Membership:
         return self._entry
 
     @property
+    def has_spoken(self) -> bool:
+        """Whether it has announced anything."""
+        return self._joined
+
+    @property
     def view(self) -> GroupView:
         """The group as it was last seen."""
         return self._hearing.view

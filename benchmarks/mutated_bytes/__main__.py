@@ -19,7 +19,7 @@ from flip27_stream.connectors.kafka.compression import LARGEST_BATCH
 from flip27_stream.connectors.kafka.record_batches import decode
 from flip27_stream.errors import CorruptRecordError
 
-_MOST_SECONDS = 120
+_MOST_CPU_S = 60  # not by the clock: a process that is stopped, or gets no core, does not hang
 _MORE_MEMORY = 512 << 20
 _NEWS_S = 60.0
 
@@ -31,13 +31,13 @@ def main() -> int:
     given = parser.parse_args()
     packed = bombs(2 * LARGEST_BATCH)
     _limit_memory()
-    signal.signal(signal.SIGALRM, _too_long)
+    signal.signal(signal.SIGPROF, _too_long)
     refused = sum(_is_refused(bomb) for bomb in packed.values())
     print(f"{refused} of {len(packed)} decompression bombs are refused: {', '.join(packed)}", flush=True)
     watch, began = _Watch(), time.monotonic()
     findings = compare(given.responses, given.seed, watch.look)
     watch.look(findings)
-    signal.alarm(0)
+    signal.setitimer(signal.ITIMER_PROF, 0)
     _report(findings, time.monotonic() - began)
     return 1 if findings.wrong or refused < len(packed) else 0
 
@@ -50,7 +50,7 @@ class _Watch:
         self._wrong = 0
 
     def look(self, findings: Findings) -> None:
-        signal.alarm(_MOST_SECONDS)
+        signal.setitimer(signal.ITIMER_PROF, _MOST_CPU_S)
         for wrong in findings.wrong[self._wrong :]:
             print(wrong, flush=True)
         self._wrong = len(findings.wrong)
@@ -60,7 +60,7 @@ class _Watch:
 
 
 def _is_refused(bomb: bytes) -> bool:
-    signal.alarm(_MOST_SECONDS)
+    signal.setitimer(signal.ITIMER_PROF, _MOST_CPU_S)
     try:
         decode(bomb, 0, 1, source="a bomb")
     except CorruptRecordError:
@@ -77,7 +77,9 @@ def _limit_memory() -> None:
 
 
 def _too_long(_: int, frame: FrameType | None) -> None:
-    raise TimeoutError(f"A thousand responses, or a bomb, took more than {_MOST_SECONDS} s, at {frame}")
+    raise TimeoutError(
+        f"A thousand responses, or a bomb, took more than {_MOST_CPU_S} s of CPU time, at {frame}"
+    )
 
 
 def _report(findings: Findings, seconds: float) -> None:

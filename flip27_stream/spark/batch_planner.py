@@ -114,6 +114,9 @@ class BatchPlanner:
         The run goes on from ``start``.
         """
 
+    def replays(self, start: AnyOffset | None, end: AnyOffset) -> None:
+        """A run that has planned nothing yet begins with the batch between these offsets, which another planned."""
+
     def close(self) -> None:
         """It plans no more; bounded, never raises."""
 

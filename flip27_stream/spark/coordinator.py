@@ -139,6 +139,8 @@ class SourceCoordinator:
         to_read = ranges(start, end)
         if self._recorder is not None:
             self._recorder.replayed(end, to_read)
+        if self._enumerator is None:
+            self._planner.replays(start, end)
         self._knowledge.batch_begins(end.batch, start.splits if start is not None else {})
         address = self._readers.address()
         to_read = for_readers(self._job.source, to_read, end.enumerator)

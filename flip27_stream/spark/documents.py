@@ -10,7 +10,7 @@ from typing import Any
 from flip27_stream.api import Source
 from flip27_stream.errors import CheckpointError, ContractError, shortened
 from flip27_stream.spark.job import AnyOffset, Job
-from offsets import OffsetCodec
+from offsets import INITIAL, OffsetCodec
 
 Document = dict[str, Any]
 
@@ -26,7 +26,7 @@ class OffsetDocuments:
             source.enumerator_checkpoint_serializer,
             job.accepts_checkpoint_of,
         )
-        self._last: tuple[Document, AnyOffset | None] = {}, None
+        self._last: tuple[Document, AnyOffset | None] = dict(INITIAL), None
         self._can_read = False
         self._logged = 0
 

@@ -77,6 +77,20 @@ class GroupPlanner(BatchPlanner):
         But a run that goes on from ``start`` says where the former run stood. It may be long before its splits are
         found and their leaders answer, and the others are not to pass it meanwhile.
         """
+        if self._member is None:
+            self._member = self._membership(fingerprint, lineage)
+            if start is not None:
+                self._member.look()
+                self._stand_where_the_former_run_stood(self._member, start)
+
+    def replays(self, start: AnyOffset | None, end: AnyOffset) -> None:
+        """The former run stood before this batch, which may take long to run again."""
+        if self._member is None:
+            self._member = self._membership(end.source, end.lineage)
+            self._member.look()
+            self._stand_where_the_former_run_stood(self._member, start)
+
+    def _membership(self, fingerprint: str, lineage: str) -> Membership:
         alignment, reads = self._alignment, shortened(self._job.fingerprint)
         entry = Entry(
             group=alignment.group,
@@ -91,19 +105,18 @@ class GroupPlanner(BatchPlanner):
         table = SplitWatermarkTable(alignment.table, alignment.storage_options)
         horizon_ms = max(2 * alignment.source_timeout_ms, _SHORTEST_HORIZON_MS)
         meeting = GroupLog(table, alignment.group, horizon_ms, _COMMITS_AT_ONCE)
-        self._member = Membership(meeting, entry, self._clock, self._on_commit)
-        if start is not None:
-            self._stand_where_the_former_run_stood(self._member, start)
+        return Membership(meeting, entry, self._clock, self._on_commit)
 
-    def _stand_where_the_former_run_stood(self, member: Membership, start: AnyOffset) -> None:
+    def _stand_where_the_former_run_stood(self, member: Membership, start: AnyOffset | None) -> None:
         """By its last entry; by the offset, which tells what was read, if that entry is too old to be found."""
-        member.look()
         former = member.former()
-        read = [split.read_max for split in start.splits.values() if split.read_max is not None]
-        bound = self._alignment.max_out_of_orderness_ms
-        self._watermark, self._progress = where_it_stood(former, read, bound, start.batch)
-        if former is not None or read:
-            member.announce(self._watermark, progress=self._progress)
+        states = start.splits.values() if start is not None else ()
+        read = [split.read_max for split in states if split.read_max is not None]
+        if former is None and not read:
+            return
+        bound, batch = self._alignment.max_out_of_orderness_ms, start.batch if start is not None else None
+        self._watermark, self._progress = where_it_stood(former, read, bound, batch)
+        member.announce(self._watermark, progress=self._progress)
 
     def close(self) -> None:
         if self._member is not None:
@@ -136,6 +149,8 @@ class GroupPlanner(BatchPlanner):
             draft = planned()
         self._looks_first = _is_held(draft)
         if draft.plan is None:
+            if not member.has_spoken:  # when the run began, the table could not be read
+                self._stand_where_the_former_run_stood(member, snapshot.start)
             return draft
         if self._is_first:
             self._is_first, self._looks_first = False, True

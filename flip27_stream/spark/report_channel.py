@@ -173,16 +173,28 @@ class ReportListener:
 
     def _run(self) -> None:
         while not self._closed:
-            for key, _ in self._selector.select(_LOOK_AT_CLIENTS_S):
-                if key.data is None:
-                    self._accept()
-                elif key.data in self._clients:
-                    self._hear(key.data)
-            while self._hangs_up_on_one_older_than(_CLIENT_TIMEOUT_S, has_proof=True):
-                pass
+            self._serve_or_survive()
         for client in list(self._clients):
             self._hang_up(client)
         self._selector.close()
+
+    def _serve_or_survive(self) -> None:
+        """Whatever is to blame, and it may be memory that ran out: nobody would notice that the thread has ended."""
+        try:
+            self._serve()
+        except Exception:
+            log.warning("reports were not taken for a moment", exc_info=True)
+            time.sleep(_ACCEPT_RETRY_S)
+
+    def _serve(self) -> None:
+        """Those who are there now; waits for somebody for a moment."""
+        for key, _ in self._selector.select(_LOOK_AT_CLIENTS_S):
+            if key.data is None:
+                self._accept()
+            elif key.data in self._clients:
+                self._hear(key.data)
+        while self._hangs_up_on_one_older_than(_CLIENT_TIMEOUT_S, has_proof=True):
+            pass
 
     def _accept(self) -> None:
         """One client; if others wait, the selector tells at once."""
@@ -192,19 +204,24 @@ class ReportListener:
             if e.errno in _EXHAUSTED and not self._has_room():
                 time.sleep(_ACCEPT_RETRY_S)
             return
+        try:
+            self._admit(connection)
+        except Exception as e:
+            connection.close()
+            if not isinstance(e, OSError | _RefusedError):
+                raise
+
+    def _admit(self, connection: socket.socket) -> None:
         connection.setblocking(False)
         client = _Client(connection, self.address)
-        try:
-            if len(self._clients) < self._most or self._has_room():
-                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                client.greet()
-                self._selector.register(connection, selectors.EVENT_READ, client)
-                self._clients[client] = None
-            else:
-                with connection:
-                    connection.send(_BUSY + bytes(_NONCE))
-        except (OSError, _RefusedError):
-            connection.close()
+        if len(self._clients) < self._most or self._has_room():
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            client.greet()
+            self._selector.register(connection, selectors.EVENT_READ, client)
+            self._clients[client] = None
+        else:
+            with connection:
+                connection.send(_BUSY + bytes(_NONCE))
 
     def _hear(self, client: _Client) -> None:
         try:

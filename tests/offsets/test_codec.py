@@ -1,4 +1,4 @@
-"""The offset document: canonical text, versions, and what is refused (DESIGN 3, spark-facts 5 to 9)."""
+"""The offset document: canonical text, versions, and what is refused (facts 5 to 9)."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_sk_35_stored_offset_of_format_version_1_is_read_for_ever(
 
 
 def test_initial_is_a_constant_that_is_no_offset(codec: OffsetCodec[Shard, frozenset[str]]) -> None:
-    """Spark asks for the initial offset several times and does not log it (spark-facts 5)."""
+    """Spark asks for the initial offset several times and does not log it (fact 5)."""
     assert codec.from_json(json.loads(json.dumps(INITIAL))) is None
     assert MARKER in INITIAL
 

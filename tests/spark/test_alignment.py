@@ -157,7 +157,7 @@ def test_no_row_is_lost_of_a_transactional_topic(
 
 @pytest.mark.parametrize("policy", ["fail", "skip", "pass"])
 def test_a_record_of_the_year_2099(queries: KafkaQueries, topic: MakeTopic, policy: str) -> None:
-    """I12, DESIGN rule 6: it holds nobody back, and what becomes of it is an option."""
+    """I12, rule 6: it holds nobody back, and what becomes of it is an option."""
     name, poison = topic(2), 4_070_908_800_000
     times = spread(T0, T0 + HOUR, 50)
     queries.broker.write(name, records(0, [*times[:10], poison, *times[10:]]) + records(1, times))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from flip27_stream.api import ReadLimits
-from flip27_stream.errors import ConnectorError, ForeignCheckpointError
+from flip27_stream.errors import ConnectorError, CorruptCheckpointError, ForeignCheckpointError
 from flip27_stream.spark import patience
 from flip27_stream.spark.coordinator import SourceCoordinator
 from flip27_stream.spark.enumerator_context import CoordinatorContext
@@ -27,7 +27,7 @@ def test_a_fast_split_waits_for_a_slow_one(make: Callable[..., Query]) -> None:
 
 
 def test_rows_of_a_batch_are_recorded_when_the_next_is_planned(make: Callable[..., Query]) -> None:
-    """A row's watermark is that of the front (DESIGN 2): the next record counts, read or not."""
+    """A row's watermark is that of the front: the next record counts, read or not."""
     query = make({"a": [100, 110], "b": [100, 500]})
     query.step()
     query.world.logs["a"].append(130)
@@ -126,7 +126,7 @@ def test_an_open_transaction_is_not_emptiness(make: Callable[..., Query]) -> Non
 
 
 def test_a_silent_leader_is_neither_empty_nor_idle(make: Callable[..., Query]) -> None:
-    """DESIGN rule 5: its front stands."""
+    """Rule 5: its front stands."""
     query = make({"slow": [100, 105], "fast": [100, 112, 120]})
     query.step(limit=2)
     query.world.silent.add("slow")
@@ -143,7 +143,7 @@ def test_a_silent_leader_is_neither_empty_nor_idle(make: Callable[..., Query]) -
 def test_a_split_that_does_not_tell_its_event_times_holds_all_with_a_warning(
     make: Callable[..., Query], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """DESIGN rule 5; and what was read before it came is in the table all the same."""
+    """Rule 5; and what was read before it came is in the table all the same."""
     query = make({"a": [100, 110]})
     query.step()
     query.world.logs["a"].append(130)
@@ -166,7 +166,7 @@ def test_a_split_that_does_not_tell_its_event_times_holds_all_with_a_warning(
 
 
 def test_after_a_restart_nobody_passes_a_split_of_which_nothing_is_known(make: Callable[..., Query]) -> None:
-    """DESIGN rule 5, AL-19: it was paused all the time, so no event time of it is in the offset."""
+    """Rule 5, AL-19: it was paused all the time, so no event time of it is in the offset."""
     query = make({"slow": [100, 101, 102, 103], "paused": [104, 105]})
     query.step(limit=1)
     query.world.logs["slow"] += [200, 300]
@@ -248,6 +248,13 @@ def test_a_checkpoint_of_another_source_is_refused(make: Callable[..., Query]) -
     other = replace(query.job, source=MemorySource(query.world, fingerprint="another"))
     with pytest.raises(ForeignCheckpointError, match="another"):
         SourceCoordinator(other, query.clock).latest_offset(query.offset, None)
+
+
+def test_an_offset_without_any_field_is_no_initial_one(make: Callable[..., Query]) -> None:
+    """A log that lost what was in it must not be read again from the beginning."""
+    query = make({"a": [1]})
+    with pytest.raises(CorruptCheckpointError):
+        query.coordinator.latest_offset({}, None)
 
 
 class AnyMemory(MemorySource):
@@ -365,7 +372,7 @@ def test_what_is_reported_of_a_bounded_source(
 
 
 def test_a_split_of_a_bounded_source_is_finished_at_its_end(make: Callable[..., Query]) -> None:
-    """DESIGN rule 2: it holds nobody."""
+    """Rule 2: it holds nobody."""
     query = make({"short": [100], "long": [100, 500]})
     query.world.finished.add("short")
     query.step()

@@ -174,7 +174,7 @@ def test_the_limit_depends_on_the_trigger(
 def test_available_now_ends_at_the_first_answer_that_changes_nothing(
     spark: SparkSession, make: Callable[..., Probe]
 ) -> None:
-    """Fact 14: why a plan that is held waits, as long as frozen records remain (DESIGN rule 8)."""
+    """Fact 14: why a plan that is held waits, as long as frozen records remain (rule 8)."""
 
     def pausing(probe: Probe, start: Offset, limit: ReadLimit) -> Offset:
         return start if start["n"] == 2 else {"n": start["n"] + 1}

@@ -32,6 +32,10 @@ def make(tmp_path: Path) -> Iterator[Make]:
         yield members
 
 
+def unreachable(_: GroupLog) -> list[tuple[int, Entry]]:
+    raise AlignmentError("The store is down")
+
+
 def test_a_member_all_of_whose_splits_are_idle_holds_nobody_and_comes_back(make: Make) -> None:
     """AL-02, AL-03, AL-04, AO-04: its floor falls back to its own front, behind what the others have read by then."""
     slow, fast = make({"a": [100]}), make({"b": [100, 500]})
@@ -153,6 +157,45 @@ def test_a_restarted_member_stands_where_it_stood_until_it_can_speak(
     assert member_of(fast).floor() == 99
 
 
+def test_a_member_that_runs_a_batch_again_stands_where_it_stood(make: Make) -> None:
+    """I3: Spark asks a restarted query for the tasks of the batch that was not committed, and for a plan only after."""
+    slow, fast = make({"a": [*range(100, 200, 10)]}, ReadLimits(max_rows=1)), make({"c": [500]})
+    assert [step(slow), step(slow), step(fast)] == [[], [100], []]
+    start, end = slow.offset, slow.coordinator.latest_offset(slow.offset, 1)
+    kill(slow)
+    slow.restart()
+    assert slow.run(start, end) == [("a", 110)]
+    for _ in range(3):
+        beat(slow)
+        listen(fast, TIMEOUT // 2)
+        assert step(fast) is None
+    slow.offset = end
+    assert [step(slow), step(slow)] == [[], [120]], "it is the same run as before"
+
+
+def test_a_restarted_member_that_could_not_read_the_table_stands_where_it_stood_once_it_can(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """I3: and a leader is silent, so that no plan tells where it stands; nor does the offset, nothing being read."""
+    slow, fast = make({"a": [100]}), make({"c": [500]})
+    assert [step(slow), step(fast)] == [[], []]
+    slow.world.silent.add("a")
+    kill(slow)
+    news, failures = GroupLog.news, [1]
+
+    def fails_once(log: GroupLog) -> list[tuple[int, Entry]]:
+        return unreachable(log) if failures and failures.pop() else news(log)
+
+    monkeypatch.setattr(GroupLog, "news", fails_once)
+    slow.restart()
+    assert [step(slow), failures] == [None, []]
+    for _ in range(3):
+        beat(slow)
+        listen(fast, TIMEOUT // 2)
+        assert step(fast) is None
+    assert member_of(fast).floor() == 99
+
+
 def test_a_restarted_member_without_a_split_stands_where_it_stood(make: Make) -> None:
     """I3: its enumerator has not found one yet."""
     slow, fast = make({"a": [100]}), make({"c": [500]})
@@ -205,9 +248,6 @@ def test_a_table_that_cannot_be_read_keeps_the_last_minimum(
     """Rule 7: queries go on under it, and are told once."""
     slow, fast = make({"a": [100]}), make({"b": [100, 500]})
     assert [step(slow), step(fast), step(slow), step(fast)] == [[], [], [100], [100]]
-
-    def unreachable(_: GroupLog) -> list[tuple[int, Entry]]:
-        raise AlignmentError("The store is down")
 
     with monkeypatch.context() as patched, caplog.at_level(logging.WARNING):
         patched.setattr(GroupLog, "news", unreachable)

@@ -320,3 +320,20 @@ def test_it_goes_on_once_files_can_be_opened_again(
     monkeypatch.setattr(listener, "_server", Exhausted())
     assert is_alive(listener)
     assert not failures
+
+
+def test_it_goes_on_where_memory_ran_out(
+    listener: ReportListener, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Or anything else that no client can be blamed for: a thread that ended would never be missed."""
+
+    class Full:
+        def __init__(self, *_: object) -> None:
+            raise MemoryError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(report_channel, "_Client", Full)
+        with connected(listener):
+            wait_until(lambda: bool(caplog.messages), "a warning")
+    assert caplog.messages == ["reports were not taken for a moment"]
+    assert is_alive(listener)

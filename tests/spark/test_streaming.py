@@ -59,7 +59,7 @@ def test_every_trigger_gives_each_record_once(
 def test_once_reads_up_to_the_horizon_and_the_next_run_goes_on(
     queries: KafkaQueries, topic: MakeTopic
 ) -> None:
-    """DESIGN rule 2: alignment holds without a read limit too; a caught-up split that is not idle holds."""
+    """Rule 2: alignment holds without a read limit too; a caught-up split that is not idle holds."""
     name = topic(2)
     late = [T0 + MINUTE, T0 + 2 * MINUTE]
     queries.broker.write(name, [*records(0, [T0]), *records(1, [T0, *late])])

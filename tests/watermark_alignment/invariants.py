@@ -1,4 +1,4 @@
-"""Invariants I1 to I12 of DESIGN section 2, checked in every round of a :class:`World`; truth is taken from the logs.
+"""Invariants I1 to I12, checked in every round of a :class:`World`; truth is taken from the logs.
 
 Every breach begins with the number of the invariant. I11 and I12 also have tests of their own, over whole lives.
 """

@@ -1,4 +1,4 @@
-"""Where event time comes from: columns, JSON pointers, functions (DESIGN 4, ``scan.watermark.event-time``)."""
+"""Where event time comes from: columns, JSON pointers, functions (``scan.watermark.event-time``)."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import threading
@@ -81,6 +82,23 @@ def test_what_others_write_under_the_same_name_is_left_alone(path: Path) -> None
         )
     log.publish(entry("a", 2))
     assert [e.watermark for e in told(log)] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "text", [b'{"commitInfo":{"flip27.member":' + b"[" * 100_000, b"\xff\xfe flip27.member"]
+)
+def test_a_commit_that_cannot_be_understood_does_not_hide_those_after_it(path: Path, text: bytes) -> None:
+    """Else the members would keep the last minimum for ever."""
+    log = meeting(path)
+    log.publish(entry("a", 1))
+    told(log)
+    commit = path / "_delta_log" / f"{2:020d}.json"
+    commit.write_bytes(text)
+    assert told(log) == []
+    commit.with_name(f"{3:020d}.json").write_text(
+        json.dumps({"commitInfo": {group_log.KEY: entry("a", 2).to_text()}})
+    )
+    assert [e.watermark for e in told(log)] == [2]
 
 
 def test_reading_begins_with_entries_of_the_last_while(path: Path) -> None:

@@ -11,7 +11,8 @@ import pytest
 
 from flip27_stream.spark.group_wait import GroupWait
 from tests.watermark_alignment.group_entries import entry
-from tests.watermark_alignment.group_world import BEAT, TIMEOUT, GroupWorld, Query, Seat, random_group
+from tests.watermark_alignment.group_lives import random_group
+from tests.watermark_alignment.group_world import BEAT, TIMEOUT, GroupWorld, Query, Seat
 from tests.watermark_alignment.simulator import Log, Member, Settings
 from watermark_alignment import group
 from watermark_alignment.group import Entry

@@ -1,4 +1,4 @@
-"""Rules 2, 4, 7 and 8 of DESIGN section 2 across the members of a group, each with triggers and batches of its own."""
+"""Rules 2, 4, 7 and 8 across the members of a group, each with triggers and batches of its own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.watermark_alignment.group_entries import entry
-from tests.watermark_alignment.group_world import TIMEOUT, GroupWorld, Seat, random_group
+from tests.watermark_alignment.group_lives import random_group
+from tests.watermark_alignment.group_world import TIMEOUT, GroupWorld, Seat
 from tests.watermark_alignment.invariants import World
 from tests.watermark_alignment.simulator import Log, Member, Settings
 from watermark_alignment.group import GroupView

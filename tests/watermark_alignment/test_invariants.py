@@ -1,4 +1,4 @@
-"""Invariants I1 to I12 of DESIGN section 2 over many lives of splits; :mod:`test_mutants` shows that each can fail."""
+"""Invariants I1 to I12 over many lives of splits; :mod:`test_mutants` shows that each can fail."""
 
 from __future__ import annotations
 

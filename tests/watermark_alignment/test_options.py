@@ -1,4 +1,4 @@
-"""The options of alignment: durations, what belongs together, and what is refused (DESIGN 4, FLIP-296)."""
+"""The options of alignment: durations, what belongs together, and what is refused (FLIP-296)."""
 
 from __future__ import annotations
 

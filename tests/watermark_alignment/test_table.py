@@ -144,7 +144,7 @@ def test_one_batch_is_one_commit_with_its_metadata(table: SplitWatermarkTable) -
 
 
 def test_a_replayed_batch_is_written_once(table: SplitWatermarkTable) -> None:
-    """Idempotent over replays (DESIGN section 3), by the process that wrote it and by its successor."""
+    """Idempotent over replays, by the process that wrote it and by its successor."""
     assert table.append("clicks/1", 0, split_rows(0), {})
     assert table.append("clicks/1", 1, split_rows(1), {})
     successor = SplitWatermarkTable(table.uri, {})

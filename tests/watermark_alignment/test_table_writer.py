@@ -43,7 +43,7 @@ def batches(table: SplitWatermarkTable) -> list[int]:
 
 
 def test_what_is_flushed_is_in_the_table(tmp_path: Path) -> None:
-    """Rule 8 of DESIGN section 2: the plan that ends a run flushes the table first."""
+    """Rule 8: the plan that ends a run flushes the table first."""
     table = SplitWatermarkTable(str(tmp_path / "table"), {})
     writer = TableWriter(table, "clicks/1")
     for batch in range(5):

@@ -85,7 +85,7 @@ def test_a_source_that_cannot_be_cut_is_named(tmp_path: Path) -> None:
 
 
 def test_a_split_nobody_answers_for_keeps_the_source_from_being_finished(tmp_path: Path) -> None:
-    """DESIGN rule 5: unknown is neither empty nor read."""
+    """Rule 5: unknown is neither empty nor read."""
     old = history("old", OLD)
     made = Made(NEW)
     builder = HybridSource.builder(old).add_source(made)

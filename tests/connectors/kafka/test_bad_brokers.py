@@ -9,20 +9,18 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
-from kafka.protocol.consumer import ListOffsetsRequest
 
 from flip27_stream.connectors.kafka import KafkaSource, calls, first_answer, patience
 from flip27_stream.connectors.kafka.client import KafkaClient
 from flip27_stream.connectors.kafka.connection_options import ConnectionOptions
 from flip27_stream.connectors.kafka.key_stores import StoreType, TrustStore
-from flip27_stream.connectors.kafka.protocol import MAX_TIMESTAMP, FetchFrom
+from flip27_stream.connectors.kafka.protocol import FetchFrom
 from flip27_stream.connectors.kafka.security_options import SaslOptions, SecurityOptions, SslOptions
-from flip27_stream.connectors.kafka.split import EARLIEST, LATEST, TopicPartition
-from flip27_stream.errors import AuthenticationError, ConnectorError, UnreachableError
+from flip27_stream.connectors.kafka.split import EARLIEST, LATEST
+from flip27_stream.errors import AuthenticationError, UnreachableError
 from tests.connectors.kafka.fake_cluster import FakeCluster, fake_cluster, make_certificate
+from tests.connectors.kafka.fake_cluster_client import FIRST, SECOND, THIRD, connected, ends
 from tests.connectors.kafka.kit import Query, running
-
-FIRST, SECOND, THIRD = (TopicPartition("t", n) for n in range(3))
 
 Quick = Callable[..., None]
 
@@ -35,22 +33,6 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patience, "_PROMPT_S", 0.2)
     monkeypatch.setattr(calls, "_SUSPICIOUS_S", 0.3)
     monkeypatch.setattr(first_answer, "_HEAD_START_S", 0.2)
-
-
-@contextmanager
-def connected(cluster: FakeCluster, **options: object) -> Iterator[KafkaClient]:
-    given = ConnectionOptions(cluster.bootstrap_servers, **options)  # type: ignore[arg-type]
-    with closing(KafkaClient(given)) as client:
-        yield client
-
-
-def ends(client: KafkaClient, cluster: FakeCluster, *, late: bool = True) -> set[TopicPartition]:
-    """The partitions whose ends are known."""
-    (found,) = client.list_offsets(
-        dict.fromkeys(cluster.leaders, LATEST), read_committed=False, late_answers=late
-    )
-    assert all(answer.offset == 100 for answer in found.values())
-    return set(found)
 
 
 @pytest.fixture(scope="module")
@@ -255,55 +237,6 @@ def test_certificate_of_one_broker_that_is_not_trusted(certificate: Path, tmp_pa
         odd.untrusted(certificate)
         time.sleep(1.5)  # the longest back-off and a fifth
         until_heard(lambda: ends(client, cluster) == {FIRST, SECOND, THIRD})
-
-
-@pytest.mark.parametrize("error", [-1, 1, 35, 43 + 44, 7, 999])
-def test_offsets_are_asked_for_again_whatever_the_error(error: int) -> None:
-    """As Java's client does."""
-    with fake_cluster() as cluster, connected(cluster) as client:
-        cluster.errors[SECOND] = iter([error, error])
-        assert ends(client, cluster) == {FIRST, SECOND, THIRD}
-        cluster.errors[SECOND] = iter([error])
-        assert client.end_offsets([SECOND], read_committed=False) == {SECOND: 100}
-
-
-def test_offsets_that_this_client_must_not_know() -> None:
-    with fake_cluster() as cluster, connected(cluster) as client:
-        cluster.errors[SECOND] = itertools.repeat(29)
-        with pytest.raises(ConnectorError, match=r"refused ListOffsets of t-1: TopicAuthorizationFailed"):
-            ends(client, cluster)
-
-
-@pytest.mark.parametrize("error", [35, 43])
-def test_greatest_timestamp_that_a_leader_refuses_is_unknown(error: int) -> None:
-    with fake_cluster() as cluster, connected(cluster) as client:
-        cluster.errors[SECOND, MAX_TIMESTAMP] = itertools.repeat(error)
-        (found,) = client.list_offsets(dict.fromkeys(cluster.leaders, MAX_TIMESTAMP), read_committed=False)
-        assert found.keys() == {FIRST, THIRD}
-        assert cluster.brokers[1].requests["ListOffsetsRequest"] == 1
-
-
-def test_time_that_a_leader_cannot_look_for() -> None:
-    """Logs of Kafka before 0.10: as where no record is that late."""
-    with fake_cluster(1) as cluster, connected(cluster) as client:
-        cluster.errors[FIRST, 5] = itertools.repeat(43)
-        assert client.offsets({FIRST: 5}, read_committed=False) == {FIRST: -1}
-
-
-@pytest.mark.parametrize("old", [0, 1, 2])
-def test_versions_are_those_of_the_leader_asked(old: int) -> None:
-    """A rolling upgrade: only the leader before Kafka 3.0 knows no greatest timestamp, whoever was met first."""
-    with fake_cluster() as cluster:
-        cluster.brokers[old].versions[ListOffsetsRequest] = 5
-        for _ in range(4):
-            with connected(cluster) as client:
-                (latest, greatest) = client.list_offsets(
-                    dict.fromkeys(cluster.leaders, LATEST),
-                    dict.fromkeys(cluster.leaders, MAX_TIMESTAMP),
-                    read_committed=False,
-                )
-            assert latest.keys() == {FIRST, SECOND, THIRD}
-            assert greatest.keys() == latest.keys() - {TopicPartition("t", old)}
 
 
 @pytest.mark.usefixtures("quick")

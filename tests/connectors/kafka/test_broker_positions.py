@@ -82,7 +82,7 @@ def readable(query: Query, strategy: WatermarkStrategy, split_id: str) -> list[t
 def test_positions_are_those_of_looking_at_every_record(
     broker: KafkaBroker, topic: MakeTopic, isolation: str, strategy: WatermarkStrategy, seed: int
 ) -> None:
-    """I1, I12; DESIGN 2 rules 3 and 6."""
+    """I1, I12; rules 3 and 6."""
     name, dice = topic(), random.Random(seed)
     write_random(broker, name, dice, strategy is BY_TIMESTAMP)
     options = {"kafka.isolation.level": isolation}

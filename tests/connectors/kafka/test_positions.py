@@ -86,7 +86,7 @@ def test_positions_are_those_of_looking_at_every_record(
     latest: int | None,
     batch: int,
 ) -> None:
-    """I1, I12, DESIGN 2 rules 3 and 6: markers, aborted, null and implausible records move no position."""
+    """I1, I12, rules 3 and 6: markers, aborted, null and implausible records move no position."""
     by_tp = {TopicPartition("t", n): log for n, log in enumerate(all_logs)}
     ranges = {tp: span_of(log, position) for tp, log in by_tp.items()}
     ranges = {tp: span for tp, span in ranges.items() if span.position < span.end}
@@ -184,14 +184,14 @@ def test_first_position_already_at_the_horizon() -> None:
 
 
 def test_index_answer_below_the_position_proves_nothing() -> None:
-    """DESIGN 2 rule 3: the first record of the whole log at or above H may have been read already."""
+    """Rule 3: the first record of the whole log at or above H may have been read already."""
     tp, log = TopicPartition("t", 0), [LogRecord(i, time) for i, time in enumerate([50, 10, 20, 60])]
     found = plan(finder(SimulatedCluster({tp: log}), TimestampIndex()), {tp: span_of(log, 1)})
     assert found.first_at_or_after(30) == {"t-0": (3, 2)}
 
 
 def test_split_of_a_silent_leader_is_unknown() -> None:
-    """DESIGN 2 rule 5: what a leader did not answer is unknown, neither empty nor idle."""
+    """Rule 5: what a leader did not answer is unknown, neither empty nor idle."""
     answering, silent = TopicPartition("t", 0), TopicPartition("t", 1)
     log = [LogRecord(i, i) for i in range(10)]
     cluster = SimulatedCluster({answering: log, silent: log})

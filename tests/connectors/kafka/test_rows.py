@@ -25,7 +25,7 @@ def records(timestamps: list[int]) -> Records:
 
 
 def test_schema_is_that_of_spark() -> None:
-    """DESIGN 4: names, order and types of the built-in source, all nullable, nothing that Spark does not read."""
+    """Names, order and types of the built-in source, all nullable, nothing that Spark does not read."""
     kinds = {"key": "binary", "value": "binary", "topic": "string", "partition": "int32", "offset": "int64"}
     kinds |= {"timestamp": "timestamp[us, tz=UTC]", "timestampType": "int32"}
     assert {field.name: str(field.type) for field in SCHEMA} == kinds
