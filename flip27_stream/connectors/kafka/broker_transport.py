@@ -20,7 +20,19 @@ from flip27_stream.connectors.kafka.diagnosis import tls_refusal
 from flip27_stream.errors import AuthenticationError
 
 
-class TlsTransport(KafkaSSLTransport):  # type: ignore[misc] # kafka-python has no types
+class _HandsOnAll:
+    """Hands on what came before the broker ended the connection, which kafka-python drops with its end."""
+
+    def _sock_recv(self) -> tuple[bytes, Exception | None]:
+        data, error = super()._sock_recv()  # type: ignore[misc]
+        return data, None if data else error  # the next call finds the end again
+
+
+class TcpTransport(_HandsOnAll, KafkaTCPTransport):  # type: ignore[misc] # kafka-python has no types
+    """A socket that is connected."""
+
+
+class TlsTransport(_HandsOnAll, KafkaSSLTransport):  # type: ignore[misc] # kafka-python has no types
     """TLS over a socket that is connected."""
 
     async def handshake(self, deadline: float) -> None:
@@ -105,7 +117,7 @@ class TransportOpener:
 
     async def _encrypted(self, plain: socket.socket, host: str, port: int, deadline: float) -> Any:
         if self.tls is None:
-            return KafkaTCPTransport(self.loop, plain, host=host)
+            return TcpTransport(self.loop, plain, host=host)
         try:
             transport = TlsTransport(self.loop, plain, host=host, ssl_context=self.tls)
         except BaseException:

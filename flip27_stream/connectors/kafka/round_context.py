@@ -45,6 +45,7 @@ class RoundContext:
             for tp in wanted:
                 self.patience.answered(tp, latency - max_wait_s)
 
+        self.cluster.connections.wait(0)  # a connection that has ended by now is not used
         usual_s = max(map(self.patience.latency, wanted)) + max_wait_s
         return Call(self.cluster.connections, leader, request, usual_s, answered)
 

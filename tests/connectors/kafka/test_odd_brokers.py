@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from kafka.protocol.consumer import ListOffsetsRequest, OffsetFetchRequest, OffsetFetchResponse
-from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse
+from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, FindCoordinatorResponse
 
 from flip27_stream.api import InputStatus
 from flip27_stream.connectors.kafka import KafkaSource, calls, client_pool, diagnosis, fetcher, patience
@@ -22,7 +22,7 @@ from flip27_stream.connectors.kafka.connection_options import ConnectionOptions
 from flip27_stream.connectors.kafka.group_coordinator import GroupCoordinator
 from flip27_stream.connectors.kafka.protocol import FetchFrom, TopicMetadata
 from flip27_stream.connectors.kafka.security_options import SaslOptions, SecurityOptions
-from flip27_stream.connectors.kafka.split import LATEST, KafkaPartitionSplit, TopicPartition
+from flip27_stream.connectors.kafka.split import EARLIEST, LATEST, KafkaPartitionSplit, TopicPartition
 from flip27_stream.errors import AuthenticationError, ConnectorError, UnreachableError
 from tests.connectors.kafka import fake_cluster as fakes
 from tests.connectors.kafka.batch_bytes import some_rows, v2
@@ -253,6 +253,24 @@ def test_topic_that_a_broker_cannot_tell_about_now(monkeypatch: pytest.MonkeyPat
 def spoil(answer: Any, codes: Iterator[int]) -> None:
     for topic in answer.topics:
         topic.error_code = next(codes)
+
+
+def test_broker_that_closes_each_connection_after_a_response(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The response and the end come together, and the response counts."""
+
+    def serve(self: FakeBroker, connection: socket.socket) -> None:
+        with closing(connection), suppress(OSError, struct.error):
+            kind = ApiVersionsRequest.API_KEY
+            while kind == ApiVersionsRequest.API_KEY:
+                (size,) = struct.unpack(">i", connection.recv(4, socket.MSG_WAITALL))
+                body = connection.recv(size, socket.MSG_WAITALL)
+                (kind,) = struct.unpack_from(">h", body)
+                connection.sendall(self._answered(body))
+
+    monkeypatch.setattr(FakeBroker, "_serve", serve)
+    with fake_cluster(1) as cluster, connected(cluster) as client:
+        both = client.list_offsets({FIRST: LATEST}, {FIRST: EARLIEST}, read_committed=False)
+        assert [found.keys() for found in both] == [{FIRST}, {FIRST}]
 
 
 WITH_SASL = SecurityOptions("SASL_PLAINTEXT", sasl=SaslOptions("PLAIN", "user", "hush-hush"))
