@@ -258,7 +258,7 @@ class SourceCoordinator:
                 states={**draft.plan.states, **dict.fromkeys(done, SplitStatus.FINISHED)},
             )
             read_max = {**draft.read_max_before, **done}
-            self._recorder.settle(start, after, read_max, draft.floor, snapshot.now)
+            self._recorder.settle(start, after, read_max, draft.floor, snapshot.wall)
         return draft
 
     def _next_offset(

@@ -48,6 +48,19 @@ def test_rows_of_a_batch_are_recorded_when_the_next_is_planned(make: Callable[..
     assert len({r["source"] for r in rows}) == 1
 
 
+def test_rows_are_recorded_by_the_clock_of_the_machine(
+    make: Callable[..., Query], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The clock of the query leaves out the time in which the process stood still."""
+    query = make({"a": [100]})
+    later = query.clock() + 3_600_000
+    monkeypatch.setattr(query.coordinator, "_wall_clock", lambda: later)
+    for _ in range(3):
+        query.step()
+    query.coordinator.close()
+    assert {round(row["recorded_at"].timestamp() * 1000) for row in query.rows()} == {later}
+
+
 def test_nothing_new_returns_the_very_start(make: Callable[..., Query]) -> None:
     """I8, SX (PY-07): text and object are those of ``start``; new data make a batch."""
     query = make({"a": [1, 2]})
