@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from flip27_stream.api import WatermarkStrategy
 from flip27_stream.connectors.kafka import KafkaSource
-from flip27_stream.spark.coordinator import SourceCoordinator
-from flip27_stream.spark.job import Driver, Job
+from flip27_stream.spark.planning.coordinator import SourceCoordinator
+from flip27_stream.spark.source_spec import Driver, Job
 from watermark_alignment.options import AlignmentOptions
 
 

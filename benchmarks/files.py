@@ -27,11 +27,11 @@ from benchmarks.streams import drain
 from benchmarks.turns import pairs, throughput
 from flip27_stream.api import WatermarkStrategy
 from flip27_stream.connectors.files import FileSource
-from flip27_stream.spark.coordinator import SourceCoordinator
-from flip27_stream.spark.job import Driver, Job
-from flip27_stream.spark.task import read_task
+from flip27_stream.event_time.assigners import timestamp_assigner
+from flip27_stream.spark.execution.task import read_task
+from flip27_stream.spark.planning.coordinator import SourceCoordinator
+from flip27_stream.spark.source_spec import Driver, Job
 from offsets import INITIAL
-from watermark_alignment.event_time import timestamp_assigner
 from watermark_alignment.options import AlignmentOptions
 
 if TYPE_CHECKING:

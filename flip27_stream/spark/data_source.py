@@ -16,13 +16,13 @@ from pyspark.sql.types import StructType
 
 from flip27_stream.api import Source, WatermarkStrategy
 from flip27_stream.errors import Flip27Error, OptionError, shortened
-from flip27_stream.spark.batch_reader import Flip27BatchReader
-from flip27_stream.spark.contract import check_source
-from flip27_stream.spark.job import Driver, Job, SourceFactory
-from flip27_stream.spark.refused import RefusedStreamReader
-from flip27_stream.spark.spark_features import arrow_schema
-from flip27_stream.spark.stream_reader import Flip27StreamReader
-from watermark_alignment.event_time import timestamp_assigner
+from flip27_stream.event_time.assigners import timestamp_assigner
+from flip27_stream.spark.planning.batch_reader import Flip27BatchReader
+from flip27_stream.spark.planning.stream_reader import Flip27StreamReader
+from flip27_stream.spark.session.failing_reader import RefusedStreamReader
+from flip27_stream.spark.session.spark_features import arrow_schema
+from flip27_stream.spark.source_contract import check_source
+from flip27_stream.spark.source_spec import Driver, Job, SourceFactory
 from watermark_alignment.options import (
     OPTIONS,
     SOURCE_ID,

@@ -24,12 +24,12 @@ from flip27_stream.api import (
     Watermark,
     WatermarkStrategy,
 )
-from flip27_stream.spark.batch_reader import Flip27BatchReader
-from flip27_stream.spark.coordinator import SourceCoordinator
-from flip27_stream.spark.enumerator_context import CoordinatorContext
-from flip27_stream.spark.job import Driver, Job
-from flip27_stream.spark.rate_limit import UNLIMITED
-from flip27_stream.spark.task import TaskContext, read_task
+from flip27_stream.spark.execution.task import TaskContext, read_task
+from flip27_stream.spark.planning.batch_reader import Flip27BatchReader
+from flip27_stream.spark.planning.coordinator import SourceCoordinator
+from flip27_stream.spark.planning.enumerator_context import CoordinatorContext
+from flip27_stream.spark.planning.rate_limit import UNLIMITED
+from flip27_stream.spark.source_spec import Driver, Job
 from flip27_stream.testing.clock import Clock
 from flip27_stream.testing.waiting import wait_until
 from offsets import INITIAL

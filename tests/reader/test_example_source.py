@@ -12,12 +12,12 @@ import pytest
 from examples import log_folder
 from examples.log_folder import SCHEMA, Assigned, Context, LogFile, LogFolder, LogFolderEnumerator
 from flip27_stream.api import Boundedness, ReadLimits, SplitRange, WatermarkStrategy
-from flip27_stream.spark.coordinator import SourceCoordinator
-from flip27_stream.spark.job import Driver, Job
-from flip27_stream.spark.task import SplitTask, read_task
+from flip27_stream.event_time.assigners import timestamp_assigner
+from flip27_stream.spark.execution.task import SplitTask, read_task
+from flip27_stream.spark.planning.coordinator import SourceCoordinator
+from flip27_stream.spark.source_spec import Driver, Job
 from flip27_stream.testing import ExternalSystem, SourceConformanceSuite
 from offsets import INITIAL
-from watermark_alignment.event_time import timestamp_assigner
 
 NOON = 1_700_000_000_000
 

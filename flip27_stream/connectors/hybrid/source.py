@@ -28,7 +28,7 @@ from flip27_stream.connectors.hybrid.schemas import Converter, check, common_sch
 from flip27_stream.connectors.hybrid.split import HybridSourceSplit, HybridSourceSplitSerializer
 from flip27_stream.connectors.hybrid.stage import Chain, Factory, Link, tried
 from flip27_stream.errors import OptionError
-from watermark_alignment.event_time import timestamp_assigner
+from flip27_stream.event_time.assigners import timestamp_assigner
 
 AnySource = Source[Any, Any]
 

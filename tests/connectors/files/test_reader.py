@@ -14,14 +14,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from flip27_stream.api import InputStatus, WatermarkStrategy
-from flip27_stream.connectors.files.formats import file_format
+from flip27_stream.connectors.files.formats.format_options import file_format
 from flip27_stream.connectors.files.reader import MALFORMED, SKIPPED, FileSourceReader
 from flip27_stream.connectors.files.split import FileSplit
 from flip27_stream.connectors.files.tolerance import Tolerance
 from flip27_stream.errors import CorruptRecordError, DataLossError, Flip27Error, RecordFormatError
-from flip27_stream.spark.job import Driver, Job
-from flip27_stream.spark.task import SplitTask, TaskContext, TaskOutput
-from tests.connectors.files.reading import LOCAL_FS
+from flip27_stream.spark.execution.task import SplitTask, TaskContext, TaskOutput
+from flip27_stream.spark.source_spec import Driver, Job
+from tests.connectors.files.support.reading import LOCAL_FS
 
 IDS = pa.schema([("id", pa.int64())])
 

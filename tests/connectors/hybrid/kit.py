@@ -19,13 +19,13 @@ from flip27_stream.api import (
     WatermarkStrategy,
 )
 from flip27_stream.connectors.hybrid import HybridSource, SourceSwitchContext
-from flip27_stream.spark.coordinator import SourceCoordinator
-from flip27_stream.spark.job import Driver, Job
-from flip27_stream.spark.task import SplitTask, read_task
+from flip27_stream.event_time.assigners import timestamp_assigner
+from flip27_stream.spark.execution.task import SplitTask, read_task
+from flip27_stream.spark.planning.coordinator import SourceCoordinator
+from flip27_stream.spark.source_spec import Driver, Job
 from flip27_stream.testing import ManualClock
 from offsets import INITIAL
-from tests.spark.memory_source import MemoryEnumerator, MemorySource, MemorySplit, World
-from watermark_alignment.event_time import timestamp_assigner
+from tests.spark.support.memory_source import MemoryEnumerator, MemorySource, MemorySplit, World
 from watermark_alignment.options import AlignmentOptions
 
 NOW = 1_000_000

@@ -16,8 +16,8 @@ from deltalake import write_deltalake
 from flip27_stream.api import WatermarkStrategy
 from flip27_stream.connectors.files import FileSource
 from flip27_stream.connectors.hybrid import HybridSource, SourceSwitchContext
-from flip27_stream.spark.batch_reader import Flip27BatchReader
-from flip27_stream.spark.job import Driver, Job
+from flip27_stream.spark.planning.batch_reader import Flip27BatchReader
+from flip27_stream.spark.source_spec import Driver, Job
 from tests.connectors.hybrid.kit import SOME, HybridQuery
 
 START = datetime(2023, 11, 14, tzinfo=timezone.utc)
