@@ -9,22 +9,22 @@ from typing import Any
 
 from flip27_stream.api import Source
 from flip27_stream.errors import CheckpointError, ContractError, shortened
-from flip27_stream.spark.source_spec import AnyOffset, Job
+from flip27_stream.spark.source_spec import AnyOffset, SourceSpec
 from offsets import INITIAL, OffsetCodec
 
 Document = dict[str, Any]
 
 
-class OffsetDocuments:
+class OffsetLog:
     """Reads and writes the offsets of the source of a job; keeps the last one, which most often comes back."""
 
-    def __init__(self, job: Job) -> None:
-        self._source = source = job.source
+    def __init__(self, spec: SourceSpec) -> None:
+        self._source = source = spec.source
         self._codec: OffsetCodec[Any, Any] = OffsetCodec(
-            job.fingerprint,
+            spec.fingerprint,
             source.split_serializer,
             source.enumerator_checkpoint_serializer,
-            job.accepts_checkpoint_of,
+            spec.accepts_checkpoint_of,
         )
         self._last: tuple[Document, AnyOffset | None] = dict(INITIAL), None
         self._can_read = False

@@ -18,7 +18,7 @@ from pyspark.sql.streaming.datasource import (
 
 from flip27_stream.spark.execution.task import SplitTask, read_task
 from flip27_stream.spark.planning.rate_limit import UNLIMITED
-from flip27_stream.spark.source_spec import Job
+from flip27_stream.spark.source_spec import SourceSpec
 from offsets import INITIAL
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     tells the schema, or runs tasks, does without it and its clients.
     """
 
-    def __init__(self, job: Job) -> None:
-        self._job = job
+    def __init__(self, spec: SourceSpec) -> None:
+        self._spec = spec
         self._coordinator: SourceCoordinator | None = None
 
     def initialOffset(self) -> dict[str, Any]:
@@ -52,8 +52,8 @@ class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         Aligned, it is never "all", so that Trigger.Once can be told from other triggers.
         """
-        limits = self._job.limits
-        if self._job.alignment is None and {
+        limits = self._spec.limits
+        if self._spec.alignment is None and {
             limits.max_rows,
             limits.min_rows,
             limits.max_files,
@@ -77,7 +77,7 @@ class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [TaskPartition(task) for task in self._planning().tasks(start, end)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return read_task(self._job, partition.value)
+        return read_task(self._spec, partition.value)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Spark has logged this offset and runs a batch. That all before it is processed, the start of the next plan
@@ -101,7 +101,7 @@ class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 signal.signal(signal.SIGTERM, _stop_once)
             from flip27_stream.spark.planning.coordinator import SourceCoordinator
 
-            self._coordinator = SourceCoordinator(self._job)
+            self._coordinator = SourceCoordinator(self._spec)
         return self._coordinator
 
 

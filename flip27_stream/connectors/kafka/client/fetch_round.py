@@ -24,7 +24,7 @@ Wanted = Mapping[TopicPartition, FetchFrom]
 
 
 class FetchRound:
-    """One round. A leader that is slow is waited for, and one that is silent is not, see :class:`Patience`."""
+    """One round. A leader that is slow is waited for, and one that is silent is not, see :class:`AnswerDeadlines`."""
 
     def __init__(self, context: RoundContext, *, read_committed: bool, max_bytes: int) -> None:
         self._context = context

@@ -2,7 +2,7 @@
 
 A search of one split is a generator. It yields what it wants to know, a :class:`Lookup` in the broker's time index or a
 :class:`Read` of the log, and gets the answer, or ``None`` if the leader gave none. What a search reads is kept in a
-:class:`ScannedLog` for the next searches and plans, so a piece of log is fetched once while it lasts.
+:class:`EventTimeCache` for the next searches and plans, so a piece of log is fetched once while it lasts.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TypeVar
 from flip27_stream.api import EventTimePositions, EventTimes, PositioningRequest
 from flip27_stream.connectors.kafka.client.client import KafkaClient
 from flip27_stream.connectors.kafka.client.protocol import MAX_TIMESTAMP, FetchFrom, OffsetAndTimestamp
-from flip27_stream.connectors.kafka.planning.event_time_cache import Chunk, Hit, ScannedLog
+from flip27_stream.connectors.kafka.planning.event_time_cache import Chunk, EventTimeCache, Hit
 from flip27_stream.connectors.kafka.planning.event_time_probe import EventTimeProbe
 from flip27_stream.connectors.kafka.split import KafkaPartitionSplit, TopicPartition
 
@@ -85,7 +85,7 @@ class SplitSearch:
         position: int,
         end: int,
         request: PositioningRequest,
-        scanned: ScannedLog,
+        scanned: EventTimeCache,
         locator: Locator,
     ) -> None:
         self.position = position
@@ -264,7 +264,7 @@ class PositionFinder:
         self._probe = probe
         self._locator = locator
         self._read_committed = read_committed
-        self._scanned: dict[TopicPartition, ScannedLog] = {}
+        self._scanned: dict[TopicPartition, EventTimeCache] = {}
         self._topic_ids: dict[TopicPartition, str] = {}
 
     def forget(self, tp: TopicPartition) -> None:
@@ -281,7 +281,7 @@ class PositionFinder:
         for split_id, span in request.ranges.items():
             tp = splits[split_id].topic_partition
             self._topic_ids[tp] = splits[split_id].topic_id
-            scanned = self._scanned.setdefault(tp, ScannedLog())
+            scanned = self._scanned.setdefault(tp, EventTimeCache())
             scanned.trim(span.position, share)
             searches[tp] = SplitSearch(span.position, span.end, request, scanned, self._locator)
         return KafkaEventTimePositions(searches, self)
