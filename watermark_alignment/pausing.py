@@ -10,7 +10,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from watermark_alignment.planner import Plan, SplitView, cap_of, resting_state, share
+from watermark_alignment.planner import (
+    END_OF_TIME,
+    Plan,
+    SparsePositions,
+    SplitView,
+    cap_of,
+    resting_state,
+    share,
+    share_sparsely,
+)
 from watermark_alignment.states import SplitStatus
 
 
@@ -23,6 +32,7 @@ def plan_by_pausing(
     idle_timeout: int,
     now: int,
     floor: int | None,
+    sparse: SparsePositions | None = None,
 ) -> Plan:
     """Plan one micro-batch from what was read; arguments as for :func:`watermark_alignment.planner.plan`.
 
@@ -36,7 +46,7 @@ def plan_by_pausing(
     readable = [v for v in views if v.position < v.end]
     ahead = {v.id for v in readable if horizon is not None and v.front is not None and v.front >= horizon}
     free = [v for v in readable if v.id not in ahead]
-    ends = {v.id: v.position for v in views} | _ends(free, limit)
+    ends = {v.id: v.position for v in views} | _ends(free, limit, sparse)
     least = min((v.front for v in counting if v.front is not None), default=None)
     return Plan(
         horizon=horizon,
@@ -51,7 +61,11 @@ def plan_by_pausing(
     )
 
 
-def _ends(free: Sequence[SplitView], limit: int | None) -> dict[str, int]:
-    if limit is None or sum(v.end - v.position for v in free) <= limit:
+def _ends(
+    free: Sequence[SplitView], limit: int | None, sparse: SparsePositions | None
+) -> dict[str, int]:
+    rows = {v.id: v.end - v.position for v in free} if sparse is None else sparse.rows_before(END_OF_TIME)
+    if limit is None or sum(rows.get(v.id, 0) for v in free) <= limit:
         return {v.id: v.end for v in free}
-    return share(free, {v.id: (v.end, v.end - v.position) for v in free}, limit)
+    positions = {v.id: (v.end, rows.get(v.id, 0)) for v in free}
+    return share(free, positions, limit) if sparse is None else share_sparsely(free, positions, limit, sparse)

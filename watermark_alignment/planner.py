@@ -20,7 +20,8 @@ minimum, but after the fact; a planned batch can be cut exactly.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from watermark_alignment.states import SplitStatus
@@ -31,6 +32,23 @@ PositionsAt = Callable[[int], Mapping[str, tuple[int, int]]]
 Asked about splits with something to read; both numbers never fall as H grows. A cut moves one position per
 unit of cost. An answer that costs the whole limit may stop there, before it has come to H.
 """
+
+
+@dataclass(frozen=True)
+class SparsePositions:
+    """How splits are planned whose positions do not count records, such as sequence numbers.
+
+    Costs are estimates then, and the limit holds for these. ``at`` is asked only for horizons that were chosen.
+
+    Attributes:
+        rows_before: the estimated cost, by split id, of reading up to an event time; it never falls as that grows.
+        after: for a cost by split id, the position up to which each is read; behind one record at least, and not
+            behind the end.
+    """
+
+    rows_before: Callable[[int], Mapping[str, int]]
+    after: Callable[[Mapping[str, int]], Mapping[str, int]]
+
 
 GROUP = "<group>"
 """Stands in :attr:`Plan.held_by` for the other members of the group."""
@@ -113,6 +131,7 @@ def plan(
     idle_timeout: int,
     now: int,
     floor: int | None,
+    sparse: SparsePositions | None = None,
 ) -> Plan:
     """Plan one micro-batch.
 
@@ -125,6 +144,7 @@ def plan(
         idle_timeout: ms; 0 for never idle.
         now: the clock (ms).
         floor: least watermark of the other members of the group; ``None`` if there is none.
+        sparse: where positions do not count records; ``None`` where they do.
     """
     views = sorted(splits, key=lambda v: v.id)
     fronts = {v.id: v.front for v in views}
@@ -132,7 +152,7 @@ def plan(
     counting = [v for v in views if v.id not in fixed and fronts[v.id] is not None]
     cap, holder = cap_of(counting, floor, max_drift, out_of_orderness)
     readable = [v for v in views if v.position < v.end]
-    horizon, ends, cut = _horizon(readable, at, limit, cap, out_of_orderness)
+    horizon, ends, cut = _horizon(readable, at, limit, cap, out_of_orderness, sparse)
     states = {v.id: fixed.get(v.id) or moving_state(v, ends.get(v.id, v.position), horizon) for v in views}
     held = horizon == cap and SplitStatus.PAUSED in states.values()
     least = min((front for v in counting if (front := fronts[v.id]) is not None), default=None)
@@ -180,23 +200,33 @@ def cap_of(
 
 
 def _horizon(
-    readable: Sequence[SplitView], at: PositionsAt, limit: int | None, cap: int | None, out_of_orderness: int
+    readable: Sequence[SplitView],
+    at: PositionsAt,
+    limit: int | None,
+    cap: int | None,
+    out_of_orderness: int,
+    sparse: SparsePositions | None,
 ) -> tuple[int | None, dict[str, int], frozenset[str]]:
     """The horizon, the ends of the readable splits under it, and the splits that were cut below it."""
     if not readable:
         return cap, {}, frozenset()
     highest = END_OF_TIME if cap is None else cap
-    lowest = _Step.of(highest, at)
+    guess = at if sparse is None else _estimated(sparse)
+    lowest = _Step.of(highest, guess)
     if limit is None or lowest.cost <= limit:
-        return cap, lowest.ends, frozenset()
+        return cap, _ends(lowest, at, sparse), frozenset()
     earliest = min((v.next for v in readable if v.next is not None), default=highest)
     if earliest + 1 < highest:
         above_all = max(reach for v in readable if (reach := _reach(v)) is not None) + out_of_orderness + 1
-        best = _greatest_fitting(earliest, min(above_all, highest), lowest.cost, at, limit)
+        best = _greatest_fitting(earliest, min(above_all, highest), lowest.cost, guess, limit)
         if best is not None:
-            return best.horizon, best.ends, frozenset()
-        lowest = _Step.of(earliest + 1, at)
-    ends = share(readable, lowest.positions, limit)
+            return best.horizon, _ends(best, at, sparse), frozenset()
+        lowest = _Step.of(earliest + 1, guess)
+    if sparse is not None:
+        lowest = _Step.of(lowest.horizon, at)
+        ends = share_sparsely(readable, lowest.positions, limit, sparse)
+    else:
+        ends = share(readable, lowest.positions, limit)
     cut = frozenset(v.id for v in readable if ends[v.id] < lowest.positions[v.id][0])
     return cap if lowest.horizon == highest else lowest.horizon, ends, cut
 
@@ -217,6 +247,15 @@ class _Step:
     @property
     def ends(self) -> dict[str, int]:
         return {split: position for split, (position, _) in self.positions.items()}
+
+
+def _estimated(sparse: SparsePositions) -> PositionsAt:
+    """Costs of horizons, with no positions."""
+    return lambda horizon: {split: (0, rows) for split, rows in sparse.rows_before(horizon).items()}
+
+
+def _ends(step: _Step, at: PositionsAt, sparse: SparsePositions | None) -> dict[str, int]:
+    return step.ends if sparse is None else _Step.of(step.horizon, at).ends
 
 
 def _greatest_fitting(low: int, high: int, cost: int, at: PositionsAt, limit: int) -> _Step | None:
@@ -255,9 +294,33 @@ def share(
     A remainder goes around: the sum of all positions, which grows by what is read, says who is next. So a
     limit below the number of splits starves none of them.
     """
+    given = _shares(readable, positions, limit, sum)
+    return {v.id: min(v.position + given[v.id], positions[v.id][0]) for v in readable}
+
+
+def share_sparsely(
+    readable: Sequence[SplitView],
+    positions: Mapping[str, tuple[int, int]],
+    limit: int,
+    sparse: SparsePositions,
+) -> dict[str, int]:
+    """As :func:`share`, by estimates. The sum of sparse positions may be even for ever, so their checksum is taken."""
+    given = _shares(readable, positions, limit, lambda seen: zlib.crc32(" ".join(map(str, seen)).encode()))
+    fed = {split: rows for split, rows in given.items() if rows > 0}
+    cuts = sparse.after(fed) if fed else {}
+    return {v.id: min(cuts.get(v.id, v.position), positions[v.id][0]) for v in readable}
+
+
+def _shares(
+    readable: Sequence[SplitView],
+    positions: Mapping[str, tuple[int, int]],
+    limit: int,
+    turn_of: Callable[[Iterable[int]], int],
+) -> dict[str, int]:
+    """The part of the limit that each split gets; ``turn_of`` the positions says who gets of the remainder."""
     given = {v.id: 0 for v in readable}
     hungry = [v for v in readable if positions[v.id][1] > 0]
-    turn = sum(v.position for v in hungry)
+    turn = turn_of(v.position for v in hungry)
     left = limit
     while hungry and left >= len(hungry):
         part = min(left // len(hungry), min(positions[v.id][1] - given[v.id] for v in hungry))
@@ -267,7 +330,7 @@ def share(
         hungry = [v for v in hungry if given[v.id] < positions[v.id][1]]
     for i in range(left if hungry else 0):
         given[hungry[(turn + i) % len(hungry)].id] += 1
-    return {v.id: min(v.position + given[v.id], positions[v.id][0]) for v in readable}
+    return given
 
 
 def _reach(view: SplitView) -> int | None:

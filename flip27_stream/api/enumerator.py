@@ -132,6 +132,8 @@ class SplitRange:
         drained: nothing at all lies at or after ``end``; false while an open transaction hides records there.
         final: the split ends at ``end`` for ever, since the source is bounded there.
         limited: there is more behind ``end``, which only the read limits of this micro-batch keep back.
+        rows: about how many rows are in it, where positions do not count rows; ``None`` where they do, and it has
+            ``end - position``. See :meth:`SplitEnumerator.positions_after`.
     """
 
     position: int
@@ -139,6 +141,14 @@ class SplitRange:
     drained: bool = True
     final: bool = False
     limited: bool = False
+    rows: int | None = None
+
+    @property
+    def cost(self) -> int:
+        """What the range takes of a limit of rows: at least 1 where there is something to read."""
+        if self.position == self.end:
+            return 0
+        return self.end - self.position if self.rows is None else max(self.rows, 1)
 
 
 class SplitEnumerator(ABC, Generic[SplitT, CheckpointT]):
@@ -196,6 +206,23 @@ class SplitEnumerator(ABC, Generic[SplitT, CheckpointT]):
         under such a run, since its end will never be reached. Splits that are :meth:`pending` belong to the run; one
         with a backlog adds nothing to it any more.
         """
+
+    def positions_after(self, rows: Mapping[str, int]) -> Mapping[str, int] | None:
+        """Up to where splits of the last :meth:`split_ranges` are to be read for so many rows, by split id.
+
+        To be written by a source whose positions do not count rows, as Kinesis' sequence numbers do not. Its ranges
+        have estimates of :attr:`SplitRange.rows`, and are cut only at positions that this method or
+        :meth:`EventTimePositions.first_at_or_after` returns. Limits of rows are kept by the estimates, so a micro-batch
+        may have more rows than its limit where they are wrong; the ranges are exact all the same.
+
+        Args:
+            rows: how many rows each split may have, more than 0.
+
+        Returns:
+            For each a position of the split behind at least one record, near so many rows, but not behind the end of
+            its range; ``None``, for no rows as well, from a source whose positions count rows.
+        """
+        return None
 
     def log_ends(self, looked: Mapping[str, SplitRange]) -> Mapping[str, int]:
         """Where the splits of the last :meth:`split_ranges`, ``looked``, end in the external system, by split id.
@@ -294,6 +321,15 @@ class EventTimePositions(ABC):
         of the range, or as far away as the budget reaches, or as far as it could be proven before a leader fell
         silent. Both numbers never fall as ``event_time`` grows.
         """
+
+    def rows_before(self, event_time: int) -> Mapping[str, int] | None:
+        """Estimated rows of each split of :meth:`event_times` before ``event_time``; never fall as it grows.
+
+        To be written where an exact position costs calls: the horizon is searched by these estimates, which make
+        none, and :meth:`first_at_or_after` is asked for the one that was found. ``None`` if positions are cheap; then
+        that method is asked at each step of the search.
+        """
+        return None
 
     def least_to_come(self) -> int | None:
         """Least event time (ms) in splits that are :meth:`~SplitEnumerator.pending`; ``None`` if none is known.

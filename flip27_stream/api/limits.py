@@ -9,7 +9,10 @@ _FIFTEEN_MINUTES_MS = 900_000
 
 @dataclass(frozen=True)
 class ReadLimits:
-    """The limits of a source; ``None`` for no limit. Rows are counted in positions.
+    """The limits of a source; ``None`` for no limit.
+
+    Rows are counted in positions, or estimated by a source whose positions do not count rows
+    (:attr:`~flip27_stream.api.SplitRange.rows`).
 
     Attributes:
         max_rows: a batch has no more (Spark ``maxOffsetsPerTrigger``). A source that limits by itself what it offers

@@ -154,6 +154,12 @@ class HybridSourceSplitEnumerator(
             lambda times: None if self._stage.is_last else self._seam.aligned(ranges, times),
         )
 
+    def positions_after(self, rows: Mapping[str, int]) -> Mapping[str, int] | None:
+        found = self._child.positions_after(self._of_child(rows))
+        return (
+            None if found is None else {split_id(self._stage.index, name): p for name, p in found.items()}
+        )
+
     def log_ends(self, looked: Mapping[str, SplitRange]) -> Mapping[str, int]:
         ends = self._child.log_ends(self._of_child(looked))
         return {split_id(self._stage.index, name): end for name, end in ends.items()}

@@ -36,6 +36,10 @@ class HybridEventTimePositions(EventTimePositions):
         found = self._positions.first_at_or_after(event_time)
         return {split_id(self._index, name): position for name, position in found.items()}
 
+    def rows_before(self, event_time: int) -> Mapping[str, int] | None:
+        rows = self._positions.rows_before(event_time)
+        return None if rows is None else {split_id(self._index, name): n for name, n in rows.items()}
+
     def least_to_come(self) -> int | None:
         return self._positions.least_to_come()
 

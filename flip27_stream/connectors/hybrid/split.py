@@ -72,6 +72,10 @@ class HybridSourceSplit(SourceSplit):
             return self.cut
         return self.stage.source.split_serializer.deserialize(self.stored.version, self.stored.data)
 
+    @property
+    def positions_count_rows(self) -> bool:
+        return bool(self.split.positions_count_rows)
+
     def between(self, start: int, end: int) -> HybridSourceSplit:
         return replace(self, cut=self.split.between(start, end), span=(start, end))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 from flip27_stream.api import SplitRange
 from flip27_stream.errors import DataLossError
@@ -53,7 +54,7 @@ class FrozenEnds:
             elif end is None:
                 cut[split] = SplitRange(r.position, r.position, r.drained)
             elif end < r.end:
-                cut[split] = SplitRange(r.position, max(end, r.position), r.drained)
+                cut[split] = replace(r, end=max(end, r.position), final=False, limited=False)
             else:
                 cut[split] = r
         return cut

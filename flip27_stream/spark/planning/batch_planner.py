@@ -15,14 +15,22 @@ from flip27_stream.api import (
     SupportsEventTimePositions,
 )
 from flip27_stream.errors import AlignmentError
-from flip27_stream.spark.planning.checked_positions import CheckedPositions
-from flip27_stream.spark.planning.rate_limit import proportional_ends
+from flip27_stream.spark.planning.checked_positions import CheckedPositions, checked_positions_after
+from flip27_stream.spark.planning.rate_limit import PositionsAfter, proportional_ends
 from flip27_stream.spark.planning.split_tracker import SplitTracker
 from flip27_stream.spark.reporting.reporting_splits import Reporting
 from flip27_stream.spark.source_spec import AnyEnumerator, AnyOffset, AnyState, SourceSpec
 from watermark_alignment.options import AlignmentOptions
 from watermark_alignment.pausing import plan_by_pausing
-from watermark_alignment.planner import BACKLOG, GROUP, Plan, SplitView, plan, resting_state
+from watermark_alignment.planner import (
+    BACKLOG,
+    GROUP,
+    Plan,
+    SparsePositions,
+    SplitView,
+    plan,
+    resting_state,
+)
 from watermark_alignment.states import SplitStatus
 
 log = logging.getLogger(__name__)
@@ -97,7 +105,7 @@ class PlannedBatch:
         Where alignment holds splits back, only what the batch itself reads.
         """
         held = self.plan is not None and self.plan.held_by is not None
-        return sum((self.ends[name] if held else r.end) - r.position for name, r in run.items())
+        return sum(_rows_to(r, self.ends[name] if held else r.end) for name, r in run.items())
 
 
 class BatchPlanner:
@@ -140,14 +148,16 @@ class BatchPlanner:
         """
         alignment = self._spec.alignment
         if alignment is None:
-            return PlannedBatch(proportional_ends(snapshot.run, snapshot.limits.max_rows))
+            after = checked_positions_after(enumerator, snapshot.run)
+            return PlannedBatch(proportional_ends(snapshot.run, snapshot.limits.max_rows, after))
         if isinstance(enumerator, SupportsEventTimePositions):
             return self._align(enumerator, alignment, snapshot)
-        return self._pause(alignment, snapshot, reporting())
+        return self._pause(enumerator, alignment, snapshot, reporting())
 
     def _align(
-        self, enumerator: SupportsEventTimePositions, alignment: AlignmentOptions, snapshot: PlanInput
+        self, enumerator: AnyEnumerator, alignment: AlignmentOptions, snapshot: PlanInput
     ) -> PlannedBatch:
+        assert isinstance(enumerator, SupportsEventTimePositions)
         to_read = {name: r for name, r in snapshot.run.items() if r.position < r.end or r.limited}
         plausible_until = _plausible_until(alignment, snapshot)
         strategy = self._spec.strategy
@@ -176,6 +186,7 @@ class BatchPlanner:
             idle_timeout=alignment.idle_timeout_ms,
             now=snapshot.now,
             floor=_least(backlog, snapshot.floor),
+            sparse=_sparse(checked_positions_after(enumerator, snapshot.run), snapshot, positions),
         )
         return PlannedBatch(
             ends=planned.ends,
@@ -187,9 +198,16 @@ class BatchPlanner:
             floor=snapshot.floor,
         )
 
-    def _pause(self, alignment: AlignmentOptions, snapshot: PlanInput, reporting: Reporting) -> PlannedBatch:
+    def _pause(
+        self,
+        enumerator: AnyEnumerator,
+        alignment: AlignmentOptions,
+        snapshot: PlanInput,
+        reporting: Reporting,
+    ) -> PlannedBatch:
         """FLIP-217 as Flink does it: by what readers reported."""
-        ends = self._unaligned_ends(alignment, snapshot, reporting)
+        after = checked_positions_after(enumerator, snapshot.run)
+        ends = self._unaligned_ends(alignment, snapshot, reporting, after)
         views = self._views(snapshot, dict.fromkeys(snapshot.run, EventTimes(None, None)))
         aligned = [
             replace(view, end=view.position) if view.id in reporting.pausing else view
@@ -204,6 +222,7 @@ class BatchPlanner:
             idle_timeout=alignment.idle_timeout_ms,
             now=snapshot.now,
             floor=snapshot.floor,
+            sparse=_sparse(after, snapshot, None),
         )
         states = {
             view.id: resting_state(view, alignment.idle_timeout_ms, snapshot.now) or SplitStatus.ACTIVE
@@ -226,7 +245,11 @@ class BatchPlanner:
         )
 
     def _unaligned_ends(
-        self, alignment: AlignmentOptions, snapshot: PlanInput, reporting: Reporting
+        self,
+        alignment: AlignmentOptions,
+        snapshot: PlanInput,
+        reporting: Reporting,
+        after: PositionsAfter | None,
     ) -> dict[str, int]:
         """Up to where splits are read that nobody tells of; each gets the share of the limit that is due to it.
 
@@ -242,7 +265,7 @@ class BatchPlanner:
                 "scan.watermark.alignment.allow-unaligned-source-splits to true."
             )
         self._warn_of_unaligned(reasons)
-        ends = proportional_ends(snapshot.run, snapshot.limits.max_rows) if reasons else {}
+        ends = proportional_ends(snapshot.run, snapshot.limits.max_rows, after) if reasons else {}
         return {name: ends[name] for name in reasons}
 
     def _warn_of_unaligned(self, reasons: Mapping[str, str]) -> None:
@@ -313,7 +336,32 @@ def _left_of(snapshot: PlanInput, ends: Mapping[str, int]) -> int | None:
     limit = snapshot.limits.max_rows
     if limit is None:
         return None
-    return max(limit - sum(end - snapshot.run[name].position for name, end in ends.items()), 1)
+    return max(limit - sum(_rows_to(snapshot.run[name], end) for name, end in ends.items()), 1)
+
+
+def _rows_to(r: SplitRange, end: int) -> int:
+    """What reading the range up to ``end`` costs; where positions do not count rows, at most so much."""
+    if r.rows is None:
+        return end - r.position
+    return r.cost if end > r.position else 0
+
+
+def _sparse(
+    after: PositionsAfter | None, snapshot: PlanInput, positions: EventTimePositions | None
+) -> SparsePositions | None:
+    """How splits are planned whose positions do not count rows; ``None`` where they do."""
+    if after is None:
+        return None
+
+    def rows_before(event_time: int) -> Mapping[str, int]:
+        if positions is None:
+            return {name: r.cost for name, r in snapshot.run.items()}
+        estimated = positions.rows_before(event_time)
+        if estimated is not None:
+            return estimated
+        return {name: rows for name, (_, rows) in positions.first_at_or_after(event_time).items()}
+
+    return SparsePositions(rows_before, after)
 
 
 def _least(one: int | None, other: int | None) -> int | None:

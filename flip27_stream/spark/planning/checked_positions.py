@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
-from flip27_stream.api import EventTimePositions, EventTimes, PositioningRequest
+from flip27_stream.api import EventTimePositions, EventTimes, PositioningRequest, SplitRange
 from flip27_stream.errors import ContractError, shortened
 from flip27_stream.spark.source_contract import check_made
+from flip27_stream.spark.source_spec import AnyEnumerator
 
 
 class CheckedPositions(EventTimePositions):
@@ -62,6 +63,22 @@ class CheckedPositions(EventTimePositions):
                 )
         return answer
 
+    def rows_before(self, event_time: int) -> Mapping[str, int] | None:
+        estimated = self._positions.rows_before(event_time)
+        if estimated is None:
+            return None
+        who = f"{self._who}.rows_before({event_time})"
+        check_made(who, estimated, Mapping)
+        if missing := (self._known or {}).keys() - estimated.keys():
+            raise ContractError(f"{who} left out split {min(missing)!r}, whose event times are known.")
+        for name, rows in estimated.items():
+            if type(rows) is not int or rows < 0:
+                raise ContractError(
+                    f"{who} answered {shortened(repr(rows))} about split {name!r}; it must be a number of rows, of "
+                    "type int and not negative."
+                )
+        return estimated
+
     def least_to_come(self) -> int | None:
         least: object = self._positions.least_to_come()
         if not _is_time(least):
@@ -70,6 +87,40 @@ class CheckedPositions(EventTimePositions):
                 "as int, or None."
             )
         return least  # type: ignore[return-value]
+
+
+def checked_positions_after(
+    enumerator: AnyEnumerator, ranges: Mapping[str, SplitRange]
+) -> Callable[[Mapping[str, int]], Mapping[str, int]] | None:
+    """The enumerator's :meth:`~flip27_stream.api.SplitEnumerator.positions_after`, ``None`` if positions count rows.
+
+    Raises:
+        ContractError: when called, an answer leads out of ``ranges`` or is not behind a record.
+    """
+    if enumerator.positions_after({}) is None:
+        return None
+
+    def after(rows: Mapping[str, int]) -> Mapping[str, int]:
+        who = f"{type(enumerator).__name__}.positions_after()"
+        answer = enumerator.positions_after(rows)
+        check_made(who, answer, Mapping)
+        assert answer is not None
+        if wrong := rows.keys() ^ answer.keys():
+            raise ContractError(
+                f"{who} must answer about the splits that it is asked about, unlike {min(wrong)!r}."
+            )
+        found = {}
+        for name, position in answer.items():
+            r = ranges[name]
+            if type(position) is not int or position <= r.position:
+                raise ContractError(
+                    f"{who} answered {shortened(repr(position))} about split {name!r}; it must be an int from "
+                    f"{r.position + 1} up to {r.end}."
+                )
+            found[name] = min(position, r.end)  # a run may end before the range that the enumerator knows
+        return found
+
+    return after
 
 
 def _is_time(value: object) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from flip27_stream.api import ReadLimits, SplitRange
 
@@ -11,23 +11,33 @@ UNLIMITED = 2**63 - 1
 """Stands for "no limit of rows, but those of the options" where Spark takes nothing but a number."""
 
 
-def proportional_ends(ranges: Mapping[str, SplitRange], limit: int | None) -> dict[str, int]:
+PositionsAfter = Callable[[Mapping[str, int]], Mapping[str, int]]
+"""For a number of rows, by split id, the position up to which the split is read for it."""
+
+
+def proportional_ends(
+    ranges: Mapping[str, SplitRange], limit: int | None, after: PositionsAfter | None = None
+) -> dict[str, int]:
     """The end of each split when ``limit`` rows are divided by what there is to read.
 
     As Spark's ``KafkaMicroBatchStream.rateLimit`` does it: a share below one row is rounded up, so that no split
-    starves, any other down; a batch may so be a little above the limit.
+    starves, any other down; a batch may so be a little above the limit. ``after`` cuts where positions do not count
+    rows, of which there are estimates then.
     """
     ends = {split: r.end for split, r in ranges.items()}
     if limit is None:
         return ends
-    sizes = {split: r.end - r.position for split, r in ranges.items() if r.end > r.position}
+    sizes = {split: r.cost for split, r in ranges.items() if r.end > r.position}
     total = sum(sizes.values())
     if total <= limit:
         return ends
+    shares = {}
     for split, size in sizes.items():
         exact = limit * (size / total)
-        ends[split] += min(size, math.ceil(exact) if exact < 1 else math.floor(exact)) - size
-    return ends
+        shares[split] = min(size, math.ceil(exact) if exact < 1 else math.floor(exact))
+    if after is not None:
+        return {**ends, **after(shares)}
+    return {**ends, **{split: ranges[split].position + rows for split, rows in shares.items()}}
 
 
 class LeastRows:

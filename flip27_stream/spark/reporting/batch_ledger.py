@@ -14,11 +14,18 @@ from watermark_alignment.table.split_watermark_table import SplitRow
 
 @dataclass(frozen=True)
 class PlannedSplit:
-    """One split's part in a micro-batch; its status is ``None`` if the process that planned it is gone."""
+    """One split's part in a micro-batch; its status is ``None`` if the process that planned it is gone.
+
+    ``counts_rows`` says whether its positions do: else there are only the rows that were reported.
+    """
 
     start: int
     end: int
     status: SplitStatus | None
+    counts_rows: bool = True
+
+    def rows_between(self, start: int, end: int) -> int:
+        return end - start if self.counts_rows else 0
 
     def status_before(self, after: SplitStatus | None) -> SplitStatus:
         """When it was planned; if that is not known: idle if it did not move and is idle ``after`` the batch."""
@@ -42,10 +49,11 @@ class PlannedBatch:
 
     def rows_read(self) -> dict[str, int]:
         """Rows by split: what its tasks reported, and of ranges that no task reported what was planned."""
-        rows = {name: p.end - p.start for name, p in self.splits.items()}
+        rows = {name: p.rows_between(p.start, p.end) for name, p in self.splits.items()}
         for report in self.reports.values():
             if report.split in rows:
-                rows[report.split] += report.rows - (report.end - report.start)
+                counted = self.splits[report.split].rows_between(report.start, report.end)
+                rows[report.split] += report.rows - counted
         return rows
 
     def unreported(self) -> int:

@@ -68,7 +68,11 @@ class BatchRecorder:
         self._running = PlannedBatch(
             end.batch,
             {
-                name: PlannedSplit(*moving.get(name, (state.position, state.position)), states[name])
+                name: PlannedSplit(
+                    *moving.get(name, (state.position, state.position)),
+                    states[name],
+                    counts_rows=state.split.positions_count_rows,
+                )
                 for name, state in end.splits.items()
                 if name in states
             },

@@ -92,6 +92,28 @@ def test_i6_endless_ties_starve_nobody(rng: Random) -> None:
     assert endless_ties(rng).breaches == []
 
 
+@given(seeds)
+def test_sparse_positions_keep_all_invariants(rng: Random) -> None:
+    """I1 to I11 with positions like sequence numbers: only what a connector placed enters a plan."""
+    assert random_world(rng, sparse=True).breaches == []
+
+
+@given(seeds, st.sampled_from([0.2, 0.7, 3.0]))
+def test_wrong_estimates_change_only_how_much_is_read(rng: Random, estimate: float) -> None:
+    """All but I2 and I7, which count rows: the limit holds for estimates."""
+    assert random_world(rng, sparse=True, estimate=estimate, budget=False).breaches == []
+
+
+@given(seeds)
+def test_sparse_ties_starve_nobody(rng: Random) -> None:
+    """I6: whose turn it is follows from a checksum of the positions, which may all be even."""
+    names = [f"s{i}" for i in range(rng.randrange(2, 6))]
+    world = World([Member(Settings(limit=1, sparse=True), {s: Log([7] * 60) for s in names})])
+    fed = {s for _ in range(60) for s, rows in world.round(1000).rows.items() if rows}
+    assert fed == set(names)
+    assert world.breaches == []
+
+
 def catch_up(max_drift: int, shares: list[int], limit: int | None) -> int:
     """Batches that a backlog of six hours takes; ``shares``: the splits' seconds between two records."""
     records = {f"s{i}": range(share, 6 * 3600 + 1, share) for i, share in enumerate(shares)}

@@ -6,11 +6,12 @@ A :class:`Member` does what the coordinator of one source does: snapshot, plan, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from watermark_alignment import planner
-from watermark_alignment.planner import Plan, PositionsAt, SplitView
+from watermark_alignment.planner import Plan, PositionsAt, SparsePositions, SplitView
 from watermark_alignment.states import SplitStatus
 
 
@@ -50,7 +51,8 @@ class Settings:
     """What varies between lives, beside the logs.
 
     ``budget``: ``at`` stops at the limit. ``exact_reach``: reach is the greatest event time, not that of the last
-    record. ``reports``: what tasks saw gets back, else only what planning itself knows.
+    record. ``reports``: what tasks saw gets back, else only what planning itself knows. ``sparse``: positions are like
+    sequence numbers of 56 digits; costs are ``estimate`` times the truth then.
     """
 
     limit: int | None = None
@@ -60,6 +62,8 @@ class Settings:
     budget: bool = False
     exact_reach: bool = True
     reports: bool = True
+    sparse: bool = False
+    estimate: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,21 @@ class Kept:
     position: int = 0
     read_max: int | None = None
     quiet_since: int | None = None
+
+
+_FIRST = 4967 * 10**52
+_STEP = 2**70 + 6
+
+
+def sparse(position: int) -> int:
+    """A number of 56 digits for a position; like AWS' they are all even, and far apart."""
+    return _FIRST + position * _STEP
+
+
+def dense_of(number: int) -> int:
+    position, rest = divmod(number - _FIRST, _STEP)
+    assert rest == 0, f"the planner made up the position {number}"
+    return position
 
 
 class SparkWatermark:
@@ -221,6 +240,8 @@ class Member:
 
     def ask(self, views: Sequence[SplitView], now: int, floor: int | None, asked: list[int]) -> Plan:
         s = self.settings
+        if s.sparse:
+            return self._ask_sparse(views, now, floor, asked)
         return planner.plan(
             views,
             self.positions(views, asked),
@@ -231,6 +252,36 @@ class Member:
             now=now,
             floor=floor,
         )
+
+    def _ask_sparse(
+        self, views: Sequence[SplitView], now: int, floor: int | None, asked: list[int]
+    ) -> Plan:
+        s, dense = self.settings, self.positions(views, asked)
+        starts = {v.id: v.position for v in views}
+
+        def rows_before(horizon: int) -> dict[str, int]:
+            rows = {split: end - starts[split] for split, (end, _) in dense(horizon).items()}
+            return {split: math.ceil(n * s.estimate) for split, n in rows.items()}
+
+        def at(horizon: int) -> dict[str, tuple[int, int]]:
+            rows = rows_before(horizon)
+            return {split: (sparse(end), rows[split]) for split, (end, _) in dense(horizon).items()}
+
+        def after(rows: Mapping[str, int]) -> dict[str, int]:
+            return {split: sparse(starts[split] + n) for split, n in rows.items()}
+
+        plan = planner.plan(
+            [replace(v, position=sparse(v.position), end=sparse(v.end)) for v in views],
+            at,
+            limit=s.limit,
+            max_drift=s.max_drift,
+            out_of_orderness=s.out_of_orderness,
+            idle_timeout=s.idle_timeout,
+            now=now,
+            floor=floor,
+            sparse=SparsePositions(rows_before, after),
+        )
+        return replace(plan, ends={split: dense_of(end) for split, end in plan.ends.items()})
 
     def round(
         self, now: int, floor: int | None = None, unanswered: frozenset[str] = frozenset(), hold: bool = False
