@@ -1,4 +1,4 @@
-"""The public test kit: a conformance suite, real Kafka brokers, a faulty network, a clock, a local Spark.
+"""The public test kit: a conformance suite, real Kafka brokers, Kinesis emulators, a faulty network, a clock, a local Spark.
 
 ::
 
@@ -12,6 +12,11 @@
     with KafkaCluster(nodes=3) as cluster:                    # in about five seconds
         cluster.create_topic("clicks", partitions=4)
         cluster.kill(cluster.leader_of("clicks", 0))          # or pause(), resume(), restart()
+
+    with KinesisServer() as server:                           # an emulator, in less than a second; needs Node.js
+        server.create_stream("clicks", shards=2)
+        server.put("clicks", [(0, b"value")])
+        server.options                                        # how flip27_kinesis gets in
 
     with FaultyNetwork() as network, KafkaBroker(through=network.link) as broker:
         link = network.links["PLAINTEXT"]                     # where broker.bootstrap_servers leads to
@@ -48,6 +53,7 @@ from flip27_stream.testing.faulty_network import (
     Unreachable,
     fault_schedule,
 )
+from flip27_stream.testing.kinesis import KinesisServer
 from flip27_stream.testing.secure_listeners import SecureListener
 from flip27_stream.testing.session import local_session
 from flip27_stream.testing.topics import Record
@@ -68,6 +74,7 @@ __all__ = [
     "HangInTls",
     "KafkaBroker",
     "KafkaCluster",
+    "KinesisServer",
     "Link",
     "ManualClock",
     "NotProvided",

@@ -90,7 +90,7 @@ def read_in_many_processes(
 ) -> tuple[list[Row], int]:
     """Rows, until so many came, of batches that are each planned by another process; and how many batches there were.
 
-    ``limit`` is one of positions, by default that of the source.
+    ``limit`` is one of positions, of rows where positions do not count them; by default that of the source.
     """
     rows: list[Row] = []
     offset, batches = None, 0
@@ -98,18 +98,26 @@ def read_in_many_processes(
         with SourceQuery(source, offset) as query:
             start, offset = query.wait_for_batch(limit)
             tasks = query.tasks(start, offset)
-            _check_limit(tasks, limit)
-            rows += [row for task in tasks for row in query.read(task)]
+            new = [row for task in tasks for row in query.read(task)]
+            _check_limit(tasks, limit, len(new))
+            rows += new
             batches += 1
     with SourceQuery(source, offset) as query:
         rows += query.run(0)
     return rows, batches
 
 
-def _check_limit(tasks: Sequence[Sequence[tuple[Any, int, int]]], limit: int | None) -> None:
+def positions_of(ranges: Sequence[tuple[Any, int, int]], rows: int) -> int:
+    """How many positions ``ranges`` have; if positions do not count rows, the ``rows`` that were read of them."""
+    if not all(split.positions_count_rows for split, _, _ in ranges):
+        return rows
+    return sum(end - start for _, start, end in ranges)
+
+
+def _check_limit(tasks: Sequence[Sequence[tuple[Any, int, int]]], limit: int | None, rows: int) -> None:
     """A share of less than one row is rounded up, as in Spark's own sources."""
     ranges = [piece for task in tasks for piece in task]
-    planned = sum(end - start for _, start, end in ranges)
+    planned = positions_of(ranges, rows)
     splits = len({split.split_id for split, _, _ in ranges})
     assert limit is None or planned <= limit + splits, (
         f"a batch of at most {limit} rows has {planned} positions of {splits} splits"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
+from typing import Any
 
 from flip27_stream.spark.planning.rate_limit import UNLIMITED
 from flip27_stream.testing.conformance.checks import (
@@ -42,12 +43,13 @@ class ReadingChecks(Checks):
                 check_all_read(system, query, [system.write(number, RECORDS)])
 
     def test_ranges_are_cut_anywhere(self) -> None:
-        """A read limit or a horizon may end a range at any position: the parts are the whole, in order."""
+        """A read limit or a horizon may end a range at any position, or at any that the source places a cut at: the
+        parts are the whole, in order."""
         with closing(self.create_system()) as system, SourceQuery(system.source) as query:
             system.write(0, RECORDS)
             (split, start, end), *_ = query.tasks(*query.wait_for_batch())[0]
             whole = query.read([(split, start, end)])
-            for cut in range(start, end + 1, max((end - start) // _CUTS, 1)):
+            for cut in _cuts(query, split, start, end, len(whole)):
                 before, after = query.read([(split, start, cut)]), query.read([(split, cut, end)])
                 assert before + after == whole, (
                     f"positions {start} to {end} of split {split.split_id}, cut at {cut}, give {before} and {after} "
@@ -95,3 +97,20 @@ class ReadingChecks(Checks):
             written = [system.write(i, size) for i, size in enumerate(sizes)]
             with SourceQuery(system.source, parallelism=parallelism) as query:
                 check_all_read(system, query, written)
+
+
+def _cuts(query: SourceQuery, split: Any, start: int, end: int, rows: int) -> Iterable[int]:
+    """Positions to cut a range at, in the order of the split."""
+    if split.positions_count_rows:
+        return range(start, end + 1, max((end - start) // _CUTS, 1))
+    with query.enumerator() as (enumerator, splits):
+        enumerator.split_ranges({one: start if one == split else None for one in splits})
+        placed = []
+        for count in range(1, rows + 1, max(rows // _CUTS, 1)):
+            positions = enumerator.positions_after({split.split_id: count})
+            assert positions is not None, (
+                f"positions of split {split.split_id} do not count rows, so positions_after() must place cuts"
+            )
+            placed.append(positions[split.split_id])
+    assert placed == sorted(placed), f"positions_after() more rows lies before that after fewer: {placed}"
+    return [start, *(cut for cut in placed if cut <= end), end]

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from flip27_stream.api import RecordTimestampAssigner
 from flip27_stream.testing.aligned_run import SplitTimes
+from flip27_stream.testing.conformance.checks import positions_of
 from flip27_stream.testing.source_query import SourceQuery, TaskRows
 
 
@@ -15,7 +16,7 @@ class Survey:
 
     Attributes:
         splits: the event times of each split, by id; none where rows have none.
-        positions: how many positions the splits have altogether.
+        positions: how many positions the splits have altogether; how many rows, where positions do not count these.
     """
 
     splits: dict[str, SplitTimes] = field(default_factory=dict)
@@ -35,7 +36,7 @@ def survey(query: SourceQuery, expected: int) -> Survey:
             output = TaskRows(query.source.schema, [(split, first, end)])
             query.read_into(output)
             rows += len(output.rows)
-            found.positions += end - first
+            found.positions += positions_of([(split, first, end)], len(output.rows))
             found.splits.setdefault(split.split_id, SplitTimes([])).times += _times(query, output)
     return found
 

@@ -1,0 +1,260 @@
+"""Calls of the service, for one source in one process."""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from flip27_stream.connectors.kinesis.client.errors import (
+    DENIED,
+    RETRIED,
+    IteratorExpiredError,
+    NotThereError,
+)
+from flip27_stream.connectors.kinesis.client.pace import Pace
+from flip27_stream.connectors.kinesis.client.session import shared_client
+from flip27_stream.connectors.kinesis.options.connection_options import ConnectionOptions
+from flip27_stream.connectors.kinesis.positions import TRIM_HORIZON, is_behind, sequence_number
+from flip27_stream.errors import AuthenticationError, ConnectorError, MissingTopicError, UnreachableError
+
+log = logging.getLogger(__name__)
+
+_FIRST_WAIT_S = 0.1
+_LONGEST_WAIT_S = 5.0
+_RESERVED_BYTES = 8
+_SILENT_S = 60.0
+SHARDS_PER_CALL = 1000
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A shard as the service lists it; its parents are those it came from by a split or a merge."""
+
+    shard_id: str
+    parents: tuple[str, ...]
+    first_hash_key: int
+    last_hash_key: int
+
+
+@dataclass(frozen=True)
+class StreamIdentity:
+    """Tells a stream from another one of the same name; the time of creation in ms."""
+
+    arn: str
+    created: int
+
+
+@dataclass(frozen=True)
+class Page:
+    """An answer of GetRecords.
+
+    Attributes:
+        records: as boto3 has them, with arrival times as seconds.
+        next_iterator: where to go on; ``None`` at the end of a closed shard.
+        at_tip: whether there was nothing behind these records when the service answered.
+        size: bytes of the data.
+    """
+
+    records: Sequence[Mapping[str, Any]]
+    next_iterator: str | None
+    at_tip: bool
+    size: int
+
+
+class KinesisClient:
+    """A client with retries, limits of calls and our errors. Its methods may be called in several threads.
+
+    Attributes:
+        calls: how many calls were made, by operation; for benchmarks and tests.
+    """
+
+    def __init__(self, options: ConnectionOptions, pace: Pace) -> None:
+        self._options = options
+        self._pace = pace
+        self._boto = shared_client(options)
+        self.calls: dict[str, int] = {}
+        self._silent_until = 0.0
+
+    @property
+    def times_are_silent(self) -> bool:
+        """Whether a question about a time had no answer of late; see :meth:`iterator_at_time`."""
+        return time.monotonic() < self._silent_until
+
+    def identity(self, stream: str) -> StreamIdentity:
+        """Raises MissingTopicError if there is no such stream."""
+        summary = self._stream_call("DescribeStreamSummary", stream)["StreamDescriptionSummary"]
+        created = summary.get("StreamCreationTimestamp", 0)
+        return StreamIdentity(summary["StreamARN"], to_ms(created))
+
+    def shards(self, stream: str) -> list[Shard]:
+        """All shards that have records, or may get some; raises MissingTopicError if there is no such stream."""
+        answer = self._stream_call("ListShards", stream, MaxResults=SHARDS_PER_CALL)
+        listed = list(answer["Shards"])
+        while token := answer.get("NextToken"):
+            answer = self._call(f"ListShards of {stream}", "ListShards", NextToken=token)
+            listed += answer["Shards"]
+        return [_shard(shard) for shard in listed]
+
+    def iterator(self, stream: str, shard_id: str, position: int) -> str:
+        """A shard iterator at ``position``; raises NotThereError if the service does not know it."""
+        if position == TRIM_HORIZON:
+            how: dict[str, Any] = {"ShardIteratorType": "TRIM_HORIZON"}
+        else:
+            kind = "AFTER_SEQUENCE_NUMBER" if is_behind(position) else "AT_SEQUENCE_NUMBER"
+            how = {"ShardIteratorType": kind, "StartingSequenceNumber": sequence_number(position)}
+        return self._iterator(self._boto, stream, shard_id, how)
+
+    def iterator_at_time(
+        self, stream: str, shard_id: str, time_ms: int, *, is_there: bool
+    ) -> str | None:
+        """An iterator at the first record that arrived at ``time_ms`` or later.
+
+        ``None`` if there is no answer, or the time is in the future by the service's clock: an emulator (kinesalite) is
+        silent where no such record is there. After such a silence only questions whose record ``is_there`` are asked
+        for a while.
+        """
+        if self.times_are_silent and not is_there:
+            return None
+        how = {"ShardIteratorType": "AT_TIMESTAMP", "Timestamp": time_ms / 1000}
+        try:
+            patience = self._options.probe_timeout_s
+            return self._iterator(shared_client(self._options, patience), stream, shard_id, how, once=True)
+        except NotThereError:
+            return None
+        except UnreachableError:
+            self._silent_until = time.monotonic() + _SILENT_S
+            return None
+
+    def records(self, split_id: str, iterator: str, limit: int) -> Page:
+        """Raises IteratorExpiredError; the caller makes another iterator."""
+        self._pace.wait(split_id)
+        answer = self._call(
+            f"GetRecords of {split_id}", "GetRecords", ShardIterator=iterator, Limit=limit, shard=split_id
+        )
+        records = answer["Records"]
+        size = sum([len(r["Data"]) + len(r["PartitionKey"]) + _RESERVED_BYTES for r in records])
+        self._pace.read(split_id, size)
+        following = answer.get("NextShardIterator")
+        at_tip = following is None or (not answer.get("MillisBehindLatest") and len(records) < limit)
+        return Page(records, following, at_tip, size)
+
+    def _iterator(
+        self, boto: Any, stream: str, shard_id: str, how: Mapping[str, Any], *, once: bool = False
+    ) -> str:
+        what = f"GetShardIterator of {stream}/{shard_id} ({how['ShardIteratorType']})"
+        of_stream = _named(stream)
+        answer = self._call(what, "GetShardIterator", boto, once=once, ShardId=shard_id, **of_stream, **how)
+        return str(answer["ShardIterator"])
+
+    def _stream_call(self, operation: str, stream: str, **arguments: Any) -> Any:
+        what = f"{operation} of {stream}"
+        try:
+            return self._call(what, operation, **_named(stream), **arguments)
+        except NotThereError as error:
+            raise MissingTopicError(
+                f"Kinesis stream '{stream}' does not exist, or is not to be seen with these credentials in region "
+                f"'{self._options.region}': {error}"
+            ) from error
+
+    def _call(
+        self,
+        what: str,
+        operation: str,
+        boto: Any = None,
+        *,
+        once: bool = False,
+        shard: str = "",
+        **arguments: Any,
+    ) -> Any:
+        """Call until there is an answer, or time is up; waits between two calls grow and are random."""
+        from botocore import xform_name
+
+        method = getattr(boto or self._boto, xform_name(operation))
+        deadline = time.monotonic() + self._options.request_timeout_ms / 1000
+        wait = _FIRST_WAIT_S
+        while True:
+            self.calls[operation] = self.calls.get(operation, 0) + 1
+            failure = self._attempt(what, lambda: method(**arguments))
+            if not isinstance(failure, _Failure):
+                return failure
+            if once or time.monotonic() + wait > deadline:
+                raise UnreachableError(
+                    f"{what} failed{'' if once else f' for {self._options.request_timeout_ms / 1000:g} s'} at "
+                    f"{self._options.place}: {failure.why}. Check that the service is well, and who else reads the "
+                    "stream, or raise option 'requestTimeout'."
+                ) from failure.error
+            time.sleep(random.uniform(0, wait))
+            wait = min(2 * wait, _LONGEST_WAIT_S)
+            if shard:
+                self._pace.wait(shard)
+
+    def _attempt(self, what: str, call: Callable[[], Any]) -> Any:
+        """The answer, or a :class:`_Failure` after which the call may be made again.
+
+        Raises:
+            NotThereError: what was asked for does not exist.
+            AuthenticationError: it may not be asked for.
+            ConnectorError: the service refused for another reason.
+        """
+        from botocore import exceptions
+
+        try:
+            return call()
+        except exceptions.ClientError as error:
+            code = error.response["Error"].get("Code", "")
+            status = error.response["ResponseMetadata"].get("HTTPStatusCode", 0)
+            raise_refusal(what, code, error)
+            if code in RETRIED or status >= 500:
+                return _Failure(f"{code}: {error.response['Error'].get('Message', '')}", error)
+            raise ConnectorError(f"{what} was refused at {self._options.place}: {error}") from error
+        except (exceptions.NoCredentialsError, exceptions.PartialCredentialsError) as error:
+            raise AuthenticationError(
+                f"{what} needs credentials: {error}. Set options 'awsAccessKey' and 'awsSecretKey', or 'roleArn', or "
+                "one of the sources of boto3's credential chain."
+            ) from error
+        except (
+            exceptions.HTTPClientError,
+            exceptions.ResponseParserError,
+            exceptions.CredentialRetrievalError,
+        ) as error:
+            return _Failure(str(error), error)
+
+
+@dataclass(frozen=True)
+class _Failure:
+    why: str
+    error: Exception
+
+
+def raise_refusal(what: str, code: str, error: Exception) -> None:
+    """Raise what an answer with ``code`` means to callers, if it means more than that the call failed."""
+    if code in DENIED:
+        raise AuthenticationError(f"{what} was denied: {error}") from error
+    if code == "ExpiredIteratorException":
+        raise IteratorExpiredError(f"{what}: {error}") from error
+    if code in ("ResourceNotFoundException", "InvalidArgumentException"):
+        raise NotThereError(f"{what}: {error}") from error
+
+
+def to_ms(seconds: Any) -> int:
+    """A time of the service in ms; it may be a number of seconds, or a text of it."""
+    return round(float(seconds) * 1000)
+
+
+def _named(stream: str) -> dict[str, str]:
+    return {"StreamARN": stream} if stream.startswith("arn:") else {"StreamName": stream}
+
+
+def _shard(listed: Mapping[str, Any]) -> Shard:
+    parents = (listed.get("ParentShardId"), listed.get("AdjacentParentShardId"))
+    keys = listed["HashKeyRange"]
+    return Shard(
+        listed["ShardId"],
+        tuple(parent for parent in parents if parent),
+        int(keys["StartingHashKey"]),
+        int(keys["EndingHashKey"]),
+    )

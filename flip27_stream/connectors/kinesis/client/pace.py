@@ -1,0 +1,60 @@
+"""How often and how much may be read of a shard: 5 calls and 2 MB a second, shared by all who read it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+_BURST_CALLS = 5
+_BURST_S = 1.0
+
+
+@dataclass
+class _Allowance:
+    """When the shard is free again, were calls and bytes spent evenly."""
+
+    calls_paid_at: float = 0.0
+    bytes_paid_at: float = 0.0
+
+
+class Pace:
+    """Keeps the calls of one process for each shard within limits; some may come at once (token buckets).
+
+    Args:
+        period_s: between two calls on average; 0 for no limit.
+        bytes_per_s: of one shard.
+    """
+
+    def __init__(
+        self,
+        period_s: float,
+        bytes_per_s: float,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._period_s = period_s
+        self._bytes_per_s = bytes_per_s
+        self._clock = clock
+        self._sleep = sleep
+        self._allowances: dict[str, _Allowance] = {}
+        self._lock = threading.Lock()
+
+    def wait(self, shard: str) -> None:
+        """Wait until the shard may be read, and count the call."""
+        with self._lock:
+            allowance = self._allowances.setdefault(shard, _Allowance())
+            now = self._clock()
+            allowance.calls_paid_at = max(allowance.calls_paid_at, now) + self._period_s
+            calls = allowance.calls_paid_at - now - _BURST_CALLS * self._period_s
+            waits = max(calls, allowance.bytes_paid_at - now - _BURST_S, 0.0)
+        if waits > 0:
+            self._sleep(waits)
+
+    def read(self, shard: str, size: int) -> None:
+        """So many bytes came."""
+        with self._lock:
+            allowance = self._allowances.setdefault(shard, _Allowance())
+            since = max(allowance.bytes_paid_at, self._clock())
+            allowance.bytes_paid_at = since + size / self._bytes_per_s

@@ -1,0 +1,92 @@
+"""Makes boto3 clients."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+from flip27_stream.connectors.kinesis.options.connection_options import ConnectionOptions
+from flip27_stream.errors import ConnectorError
+
+_CONNECT_TIMEOUT_S = 10.0
+_READ_TIMEOUT_S = 60.0
+
+
+THREADS = 32
+"""That may use a client at the same time."""
+
+
+@functools.lru_cache(maxsize=16)
+def shared_client(options: ConnectionOptions, read_timeout_s: float | None = None) -> Any:
+    """A client of Kinesis that all of this process use, as boto3 allows for: to make one takes half a second.
+
+    boto3's own retries are off, for ours know the limits of a shard.
+
+    Arrival times come as numbers: boto3's conversion to ``datetime`` takes longer than all the rest of a record.
+
+    Raises:
+        ConnectorError: boto3 is not installed.
+    """
+    try:
+        import boto3
+        import botocore.session
+        from botocore.config import Config
+    except ImportError as error:
+        raise ConnectorError(
+            "Format 'flip27_kinesis' needs boto3. Install flip27-stream[kinesis] on the driver and the executors."
+        ) from error
+    core = botocore.session.get_session()
+    core.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=_as_it_is)
+    session = boto3.Session(botocore_session=core, region_name=options.region)
+    patience = options.request_timeout_ms / 1000
+    config = Config(
+        retries={"total_max_attempts": 1},
+        max_pool_connections=THREADS,
+        connect_timeout=min(_CONNECT_TIMEOUT_S, patience),
+        read_timeout=min(read_timeout_s or _READ_TIMEOUT_S, patience),
+    )
+    return session.client(
+        "kinesis", endpoint_url=options.endpoint, config=config, **_credentials(session, options)
+    )
+
+
+def _credentials(session: Any, options: ConnectionOptions) -> Mapping[str, Any]:
+    given = {
+        "aws_access_key_id": options.access_key,
+        "aws_secret_access_key": options.secret_key,
+        "aws_session_token": options.session_token,
+    }
+    if options.role_arn is None:
+        return given
+    _assume(session, options, given)
+    return {}
+
+
+def _assume(session: Any, options: ConnectionOptions, given: Mapping[str, str | None]) -> None:
+    """Let the session's credentials be those of the role, renewed before they expire."""
+    from botocore.credentials import DeferredRefreshableCredentials
+
+    sts = session.client("sts", endpoint_url=options.sts_endpoint, **given)
+    asked = {"RoleArn": options.role_arn, "RoleSessionName": options.role_session_name}
+    if options.role_external_id is not None:
+        asked["ExternalId"] = options.role_external_id
+
+    def refresh() -> dict[str, str]:
+        assumed = sts.assume_role(**asked)["Credentials"]
+        return {
+            "access_key": assumed["AccessKeyId"],
+            "secret_key": assumed["SecretAccessKey"],
+            "token": assumed["SessionToken"],
+            "expiry_time": _iso(assumed["Expiration"]),
+        }
+
+    session._session._credentials = DeferredRefreshableCredentials(refresh, "assume-role")
+
+
+def _iso(expiration: Any) -> str:
+    return str(expiration.isoformat()) if hasattr(expiration, "isoformat") else str(expiration)
+
+
+def _as_it_is(value: Any) -> Any:
+    return value

@@ -1,0 +1,204 @@
+"""Reads bounded shards: the next pages are under way while one is emitted."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+
+from flip27_stream.api import InputStatus, ReaderOutput, SourceReader, SourceReaderContext
+from flip27_stream.connectors.kinesis.client.client import KinesisClient, Page, to_ms
+from flip27_stream.connectors.kinesis.client.errors import IteratorExpiredError, NotThereError
+from flip27_stream.connectors.kinesis.client.pace import Pace
+from flip27_stream.connectors.kinesis.options.source_options import KinesisOptions, bytes_per_second
+from flip27_stream.connectors.kinesis.positions import (
+    TRIM_HORIZON,
+    before,
+    behind,
+    described,
+    is_behind,
+)
+from flip27_stream.connectors.kinesis.read_event import RangeRead, RangesRead
+from flip27_stream.connectors.kinesis.records.columns import rows_of
+from flip27_stream.connectors.kinesis.split import KinesisShardSplit
+from flip27_stream.errors import DataLossError
+
+log = logging.getLogger(__name__)
+
+_THREADS = 8
+_EMPTY_PAGES = 200
+_POLL_S = 30.0
+
+
+@dataclass
+class _Reading:
+    """A shard that is being read from ``position`` on; ``iterator`` stands there, if there is one."""
+
+    split: KinesisShardSplit
+    end: int
+    position: int
+    iterator: str | None = None
+    rows: int = 0
+    first_time: int = 0
+    last_time: int = 0
+    empty_pages: int = 0
+    is_begun: bool = field(default=False)
+
+
+class KinesisSourceReader(SourceReader[KinesisShardSplit]):
+    """Reads bounded splits, some at the same time.
+
+    The ends of a range are records that were seen when it was planned. So a range that does not begin and end with
+    them has lost records.
+
+    Raises:
+        DataLossError: records of a range are gone, and ``failOnDataLoss`` is set.
+        UnreachableError: the service does not answer, or is throttled for longer than ``requestTimeout``.
+    """
+
+    def __init__(self, context: SourceReaderContext, options: KinesisOptions, schema: pa.Schema) -> None:
+        self._context = context
+        self._options = options
+        self._schema = schema
+        pace = Pace(options.min_fetch_period_ms / 1000, bytes_per_second(options))
+        self._client = KinesisClient(options.connection, pace)
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="flip27-kinesis")
+        self._waiting: list[_Reading] = []
+        self._fetching: dict[Future[Page], _Reading] = {}
+        self._ended: list[_Reading] = []
+        self._told: list[RangeRead] = []
+        limit = options.limits.max_rows
+        self._page_size = min(options.max_records_per_fetch, limit + 1 if limit is not None else 10_000)
+        self._rows = context.metric_group().counter("records_in")
+        self._bytes = context.metric_group().counter("bytes_in")
+
+    def add_splits(self, splits: Sequence[KinesisShardSplit]) -> None:
+        for split in splits:
+            if split.end is None:
+                raise ValueError(f"split {split.split_id} has no end; a reader reads bounded splits")
+            reading = _Reading(split, split.end, split.start)
+            (self._waiting if split.start < split.end else self._ended).append(reading)
+
+    def notify_no_more_splits(self) -> None:
+        """Splits are known from the start."""
+
+    def snapshot_state(self) -> Sequence[KinesisShardSplit]:
+        left = [*self._waiting, *self._fetching.values()]
+        return [replace(reading.split, start=reading.position) for reading in left]
+
+    def poll_next(self, output: ReaderOutput) -> InputStatus:
+        self._fetch()
+        if self._fetching:
+            done, _ = wait(self._fetching, timeout=_POLL_S, return_when=FIRST_COMPLETED)
+            for future in done:
+                self._take(future, self._fetching.pop(future), output)
+        for reading in self._ended:
+            output.release_output_for_split(reading.split.split_id)
+        self._ended.clear()
+        if self._waiting or self._fetching:
+            return InputStatus.MORE_AVAILABLE
+        if self._told:
+            self._context.send_source_event_to_coordinator(RangesRead(tuple(self._told)).event())
+            self._told = []
+        return InputStatus.END_OF_INPUT
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _fetch(self) -> None:
+        while self._waiting and len(self._fetching) < _THREADS:
+            reading = self._waiting.pop(0)
+            self._fetching[self._threads.submit(self._next_page, reading)] = reading
+
+    def _next_page(self, reading: _Reading) -> Page:
+        split = reading.split
+        if reading.iterator is not None:
+            try:
+                return self._client.records(split.split_id, reading.iterator, self._page_size)
+            except IteratorExpiredError:
+                log.info("The iterator of %s has expired; it is made anew.", split.split_id)
+        iterator = self._client.iterator(split.stream, split.shard_id, reading.position)
+        return self._client.records(split.split_id, iterator, self._page_size)
+
+    def _take(self, future: Future[Page], reading: _Reading, output: ReaderOutput) -> None:
+        try:
+            page = future.result()
+        except NotThereError as error:
+            self._lose(reading, str(error))
+            self._go_on_after_loss(reading)
+            return
+        records = [r for r in page.records if before(r["SequenceNumber"]) < reading.end]
+        self._check_ends(reading, page)
+        if records:
+            self._emit(reading, records, page.size, output)
+        if page.records and before(page.records[-1]["SequenceNumber"]) >= reading.end - 1:
+            self._end(reading)
+        elif page.next_iterator is None or self._is_vain(reading, page):
+            self._lose(reading, "the shard ends before")
+            self._end(reading)
+        else:
+            reading.iterator = page.next_iterator
+            self._waiting.append(reading)
+            self._fetch()
+
+    def _go_on_after_loss(self, reading: _Reading) -> None:
+        """From the first record that there is, if there is any."""
+        if reading.position == TRIM_HORIZON:
+            self._end(reading)
+        else:
+            reading.position, reading.iterator = TRIM_HORIZON, None
+            self._waiting.append(reading)
+
+    def _check_ends(self, reading: _Reading, page: Page) -> None:
+        """The records that the range was planned by are there."""
+        if not page.records:
+            return
+        first, last = (before(page.records[i]["SequenceNumber"]) for i in (0, -1))
+        starts_at_record = reading.position != TRIM_HORIZON and not is_behind(reading.position)
+        if not reading.is_begun and starts_at_record and first != reading.position:
+            self._lose(reading, f"the first record there is now has sequence number {first // 10}")
+        reading.is_begun = True
+        end = reading.end // 10 * 10
+        if first <= end <= last and not any(before(r["SequenceNumber"]) == end for r in page.records):
+            self._lose(reading, f"sequence number {end // 10} is not there")
+        elif first > end:
+            self._lose(reading, f"the next record there is has sequence number {first // 10}")
+
+    def _is_vain(self, reading: _Reading, page: Page) -> bool:
+        """Whether no records come, though the record at the end of the range was seen when it was planned."""
+        reading.empty_pages = 0 if page.records else reading.empty_pages + 1
+        return reading.empty_pages > _EMPTY_PAGES
+
+    def _emit(
+        self, reading: _Reading, records: Sequence[object], size: int, output: ReaderOutput
+    ) -> None:
+        rows = rows_of(records, reading.split, self._schema)  # type: ignore[arg-type]
+        last: dict[str, object] = records[-1]  # type: ignore[assignment]
+        if reading.rows == 0:
+            reading.first_time = to_ms(records[0]["ApproximateArrivalTimestamp"])  # type: ignore[index]
+        reading.last_time = to_ms(last["ApproximateArrivalTimestamp"])
+        reading.rows += len(records)
+        reading.position = behind(str(last["SequenceNumber"]))
+        self._rows.inc(rows.records.num_rows)
+        self._bytes.inc(size)
+        output.create_output_for_split(reading.split.split_id).collect(rows.records, rows.timestamps)
+
+    def _end(self, reading: _Reading) -> None:
+        self._ended.append(reading)
+        if reading.rows:
+            self._told.append(
+                RangeRead(reading.split.split_id, reading.rows, reading.first_time, reading.last_time)
+            )
+
+    def _lose(self, reading: _Reading, why: str) -> None:
+        what = (
+            f"Records of {reading.split.split_id} were lost while they were read: wanted from "
+            f"{described(reading.position)} up to {described(reading.end)}, and {why}. They are older than the stream's "
+            "retention period, or the stream was deleted."
+        )
+        if self._options.fail_on_data_loss:
+            raise DataLossError(f"{what} To go on with what is there, set option 'failOnDataLoss' to false.")
+        log.warning("%s The query goes on, since option 'failOnDataLoss' is false.", what)

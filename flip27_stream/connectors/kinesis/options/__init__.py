@@ -1,0 +1,1 @@
+"""What users may say."""

@@ -1,0 +1,36 @@
+"""Where the service is, and who asks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class ConnectionOptions:
+    """How the service is reached. Secrets are not shown.
+
+    Attributes:
+        region: of AWS.
+        endpoint: URL of the service, where it is not AWS' own of the region.
+        access_key: of explicit credentials; ``None`` for boto3's credential chain.
+        role_arn: a role to assume with these credentials.
+        request_timeout_ms: for how long one call is tried.
+        probe_timeout_s: how long an answer to a question about a time is waited for.
+    """
+
+    region: str | None = None
+    endpoint: str | None = None
+    access_key: str | None = None
+    secret_key: str | None = field(default=None, repr=False)
+    session_token: str | None = field(default=None, repr=False)
+    role_arn: str | None = None
+    role_external_id: str | None = field(default=None, repr=False)
+    role_session_name: str = "flip27-stream"
+    sts_endpoint: str | None = None
+    request_timeout_ms: int = 60_000
+    probe_timeout_s: float = 3.0
+
+    @property
+    def place(self) -> str:
+        """Where the service is, for people."""
+        return self.endpoint or f"region {self.region}"

@@ -1,0 +1,121 @@
+"""Option ``initialPosition``: where a new query begins."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from enum import Enum
+
+from flip27_stream.errors import OptionError
+from flip27_stream.options.option_values import json_object
+
+NAME = "initialPosition"
+_ALLOWED = (
+    'Allowed: latest, trim_horizon, earliest, or JSON such as {"at_timestamp": "2024-06-25T10:23:45Z"} or '
+    '{"at_timestamp": "06/25/2024 10:23:45 PDT", "format": "MM/dd/yyyy HH:mm:ss ZZZ"}.'
+)
+_ZONES = {"UTC": 0, "GMT": 0, "Z": 0, "EST": -5, "EDT": -4, "CST": -6, "CDT": -5, "MST": -7, "MDT": -6}
+_ZONES |= {"PST": -8, "PDT": -7}
+_FIELDS = {
+    "yyyy": r"(?P<year>\d{4})",
+    "MM": r"(?P<month>\d{1,2})",
+    "dd": r"(?P<day>\d{1,2})",
+    "HH": r"(?P<hour>\d{1,2})",
+    "mm": r"(?P<minute>\d{1,2})",
+    "ss": r"(?P<second>\d{1,2})",
+    "SSS": r"(?P<ms>\d{1,3})",
+}
+_PATTERN = re.compile(r"(?P<quoted>'[^']*')|(?P<letters>([A-Za-z])\3*)|(?P<other>[^A-Za-z'])")
+
+
+class Start(Enum):
+    """Kinds of initial positions."""
+
+    LATEST = "latest"
+    TRIM_HORIZON = "trim_horizon"
+    AT_TIMESTAMP = "at_timestamp"
+
+
+@dataclass(frozen=True)
+class InitialPosition:
+    """Where reading begins; ``time`` (ms) for AT_TIMESTAMP."""
+
+    start: Start
+    time: int = 0
+
+
+def parse_initial_position(name: str, text: str) -> InitialPosition:
+    """Raises OptionError if it is none."""
+    word = text.strip().lower()
+    if word in ("latest", "trim_horizon", "earliest"):
+        return InitialPosition(Start.LATEST if word == "latest" else Start.TRIM_HORIZON)
+    if not word.startswith("{"):
+        raise OptionError.of(name, text, _ALLOWED)
+    given = {key.lower(): value for key, value in json_object(name, text, _ALLOWED).items()}
+    time, pattern = given.pop("at_timestamp", None), given.pop("format", None)
+    if given or not isinstance(time, (str, int)) or isinstance(time, bool):
+        raise OptionError.of(name, text, _ALLOWED)
+    if isinstance(time, int):
+        moment: int | None = time if pattern is None else None
+    else:
+        moment = _iso(time) if pattern is None else _parsed(time, str(pattern))
+    if moment is None or moment < 0:
+        raise OptionError.of(name, text, f"The time does not have the form it should have. {_ALLOWED}")
+    return InitialPosition(Start.AT_TIMESTAMP, moment)
+
+
+def _iso(text: str) -> int | None:
+    """UTC where no zone is given."""
+    try:
+        parsed = datetime.fromisoformat(re.sub(r"[zZ]$", "+00:00", text.strip()))
+    except ValueError:
+        return None
+    return _ms(parsed if parsed.tzinfo is not None else parsed.replace(tzinfo=timezone.utc))
+
+
+def _parsed(text: str, pattern: str) -> int | None:
+    """By a pattern of Java's ``SimpleDateFormat``, as far as it consists of numbers and a zone."""
+    regex = ""
+    for part in _PATTERN.finditer(pattern):
+        letters = part["letters"]
+        if letters in _FIELDS:
+            regex += _FIELDS[letters]
+        elif letters is not None and letters[0] in "zZX":
+            regex += r"(?P<zone>[A-Za-z]+|[+-]\d{2}:?\d{2})"
+        elif letters is not None:
+            return None
+        else:
+            regex += re.escape((part["quoted"] or part["other"]).strip("'"))
+    try:
+        found = re.fullmatch(regex, text.strip())
+    except re.error:
+        return None
+    return None if found is None else _of_fields(found.groupdict())
+
+
+def _of_fields(fields: dict[str, str | None]) -> int | None:
+    zone = _zone(fields.get("zone"))
+    numbers = {name: int(value) for name, value in fields.items() if name != "zone" and value is not None}
+    microsecond = numbers.pop("ms", 0) * 1000
+    if zone is None or not {"year", "month", "day"} <= numbers.keys():
+        return None
+    try:
+        return _ms(datetime(**numbers, microsecond=microsecond, tzinfo=zone))  # type: ignore[arg-type]
+    except ValueError:
+        return None
+
+
+def _zone(text: str | None) -> timezone | None:
+    if text is None:
+        return timezone.utc
+    if text.upper() in _ZONES:
+        return timezone(timedelta(hours=_ZONES[text.upper()]))
+    if found := re.fullmatch(r"([+-])(\d{2}):?(\d{2})", text):
+        minutes = int(found[2]) * 60 + int(found[3])
+        return timezone(timedelta(minutes=-minutes if found[1] == "-" else minutes))
+    return None
+
+
+def _ms(moment: datetime) -> int:
+    return (moment - datetime(1970, 1, 1, tzinfo=timezone.utc)) // timedelta(milliseconds=1)

@@ -1,0 +1,329 @@
+"""Discovers shards, assigns them in the order of their lineage, and knows how far they can be read."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from flip27_stream.api import (
+    ReadLimits,
+    SourceEvent,
+    SplitEnumerator,
+    SplitEnumeratorContext,
+    SplitRange,
+)
+from flip27_stream.connectors.kinesis.client.client import KinesisClient, Shard, StreamIdentity
+from flip27_stream.connectors.kinesis.client.errors import LostRecordError, NotThereError
+from flip27_stream.connectors.kinesis.client.pace import Pace
+from flip27_stream.connectors.kinesis.client.session import THREADS
+from flip27_stream.connectors.kinesis.options.initial_position import Start
+from flip27_stream.connectors.kinesis.options.source_options import KinesisOptions, bytes_per_second
+from flip27_stream.connectors.kinesis.planning.byte_limit import within_bytes
+from flip27_stream.connectors.kinesis.planning.enumerator_state import KinesisEnumeratorState, StreamState
+from flip27_stream.connectors.kinesis.planning.shard_log import ShardLog
+from flip27_stream.connectors.kinesis.positions import TRIM_HORIZON, described
+from flip27_stream.connectors.kinesis.read_event import RangesRead
+from flip27_stream.connectors.kinesis.split import KinesisShardSplit
+from flip27_stream.errors import AuthenticationError, ConnectorError, DataLossError
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_IDENTITY_S = 10.0
+
+
+@dataclass(frozen=True)
+class Discovery:
+    """What one look at the service found, by stream; ``identities`` may be left out."""
+
+    shards: Mapping[str, list[Shard]]
+    identities: Mapping[str, StreamIdentity]
+
+
+class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumeratorState]):
+    """The enumerator of a Kinesis source (Flink ``KinesisStreamsSourceEnumerator``).
+
+    Life cycle:
+
+    1. :meth:`start` calls for the initial discovery, and for further ones every ``shardFetchInterval``.
+    2. A discovery lists the shards. Those without parents that are still to be read are assigned
+       (:meth:`_assign_ready`); the others wait, as :meth:`pending` tells, until all their parents are done.
+    3. For each micro-batch :meth:`split_ranges` looks how far each shard can be read (:class:`ShardLog`), in threads.
+       A closed shard ends for ever, once its children are listed.
+    4. A shard that is processed to such an end is retired in :meth:`admit`, and its children are assigned in the same
+       plan. They begin at their first record.
+    5. :meth:`snapshot_state` has the shards begun and done, and what tells the stream from another of its name.
+    """
+
+    def __init__(
+        self,
+        context: SplitEnumeratorContext[KinesisShardSplit],
+        options: KinesisOptions,
+        state: KinesisEnumeratorState,
+    ) -> None:
+        self._context = context
+        self._options = options
+        self._state = state
+        pace = Pace(options.min_fetch_period_ms / 1000, bytes_per_second(options))
+        self._client = KinesisClient(options.connection, pace)
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="flip27-kinesis")
+        self._shards: dict[str, dict[str, Shard]] = {}
+        self._logs: dict[str, ShardLog] = {}
+        self._looked: dict[str, SplitRange] = {}
+        self._processed: Mapping[str, int] = {}
+        self._first_times: dict[str, int] = {}
+        self._limits = ReadLimits()
+        self._frozen = False
+        self._identified_at = float("-inf")
+
+    @property
+    def calls(self) -> Mapping[str, int]:
+        """How many calls were made, by operation."""
+        return self._client.calls
+
+    def start(self) -> None:
+        period = self._options.shard_fetch_interval_ms
+        self._context.call_async(self._discover, self._on_initial_discovery)
+        self._context.call_async(
+            self._discover, self._on_discovery, initial_delay_ms=period, period_ms=period
+        )
+
+    # ---- discovery ------------------------------------------------------------------------------------------------
+
+    def _discover(self) -> Discovery:
+        """Raises MissingTopicError if a stream does not exist."""
+        streams = self._options.streams
+        identities = {}
+        if time.monotonic() - self._identified_at >= _IDENTITY_S:
+            identities = {stream: self._client.identity(stream) for stream in streams}
+            self._identified_at = time.monotonic()
+        return Discovery({stream: self._client.shards(stream) for stream in streams}, identities)
+
+    def _on_initial_discovery(self, discovery: Discovery, error: BaseException | None) -> None:
+        if isinstance(error, ConnectorError):
+            raise type(error)(f"Failed to list shards. {error}") from error
+        if error is not None:
+            raise error
+        self._take_in(discovery)
+
+    def _on_discovery(self, discovery: Discovery, error: BaseException | None) -> None:
+        if isinstance(error, ConnectorError) and not isinstance(error, AuthenticationError):
+            log.warning("Looking for new shards failed; it will be tried again: %s", error)
+        elif error is not None:
+            raise error
+        elif not self._frozen:
+            self._take_in(discovery)
+
+    def _take_in(self, discovery: Discovery) -> None:
+        state = self._state
+        if state.start_time is None:
+            initial = self._options.initial_position
+            now = time.time_ns() // 1_000_000
+            state = KinesisEnumeratorState(
+                state.streams, initial.time if initial.start is Start.AT_TIMESTAMP else now
+            )
+        for stream, identity in discovery.identities.items():
+            known = state.streams.get(stream)
+            if known is None:
+                state = state.with_stream(stream, StreamState(identity.arn, identity.created))
+            elif (known.arn, known.created) != (identity.arn, identity.created):
+                state = state.with_stream(stream, self._successor(stream, known, identity))
+        for stream, shards in discovery.shards.items():
+            self._shards[stream] = {shard.shard_id: shard for shard in shards}
+            if shards and stream in state.streams:
+                known = state.streams[stream].listed(frozenset(self._shards[stream]))
+                state = state.with_stream(stream, known)
+        self._state = state
+        self._assign_ready()
+
+    def _successor(self, stream: str, known: StreamState, identity: StreamIdentity) -> StreamState:
+        """The state of a stream that was deleted and made again; its shards have the same ids.
+
+        Raises:
+            DataLossError: ``failOnDataLoss`` is set.
+        """
+        what = (
+            f"Stream '{stream}' was deleted and made again: the checkpoint is of {known.arn}, made at {known.created} "
+            f"ms, and there is {identity.arn} now, made at {identity.created} ms. Records that were not read yet are "
+            "lost."
+        )
+        if self._options.fail_on_data_loss:
+            raise DataLossError(
+                f"{what} To read the new stream from its beginning, set option 'failOnDataLoss' to false."
+            )
+        log.warning("%s The new stream is read, since option 'failOnDataLoss' is false.", what)
+        old = {name for name, split in self._context.assigned_splits().items() if split.stream == stream}
+        self._context.retire_splits(old)
+        for name in old:
+            self._logs.pop(name, None)
+        return StreamState(identity.arn, identity.created, known.generation + 1)
+
+    def _waiting(self) -> Iterable[tuple[str, Shard]]:
+        """Listed shards that are neither begun nor done, with their streams."""
+        for stream, shards in self._shards.items():
+            known = self._state.streams.get(stream)
+            if known is not None:
+                for shard in shards.values():
+                    if shard.shard_id not in known.begun and shard.shard_id not in known.done:
+                        yield stream, shard
+
+    def _is_ready(self, stream: str, shard: Shard) -> bool:
+        """Whether all parents that the service still lists are done."""
+        listed, done = self._shards[stream], self._state.streams[stream].done
+        return all(parent in done for parent in shard.parents if parent in listed)
+
+    def _assign_ready(self) -> None:
+        readers = self._context.current_parallelism()
+        for stream, shard in sorted(self._waiting(), key=lambda one: (one[0], one[1].shard_id)):
+            if self._is_ready(stream, shard):
+                split = self._split(stream, shard)
+                known = self._state.streams[stream].with_begun(shard.shard_id)
+                self._context.assign_split(split, len(known.begun | known.done) % readers)
+                self._state = self._state.with_stream(stream, known)
+
+    def _split(self, stream: str, shard: Shard) -> KinesisShardSplit:
+        generation = self._state.streams[stream].generation
+        return KinesisShardSplit(
+            stream, shard.shard_id, shard.first_hash_key, shard.last_hash_key, generation=generation
+        )
+
+    def pending(self) -> int:
+        """Children whose parents are not processed yet."""
+        return sum(1 for _ in self._waiting())
+
+    # ---- ranges ---------------------------------------------------------------------------------------------------
+
+    def admit(self, limits: ReadLimits) -> None:
+        self._limits = limits
+        done = {
+            name: split
+            for name, split in self._context.assigned_splits().items()
+            if (r := self._looked.get(name)) is not None
+            and r.final
+            and self._processed.get(name, -1) >= r.end
+        }
+        if done:
+            self._context.retire_splits(done)
+            for name, split in done.items():
+                self._logs.pop(name, None)
+                self._looked.pop(name, None)
+                known = self._state.streams[split.stream].with_done(split.shard_id)
+                self._state = self._state.with_stream(split.stream, known)
+            self._assign_ready()
+
+    def notify_checkpoint_complete(self, positions: Mapping[str, int]) -> None:
+        self._processed = positions
+
+    def freeze(self) -> None:
+        self._frozen = True
+
+    def split_ranges(
+        self, positions: Mapping[KinesisShardSplit, int | None]
+    ) -> Mapping[str, SplitRange]:
+        looked = self.in_threads(
+            {split.split_id: (lambda s=split, p=at: self._look(s, p)) for split, at in positions.items()}
+        )
+        unlisted = {split for split in positions if looked[split.split_id].final and not self._has_children(split)}
+        if unlisted and not self._frozen:
+            self._take_in_children(unlisted)
+        self._looked = {
+            split.split_id: self._checked_end(split, looked[split.split_id]) for split in positions
+        }
+        if self._limits.max_bytes is None:
+            return self._looked
+        sizes = {name: self._logs[name].bytes_per_row for name in self._looked}
+        return within_bytes(self._looked, self._limits.max_bytes, sizes, self._cut_after)
+
+    def in_threads(self, calls: Mapping[str, Callable[[], T]]) -> dict[str, T]:
+        """The answers of all calls; raises the first error."""
+        futures = {name: self._threads.submit(call) for name, call in calls.items()}
+        return {name: future.result() for name, future in futures.items()}
+
+    def _look(self, split: KinesisShardSplit, position: int | None) -> SplitRange:
+        if position is None:
+            position = self._begin(split)
+        shard = self._log_of(split)
+        try:
+            return shard.look(position, frozen=self._frozen)
+        except (LostRecordError, NotThereError) as error:
+            self._lose(split, position, error)
+        shard.skip_lost(position)
+        return shard.look(position, frozen=self._frozen)
+
+    def _begin(self, split: KinesisShardSplit) -> int:
+        """Where a new shard is begun; a successor of a stream is read from its beginning."""
+        state = self._state
+        if self._options.initial_position.start is Start.TRIM_HORIZON or split.generation:
+            return TRIM_HORIZON
+        assert state.start_time is not None
+        return ShardLog(self._client, split, self._options.settling_time_ms).begin_at(state.start_time)
+
+    def _log_of(self, split: KinesisShardSplit) -> ShardLog:
+        name = split.split_id
+        if name not in self._logs:
+            self._logs[name] = ShardLog(self._client, split, self._options.settling_time_ms)
+        return self._logs[name]
+
+    def _lose(self, split: KinesisShardSplit, position: int, error: ConnectorError) -> None:
+        what = (
+            f"Records of {split.split_id} are lost: {described(position)} is not there any more ({error}). They are "
+            "older than the stream's retention period, or the stream was deleted and made again."
+        )
+        if self._options.fail_on_data_loss:
+            raise DataLossError(
+                f"{what} To go on with what is there, set option 'failOnDataLoss' to false."
+            ) from error
+        log.warning("%s The query goes on, since option 'failOnDataLoss' is false.", what)
+
+    def _has_children(self, split: KinesisShardSplit) -> bool:
+        return any(split.shard_id in shard.parents for shard in self._shards.get(split.stream, {}).values())
+
+    def _take_in_children(self, closed: set[KinesisShardSplit]) -> None:
+        """Closed shards were split or merged since the last discovery."""
+        streams = {split.stream for split in closed}
+        self._take_in(Discovery({stream: self._client.shards(stream) for stream in streams}, {}))
+
+    def _checked_end(self, split: KinesisShardSplit, r: SplitRange) -> SplitRange:
+        """A closed shard ends for ever once its children are known: they hold the others back from then on."""
+        if not r.final or self._has_children(split):
+            return r
+        return SplitRange(r.position, r.end, r.drained, rows=r.rows)
+
+    def positions_after(self, rows: Mapping[str, int]) -> Mapping[str, int]:
+        calls = {name: (lambda n=name, c=count: self._cut_after(n, c)) for name, count in rows.items()}
+        return self.in_threads(calls)
+
+    def _cut_after(self, name: str, rows: int) -> int:
+        return self._logs[name].cut_after(rows, self._looked[name].end)
+
+    def describe_positions(self, positions: Mapping[str, int]) -> Mapping[str, Any]:
+        """As the service's iterator types have it."""
+        return {name: described(position) for name, position in positions.items()}
+
+    def snapshot_state(self) -> KinesisEnumeratorState:
+        """Without the shards that were not planned yet: a restart has to find them again."""
+        state = self._state
+        for name, split in self._context.assigned_splits().items():
+            if name not in self._looked and split.stream in state.streams:
+                known = state.streams[split.stream]
+                state = state.with_stream(
+                    split.stream, StreamState(
+                        known.arn, known.created, known.generation, known.begun - {split.shard_id}, known.done
+                    )
+                )
+        return state
+
+    def handle_source_event(self, subtask_id: int, event: SourceEvent) -> None:
+        """Tasks tell how many records their ranges had, for estimates."""
+        if (read := RangesRead.of(event)) is not None:
+            for one in read.ranges:
+                if one.split_id in self._logs:
+                    self._logs[one.split_id].note_rows(one.rows, one.first_time, one.last_time)
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)

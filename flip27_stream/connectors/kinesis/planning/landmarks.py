@@ -1,0 +1,216 @@
+"""What the planning process knows of a shard's records: where some of them are, and how many lie between.
+
+Pure. A *landmark* is a record that was seen. Between two landmarks there are so many records as was counted, or nobody
+knows, and then their number is estimated by the rate at which records arrive.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+_MOST_KEPT = 1000
+_LEAST_SPAN_MS = 1000
+"""Records that are put together share a millisecond, and say nothing of the rate."""
+
+
+@dataclass(frozen=True)
+class Landmark:
+    """A record that was seen.
+
+    Attributes:
+        position: before it.
+        time: when it arrived (ms).
+        since: it is the first record that arrived at this time (ms) or later; after ``time`` where that is not known.
+        rows: how many records there are from the landmark before it, with that one, to this; from the start of what is
+            known for the first landmark. ``None`` if they were not counted.
+    """
+
+    position: int
+    time: int
+    since: int
+    rows: int | None
+
+    @property
+    def behind(self) -> int:
+        """The position behind the record."""
+        return self.position + 1
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Where counting ends: records that were not seen lie behind ``landmark``, and ``rows`` are still wanted."""
+
+    landmark: Landmark
+    rows: int
+
+
+class Landmarks:
+    """The landmarks of one shard from ``start`` on.
+
+    Attributes:
+        start: next position to read.
+        tail: position behind the last record, once it was seen that nothing follows; ``None`` where more may follow.
+        rate: records a millisecond, where no others are counted; ``None`` if nothing was seen of it.
+    """
+
+    def __init__(self, start: int) -> None:
+        self.start = start
+        self.tail: int | None = None
+        self.rate: float | None = None
+        self._seen: list[Landmark] = []
+
+    @property
+    def first(self) -> Landmark | None:
+        return self._seen[0] if self._seen else None
+
+    @property
+    def last(self) -> Landmark | None:
+        return self._seen[-1] if self._seen else None
+
+    @property
+    def next_time(self) -> int | None:
+        """When the record at ``start`` arrived; ``None`` if it was not seen."""
+        return self._seen[0].time if self._seen and self._seen[0].rows == 0 else None
+
+    def advance(self, position: int) -> None:
+        """Forget what lies before ``position``, which is read; one before ``start`` begins anew."""
+        if position == self.start:
+            return
+        if position < self.start:
+            self._seen, self.tail = [], None
+        i = bisect_left(self._seen, position, key=lambda mark: mark.position)
+        if i < len(self._seen):
+            self._seen[i] = replace(self._seen[i], rows=self._rows_from(position, i))
+        del self._seen[:i]
+        self.start = position
+
+    def _rows_from(self, position: int, i: int) -> int | None:
+        mark = self._seen[i]
+        if mark.position == position or (i == 0 and mark.rows == 0):
+            return 0
+        follows = i > 0 and mark.rows == 1 and self._seen[i - 1].behind == position
+        return 0 if follows else None
+
+    def add_page(self, records: Sequence[tuple[int, int]], *, at_start: bool) -> None:
+        """Records that follow each other, as (position, time).
+
+        Args:
+            records: in order.
+            at_start: the first is the one at ``start``; else the one behind a landmark before it, or a landmark.
+        """
+        if not records:
+            return
+        first, last = records[0][0], records[-1][0]
+        low = bisect_left(self._seen, first, key=lambda mark: mark.position)
+        high = bisect_left(self._seen, last + 1, key=lambda mark: mark.position)
+        before, known, after = self._seen[:low], self._seen[low:high], self._seen[high:]
+        since = {mark.position: mark.since for mark in known}
+        if known and known[0].position == first:
+            rows: int | None = known[0].rows
+        else:
+            rows = 0 if at_start else (1 if before else None)
+        page: list[Landmark] = []
+        step = max(len(records) // (_MOST_KEPT // 4), 1)
+        skipped = 0
+        for i, (position, time) in enumerate(records):
+            if i % step and i != len(records) - 1 and position not in since:
+                skipped += 1
+                continue
+            counted = rows if i == 0 else 1 + skipped
+            follows_older = bool(page) and not skipped and page[-1].time < time
+            earliest = page[-1].time + 1 if follows_older else time + 1
+            page.append(Landmark(position, time, min(since.get(position, earliest), earliest), counted))
+            skipped = 0
+        if after and not (known and known[-1].position == last):
+            after[0] = replace(after[0], rows=None)
+        self._seen = before + page + after
+        self._note_rate(len(records), records[0][1], records[-1][1])
+
+    def add_probe(self, asked: int, position: int, time: int) -> None:
+        """The first record that arrived at ``asked`` (ms) or later."""
+        if position < self.start:
+            return
+        i = bisect_left(self._seen, position, key=lambda mark: mark.position)
+        if i < len(self._seen) and self._seen[i].position == position:
+            self._seen[i] = replace(self._seen[i], since=min(self._seen[i].since, asked))
+            return
+        rows = 0 if position == self.start else None
+        self._seen.insert(i, Landmark(position, time, min(asked, time), rows))
+        if i + 1 < len(self._seen):
+            self._seen[i + 1] = replace(self._seen[i + 1], rows=None)
+
+    def note_rows(self, rows: int, first_time: int, last_time: int) -> None:
+        """So many records were read that arrived between these times (ms)."""
+        self._note_rate(rows, first_time, last_time)
+
+    def _note_rate(self, rows: int, first_time: int, last_time: int) -> None:
+        if rows > 1:
+            self.rate = rows / max(last_time - first_time, _LEAST_SPAN_MS)
+
+    def up_to(self, end: int) -> Iterator[Landmark]:
+        """The landmarks before ``end``."""
+        return (mark for mark in self._seen if mark.position < end)
+
+    def reach(self, end: int) -> int | None:
+        """Greatest time (ms) known of a record before ``end``."""
+        return max((mark.time for mark in self.up_to(end)), default=None)
+
+    def first_at_or_after(self, time: int, end: int) -> int | None:
+        """The position of the first record of ``time`` (ms) or later, or ``end``; ``None`` if that is not known."""
+        for mark in self._seen:
+            if mark.time >= time:
+                is_first = mark.rows in (0, 1) or mark.since <= time
+                return min(mark.position, end) if is_first else None
+        return end
+
+    def rows_before(self, time: int, end: int) -> int:
+        """About how many records before ``end`` arrived before ``time`` (ms); never falls as that grows."""
+        count, last = 0.0, None
+        for mark in self._seen:
+            rows = self._between(last, mark)
+            if mark.time >= time or mark.position >= end:
+                span = mark.time - last.time if last is not None else 0
+                if last is None or last.time >= time:
+                    return _rounded_up(count)
+                part = min((time - last.time) / span, 1.0) if span > 0 else 1.0
+                return _rounded_up(count + rows * part)
+            count, last = count + rows, mark
+        return _rounded_up(count + (1 if last is not None else 0))
+
+    def rows_to(self, end: int) -> int:
+        """About how many records lie before ``end``."""
+        count, last = 0.0, None
+        for mark in self._seen:
+            if mark.position >= end:
+                return _rounded_up(count + self._between(last, mark))
+            count, last = count + self._between(last, mark), mark
+        return _rounded_up(count + (1 if last is not None else 0))
+
+    def _between(self, before: Landmark | None, mark: Landmark) -> float:
+        if mark.rows is not None:
+            return mark.rows
+        if before is None:
+            return 1.0
+        return max((self.rate or 0.001) * (mark.time - before.time), 1.0)
+
+    def after_rows(self, rows: int, end: int) -> int | Gap:
+        """The position that many records behind ``start``, but not behind ``end``; or where counting ends."""
+        count, last = 0, None
+        for mark in self._seen:
+            if mark.rows is None or (mark.rows > 1 and count + mark.rows > rows):
+                return end if last is None else Gap(last, rows - count)
+            count += mark.rows
+            if mark.position >= end:
+                return end
+            if count >= rows:
+                return mark.position if count == rows else last.position if last is not None else end
+            last = mark
+        return end
+
+
+def _rounded_up(count: float) -> int:
+    whole = int(count)
+    return whole if count == whole else whole + 1
+

@@ -1,0 +1,328 @@
+"""One shard as the planning process sees it: how far it can be read, and where its records lie in time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from flip27_stream.api import SplitRange
+from flip27_stream.connectors.kinesis.client.client import KinesisClient, Page, to_ms
+from flip27_stream.connectors.kinesis.client.errors import (
+    IteratorExpiredError,
+    LostRecordError,
+    NotThereError,
+)
+from flip27_stream.connectors.kinesis.planning.landmarks import Gap, Landmark, Landmarks
+from flip27_stream.connectors.kinesis.positions import TRIM_HORIZON, before, behind, is_behind
+from flip27_stream.connectors.kinesis.split import KinesisShardSplit
+
+_LOOK_AHEAD = 100
+"""Records of a page that is read to see what comes next."""
+_COUNTED = 1000
+"""A cut so many records away is counted; one further away is estimated."""
+_LARGEST_PAGE = 10_000
+_STEPS = 4
+"""Questions that one plan may ask to find the end of a shard to which nothing is written."""
+_EMPTY_PAGES = 50
+_NO_END = 1 << 256
+
+
+@dataclass
+class _Iterator:
+    """A shard iterator, and the position that it stands at."""
+
+    position: int
+    value: str
+
+
+class ShardLog:
+    """Looks at one shard, in as few calls as can be.
+
+    * A shard to which little is written is polled behind its last record: one call a plan.
+    * A busy one is asked for the first record that arrived in the last ``settling_ms``: two calls. What is before that
+      record can be read now.
+    * Where nothing arrived of late and more is left than a page, the end is searched, some questions a plan.
+
+    All ends are positions of records that were seen, so that a range never changes.
+    """
+
+    def __init__(self, client: KinesisClient, split: KinesisShardSplit, settling_ms: int) -> None:
+        self._client = client
+        self._split = split
+        self._settling_ms = settling_ms
+        self._marks = Landmarks(TRIM_HORIZON)
+        self._ahead: _Iterator | None = None
+        self._busy = False
+        self._skipping = False
+        self._frozen: int | None = None
+        self.closed = False
+        self.bytes_per_row = 0.0
+
+    # ---- how far it can be read -----------------------------------------------------------------------------------
+
+    def look(self, position: int, *, frozen: bool) -> SplitRange:
+        """What can be read from ``position`` on.
+
+        Args:
+            position: next to read.
+            frozen: the run reads up to what there is at the first such call, and no further.
+
+        Raises:
+            NotThereError: the service does not know the position any more.
+            LostRecordError: as :meth:`_begin`.
+        """
+        self._marks.advance(position)
+        if self._frozen is None and not (self.closed and self._marks.tail is not None):
+            if frozen:
+                self._go_to_tip()
+            else:
+                self._find_end()
+        self._find_next()
+        start = self._begin(position)
+        end = max(self._frozen if self._frozen is not None else self._known_end(), start)
+        at_tail = end == self._marks.tail or (start == end == self._frozen)
+        return SplitRange(
+            position=start,
+            end=end,
+            drained=at_tail,
+            final=self.closed and at_tail,
+            limited=not at_tail and self._frozen is None,
+            rows=self._marks.rows_to(end),
+        )
+
+    def begin_at(self, moment: int) -> int:
+        """The position of the first record that arrived at ``moment`` (ms) or later, or behind the last record."""
+        if self._read_page(_LOOK_AHEAD) and self._marks.last is None:
+            return TRIM_HORIZON
+        found = self._marks.first_at_or_after(moment, _NO_END)
+        if found is None or (found == _NO_END and self._marks.tail is None):
+            if self._probe(moment):
+                found = self._marks.first_at_or_after(moment, _NO_END)
+            else:
+                self._go_to_tip()
+                self._frozen, found = None, self._marks.tail
+        if found is None or found == _NO_END:
+            found = self._marks.tail
+        assert found is not None
+        return found
+
+    def skip_lost(self, position: int) -> None:
+        """Begin anew at the first record that the service still has, behind ``position``, whose record is gone."""
+        self._marks, self._ahead, self._busy = Landmarks(position), None, False
+        page = self._page_at(TRIM_HORIZON, _LOOK_AHEAD)
+        self._marks.add_page([seen for r in page.records if (seen := _seen(r))[0] > position], at_start=True)
+        self._skipping = True
+
+    def _begin(self, position: int) -> int:
+        """The position, or that of the first record there is: at the beginning of a shard, and after a loss.
+
+        Raises:
+            LostRecordError: the record at the position is gone.
+        """
+        first = self._marks.first
+        if first is None or first.rows != 0 or first.position == position or is_behind(position):
+            return position
+        if position != TRIM_HORIZON and not self._skipping:
+            raise LostRecordError(f"the first record there is now has sequence number {first.position // 10}")
+        self._skipping = False
+        self._marks.advance(first.position)
+        return first.position
+
+    def _known_end(self) -> int:
+        tail, last = self._marks.tail, self._marks.last
+        if tail is not None:
+            return tail
+        if last is None:
+            return self._marks.start
+        # A range must have an event time that is known to be in it.
+        return last.position if self._marks.reach(last.position) is not None else last.behind
+
+    def _find_end(self) -> None:
+        if self._marks.tail is not None:
+            self._read_page(_LOOK_AHEAD)
+            if self._marks.tail is not None:
+                return
+        elif not self._busy or self._marks.last is None:
+            self._read_page(_LOOK_AHEAD)
+            if self._marks.tail is not None:
+                return
+        self._busy = self._probe(_now() - self._settling_ms)
+        if not self._busy:
+            self._search_tail()
+
+    def _search_tail(self) -> None:
+        """Nothing arrived of late: halve the time in which the last record lies, or read the page that has it."""
+        nothing_since = _now() - self._settling_ms
+        for _ in range(_STEPS):
+            if self._read_page(_LARGEST_PAGE if self._client.times_are_silent else _COUNTED):
+                return
+            if (last := self._marks.last) is not None:
+                middle = (last.time + nothing_since) // 2
+                if middle > last.time and not self._probe(middle):
+                    nothing_since = middle
+
+    def _go_to_tip(self) -> None:
+        """Freeze the end where the last record is now."""
+        if self._busy:
+            self._probe(_now() - self._settling_ms)
+        while self._marks.tail is None:
+            self._search_tail()
+        self._frozen = self._marks.tail
+
+    def _read_page(self, limit: int) -> bool:
+        """Read on behind the last record known; whether nothing follows now."""
+        last = self._marks.last
+        anchor = self._marks.start if last is None else last.behind
+        page = self._page_from(anchor, limit)
+        self._take(page, at_start=last is None)
+        if page.at_tip:
+            last = self._marks.last
+            self._marks.tail = last.behind if last is not None else self._marks.start
+            self.closed = page.next_iterator is None
+        else:
+            self._marks.tail = None
+        return page.at_tip
+
+    def _page_from(self, position: int, limit: int) -> Page:
+        """Records from a position on; pages without records, of which the service has some, are passed over."""
+        for _ in range(_EMPTY_PAGES):
+            page = self._one_page(position, limit)
+            if page.records:
+                self._ahead = _iterator(behind(page.records[-1]["SequenceNumber"]), page.next_iterator)
+                return page
+            self._ahead = _iterator(position, page.next_iterator)
+            if page.at_tip or page.next_iterator is None:
+                return Page((), page.next_iterator, at_tip=True, size=0)
+        return Page((), None if self._ahead is None else self._ahead.value, at_tip=False, size=0)
+
+    def _one_page(self, position: int, limit: int) -> Page:
+        kept = self._ahead
+        if kept is not None and kept.position == position:
+            try:
+                return self._client.records(self._split.split_id, kept.value, limit)
+            except (IteratorExpiredError, NotThereError):
+                self._ahead = None
+        iterator = self._client.iterator(self._split.stream, self._split.shard_id, position)
+        return self._client.records(self._split.split_id, iterator, limit)
+
+    def _take(self, page: Page, *, at_start: bool) -> None:
+        seen = [_seen(record) for record in page.records]
+        self._marks.add_page(seen, at_start=at_start)
+        if page.records:
+            self.bytes_per_row = page.size / len(page.records)
+
+    def _probe(self, moment: int, *, is_there: bool = False) -> bool:
+        """Look for the first record that arrived at ``moment`` (ms) or later; whether there is one."""
+        split = self._split
+        iterator = self._client.iterator_at_time(split.stream, split.shard_id, moment, is_there=is_there)
+        if iterator is None:
+            return False
+        for _ in range(_EMPTY_PAGES):
+            page = self._client.records(self._split.split_id, iterator, 1)
+            if page.records:
+                position, arrived = _seen(page.records[0])
+                self._marks.add_probe(moment, position, arrived)
+                if (last := self._marks.last) is not None and last.position == position:
+                    self._ahead = _iterator(last.behind, page.next_iterator)
+                return True
+            if page.at_tip or page.next_iterator is None:
+                return False
+            iterator = page.next_iterator
+        return False
+
+    # ---- where its records lie ------------------------------------------------------------------------------------
+
+    def _find_next(self) -> None:
+        """See the record at the start, if there is one."""
+        if self._marks.next_time is not None or self._marks.last is None:
+            return
+        page = self._page_at(self._marks.start, _LOOK_AHEAD)
+        self._take(page, at_start=True)
+
+    def _page_at(self, position: int, limit: int) -> Page:
+        """Records from a position on, apart from the iterator that follows the shard."""
+        iterator = self._client.iterator(self._split.stream, self._split.shard_id, position)
+        for _ in range(_EMPTY_PAGES):
+            page = self._client.records(self._split.split_id, iterator, limit)
+            if page.records or page.next_iterator is None or page.at_tip:
+                return page
+            iterator = page.next_iterator
+        return page
+
+    @property
+    def next_time(self) -> int | None:
+        """When the next record arrived (ms)."""
+        return self._marks.next_time
+
+    def first_time(self) -> int | None:
+        """When the first record of the shard arrived (ms), ``None`` if there is none yet."""
+        self._read_page(1)
+        return self._marks.next_time
+
+    def reach(self, end: int) -> int | None:
+        """Greatest arrival time (ms) known of a record before ``end``."""
+        return self._marks.reach(end)
+
+    def cut_at(self, moment: int, end: int) -> int:
+        """The position of the first record that arrived at ``moment`` (ms) or later, or ``end``."""
+        found = self._marks.first_at_or_after(moment, end)
+        if found is None:
+            self._probe(moment, is_there=True)
+            found = self._marks.first_at_or_after(moment, end)
+        return self._marks.start if found is None else found
+
+    def rows_before(self, moment: int, end: int) -> int:
+        """About how many records before ``end`` arrived before ``moment`` (ms)."""
+        return self._marks.rows_before(moment, end)
+
+    def rows_to(self, end: int) -> int:
+        """About how many records lie before ``end``."""
+        return self._marks.rows_to(end)
+
+    def cut_after(self, rows: int, end: int) -> int:
+        """The position so many records behind the start: counted if it is near, else by the rate of arrival."""
+        for _ in range(_STEPS):
+            found = self._marks.after_rows(rows, end)
+            if not isinstance(found, Gap):
+                return found
+            if found.rows > _COUNTED and self._jump(found, end):
+                return min(self._marks_behind(found.landmark, end), end)
+            self._count(found)
+        found = self._marks.after_rows(rows, end)
+        return min(found.landmark.behind, end) if isinstance(found, Gap) else found
+
+    def _jump(self, gap: Gap, end: int) -> bool:
+        """Probe where the wanted number of records should end; whether that is further on."""
+        rate = self._marks.rate
+        if rate is None:
+            return False
+        moment = gap.landmark.time + max(int(gap.rows / rate), 1)
+        return self._probe(moment) and self._marks_behind(gap.landmark, end) > gap.landmark.position
+
+    def _marks_behind(self, landmark: Landmark, end: int) -> int:
+        """The landmark that follows ``landmark``."""
+        following = (mark.position for mark in self._marks.up_to(end) if mark.position > landmark.position)
+        return next(following, end)
+
+    def _count(self, gap: Gap) -> None:
+        page = self._page_at(gap.landmark.position, min(gap.rows, _COUNTED) + 1)
+        self._take(page, at_start=False)
+
+    def note_rows(self, rows: int, first_time: int, last_time: int) -> None:
+        """A task has read so many records, which arrived between these times (ms)."""
+        self._marks.note_rows(rows, first_time, last_time)
+
+
+def _iterator(position: int, value: str | None) -> _Iterator | None:
+    return None if value is None else _Iterator(position, value)
+
+
+def _seen(record: Mapping[str, Any]) -> tuple[int, int]:
+    return before(record["SequenceNumber"]), to_ms(record["ApproximateArrivalTimestamp"])
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
+

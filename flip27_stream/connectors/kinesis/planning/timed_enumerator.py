@@ -1,0 +1,83 @@
+"""Positions by event time, where event time is the time at which records arrived: the service has an index of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from flip27_stream.api import (
+    EventTimePositions,
+    EventTimes,
+    PositioningRequest,
+    RecordTimestampAssigner,
+    SplitRange,
+    SupportsEventTimePositions,
+)
+from flip27_stream.connectors.kinesis.planning.enumerator import KinesisSourceEnumerator
+from flip27_stream.connectors.kinesis.planning.shard_log import ShardLog
+from flip27_stream.errors import AlignmentError
+
+
+class TimedKinesisSourceEnumerator(KinesisSourceEnumerator, SupportsEventTimePositions):
+    """An enumerator whose splits are cut by arrival time."""
+
+    def event_time_positions(self, request: PositioningRequest) -> EventTimePositions:
+        """Raises AlignmentError if another event time is asked for, which the service cannot find."""
+        if type(request.timestamp_assigner) is not RecordTimestampAssigner:
+            raise AlignmentError(
+                "The service finds records of a Kinesis stream by the time at which they arrived. Event time in their "
+                "data cannot be found there: read the stream by itself, where it is aligned by what tasks report, or "
+                "take 'approximateArrivalTimestamp' as event time."
+            )
+        logs = {name: self._logs[name] for name in request.ranges}
+        return ArrivalTimes(self, logs, request.ranges, self._least_to_come)
+
+    def _least_to_come(self) -> int | None:
+        """Arrival time of the first record in shards whose parents are not processed yet."""
+        waiting = [self._split(stream, shard) for stream, shard in self._waiting()]
+        unknown = {s.split_id: s for s in waiting if s.split_id not in self._first_times}
+        found = self.in_threads(
+            {
+                name: (lambda s=split: ShardLog(self._client, s, self._options.settling_time_ms).first_time())
+                for name, split in unknown.items()
+            }
+        )
+        self._first_times.update({name: t for name, t in found.items() if t is not None})
+        times = [self._first_times[s.split_id] for s in waiting if s.split_id in self._first_times]
+        return min(times, default=None)
+
+
+class ArrivalTimes(EventTimePositions):
+    """Positions by arrival time within the ranges of one plan."""
+
+    def __init__(
+        self,
+        enumerator: KinesisSourceEnumerator,
+        logs: Mapping[str, ShardLog],
+        ranges: Mapping[str, SplitRange],
+        least_to_come: Callable[[], int | None],
+    ) -> None:
+        self._enumerator = enumerator
+        self._logs = logs
+        self._ranges = ranges
+        self._least = least_to_come
+
+    def event_times(self) -> Mapping[str, EventTimes]:
+        return {
+            name: EventTimes(self._logs[name].next_time, self._logs[name].reach(r.end))
+            for name, r in self._ranges.items()
+        }
+
+    def rows_before(self, event_time: int) -> Mapping[str, int]:
+        return {name: self._logs[name].rows_before(event_time, r.end) for name, r in self._ranges.items()}
+
+    def first_at_or_after(self, event_time: int) -> Mapping[str, tuple[int, int]]:
+        positions = self._enumerator.in_threads(
+            {
+                name: (lambda n=name, end=r.end: self._logs[n].cut_at(event_time, end))
+                for name, r in self._ranges.items()
+            }
+        )
+        return {name: (position, self._logs[name].rows_to(position)) for name, position in positions.items()}
+
+    def least_to_come(self) -> int | None:
+        return self._least()

@@ -1,0 +1,38 @@
+"""Positions in a shard: a sequence number and one more decimal digit.
+
+``...0`` is the place before the record with that sequence number, ``...1`` the place behind it, where the next record
+is not known yet. So positions grow along the shard, and each names a record that exists. :data:`TRIM_HORIZON` is the
+beginning of a shard in which no record has been seen yet; nothing is read from or up to it.
+"""
+
+from __future__ import annotations
+
+TRIM_HORIZON = 0
+
+
+def before(sequence_number: str | int) -> int:
+    """The position of the record itself."""
+    return int(sequence_number) * 10
+
+
+def behind(sequence_number: str | int) -> int:
+    """The position of whatever comes after the record."""
+    return int(sequence_number) * 10 + 1
+
+
+def sequence_number(position: int) -> str:
+    """The sequence number of the record that the position names."""
+    return str(position // 10)
+
+
+def is_behind(position: int) -> bool:
+    """Whether the position is behind its record."""
+    return position % 10 == 1
+
+
+def described(position: int) -> str:
+    """As the service's iterator types have it."""
+    if position == TRIM_HORIZON:
+        return "TRIM_HORIZON"
+    kind = "AFTER_SEQUENCE_NUMBER" if is_behind(position) else "AT_SEQUENCE_NUMBER"
+    return f"{kind} {sequence_number(position)}"

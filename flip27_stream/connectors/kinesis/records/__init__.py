@@ -1,0 +1,1 @@
+"""From records of a response to rows."""

@@ -1,0 +1,88 @@
+"""Rows of records: the columns of Databricks' Kinesis source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from flip27_stream.connectors.kinesis.client.client import to_ms
+from flip27_stream.connectors.kinesis.records.aggregated import MAGIC, user_records
+from flip27_stream.connectors.kinesis.split import KinesisShardSplit
+
+ARRIVAL = "approximateArrivalTimestamp"
+SUB_SEQUENCE_NUMBER = "subSequenceNumber"
+
+_COLUMNS = {
+    "partitionKey": pa.string(),
+    "data": pa.binary(),
+    "stream": pa.string(),
+    "shardId": pa.string(),
+    "sequenceNumber": pa.string(),
+    ARRIVAL: pa.timestamp("us", "UTC"),
+}
+
+
+def schema_of(*, sub_sequence_number: bool) -> pa.Schema:
+    """The columns; with ``includeSubSequenceNumber`` also the place of a row in an aggregated record."""
+    more = {SUB_SEQUENCE_NUMBER: pa.int64()} if sub_sequence_number else {}
+    return pa.schema({**_COLUMNS, **more})
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows, and when they arrived (ms)."""
+
+    records: pa.RecordBatch
+    timestamps: pa.Int64Array
+
+
+def rows_of(records: Sequence[Mapping[str, Any]], split: KinesisShardSplit, schema: pa.Schema) -> Rows:
+    """The rows of records as boto3 has them; aggregated ones are taken apart."""
+    if any([r["Data"].startswith(MAGIC) for r in records]):
+        keys, data, numbers, arrived, places = _taken_apart(records, split)
+    else:
+        keys = [r["PartitionKey"] for r in records]
+        data = [r["Data"] for r in records]
+        numbers = [r["SequenceNumber"] for r in records]
+        arrived = [to_ms(r["ApproximateArrivalTimestamp"]) for r in records]
+        places = [None] * len(records)
+    timestamps = pa.array(arrived, pa.int64())
+    columns = {
+        "partitionKey": pa.array(keys, pa.string()),
+        "data": pa.array(data, pa.binary()),
+        "stream": pa.repeat(pa.scalar(split.stream_name), len(keys)),
+        "shardId": pa.repeat(pa.scalar(split.shard_id), len(keys)),
+        "sequenceNumber": pa.array(numbers, pa.string()),
+        ARRIVAL: timestamps.cast(pa.timestamp("ms", "UTC")).cast(pa.timestamp("us", "UTC")),
+        SUB_SEQUENCE_NUMBER: pa.array(places, pa.int64()),
+    }
+    batch = pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
+    return Rows(batch, timestamps)
+
+
+def _taken_apart(
+    records: Sequence[Mapping[str, Any]], split: KinesisShardSplit
+) -> tuple[list[str], list[bytes], list[str], list[int], list[int | None]]:
+    keys: list[str] = []
+    data: list[bytes] = []
+    numbers: list[str] = []
+    arrived: list[int] = []
+    places: list[int | None] = []
+    for record in records:
+        time, number = to_ms(record["ApproximateArrivalTimestamp"]), record["SequenceNumber"]
+        parts = user_records(record["Data"], split.first_hash_key, split.last_hash_key)
+        if parts is None:
+            keys.append(record["PartitionKey"])
+            data.append(record["Data"])
+            places.append(None)
+        else:
+            keys += [part.partition_key for part in parts]
+            data += [part.data for part in parts]
+            places += [part.number for part in parts]
+        added = len(keys) - len(numbers)
+        numbers += [number] * added
+        arrived += [time] * added
+    return keys, data, numbers, arrived, places

@@ -1,0 +1,145 @@
+"""The Kinesis source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar
+
+import pyarrow as pa
+
+from flip27_stream.api import (
+    Boundedness,
+    ReadLimits,
+    RecordTimestampAssigner,
+    Source,
+    SourceReader,
+    SourceReaderContext,
+    SplitEnumeratorContext,
+    WatermarkStrategy,
+)
+from flip27_stream.connectors.kinesis.options.source_options import (
+    OPTION_NAMES,
+    REFUSED,
+    WITHOUT_EFFECT,
+    parse_kinesis_options,
+)
+from flip27_stream.connectors.kinesis.planning.enumerator_state import (
+    KinesisEnumeratorState,
+    KinesisEnumeratorStateSerializer,
+)
+from flip27_stream.connectors.kinesis.records.columns import ARRIVAL, schema_of
+from flip27_stream.connectors.kinesis.split import KinesisShardSplit, KinesisShardSplitSerializer
+from flip27_stream.errors import OptionError
+
+if TYPE_CHECKING:
+    from flip27_stream.connectors.kinesis.planning.enumerator import KinesisSourceEnumerator
+
+
+class KinesisSource(Source[KinesisShardSplit, KinesisEnumeratorState]):
+    """Reads Kinesis streams (Flink ``KinesisStreamsSource``), with the options and columns of Databricks' source.
+
+    Args:
+        options: names in any case; see the page on Kinesis.
+        strategy: how event time is found; by default it is the time of arrival, by which the service finds records.
+            Another one is read first, and shards that are ahead are paused then (FLIP-217).
+        bounded: read up to the end that there is when reading begins, and no further.
+
+    Raises:
+        OptionError: an option is unknown, missing or wrong, or cannot be honoured.
+    """
+
+    def __init__(
+        self,
+        options: Mapping[str, str],
+        strategy: WatermarkStrategy | None = None,
+        *,
+        bounded: bool = False,
+    ) -> None:
+        self._options = parse_kinesis_options(options, bounded=bounded)
+        self._strategy = strategy
+        self._bounded = bounded
+        self._schema = schema_of(sub_sequence_number=self._options.sub_sequence_number)
+
+    @property
+    def boundedness(self) -> Boundedness:
+        return Boundedness.BOUNDED if self._bounded else Boundedness.CONTINUOUS_UNBOUNDED
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._schema
+
+    @property
+    def fingerprint(self) -> str:
+        return f"Kinesis streams {', '.join(sorted(self._options.streams))}"
+
+    @property
+    def read_limits(self) -> ReadLimits:
+        return self._options.limits
+
+    def create_reader(self, context: SourceReaderContext) -> SourceReader[KinesisShardSplit]:
+        from flip27_stream.connectors.kinesis.fetching.reader import KinesisSourceReader
+
+        return KinesisSourceReader(context, self._options, self._schema)
+
+    def create_enumerator(
+        self, context: SplitEnumeratorContext[KinesisShardSplit]
+    ) -> KinesisSourceEnumerator:
+        return self.restore_enumerator(context, KinesisEnumeratorState())
+
+    def restore_enumerator(
+        self, context: SplitEnumeratorContext[KinesisShardSplit], checkpoint: KinesisEnumeratorState
+    ) -> KinesisSourceEnumerator:
+        """One that can cut by event time, unless that is known to be in the data."""
+        from flip27_stream.connectors.kinesis.planning.enumerator import KinesisSourceEnumerator
+        from flip27_stream.connectors.kinesis.planning.timed_enumerator import TimedKinesisSourceEnumerator
+
+        strategy = self._strategy
+        timed = strategy is None or type(strategy.timestamp_assigner) is RecordTimestampAssigner
+        kind = TimedKinesisSourceEnumerator if timed else KinesisSourceEnumerator
+        return kind(context, self._options, checkpoint)
+
+    @property
+    def split_serializer(self) -> KinesisShardSplitSerializer:
+        return KinesisShardSplitSerializer()
+
+    @property
+    def enumerator_checkpoint_serializer(self) -> KinesisEnumeratorStateSerializer:
+        return KinesisEnumeratorStateSerializer()
+
+
+class KinesisSourceFactory:
+    """Makes Kinesis sources for ``readStream.format("flip27_kinesis")``."""
+
+    name: ClassVar[str] = "flip27_kinesis"
+    option_names: ClassVar[Mapping[str, str]] = {
+        name.lower(): name for name in (*OPTION_NAMES, *WITHOUT_EFFECT, *REFUSED)
+    }
+    option_prefixes: ClassVar[tuple[str, ...]] = ()
+    timestamp_column: ClassVar[str] = ARRIVAL
+    value_column: ClassVar[str] = "data"
+
+    def check(self, options: Mapping[str, str]) -> None:
+        """Raises :class:`OptionError` where the options are right neither for a stream nor for a batch read."""
+        parse_kinesis_options(options)
+
+    def schema(self, options: Mapping[str, str]) -> pa.Schema:
+        """The columns of :func:`schema_of`."""
+        return schema_of(sub_sequence_number=parse_kinesis_options(options).sub_sequence_number)
+
+    def create(
+        self,
+        options: Mapping[str, str],
+        strategy: WatermarkStrategy,
+        *,
+        bounded: bool = False,
+        schema: pa.Schema | None = None,
+        inferred: bool = False,
+    ) -> KinesisSource:
+        """The source that these options describe; see :class:`KinesisSource`."""
+        source = KinesisSource(options, strategy, bounded=bounded)
+        if schema is not None and not schema.equals(source.schema):
+            raise OptionError(
+                f"Format '{self.name}' has a fixed schema; leave out .schema(...). It has the columns "
+                f"{', '.join(source.schema.names)}, not {', '.join(schema.names)}."
+            )
+        return source

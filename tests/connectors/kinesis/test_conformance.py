@@ -1,0 +1,105 @@
+"""Kinesis through the conformance suite, on an emulator: SX-01 to SX-08, CO-11, CO-25, alignment, replays."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from flip27_stream.api import ReadLimits, WatermarkStrategy
+from flip27_stream.connectors.kinesis import KinesisSource
+from flip27_stream.testing import ExternalSystem, KinesisServer, SourceConformanceSuite
+from flip27_stream.testing.kinesis import skip_reason
+
+SHARDS = 6
+
+_systems = itertools.count()
+
+
+class KinesisShards(ExternalSystem):
+    """A stream with a shard for each split; event time is the time of arrival."""
+
+    def __init__(self, server: KinesisServer, strategy: WatermarkStrategy) -> None:
+        self._server = server
+        self._strategy = strategy
+        self._stream = f"conformance-{next(_systems)}"
+        self._paused = False
+        server.create_stream(self._stream, SHARDS)
+
+    def _source(self, **more: str) -> KinesisSource:
+        options = {
+            **self._server.options,
+            "streamName": self._stream,
+            "initialPosition": "trim_horizon",
+            "shardFetchInterval": "100 ms",
+            "minFetchPeriod": "0",
+            "maxFetchRate": "2.0",
+            "maxRecordsPerFetch": "1000",
+            "requestTimeout": "2 s",
+        }
+        return KinesisSource({**options, **more}, self._strategy)
+
+    @property
+    def source(self) -> KinesisSource:
+        return self._source()
+
+    @property
+    def bounded(self) -> None:
+        return None
+
+    def limited(self, limits: ReadLimits) -> KinesisSource | None:
+        if limits.max_rows is not None:
+            return self._source(maxRecordsPerTrigger=str(limits.max_rows))
+        return self._source(maxBytesPerTrigger=str(limits.max_bytes)) if limits.max_bytes is not None else None
+
+    def write(self, split: int, count: int) -> Sequence[Hashable]:
+        """In small calls, for the records of one call arrive in one millisecond."""
+        written: list[Hashable] = []
+        for first in range(0, count, 8):
+            written += self._server.put(self._stream, [(split, b"x" * 10)] * min(8, count - first))
+            if count < 100:
+                time.sleep(0.002)
+        return written
+
+    def identify(self, row: dict[str, Any]) -> Hashable:
+        return row["shardId"], row["sequenceNumber"]
+
+    def fail(self) -> None:
+        """Connections stay open, and nobody answers."""
+        self._server.pause()
+        self._paused = True
+
+    def recover(self) -> None:
+        self._server.resume()
+        self._paused = False
+
+    def close(self) -> None:
+        if self._paused:
+            self.recover()
+        self._server.delete_stream(self._stream)
+
+
+@pytest.fixture(scope="module")
+def own_server() -> Iterator[KinesisServer]:
+    """One that may be paused."""
+    if (reason := skip_reason()) is not None:
+        pytest.skip(reason)
+    with KinesisServer() as running:
+        yield running
+
+
+class TestArrivalTimes(SourceConformanceSuite):
+    """Event time is the time of arrival: the service's index is asked."""
+
+    large_split = 2500
+    gives_up_within_s = 30.0
+
+    @pytest.fixture(autouse=True)
+    def _uses(self, own_server: KinesisServer) -> None:
+        self._server = own_server
+
+    def create_system(self) -> ExternalSystem:
+        return KinesisShards(self._server, self.strategy)
