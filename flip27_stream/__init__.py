@@ -26,14 +26,21 @@ if TYPE_CHECKING:
     from flip27_stream.connectors.files import FileSource
     from flip27_stream.connectors.hybrid import HybridSource
     from flip27_stream.connectors.kafka import KafkaSource
+    from flip27_stream.connectors.kinesis import KinesisSource
 
-__all__ = ["FileSource", "HybridSource", "KafkaSource", "data_source", "register"]
+__all__ = ["FileSource", "HybridSource", "KafkaSource", "KinesisSource", "data_source", "register"]
 
-_CONNECTORS = {"FileSource": "files", "HybridSource": "hybrid", "KafkaSource": "kafka"}
+_CONNECTORS = {
+    "FileSource": "files",
+    "HybridSource": "hybrid",
+    "KafkaSource": "kafka",
+    "KinesisSource": "kinesis",
+}
 
 
 def register(spark: SparkSession) -> None:
-    """Make the formats of this package known to a session: ``flip27_kafka`` and ``flip27_files``.
+    """Make the formats of this package known to a session: ``flip27_kafka``, ``flip27_files`` and
+    ``flip27_kinesis``, which needs the extra ``[kinesis]`` once it is used.
 
     Spark prints options in ``explain(True)``; the session's redaction is extended to all secrets among ours, see
     :mod:`flip27_stream.spark.session.redaction`.
@@ -44,11 +51,13 @@ def register(spark: SparkSession) -> None:
     adapter = _adapter()
     from flip27_stream.connectors.files import FileSourceFactory
     from flip27_stream.connectors.kafka import KafkaSourceFactory
+    from flip27_stream.connectors.kinesis import KinesisSourceFactory
     from flip27_stream.spark.session.redaction import hide_secrets
 
     hide_secrets(spark)
     adapter.register(spark, KafkaSourceFactory())
     adapter.register(spark, FileSourceFactory())
+    adapter.register(spark, KinesisSourceFactory())
 
 
 def data_source(source: Source[Any, Any], name: str) -> type[DataSource]:

@@ -30,18 +30,20 @@ def timestamp_assigner(
     schema: pa.Schema,
     option: str = "scan.watermark.event-time",
     record_timestamp_column: str | None = "timestamp",
+    value_column: str = "value",
 ) -> TimestampAssigner:
     """The assigner that ``spec`` describes.
 
     Args:
         spec: a column of ``schema`` in any case (a timestamp, or int64 in ms); a JSON pointer into its column
-            ``value``, to an integer (ms) or an ISO-8601 string (UTC where it has no zone); or
+            ``value_column``, to an integer (ms) or an ISO-8601 string (UTC where it has no zone); or
             ``module:function``, which gets a record batch and returns as many event times (ms, or timestamps).
         schema: of the record batches.
         option: named in errors.
         record_timestamp_column: the column of the times the external system gave the records; naming it
             yields :class:`RecordTimestampAssigner`, so that a connector may use the system's own index; where its
             records carry no such times, the column is read.
+        value_column: the column of JSON documents.
 
     Raises:
         OptionError: ``spec`` is none of these, or does not fit ``schema``.
@@ -50,11 +52,11 @@ def timestamp_assigner(
         if not _is_time(column.type):
             wrong = f"column '{column.name}' is {column.type}, not timestamp or int64"
             raise _refused(option, spec, wrong, schema)
-        if column.name.lower() == record_timestamp_column:
+        if record_timestamp_column is not None and column.name.lower() == record_timestamp_column.lower():
             return RecordTimestampAssigner(otherwise=ColumnTimestampAssigner(column.name))
         return ColumnTimestampAssigner(column.name)
     if spec.startswith("/"):
-        return _pointer_assigner(spec, schema, option)
+        return _pointer_assigner(spec, schema, option, value_column)
     if ":" in spec:
         return _function_assigner(spec, schema, option)
     raise _refused(option, spec, "there is no such column", schema)
@@ -76,12 +78,13 @@ class ColumnTimestampAssigner(TimestampAssigner):
 
 @dataclass(frozen=True)
 class JsonTimestampAssigner(TimestampAssigner):
-    """Event time is what a JSON pointer finds in the column ``value``."""
+    """Event time is what a JSON pointer finds in a column of documents."""
 
     pointer: JsonPointer
+    documents: str = "value"
 
     def extract_timestamps(self, records: pa.RecordBatch, timestamps: pa.Int64Array | None) -> pa.Int64Array:
-        return self.pointer.times(records.column("value"))
+        return self.pointer.times(records.column(self.documents))
 
 
 @dataclass(frozen=True)
@@ -128,16 +131,16 @@ def _column(name: str, schema: pa.Schema) -> pa.Field | None:
     return exact[0] if exact else found[0] if len(found) == 1 else None
 
 
-def _pointer_assigner(spec: str, schema: pa.Schema, option: str) -> TimestampAssigner:
-    if "value" not in schema.names:
-        raise _refused(option, spec, "a JSON pointer needs a column 'value'", schema)
-    kind = schema.field("value").type
+def _pointer_assigner(spec: str, schema: pa.Schema, option: str, documents: str) -> TimestampAssigner:
+    if documents not in schema.names:
+        raise _refused(option, spec, f"a JSON pointer needs a column '{documents}'", schema)
+    kind = schema.field(documents).type
     if not any(is_kind(kind) for is_kind in (pa.types.is_binary, pa.types.is_string)):
         raise _refused(
-            option, spec, f"a JSON pointer needs 'value' to be binary or string, not {kind}", schema
+            option, spec, f"a JSON pointer needs '{documents}' to be binary or string, not {kind}", schema
         )
     try:
-        return JsonTimestampAssigner(JsonPointer(spec))
+        return JsonTimestampAssigner(JsonPointer(spec), documents)
     except ValueError as error:
         raise _refused(option, spec, str(error), schema) from error
 

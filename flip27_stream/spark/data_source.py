@@ -24,6 +24,7 @@ from flip27_stream.spark.session.spark_features import arrow_schema
 from flip27_stream.spark.source_contract import check_source
 from flip27_stream.spark.source_spec import Driver, SourceFactory, SourceSpec
 from watermark_alignment.options import (
+    EVENT_TIME,
     OPTIONS,
     SOURCE_ID,
     STORAGE_OPTION_PREFIX,
@@ -63,7 +64,7 @@ class Flip27DataSource(DataSource):
         """Spark asks where the user gave no schema; with one, what is wrong shows when the query starts."""
         schema = self.factory.schema(self._own)
         self._inferred = True  # Spark sends this object on to the processes that read
-        _strategy(self._alignment, schema)
+        _strategy(self._alignment, schema, self.factory)
         return from_arrow_schema(schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -78,7 +79,7 @@ class Flip27DataSource(DataSource):
     def _spec(self, schema: StructType, *, bounded: bool) -> SourceSpec:
         wanted = _arrow_schema(schema)
         alignment = None if bounded else self._alignment
-        strategy = _strategy(alignment, wanted)
+        strategy = _strategy(alignment, wanted, self.factory)
         source = self.factory.create(
             self._own, strategy, bounded=bounded, schema=wanted, inferred=self._inferred
         )
@@ -208,13 +209,19 @@ def _check_pickles(source: Source[Any, Any], name: str) -> None:
         ) from e
 
 
-def _strategy(alignment: AlignmentOptions | None, schema: pa.Schema) -> WatermarkStrategy:
-    """The watermark strategy that the options describe."""
+def _strategy(
+    alignment: AlignmentOptions | None, schema: pa.Schema, factory: SourceFactory
+) -> WatermarkStrategy:
+    """The watermark strategy that the options describe, over the columns of the factory's source."""
     if alignment is None:
         return WatermarkStrategy.for_monotonous_timestamps()
+    timestamps = getattr(factory, "timestamp_column", EVENT_TIME.default)
+    values = getattr(factory, "value_column", "value")
+    event_time = timestamps if alignment.event_time == EVENT_TIME.default else alignment.event_time
+    assigner = timestamp_assigner(event_time, schema, EVENT_TIME.name, timestamps, values)
     strategy = (
         WatermarkStrategy.for_bounded_out_of_orderness(alignment.max_out_of_orderness_ms)
-        .with_timestamp_assigner(timestamp_assigner(alignment.event_time, schema))
+        .with_timestamp_assigner(assigner)
         .with_watermark_alignment(alignment.group, alignment.max_drift_ms, alignment.update_interval_ms)
     )
     return strategy.with_idleness(alignment.idle_timeout_ms) if alignment.idle_timeout_ms else strategy

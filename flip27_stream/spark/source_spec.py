@@ -37,7 +37,11 @@ class Driver:
 
 
 class SourceFactory(Protocol):
-    """Makes a source from the options of ``readStream``; how a connector registers as a format."""
+    """Makes a source from the options of ``readStream``; how a connector registers as a format.
+
+    It may have an attribute ``timestamp_column``, the column of the times that the external system gave the records, by
+    default ``timestamp``, and ``value_column``, which JSON pointers lead into, by default ``value``.
+    """
 
     @property
     def name(self) -> str:

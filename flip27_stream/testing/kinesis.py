@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 EMULATORS = ("kinesis-local", "kinesalite")
 
 _READY_S = 30.0
-_STOP_S = 5.0
 _MOST_RECORDS = 100
 """In a PutRecords call; the emulators are slow with more."""
 _HASH_KEYS = 2**128
@@ -120,7 +119,7 @@ class KinesisServer:
     def stop(self) -> None:
         """Stop the emulator and remove its data; does nothing where it was not started or is stopped."""
         if self._child is not None:
-            self._child.stop(_STOP_S)
+            self._child.kill()
             self._child = None
         if self._client is not None:
             self._client.close()
@@ -143,7 +142,7 @@ class KinesisServer:
 
     def restart(self) -> None:
         """Start again on the same address, and on the same data where it keeps them."""
-        self._running().stop(_STOP_S)
+        self._running().kill()
         self._launch()
 
     def create_stream(self, name: str, shards: int = 1) -> None:

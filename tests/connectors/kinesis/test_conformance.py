@@ -15,6 +15,8 @@ from flip27_stream.testing import ExternalSystem, KinesisServer, SourceConforman
 from flip27_stream.testing.kinesis import skip_reason
 
 SHARDS = 6
+SETTLED = 100
+"""The end of a shard that had more records of late is looked for before its settling time."""
 
 _systems = itertools.count()
 
@@ -39,6 +41,7 @@ class KinesisShards(ExternalSystem):
             "maxFetchRate": "2.0",
             "maxRecordsPerFetch": "1000",
             "requestTimeout": "2 s",
+            "settlingTime": "50 ms",
         }
         return KinesisSource({**options, **more}, self._strategy)
 
@@ -58,10 +61,12 @@ class KinesisShards(ExternalSystem):
     def write(self, split: int, count: int) -> Sequence[Hashable]:
         """In small calls, for the records of one call arrive in one millisecond."""
         written: list[Hashable] = []
-        for first in range(0, count, 8):
-            written += self._server.put(self._stream, [(split, b"x" * 10)] * min(8, count - first))
-            if count < 100:
-                time.sleep(0.002)
+        step = 8 if count < SETTLED else 100
+        for first in range(0, count, step):
+            written += self._server.put(self._stream, [(split, b"x" * 10)] * min(step, count - first))
+            time.sleep(0.002)
+        if count > SETTLED:
+            time.sleep(0.1)
         return written
 
     def identify(self, row: dict[str, Any]) -> Hashable:

@@ -247,13 +247,13 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
     def _look(self, split: KinesisShardSplit, position: int | None) -> SplitRange:
         if position is None:
             position = self._begin(split)
-        shard = self._log_of(split)
+        shard, is_closed = self._log_of(split), self._has_children(split)
         try:
-            return shard.look(position, frozen=self._frozen)
+            return shard.look(position, frozen=self._frozen, is_closed=is_closed)
         except (LostRecordError, NotThereError) as error:
             self._lose(split, position, error)
         shard.skip_lost(position)
-        return shard.look(position, frozen=self._frozen)
+        return shard.look(position, frozen=self._frozen, is_closed=is_closed)
 
     def _begin(self, split: KinesisShardSplit) -> int:
         """Where a new shard is begun; a successor of a stream is read from its beginning."""

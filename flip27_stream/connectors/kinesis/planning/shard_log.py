@@ -62,12 +62,13 @@ class ShardLog:
 
     # ---- how far it can be read -----------------------------------------------------------------------------------
 
-    def look(self, position: int, *, frozen: bool) -> SplitRange:
+    def look(self, position: int, *, frozen: bool, is_closed: bool = False) -> SplitRange:
         """What can be read from ``position`` on.
 
         Args:
             position: next to read.
             frozen: the run reads up to what there is at the first such call, and no further.
+            is_closed: it was known before this look that the shard is closed, for it has children.
 
         Raises:
             NotThereError: the service does not know the position any more.
@@ -87,7 +88,7 @@ class ShardLog:
             position=start,
             end=end,
             drained=at_tail,
-            final=self.closed and at_tail,
+            final=(self.closed or is_closed) and at_tail,
             limited=not at_tail and self._frozen is None,
             rows=self._marks.rows_to(end),
         )

@@ -1,0 +1,123 @@
+"""Options of the Kinesis source: names of Databricks' source; what cannot be honoured is refused by name."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+import pytest
+
+from flip27_stream.connectors.kinesis import KinesisSource, KinesisSourceFactory
+from flip27_stream.connectors.kinesis.options.initial_position import InitialPosition, Start
+from flip27_stream.connectors.kinesis.options.source_options import REFUSED, parse_kinesis_options
+from flip27_stream.errors import OptionError
+
+ARN = "arn:aws:kinesis:eu-west-1:123456789012:stream/clicks"
+GIVEN = {"streamName": "clicks"}
+
+
+def refusal(**options: str) -> str:
+    with pytest.raises(OptionError) as refused:
+        parse_kinesis_options({**GIVEN, **options})
+    return str(refused.value)
+
+
+def test_streams_are_named_or_given_by_arn() -> None:
+    assert parse_kinesis_options({"streamname": "a, b,a"}).streams == ("a", "b")
+    by_arn = parse_kinesis_options({"streamARN": ARN})
+    assert (by_arn.streams, by_arn.connection.region) == ((ARN,), "eu-west-1")
+    assert "'streamName' and 'streamARN'" in refusal(streamARN=ARN)
+    with pytest.raises(OptionError, match="of one region"):
+        parse_kinesis_options({"streamARN": ARN, "region": "us-east-1"})
+    with pytest.raises(OptionError, match="'streamName'"):
+        parse_kinesis_options({"streamName": "a//b"})
+
+
+PDT = int(datetime(2020, 6, 25, 17, 23, 45, tzinfo=timezone.utc).timestamp() * 1000)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("latest", InitialPosition(Start.LATEST)),
+        ("TRIM_HORIZON", InitialPosition(Start.TRIM_HORIZON)),
+        ("earliest", InitialPosition(Start.TRIM_HORIZON)),
+        (
+            '{"at_timestamp": "06/25/2020 10:23:45 PDT", "format": "MM/dd/yyyy HH:mm:ss ZZZ"}',
+            InitialPosition(Start.AT_TIMESTAMP, PDT),
+        ),
+        ('{"at_timestamp": "2020-06-25T17:23:45Z"}', InitialPosition(Start.AT_TIMESTAMP, PDT)),
+        ('{"AT_TIMESTAMP": "2020-06-25 19:23:45+02:00"}', InitialPosition(Start.AT_TIMESTAMP, PDT)),
+        (f'{{"at_timestamp": {PDT}}}', InitialPosition(Start.AT_TIMESTAMP, PDT)),
+    ],
+)
+def test_initial_positions(text: str, expected: InitialPosition) -> None:
+    """KN-01: the kinds of initial positions."""
+    assert parse_kinesis_options({**GIVEN, "initialPosition": text}).initial_position == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "newest",
+        "{}",
+        '{"at_timestamp": "yesterday"}',
+        '{"at_timestamp": "25 June", "format": "dd MMMM"}',
+        '{"at_timestamp": "13/45/2020", "format": "MM/dd/yyyy"}',
+        '{"at_timestamp": true}',
+        '{"at_timestamp": "2020-06-25T17:23:45Z", "zone": "UTC"}',
+    ],
+)
+def test_wrong_initial_positions(text: str) -> None:
+    assert "'initialPosition'" in refusal(initialPosition=text)
+
+
+def test_a_batch_read_cannot_begin_at_the_latest_record() -> None:
+    assert parse_kinesis_options(GIVEN, bounded=True).initial_position.start is Start.TRIM_HORIZON
+    with pytest.raises(OptionError, match="batch read"):
+        KinesisSource({**GIVEN, "initialPosition": "latest"}, bounded=True)
+
+
+@pytest.mark.parametrize("name", sorted(REFUSED))
+def test_what_cannot_be_honoured_is_refused_by_name(name: str) -> None:
+    assert f"'{name}'" in refusal(**{name: "x"})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("consumerMode", "efo"),
+        ("consumerMode", "push"),
+        ("maxFetchRate", "2.5"),
+        ("maxFetchRate", "0"),
+        ("maxRecordsPerFetch", "10001"),
+        ("maxRecordsPerTrigger", "0"),
+        ("minFetchPeriod", "soon"),
+        ("settlingTime", "0"),
+        ("shardFetchInterval", "0 ms"),
+        ("failOnDataLoss", "maybe"),
+        ("awsAccessKey", "only the key"),
+        ("sessionToken", "without keys"),
+        ("roleExternalId", "without a role"),
+    ],
+)
+def test_wrong_values_name_the_option(name: str, value: str) -> None:
+    assert name in refusal(**{name: value})
+
+
+def test_unknown_options_are_refused() -> None:
+    assert "Did you mean 'streamName'" in refusal(streamNames="a")
+
+
+def test_secrets_are_not_shown() -> None:
+    options = parse_kinesis_options(
+        {**GIVEN, "awsAccessKey": "known", "awsSecretKey": "hidden-1", "sessionToken": "hidden-2"}
+    )
+    assert "hidden" not in repr(options)
+    assert "hidden" not in KinesisSource({**GIVEN, "awsAccessKey": "known", "awsSecretKey": "hidden-1"}).fingerprint
+
+
+def test_the_schema_is_fixed() -> None:
+    factory = KinesisSourceFactory()
+    names = ["partitionKey", "data", "stream", "shardId", "sequenceNumber", "approximateArrivalTimestamp"]
+    assert factory.schema(GIVEN).names == names
+    assert factory.schema({**GIVEN, "includeSubSequenceNumber": "true"}).names == [*names, "subSequenceNumber"]

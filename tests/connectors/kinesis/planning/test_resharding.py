@@ -1,0 +1,144 @@
+"""Resharding, on both emulators: running, stopped and under AvailableNow; no record is lost or comes twice.
+
+KN-02 to KN-05, KN-12: parents are read to their end before their children, which begin at their first record.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from flip27_stream.testing import KinesisServer
+from flip27_stream.testing.source_query import SourceQuery
+from tests.connectors.kinesis.support.kit import data_of, numbered, source_of
+
+
+class Writer:
+    """Puts numbered records, each with the key of its shard's number; remembers what and in which shard."""
+
+    def __init__(self, server: KinesisServer, stream: str) -> None:
+        self._server, self._stream, self.count = server, stream, 0
+
+    def put(self, count: int = 12) -> None:
+        shards = len(self._server.open_shards(self._stream))
+        self._server.put(self._stream, numbered(self.count, count, shards))
+        self.count += count
+
+    def check(self, rows: list[dict[str, Any]]) -> None:
+        found = Counter(data_of(rows))
+        assert found == Counter(b"%d" % i for i in range(self.count))
+
+
+def check_lineage(server: KinesisServer, stream: str, rows: list[dict[str, Any]]) -> None:
+    """No row of a child comes before one of its parents."""
+    shards = server.client.list_shards(StreamName=stream)["Shards"]
+    places: dict[str, list[int]] = {}
+    for i, row in enumerate(rows):
+        places.setdefault(row["shardId"], []).append(i)
+    for shard in shards:
+        for parent in (shard.get("ParentShardId"), shard.get("AdjacentParentShardId")):
+            if parent in places and shard["ShardId"] in places:
+                assert max(places[parent]) < min(places[shard["ShardId"]])
+
+
+def test_while_a_query_runs(server: KinesisServer, stream: str) -> None:
+    server.create_stream(stream, 2)
+    writer, rows = Writer(server, stream), []
+    with SourceQuery(source_of(server, stream)) as query:
+        for change in (lambda: server.split(stream, 0), lambda: server.merge(stream, 1), lambda: None):
+            writer.put()
+            rows += query.step()
+            change()
+            writer.put()
+        rows += query.run(writer.count - len(rows))
+    writer.check(rows)
+    check_lineage(server, stream, rows)
+
+
+def test_while_it_is_stopped(server: KinesisServer, stream: str) -> None:
+    """KN-03: splits and merges of several generations, and shards that nobody wrote to."""
+    server.create_stream(stream, 2)
+    writer = Writer(server, stream)
+    writer.put()
+    source = source_of(server, stream)
+    with SourceQuery(source) as query:
+        rows = query.run(writer.count)
+    for _ in range(2):
+        server.split(stream, 0)
+        server.split(stream, 0)  # its parent stays empty
+        writer.put()
+        server.merge(stream, 0)
+        writer.put()
+    with SourceQuery(source, query.offset) as resumed:
+        rows += resumed.run(writer.count - len(rows))
+    writer.check(rows)
+    check_lineage(server, stream, rows)
+
+
+def test_under_available_now(server: KinesisServer, stream: str) -> None:
+    """A run reads parents and children that were there when it began, and ends though more is written."""
+    server.create_stream(stream, 2)
+    writer = Writer(server, stream)
+    writer.put()
+    server.split(stream, 1)
+    writer.put()
+    server.merge(stream, 0)
+    writer.put()
+    source = source_of(server, stream)
+    there, rows, offset = writer.count, [], None
+    for _ in range(2):
+        with SourceQuery(source, offset, available_now=True) as query:
+            while (batch := query.next_batch()) is not None:
+                rows += [row for task in query.tasks(*batch) for row in query.read(task)]
+                query.offset = batch[1]
+                if offset is None:
+                    writer.put(3)
+            offset = query.offset
+        assert len(rows) >= there
+    writer.check(rows)
+
+
+def test_doubling_of_all_shards(kinesis: KinesisServer, stream: str) -> None:
+    """UpdateShardCount, which kinesalite does not know."""
+    kinesis.create_stream(stream, 3)
+    writer = Writer(kinesis, stream)
+    writer.put()
+    with SourceQuery(source_of(kinesis, stream)) as query:
+        rows = query.step()
+        kinesis.client.update_shard_count(
+            StreamName=stream, TargetShardCount=6, ScalingType="UNIFORM_SCALING"
+        )
+        kinesis.wait_until_active(stream)
+        writer.put()
+        rows += query.run(writer.count - len(rows))
+    writer.check(rows)
+    check_lineage(kinesis, stream, rows)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_storm(server: KinesisServer, stream: str, seed: int) -> None:
+    """Resharding, small limits, restarts after any plan, read or not: every record comes exactly once."""
+    rng = random.Random(seed)
+    server.create_stream(stream, 2)
+    writer, rows, offset = Writer(server, stream), [], None
+    source = source_of(server, stream)
+    for _ in range(12):
+        writer.put(rng.randrange(1, 20))
+        shards = len(server.open_shards(stream))
+        if rng.random() < 0.4:
+            server.split(stream, rng.randrange(shards)) if shards < 5 else server.merge(stream, 0)
+        with SourceQuery(source, offset) as query:
+            batch = query.next_batch(rng.choice([None, 3, 10]))
+            if batch is None:
+                continue
+            offset = batch[1]
+            with SourceQuery(source, offset) as replaying:
+                assert replaying.tasks(*batch) == query.tasks(*batch)
+                rows += [row for task in replaying.tasks(*batch) for row in replaying.read(task)]
+    with SourceQuery(source, offset) as query:
+        rows += query.run(writer.count - len(rows))
+    writer.check(rows)
+    check_lineage(server, stream, rows)
