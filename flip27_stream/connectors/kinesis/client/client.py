@@ -27,6 +27,7 @@ _FIRST_WAIT_S = 0.1
 _LONGEST_WAIT_S = 5.0
 _RESERVED_BYTES = 8
 _SILENT_S = 60.0
+_ITERATORS = 6
 SHARDS_PER_CALL = 1000
 
 
@@ -129,8 +130,35 @@ class KinesisClient:
             self._silent_until = time.monotonic() + _SILENT_S
             return None
 
-    def records(self, split_id: str, iterator: str, limit: int) -> Page:
-        """Raises IteratorExpiredError; the caller makes another iterator."""
+    def page(
+        self, split_id: str, iterator: str | None, limit: int, make_iterator: Callable[[], str]
+    ) -> Page:
+        """The records at an iterator.
+
+        Args:
+            split_id: of the shard.
+            iterator: one that is kept; ``None`` if there is none.
+            limit: the most records.
+            make_iterator: makes another at the same place, should it be needed: iterators expire in five minutes.
+
+        Raises:
+            NotThereError: the place is not there any more.
+            IteratorExpiredError: iterators expire at once.
+        """
+        for left in range(_ITERATORS, 0, -1):
+            fresh = iterator is None
+            try:
+                return self._records(split_id, make_iterator() if iterator is None else iterator, limit)
+            except IteratorExpiredError:
+                if left == 1:
+                    raise
+            except NotThereError:
+                if fresh:
+                    raise
+            iterator = None
+        raise AssertionError("unreachable")
+
+    def _records(self, split_id: str, iterator: str, limit: int) -> Page:
         self._pace.wait(split_id)
         answer = self._call(
             f"GetRecords of {split_id}", "GetRecords", ShardIterator=iterator, Limit=limit, shard=split_id
@@ -200,7 +228,7 @@ class KinesisClient:
             AuthenticationError: it may not be asked for.
             ConnectorError: the service refused for another reason.
         """
-        from botocore import exceptions
+        from botocore import exceptions, parsers
 
         try:
             return call()
@@ -218,7 +246,7 @@ class KinesisClient:
             ) from error
         except (
             exceptions.HTTPClientError,
-            exceptions.ResponseParserError,
+            parsers.ResponseParserError,
             exceptions.CredentialRetrievalError,
         ) as error:
             return _Failure(str(error), error)

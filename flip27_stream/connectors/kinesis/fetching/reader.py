@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from flip27_stream.api import InputStatus, ReaderOutput, SourceReader, SourceReaderContext
 from flip27_stream.connectors.kinesis.client.client import KinesisClient, Page, to_ms
-from flip27_stream.connectors.kinesis.client.errors import IteratorExpiredError, NotThereError
+from flip27_stream.connectors.kinesis.client.errors import NotThereError
 from flip27_stream.connectors.kinesis.client.pace import Pace
 from flip27_stream.connectors.kinesis.options.source_options import KinesisOptions, bytes_per_second
 from flip27_stream.connectors.kinesis.positions import (
@@ -115,13 +115,11 @@ class KinesisSourceReader(SourceReader[KinesisShardSplit]):
 
     def _next_page(self, reading: _Reading) -> Page:
         split = reading.split
-        if reading.iterator is not None:
-            try:
-                return self._client.records(split.split_id, reading.iterator, self._page_size)
-            except IteratorExpiredError:
-                log.info("The iterator of %s has expired; it is made anew.", split.split_id)
-        iterator = self._client.iterator(split.stream, split.shard_id, reading.position)
-        return self._client.records(split.split_id, iterator, self._page_size)
+
+        def make_iterator() -> str:
+            return self._client.iterator(split.stream, split.shard_id, reading.position)
+
+        return self._client.page(split.split_id, reading.iterator, self._page_size, make_iterator)
 
     def _take(self, future: Future[Page], reading: _Reading, output: ReaderOutput) -> None:
         try:

@@ -9,11 +9,7 @@ from typing import Any
 
 from flip27_stream.api import SplitRange
 from flip27_stream.connectors.kinesis.client.client import KinesisClient, Page, to_ms
-from flip27_stream.connectors.kinesis.client.errors import (
-    IteratorExpiredError,
-    LostRecordError,
-    NotThereError,
-)
+from flip27_stream.connectors.kinesis.client.errors import LostRecordError, NotThereError
 from flip27_stream.connectors.kinesis.planning.landmarks import Gap, Landmark, Landmarks
 from flip27_stream.connectors.kinesis.positions import TRIM_HORIZON, before, behind, is_behind
 from flip27_stream.connectors.kinesis.split import KinesisShardSplit
@@ -199,14 +195,12 @@ class ShardLog:
         return Page((), None if self._ahead is None else self._ahead.value, at_tip=False, size=0)
 
     def _one_page(self, position: int, limit: int) -> Page:
-        kept = self._ahead
-        if kept is not None and kept.position == position:
-            try:
-                return self._client.records(self._split.split_id, kept.value, limit)
-            except (IteratorExpiredError, NotThereError):
-                self._ahead = None
-        iterator = self._client.iterator(self._split.stream, self._split.shard_id, position)
-        return self._client.records(self._split.split_id, iterator, limit)
+        kept = self._ahead if self._ahead is not None and self._ahead.position == position else None
+        iterator = kept.value if kept is not None else None
+        return self._client.page(self._split.split_id, iterator, limit, lambda: self._iterator_at(position))
+
+    def _iterator_at(self, position: int) -> str:
+        return self._client.iterator(self._split.stream, self._split.shard_id, position)
 
     def _take(self, page: Page, *, at_start: bool) -> None:
         seen = [_seen(record) for record in page.records]
@@ -217,11 +211,19 @@ class ShardLog:
     def _probe(self, moment: int, *, is_there: bool = False) -> bool:
         """Look for the first record that arrived at ``moment`` (ms) or later; whether there is one."""
         split = self._split
-        iterator = self._client.iterator_at_time(split.stream, split.shard_id, moment, is_there=is_there)
-        if iterator is None:
-            return False
+
+        def make_iterator() -> str:
+            made = self._client.iterator_at_time(split.stream, split.shard_id, moment, is_there=is_there)
+            if made is None:
+                raise NotThereError(f"nothing arrived at {moment} ms or later")
+            return made
+
+        iterator: str | None = None
         for _ in range(_EMPTY_PAGES):
-            page = self._client.records(self._split.split_id, iterator, 1)
+            try:
+                page = self._client.page(split.split_id, iterator, 1, make_iterator)
+            except NotThereError:
+                return False
             if page.records:
                 position, arrived = _seen(page.records[0])
                 self._marks.add_probe(moment, position, arrived)
@@ -244,9 +246,11 @@ class ShardLog:
 
     def _page_at(self, position: int, limit: int) -> Page:
         """Records from a position on, apart from the iterator that follows the shard."""
-        iterator = self._client.iterator(self._split.stream, self._split.shard_id, position)
+        iterator: str | None = None
         for _ in range(_EMPTY_PAGES):
-            page = self._client.records(self._split.split_id, iterator, limit)
+            page = self._client.page(
+                self._split.split_id, iterator, limit, lambda: self._iterator_at(position)
+            )
             if page.records or page.next_iterator is None or page.at_tip:
                 return page
             iterator = page.next_iterator

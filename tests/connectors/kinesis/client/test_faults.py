@@ -1,0 +1,217 @@
+"""Throttling, iterators that expire, denial, silence; records and streams that are gone."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+
+from flip27_stream.connectors.kinesis import KinesisSource
+from flip27_stream.connectors.kinesis.options.source_options import parse_kinesis_options
+from flip27_stream.connectors.kinesis.client.pace import Pace
+from flip27_stream.errors import (
+    AuthenticationError,
+    DataLossError,
+    MissingTopicError,
+    UnreachableError,
+)
+from flip27_stream.testing import BlackHole, FaultyNetwork, KinesisServer, wait_until
+from flip27_stream.testing.source_query import SourceQuery
+from tests.connectors.kinesis.support.answers import answering, error
+from tests.connectors.kinesis.support.kit import QUICK, data_of, numbered, source_of
+
+
+def connection_of(server: KinesisServer, **more: str) -> Any:
+    return parse_kinesis_options({**server.options, "streamName": "x", **more}).connection
+
+
+@pytest.fixture
+def filled(kinesis: KinesisServer, stream: str) -> KinesisServer:
+    kinesis.create_stream(stream, 2)
+    kinesis.put(stream, numbered(0, 40, 2))
+    return kinesis
+
+
+EXPECTED = {b"%d" % i for i in range(40)}
+
+
+@pytest.mark.parametrize(
+    ("operation", "code", "status"),
+    [
+        ("GetRecords", "ProvisionedThroughputExceededException", 400),
+        ("GetShardIterator", "ProvisionedThroughputExceededException", 400),
+        ("ListShards", "LimitExceededException", 400),
+        ("GetRecords", "KMSThrottlingException", 400),
+        ("GetRecords", "InternalFailure", 500),
+        ("GetRecords", "ExpiredIteratorException", 400),
+    ],
+)
+def test_what_passes_is_got_over(filled: KinesisServer, stream: str, operation: str, code: str, status: int) -> None:
+    """Every other answer is a refusal; planner and readers wait a random time, and go on."""
+    turns = itertools.count()
+    source = source_of(filled, stream)
+    with (
+        answering(
+            connection_of(filled), operation, lambda _: None if next(turns) % 2 else error(code, status)
+        ) as given,
+        SourceQuery(source) as query,
+    ):
+        assert set(data_of(query.run(40))) == EXPECTED
+    assert given
+
+
+def test_throttled_for_ever_fails_and_says_what_to_do(filled: KinesisServer, stream: str) -> None:
+    source = source_of(filled, stream, requestTimeout="600 ms")
+    connection = connection_of(filled, requestTimeout="600 ms")
+    throttled = error("ProvisionedThroughputExceededException")
+    with answering(connection, "GetRecords", lambda _: throttled), SourceQuery(source) as query:
+        with pytest.raises(UnreachableError, match="requestTimeout") as failure:
+            query.run(40)
+    assert "ProvisionedThroughputExceededException" in str(failure.value)
+    assert "shardId-" in str(failure.value)
+
+
+@pytest.mark.parametrize("code", ["AccessDeniedException", "UnrecognizedClientException", "ExpiredTokenException"])
+def test_denial_is_told_at_once(filled: KinesisServer, stream: str, code: str) -> None:
+    """KN-06: "Failed to list shards.", with the service's error."""
+    denied = error(code)
+    with (
+        answering(connection_of(filled), "ListShards", lambda _: denied),
+        SourceQuery(source_of(filled, stream)) as query,
+        pytest.raises(AuthenticationError, match=f"Failed to list shards.*{code}"),
+    ):
+        query.run(1)
+
+
+def test_empty_pages_are_passed_over(filled: KinesisServer, stream: str) -> None:
+    """The service answers without records where it has looked for long, and has more."""
+    turns = itertools.count()
+
+    def empty(arguments: dict[str, Any]) -> Any:
+        if next(turns) % 3 == 2:
+            return None
+        again = {"Records": [], "NextShardIterator": arguments["ShardIterator"], "MillisBehindLatest": 5000}
+        return 200, again
+
+    with (
+        answering(connection_of(filled), "GetRecords", empty),
+        SourceQuery(source_of(filled, stream)) as query,
+    ):
+        assert set(data_of(query.run(40))) == EXPECTED
+
+
+def test_a_missing_stream_is_named(kinesis: KinesisServer) -> None:
+    with SourceQuery(source_of(kinesis, "nowhere")) as query, pytest.raises(MissingTopicError, match="'nowhere'"):
+        query.run(1)
+
+
+def expired(last: dict[str, int]) -> Any:
+    """As the service answers once the records of each shard up to a sequence number are gone."""
+
+    def answer(arguments: dict[str, Any]) -> Any:
+        number = int(arguments.get("StartingSequenceNumber", 10**60))
+        return error("InvalidArgumentException") if number <= last[arguments["ShardId"]] else None
+
+    return answer
+
+
+def test_expired_records_are_data_loss(filled: KinesisServer, stream: str) -> None:
+    """By failOnDataLoss: the query fails and names the shard, or goes on with what there is."""
+    source = source_of(filled, stream)
+    with SourceQuery(source) as query:
+        start, end = query.wait_for_batch(10)
+        query.tasks(start, end)
+    gone = {name.rpartition("/")[2]: entry[0] // 10 for name, entry in end["splits"].items()}
+    with answering(connection_of(filled), "GetShardIterator", expired(gone)):
+        with SourceQuery(source, end) as failing, pytest.raises(DataLossError, match=f"{stream}/shardId-"):
+            failing.run(1)
+        with SourceQuery(source_of(filled, stream, failOnDataLoss="false"), end) as going_on:
+            rows = going_on.run(28)
+    assert len(set(data_of(rows))) == len(rows) == 28, "all but the record at each position"
+
+
+def test_records_that_expire_before_they_are_read(filled: KinesisServer, stream: str) -> None:
+    """The range was planned, and its first record is gone when a task wants it."""
+    source = source_of(filled, stream)
+    with SourceQuery(source) as query:
+        batch = query.wait_for_batch()
+        tasks = query.tasks(*batch)
+
+        def trimmed(arguments: dict[str, Any]) -> Any:
+            return error("InvalidArgumentException") if "StartingSequenceNumber" in arguments else None
+
+        with answering(connection_of(filled), "GetShardIterator", trimmed):
+            with pytest.raises(DataLossError, match="failOnDataLoss"):
+                query.read(tasks[0])
+            tolerant = source_of(filled, stream, failOnDataLoss="false")
+            with SourceQuery(tolerant, batch[1]) as going_on:
+                assert len(going_on.read(tasks[0])) == 20
+
+
+def test_a_stream_deleted_and_made_again_is_noticed(kinesis: KinesisServer, stream: str) -> None:
+    kinesis.create_stream(stream, 2)
+    kinesis.put(stream, numbered(0, 10, 2))
+    with SourceQuery(source_of(kinesis, stream)) as query:
+        query.run(10)
+    kinesis.delete_stream(stream)
+    kinesis.create_stream(stream, 1)
+    kinesis.put(stream, numbered(10, 10, 1))
+    with SourceQuery(source_of(kinesis, stream), query.offset) as failing:
+        with pytest.raises(DataLossError, match=f"'{stream}' was deleted and made again"):
+            failing.run(1)
+    with SourceQuery(source_of(kinesis, stream, failOnDataLoss="false"), query.offset) as going_on:
+        rows = going_on.run(10)
+    assert data_of(rows) == [b"%d" % i for i in range(10, 20)]
+
+
+def test_a_network_that_loses_all_is_got_over(filled: KinesisServer, stream: str) -> None:
+    """Answers get lost for a while, then the query goes on by itself; for longer, it fails and says where."""
+    with FaultyNetwork() as network:
+        link = network.link("kinesis", filled.address)
+        options = {**filled.options, **QUICK, "streamName": stream, "endpoint": f"http://{link.address}"}
+        source = KinesisSource({**options, "requestTimeout": "1 s"})
+        with SourceQuery(source) as query:
+            assert len(query.run(40)) == 40
+            with link.apply(BlackHole()), pytest.raises(UnreachableError, match=link.address):
+                query.run(1)
+        filled.put(stream, numbered(40, 10, 2))
+        with SourceQuery(source, query.offset) as resumed:
+            assert len(resumed.run(10)) == 10
+
+
+def test_the_pace_of_calls_and_bytes() -> None:
+    """Five calls at once, then one every 200 ms; bytes beyond a second's worth are waited for."""
+    now, waits = 100.0, []
+
+    def sleep(seconds: float) -> None:
+        nonlocal now
+        waits.append(seconds)
+        now += seconds
+
+    pace = Pace(0.2, 1000.0, lambda: now, sleep)
+    for _ in range(7):
+        pace.wait("shard")
+    assert [wait for wait in waits if wait > 0.001] == [pytest.approx(0.2)] * 2
+    pace.read("other", 3000)
+    pace.wait("other")
+    assert waits[-1] == pytest.approx(2.0)
+
+
+def test_an_emulator_that_dies_and_comes_back(stream: str) -> None:
+    """Data are kept: the query goes on where it was."""
+    with KinesisServer(keeps_data=True) as server:
+        server.create_stream(stream, 2)
+        server.put(stream, numbered(0, 20, 2))
+        source = source_of(server, stream)
+        with SourceQuery(source) as query:
+            assert len(query.run(20)) == 20
+            wait_until(lambda: _is_persisted(server), "the data to be written")
+            server.restart()
+            server.put(stream, numbered(20, 20, 2))
+            assert len(query.run(20)) == 20
+
+
+def _is_persisted(server: KinesisServer) -> bool:
+    assert server._home is not None
+    return any(path.suffix == ".json" and path.stat().st_size > 2000 for path in server._home.rglob("*"))

@@ -1,0 +1,48 @@
+"""Answers that an emulator does not give by itself, put in between boto3 and the network (faults only)."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from botocore.awsrequest import AWSResponse
+
+from flip27_stream.connectors.kinesis.client.session import shared_client
+from flip27_stream.connectors.kinesis.options.connection_options import ConnectionOptions
+
+Answer = Callable[[dict[str, Any]], tuple[int, dict[str, Any]] | None]
+"""Makes a status and a body of the arguments of a call; ``None`` to let the call through."""
+
+
+class _Raw(io.BytesIO):
+    def stream(self, amount: int = 0, **_: object) -> Iterator[bytes]:
+        yield self.read()
+
+
+@contextmanager
+def answering(connection: ConnectionOptions, operation: str, answer: Answer) -> Iterator[list[str]]:
+    """Answer calls of one operation with ``answer``; yields a list that grows by one for each such answer."""
+    client, given = shared_client(connection), list[str]()
+
+    def before_send(request: Any, **_: object) -> AWSResponse | None:
+        made = answer(json.loads(request.body))
+        if made is None:
+            return None
+        status, body = made
+        given.append(operation)
+        raw = _Raw(json.dumps(body).encode())
+        return AWSResponse(request.url, status, {"content-type": "application/x-amz-json-1.1"}, raw)
+
+    event = f"before-send.kinesis.{operation}"
+    client.meta.events.register(event, before_send)
+    try:
+        yield given
+    finally:
+        client.meta.events.unregister(event, before_send)
+
+
+def error(code: str, status: int = 400) -> tuple[int, dict[str, Any]]:
+    return status, {"__type": code, "message": f"{code}, as the service says it"}
