@@ -154,7 +154,7 @@ class Membership:
             self._joined = self._unpublished = True
             self._ask()
 
-    def leave(self, timeout_s: float = 1.0) -> None:
+    def leave(self, timeout_s: float = 2.0) -> None:
         """Say good-bye, as far as it goes in ``timeout_s``, and end the thread. Never raises."""
         with self._changed:
             self._part()
