@@ -83,9 +83,9 @@ class Membership:
         return self._failure
 
     @property
-    def listened_ms(self) -> int:
-        """For how long others could be heard; see :class:`Hearing`."""
-        return self._hearing.listened_ms
+    def listened_ms(self) -> int | None:
+        """For how long others could be heard; ``None`` while they cannot be. See :class:`Hearing`."""
+        return self._hearing.listened_ms if self._hearing.hears else None
 
     def age_ms(self) -> int | None:
         """How long ago the group was last seen; ``None`` if it never was."""
