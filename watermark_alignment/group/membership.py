@@ -83,9 +83,9 @@ class Membership:
         return self._failure
 
     @property
-    def listened_ms(self) -> int:
-        """For how long others could be heard; see :class:`Hearing`."""
-        return self._hearing.listened_ms
+    def listened_ms(self) -> int | None:
+        """For how long others could be heard; ``None`` while they cannot be. See :class:`Hearing`."""
+        return self._hearing.listened_ms if self._hearing.hears else None
 
     def age_ms(self) -> int | None:
         """How long ago the group was last seen; ``None`` if it never was."""
@@ -154,7 +154,7 @@ class Membership:
             self._joined = self._unpublished = True
             self._ask()
 
-    def leave(self, timeout_s: float = 1.0) -> None:
+    def leave(self, timeout_s: float = 2.0) -> None:
         """Say good-bye, as far as it goes in ``timeout_s``, and end the thread. Never raises."""
         with self._changed:
             self._part()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import signal
 import threading
 from collections.abc import Iterator, Sequence
@@ -99,6 +100,9 @@ class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._coordinator is None:
             if threading.current_thread() is threading.main_thread():
                 signal.signal(signal.SIGTERM, _stop_once)
+                atexit.register(
+                    self.stop
+                )  # the signal may come when Spark's loop has ended, before its call of stop
             from flip27_stream.spark.planning.coordinator import SourceCoordinator
 
             self._coordinator = SourceCoordinator(self._spec)

@@ -359,7 +359,7 @@ def test_a_process_whose_spark_is_gone_leaves(
     """Its parent, the JVM, died and nobody ended it."""
     one = join("one", timeout_ms=400)
     one.announce(17)
-    monkeypatch.setattr(os, "getppid", lambda: 1)
+    monkeypatch.setattr(os, "getppid", lambda: 0)
     wait_until(lambda: board.entries[-1].left, "the good-bye", 30)
     assert one._thread is not None
     one._thread.join(30)
