@@ -1,4 +1,4 @@
-# Everything happens inside this checkout: .venv (Python packages) and .jars (Java libraries).
+# Everything happens inside this checkout: .venv (Python packages), .jars (Java libraries) and .servers (emulators).
 # Needs Python >= 3.10, Java >= 17 and make. Another interpreter: make setup PYTHON=python3.12
 # More arguments for what is run: make test ARGS="-k broker"
 
@@ -12,17 +12,18 @@ VENV_READY := .venv/.ready
 JARS_READY := .jars/.ready
 JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
 
-.PHONY: help setup check-python check-java test test-fast lint format demo demo-hybrid demo-join bench clean
+.PHONY: help setup servers check-python check-java test test-fast lint format demo demo-hybrid demo-join bench clean
 
 help:
 	@echo "make setup      packages at locked versions into .venv, Java libraries into .jars"
+	@echo "make servers    Kinesis emulators for the tests into .servers; make test calls it"
 	@echo "make demo       one job, built-in Kafka source beside flip27_kafka, on a real broker"
 	@echo "make demo-hybrid   one query over a Delta table of history and a live topic"
 	@echo "make demo-join  two topics joined, hours apart: the state with and without alignment"
 	@echo "make test       the whole suite;  make test-fast: what needs no Java"
 	@echo "make bench      rows per second beside Spark's own source"
 	@echo "make lint       ruff, mypy, import borders;  make format: let ruff rewrite"
-	@echo "make clean      remove .venv and .jars"
+	@echo "make clean      remove .venv, .jars and .servers"
 
 setup: check-java $(VENV_READY) $(JARS_READY)
 
@@ -53,7 +54,10 @@ $(JARS_READY): $(VENV_READY) flip27_stream/testing/jars.py
 	@FLIP27_JARS="$(CURDIR)/.jars" $(VENV_PYTHON) -m flip27_stream.testing
 	@touch $@
 
-test: setup
+servers: $(VENV_READY)
+	@FLIP27_SERVERS="$(CURDIR)/.servers" $(VENV_PYTHON) -m flip27_stream.testing.node_packages
+
+test: setup servers
 	@$(PYTEST) $(ARGS)
 
 test-fast: $(VENV_READY)
@@ -82,4 +86,4 @@ bench: setup
 	@$(VENV_PYTHON) -m benchmarks $(ARGS)
 
 clean:
-	rm -rf .venv .jars
+	rm -rf .venv .jars .servers

@@ -61,9 +61,7 @@ def plan_by_pausing(
     )
 
 
-def _ends(
-    free: Sequence[SplitView], limit: int | None, sparse: SparsePositions | None
-) -> dict[str, int]:
+def _ends(free: Sequence[SplitView], limit: int | None, sparse: SparsePositions | None) -> dict[str, int]:
     rows = {v.id: v.end - v.position for v in free} if sparse is None else sparse.rows_before(END_OF_TIME)
     if limit is None or sum(rows.get(v.id, 0) for v in free) <= limit:
         return {v.id: v.end for v in free}

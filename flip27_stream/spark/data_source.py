@@ -215,8 +215,8 @@ def _strategy(
     """The watermark strategy that the options describe, over the columns of the factory's source."""
     if alignment is None:
         return WatermarkStrategy.for_monotonous_timestamps()
-    timestamps = getattr(factory, "timestamp_column", EVENT_TIME.default)
-    values = getattr(factory, "value_column", "value")
+    timestamps: str = getattr(factory, "timestamp_column", "timestamp")
+    values: str = getattr(factory, "value_column", "value")
     event_time = timestamps if alignment.event_time == EVENT_TIME.default else alignment.event_time
     assigner = timestamp_assigner(event_time, schema, EVENT_TIME.name, timestamps, values)
     strategy = (

@@ -1,4 +1,4 @@
-"""The public test kit: a conformance suite, real Kafka brokers, Kinesis emulators, a faulty network, a clock, a local Spark.
+"""The public test kit: a conformance suite, Kafka brokers, Kinesis emulators, a faulty network, a clock, a local Spark.
 
 ::
 

@@ -159,7 +159,9 @@ class KinesisServer:
 
         wait_until(is_gone, f"stream {name} to be deleted")
 
-    def put(self, stream: str, records: Iterable[tuple[int, bytes]], key: str = "key") -> list[tuple[str, str]]:
+    def put(
+        self, stream: str, records: Iterable[tuple[int, bytes]], key: str = "key"
+    ) -> list[tuple[str, str]]:
         """Append ``(shard number, data)`` to the open shards, which are numbered by their hash keys.
 
         Returns:
@@ -271,5 +273,3 @@ def skip_reason() -> str | None:
     if node_packages.node() is None:
         return "Node.js is not installed, and the Kinesis emulators run in it"
     return None
-
-

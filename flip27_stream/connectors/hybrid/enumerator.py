@@ -156,9 +156,7 @@ class HybridSourceSplitEnumerator(
 
     def positions_after(self, rows: Mapping[str, int]) -> Mapping[str, int] | None:
         found = self._child.positions_after(self._of_child(rows))
-        return (
-            None if found is None else {split_id(self._stage.index, name): p for name, p in found.items()}
-        )
+        return None if found is None else {split_id(self._stage.index, name): p for name, p in found.items()}
 
     def log_ends(self, looked: Mapping[str, SplitRange]) -> Mapping[str, int]:
         ends = self._child.log_ends(self._of_child(looked))

@@ -64,5 +64,6 @@ class KinesisShardSplitSerializer(SimpleVersionedSerializer[KinesisShardSplit]):
             case [str(stream), str(shard_id), int(first), int(last), int(generation)]:
                 return KinesisShardSplit(stream, shard_id, first, last, generation)
         raise CorruptCheckpointError(
-            f"A Kinesis split is stored as [stream, shard id, first hash key, last hash key, generation], not as {data!r}."
+            "A Kinesis split is stored as [stream, shard id, first hash key, last hash key, generation], not as "
+            f"{data!r}."
         )

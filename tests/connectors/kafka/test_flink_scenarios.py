@@ -115,8 +115,8 @@ def one_record(query: Query, read_max: dict[str, int | None]) -> Plan:
         )
         for i, r in ranges.items()
     ]
-    settings = {"max_drift": 1000, "out_of_orderness": 0, "idle_timeout": 0, "now": 0}
-    return plan(views, found.first_at_or_after, limit=1, floor=None, **settings)
+    at = found.first_at_or_after
+    return plan(views, at, limit=1, max_drift=1000, out_of_orderness=0, idle_timeout=0, now=0, floor=None)
 
 
 def test_ki04_no_record_is_behind_the_watermark(broker: KafkaBroker, topic: MakeTopic) -> None:

@@ -34,7 +34,9 @@ def kinesalite() -> Iterator[KinesisServer]:
 @pytest.fixture(params=["kinesis-local", "kinesalite"])
 def server(request: pytest.FixtureRequest) -> KinesisServer:
     """One after the other."""
-    found: KinesisServer = request.getfixturevalue("kinesis" if request.param == "kinesis-local" else "kinesalite")
+    found: KinesisServer = request.getfixturevalue(
+        "kinesis" if request.param == "kinesis-local" else "kinesalite"
+    )
     return found
 
 

@@ -56,7 +56,9 @@ class KinesisShards(ExternalSystem):
     def limited(self, limits: ReadLimits) -> KinesisSource | None:
         if limits.max_rows is not None:
             return self._source(maxRecordsPerTrigger=str(limits.max_rows))
-        return self._source(maxBytesPerTrigger=str(limits.max_bytes)) if limits.max_bytes is not None else None
+        return (
+            self._source(maxBytesPerTrigger=str(limits.max_bytes)) if limits.max_bytes is not None else None
+        )
 
     def write(self, split: int, count: int) -> Sequence[Hashable]:
         """In small calls, for the records of one call arrive in one millisecond."""

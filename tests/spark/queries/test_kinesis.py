@@ -159,7 +159,9 @@ def test_a_history_in_delta_then_the_stream(queries: KafkaQueries, server: Kines
         finish(query)
         writer.put(10)
     finish(
-        queries.start(queries.spark.readStream.format("history_then_kinesis").load(), trigger={"availableNow": True})
+        queries.start(
+            queries.spark.readStream.format("history_then_kinesis").load(), trigger={"availableNow": True}
+        )
     )
     found = Counter(row["data"] for row in queries.output().rows())
     assert found == Counter([b"h%d" % i for i in range(50)] + [b"%d" % i for i in range(60)])
@@ -172,5 +174,3 @@ def test_batch_read_and_sql(queries: KafkaQueries, server: KinesisServer) -> Non
     frame = queries.spark.read.format("flip27_kinesis").options(**options).load()
     assert frame.count() == 30
     assert sorted(int(row["data"]) for row in frame.collect()) == list(range(30))
-
-

@@ -253,9 +253,7 @@ class Member:
             floor=floor,
         )
 
-    def _ask_sparse(
-        self, views: Sequence[SplitView], now: int, floor: int | None, asked: list[int]
-    ) -> Plan:
+    def _ask_sparse(self, views: Sequence[SplitView], now: int, floor: int | None, asked: list[int]) -> Plan:
         s, dense = self.settings, self.positions(views, asked)
         starts = {v.id: v.position for v in views}
 

@@ -96,7 +96,7 @@ class KinesisClient:
         answer = self._stream_call("ListShards", stream, MaxResults=SHARDS_PER_CALL)
         listed = list(answer["Shards"])
         while token := answer.get("NextToken"):
-            answer = self._call(f"ListShards of {stream}", "ListShards", NextToken=token)
+            answer = self._call(f"ListShards of {stream}", "ListShards", {"NextToken": token})
             listed += answer["Shards"]
         return [_shard(shard) for shard in listed]
 
@@ -109,9 +109,7 @@ class KinesisClient:
             how = {"ShardIteratorType": kind, "StartingSequenceNumber": sequence_number(position)}
         return self._iterator(self._boto, stream, shard_id, how)
 
-    def iterator_at_time(
-        self, stream: str, shard_id: str, time_ms: int, *, is_there: bool
-    ) -> str | None:
+    def iterator_at_time(self, stream: str, shard_id: str, time_ms: int, *, is_there: bool) -> str | None:
         """An iterator at the first record that arrived at ``time_ms`` or later.
 
         ``None`` if there is no answer, or the time is in the future by the service's clock: an emulator (kinesalite) is
@@ -130,9 +128,7 @@ class KinesisClient:
             self._silent_until = time.monotonic() + _SILENT_S
             return None
 
-    def page(
-        self, split_id: str, iterator: str | None, limit: int, make_iterator: Callable[[], str]
-    ) -> Page:
+    def page(self, split_id: str, iterator: str | None, limit: int, make_iterator: Callable[[], str]) -> Page:
         """The records at an iterator.
 
         Args:
@@ -160,9 +156,8 @@ class KinesisClient:
 
     def _records(self, split_id: str, iterator: str, limit: int) -> Page:
         self._pace.wait(split_id)
-        answer = self._call(
-            f"GetRecords of {split_id}", "GetRecords", ShardIterator=iterator, Limit=limit, shard=split_id
-        )
+        asked = {"ShardIterator": iterator, "Limit": limit}
+        answer = self._call(f"GetRecords of {split_id}", "GetRecords", asked, shard=split_id)
         records = answer["Records"]
         size = sum([len(r["Data"]) + len(r["PartitionKey"]) + _RESERVED_BYTES for r in records])
         self._pace.read(split_id, size)
@@ -174,14 +169,14 @@ class KinesisClient:
         self, boto: Any, stream: str, shard_id: str, how: Mapping[str, Any], *, once: bool = False
     ) -> str:
         what = f"GetShardIterator of {stream}/{shard_id} ({how['ShardIteratorType']})"
-        of_stream = _named(stream)
-        answer = self._call(what, "GetShardIterator", boto, once=once, ShardId=shard_id, **of_stream, **how)
+        asked = {"ShardId": shard_id, **_named(stream), **how}
+        answer = self._call(what, "GetShardIterator", asked, boto, once=once)
         return str(answer["ShardIterator"])
 
     def _stream_call(self, operation: str, stream: str, **arguments: Any) -> Any:
         what = f"{operation} of {stream}"
         try:
-            return self._call(what, operation, **_named(stream), **arguments)
+            return self._call(what, operation, {**_named(stream), **arguments})
         except NotThereError as error:
             raise MissingTopicError(
                 f"Kinesis stream '{stream}' does not exist, or is not to be seen with these credentials in region "
@@ -192,11 +187,11 @@ class KinesisClient:
         self,
         what: str,
         operation: str,
+        asked: Mapping[str, Any],
         boto: Any = None,
         *,
         once: bool = False,
         shard: str = "",
-        **arguments: Any,
     ) -> Any:
         """Call until there is an answer, or time is up; waits between two calls grow and are random."""
         from botocore import xform_name
@@ -206,7 +201,7 @@ class KinesisClient:
         wait = _FIRST_WAIT_S
         while True:
             self.calls[operation] = self.calls.get(operation, 0) + 1
-            failure = self._attempt(what, lambda: method(**arguments))
+            failure = self._attempt(what, lambda: method(**asked))
             if not isinstance(failure, _Failure):
                 return failure
             if once or time.monotonic() + wait > deadline:

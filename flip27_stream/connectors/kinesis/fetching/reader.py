@@ -170,9 +170,7 @@ class KinesisSourceReader(SourceReader[KinesisShardSplit]):
         reading.empty_pages = 0 if page.records else reading.empty_pages + 1
         return reading.empty_pages > _EMPTY_PAGES
 
-    def _emit(
-        self, reading: _Reading, records: Sequence[object], size: int, output: ReaderOutput
-    ) -> None:
+    def _emit(self, reading: _Reading, records: Sequence[object], size: int, output: ReaderOutput) -> None:
         rows = rows_of(records, reading.split, self._schema)  # type: ignore[arg-type]
         last: dict[str, object] = records[-1]  # type: ignore[assignment]
         if reading.rows == 0:
@@ -194,8 +192,8 @@ class KinesisSourceReader(SourceReader[KinesisShardSplit]):
     def _lose(self, reading: _Reading, why: str) -> None:
         what = (
             f"Records of {reading.split.split_id} were lost while they were read: wanted from "
-            f"{described(reading.position)} up to {described(reading.end)}, and {why}. They are older than the stream's "
-            "retention period, or the stream was deleted."
+            f"{described(reading.position)} up to {described(reading.end)}, and {why}. They are older than the "
+            "stream's retention period, or the stream was deleted."
         )
         if self._options.fail_on_data_loss:
             raise DataLossError(f"{what} To go on with what is there, set option 'failOnDataLoss' to false.")

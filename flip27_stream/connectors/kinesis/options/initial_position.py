@@ -101,7 +101,7 @@ def _of_fields(fields: dict[str, str | None]) -> int | None:
     if zone is None or not {"year", "month", "day"} <= numbers.keys():
         return None
     try:
-        return _ms(datetime(**numbers, microsecond=microsecond, tzinfo=zone))  # type: ignore[arg-type]
+        return _ms(datetime(**numbers, microsecond=microsecond, tzinfo=zone))
     except ValueError:
         return None
 

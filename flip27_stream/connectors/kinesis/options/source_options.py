@@ -63,17 +63,14 @@ WITHOUT_EFFECT: Mapping[str, str] = {
 }
 """Options of Databricks' source that only tune what is not done here, and why they change nothing."""
 
+_NO_FAN_OUT = "enhanced fan-out is not supported; leave it out, and read with consumerMode polling"
 REFUSED: Mapping[str, str] = {
-    name: "enhanced fan-out is not supported; leave it out, and read with consumerMode polling"
-    for name in (
-        "consumerName",
-        "consumerNamePrefix",
-        "consumerRefreshInterval",
-        "registeredConsumerId",
-        "registeredConsumerIdType",
-        "requireConsumerDeregistration",
-    )
-} | {
+    "consumerName": _NO_FAN_OUT,
+    "consumerNamePrefix": _NO_FAN_OUT,
+    "consumerRefreshInterval": _NO_FAN_OUT,
+    "registeredConsumerId": _NO_FAN_OUT,
+    "registeredConsumerIdType": _NO_FAN_OUT,
+    "requireConsumerDeregistration": _NO_FAN_OUT,
     "serviceCredential": "credentials come from boto3's chain, from keys or from a role",
     "awsSTSRoleARN": "the role is named by option 'roleArn'",
 }
@@ -105,7 +102,7 @@ class KinesisOptions:
     connection: ConnectionOptions
     streams: tuple[str, ...]
     by_arn: bool = False
-    initial_position: InitialPosition = InitialPosition(Start.LATEST)
+    initial_position: InitialPosition = field(default_factory=lambda: InitialPosition(Start.LATEST))
     limits: ReadLimits = field(default_factory=ReadLimits)
     fail_on_data_loss: bool = True
     max_fetch_rate: float = 1.0
@@ -191,8 +188,9 @@ def _connection(values: OptionValues, streams: tuple[str, ...], *, by_arn: bool)
             f"The streams are in the regions {', '.join(sorted(regions))}, and option 'region' is {region!r}: a source "
             "reads streams of one region."
         )
-    access, secret = _key(values, "awsAccessKey", "awsAccessKeyId"), _key(
-        values, "awsSecretKey", "awsSecretAccessKey"
+    access, secret = (
+        _key(values, "awsAccessKey", "awsAccessKeyId"),
+        _key(values, "awsSecretKey", "awsSecretAccessKey"),
     )
     if (access is None) != (secret is None):
         raise OptionError("Options 'awsAccessKey' and 'awsSecretKey' belong together: set both, or neither.")
@@ -211,9 +209,7 @@ def _connection(values: OptionValues, streams: tuple[str, ...], *, by_arn: bool)
         role_external_id=values.text("roleExternalId"),
         role_session_name=values.text("roleSessionName") or ConnectionOptions.role_session_name,
         sts_endpoint=values.text("stsEndpoint"),
-        request_timeout_ms=_duration(
-            values, "requestTimeout", ConnectionOptions.request_timeout_ms, least=1
-        ),
+        request_timeout_ms=_duration(values, "requestTimeout", ConnectionOptions.request_timeout_ms, least=1),
     )
 
 
@@ -233,7 +229,8 @@ def _initial_position(values: OptionValues, *, bounded: bool) -> InitialPosition
 
 def _limits(values: OptionValues) -> ReadLimits:
     return ReadLimits(
-        max_rows=values.whole("maxRecordsPerTrigger", None), max_bytes=values.whole("maxBytesPerTrigger", None)
+        max_rows=values.whole("maxRecordsPerTrigger", None),
+        max_bytes=values.whole("maxBytesPerTrigger", None),
     )
 
 

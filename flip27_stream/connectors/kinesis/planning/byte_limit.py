@@ -35,6 +35,11 @@ def within_bytes(
         end = min(cut_after(name, rows), r.end)
         behind = end < r.end
         cut[name] = replace(
-            r, end=end, rows=rows, drained=r.drained and not behind, final=r.final and not behind, limited=behind
+            r,
+            end=end,
+            rows=rows,
+            drained=r.drained and not behind,
+            final=r.final and not behind,
+            limited=behind,
         )
     return cut

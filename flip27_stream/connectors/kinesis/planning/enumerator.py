@@ -6,7 +6,8 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeVar
 
 from flip27_stream.api import (
@@ -222,13 +223,13 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
     def freeze(self) -> None:
         self._frozen = True
 
-    def split_ranges(
-        self, positions: Mapping[KinesisShardSplit, int | None]
-    ) -> Mapping[str, SplitRange]:
+    def split_ranges(self, positions: Mapping[KinesisShardSplit, int | None]) -> Mapping[str, SplitRange]:
         looked = self.in_threads(
-            {split.split_id: (lambda s=split, p=at: self._look(s, p)) for split, at in positions.items()}
+            {split.split_id: partial(self._look, split, at) for split, at in positions.items()}
         )
-        unlisted = {split for split in positions if looked[split.split_id].final and not self._has_children(split)}
+        unlisted = {
+            split for split in positions if looked[split.split_id].final and not self._has_children(split)
+        }
         if unlisted and not self._frozen:
             self._take_in_children(unlisted)
         self._looked = {
@@ -295,7 +296,7 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
         return SplitRange(r.position, r.end, r.drained, rows=r.rows)
 
     def positions_after(self, rows: Mapping[str, int]) -> Mapping[str, int]:
-        calls = {name: (lambda n=name, c=count: self._cut_after(n, c)) for name, count in rows.items()}
+        calls = {name: partial(self._cut_after, name, count) for name, count in rows.items()}
         return self.in_threads(calls)
 
     def _cut_after(self, name: str, rows: int) -> int:
@@ -311,11 +312,7 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
         for name, split in self._context.assigned_splits().items():
             if name not in self._looked and split.stream in state.streams:
                 known = state.streams[split.stream]
-                state = state.with_stream(
-                    split.stream, StreamState(
-                        known.arn, known.created, known.generation, known.begun - {split.shard_id}, known.done
-                    )
-                )
+                state = state.with_stream(split.stream, replace(known, begun=known.begun - {split.shard_id}))
         return state
 
     def handle_source_event(self, subtask_id: int, event: SourceEvent) -> None:

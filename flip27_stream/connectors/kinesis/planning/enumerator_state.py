@@ -79,7 +79,9 @@ def _stream(data: JsonValue) -> StreamState:
         case [str(arn), int(created), int(generation), list(begun), list(done)] if all(
             isinstance(shard, str) for shard in [*begun, *done]
         ):
-            return StreamState(arn, created, generation, frozenset(map(str, begun)), frozenset(map(str, done)))
+            return StreamState(
+                arn, created, generation, frozenset(map(str, begun)), frozenset(map(str, done))
+            )
     raise _corrupt(data)
 
 

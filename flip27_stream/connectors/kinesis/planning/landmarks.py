@@ -213,4 +213,3 @@ class Landmarks:
 def _rounded_up(count: float) -> int:
     whole = int(count)
     return whole if count == whole else whole + 1
-

@@ -137,11 +137,7 @@ class ShardLog:
         return last.position if self._marks.reach(last.position) is not None else last.behind
 
     def _find_end(self) -> None:
-        if self._marks.tail is not None:
-            self._read_page(_LOOK_AHEAD)
-            if self._marks.tail is not None:
-                return
-        elif not self._busy or self._marks.last is None:
+        if self._marks.tail is not None or not self._busy or self._marks.last is None:
             self._read_page(_LOOK_AHEAD)
             if self._marks.tail is not None:
                 return
@@ -330,4 +326,3 @@ def _seen(record: Mapping[str, Any]) -> tuple[int, int]:
 
 def _now() -> int:
     return time.time_ns() // 1_000_000
-

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from flip27_stream.api import (
     EventTimePositions,
@@ -37,7 +38,7 @@ class TimedKinesisSourceEnumerator(KinesisSourceEnumerator, SupportsEventTimePos
         unknown = {s.split_id: s for s in waiting if s.split_id not in self._first_times}
         found = self.in_threads(
             {
-                name: (lambda s=split: ShardLog(self._client, s, self._options.settling_time_ms).first_time())
+                name: ShardLog(self._client, split, self._options.settling_time_ms).first_time
                 for name, split in unknown.items()
             }
         )
@@ -72,10 +73,7 @@ class ArrivalTimes(EventTimePositions):
 
     def first_at_or_after(self, event_time: int) -> Mapping[str, tuple[int, int]]:
         positions = self._enumerator.in_threads(
-            {
-                name: (lambda n=name, end=r.end: self._logs[n].cut_at(event_time, end))
-                for name, r in self._ranges.items()
-            }
+            {name: partial(self._logs[name].cut_at, event_time, r.end) for name, r in self._ranges.items()}
         )
         return {name: (position, self._logs[name].rows_to(position)) for name, position in positions.items()}
 

@@ -28,7 +28,7 @@ class UserRecord:
     number: int
 
 
-class _Damaged(Exception):
+class _DamagedError(Exception):
     """The bytes are no protocol buffer."""
 
 
@@ -47,7 +47,7 @@ def user_records(data: bytes, first_hash_key: int, last_hash_key: int) -> list[U
         return None
     try:
         return list(_records(body, first_hash_key, last_hash_key))
-    except (_Damaged, IndexError, UnicodeDecodeError, ValueError):
+    except (_DamagedError, IndexError, UnicodeDecodeError, ValueError):
         return None
 
 
@@ -69,7 +69,7 @@ def _records(body: bytes, first_hash_key: int, last_hash_key: int) -> Iterator[U
         key_index, data = fields[_KEY_INDEX], fields[_DATA]
         hash_index = fields.get(_HASH_KEY_INDEX)
         if not isinstance(key_index, int) or not isinstance(data, bytes):
-            raise _Damaged
+            raise _DamagedError
         key = keys[key_index]
         explicit = int(hash_keys[hash_index]) if isinstance(hash_index, int) else None
         if first_hash_key <= (hash_key(key) if explicit is None else explicit) <= last_hash_key:
@@ -93,13 +93,13 @@ def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
         elif kind == _BYTES:
             size, at = _varint(message, at)
             if at + size > len(message):
-                raise _Damaged
+                raise _DamagedError
             yield tag >> 3, message[at : at + size]
             at += size
         elif kind in (_FIXED64, _FIXED32):
             at += 8 if kind == _FIXED64 else 4
         else:
-            raise _Damaged
+            raise _DamagedError
 
 
 def _varint(message: bytes, at: int) -> tuple[int, int]:
@@ -111,4 +111,4 @@ def _varint(message: bytes, at: int) -> tuple[int, int]:
         if byte < 0x80:
             return value, at
         if shift > 63:
-            raise _Damaged
+            raise _DamagedError

@@ -41,7 +41,7 @@ class Rows:
 
 def rows_of(records: Sequence[Mapping[str, Any]], split: KinesisShardSplit, schema: pa.Schema) -> Rows:
     """The rows of records as boto3 has them; aggregated ones are taken apart."""
-    if any([r["Data"].startswith(MAGIC) for r in records]):
+    if any(r["Data"].startswith(MAGIC) for r in records):
         keys, data, numbers, arrived, places = _taken_apart(records, split)
     else:
         keys = [r["PartitionKey"] for r in records]

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from flip27_stream.connectors.kinesis import KinesisSource
-from flip27_stream.connectors.kinesis.options.source_options import parse_kinesis_options
 from flip27_stream.connectors.kinesis.client.pace import Pace
+from flip27_stream.connectors.kinesis.options.source_options import parse_kinesis_options
 from flip27_stream.errors import (
     AuthenticationError,
     DataLossError,
@@ -47,7 +47,9 @@ EXPECTED = {b"%d" % i for i in range(40)}
         ("GetRecords", "ExpiredIteratorException", 400),
     ],
 )
-def test_what_passes_is_got_over(filled: KinesisServer, stream: str, operation: str, code: str, status: int) -> None:
+def test_what_passes_is_got_over(
+    filled: KinesisServer, stream: str, operation: str, code: str, status: int
+) -> None:
     """Every other answer is a refusal; planner and readers wait a random time, and go on."""
     turns = itertools.count()
     source = source_of(filled, stream)
@@ -65,14 +67,19 @@ def test_throttled_for_ever_fails_and_says_what_to_do(filled: KinesisServer, str
     source = source_of(filled, stream, requestTimeout="600 ms")
     connection = connection_of(filled, requestTimeout="600 ms")
     throttled = error("ProvisionedThroughputExceededException")
-    with answering(connection, "GetRecords", lambda _: throttled), SourceQuery(source) as query:
-        with pytest.raises(UnreachableError, match="requestTimeout") as failure:
-            query.run(40)
+    with (
+        answering(connection, "GetRecords", lambda _: throttled),
+        SourceQuery(source) as query,
+        pytest.raises(UnreachableError, match="requestTimeout") as failure,
+    ):
+        query.run(40)
     assert "ProvisionedThroughputExceededException" in str(failure.value)
     assert "shardId-" in str(failure.value)
 
 
-@pytest.mark.parametrize("code", ["AccessDeniedException", "UnrecognizedClientException", "ExpiredTokenException"])
+@pytest.mark.parametrize(
+    "code", ["AccessDeniedException", "UnrecognizedClientException", "ExpiredTokenException"]
+)
 def test_denial_is_told_at_once(filled: KinesisServer, stream: str, code: str) -> None:
     """KN-06: "Failed to list shards.", with the service's error."""
     denied = error(code)
@@ -102,7 +109,10 @@ def test_empty_pages_are_passed_over(filled: KinesisServer, stream: str) -> None
 
 
 def test_a_missing_stream_is_named(kinesis: KinesisServer) -> None:
-    with SourceQuery(source_of(kinesis, "nowhere")) as query, pytest.raises(MissingTopicError, match="'nowhere'"):
+    with (
+        SourceQuery(source_of(kinesis, "nowhere")) as query,
+        pytest.raises(MissingTopicError, match="'nowhere'"),
+    ):
         query.run(1)
 
 
@@ -157,9 +167,11 @@ def test_a_stream_deleted_and_made_again_is_noticed(kinesis: KinesisServer, stre
     kinesis.delete_stream(stream)
     kinesis.create_stream(stream, 1)
     kinesis.put(stream, numbered(10, 10, 1))
-    with SourceQuery(source_of(kinesis, stream), query.offset) as failing:
-        with pytest.raises(DataLossError, match=f"'{stream}' was deleted and made again"):
-            failing.run(1)
+    with (
+        SourceQuery(source_of(kinesis, stream), query.offset) as failing,
+        pytest.raises(DataLossError, match=f"'{stream}' was deleted and made again"),
+    ):
+        failing.run(1)
     with SourceQuery(source_of(kinesis, stream, failOnDataLoss="false"), query.offset) as going_on:
         rows = going_on.run(10)
     assert data_of(rows) == [b"%d" % i for i in range(10, 20)]

@@ -113,11 +113,17 @@ def test_secrets_are_not_shown() -> None:
         {**GIVEN, "awsAccessKey": "known", "awsSecretKey": "hidden-1", "sessionToken": "hidden-2"}
     )
     assert "hidden" not in repr(options)
-    assert "hidden" not in KinesisSource({**GIVEN, "awsAccessKey": "known", "awsSecretKey": "hidden-1"}).fingerprint
+    assert (
+        "hidden"
+        not in KinesisSource({**GIVEN, "awsAccessKey": "known", "awsSecretKey": "hidden-1"}).fingerprint
+    )
 
 
 def test_the_schema_is_fixed() -> None:
     factory = KinesisSourceFactory()
     names = ["partitionKey", "data", "stream", "shardId", "sequenceNumber", "approximateArrivalTimestamp"]
     assert factory.schema(GIVEN).names == names
-    assert factory.schema({**GIVEN, "includeSubSequenceNumber": "true"}).names == [*names, "subSequenceNumber"]
+    assert factory.schema({**GIVEN, "includeSubSequenceNumber": "true"}).names == [
+        *names,
+        "subSequenceNumber",
+    ]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -46,9 +47,14 @@ def check_lineage(server: KinesisServer, stream: str, rows: list[dict[str, Any]]
 
 def test_while_a_query_runs(server: KinesisServer, stream: str) -> None:
     server.create_stream(stream, 2)
-    writer, rows = Writer(server, stream), []
+    writer, rows = Writer(server, stream), list[dict[str, Any]]()
+    changes: list[Callable[[], object]] = [
+        lambda: server.split(stream, 0),
+        lambda: server.merge(stream, 1),
+        lambda: None,
+    ]
     with SourceQuery(source_of(server, stream)) as query:
-        for change in (lambda: server.split(stream, 0), lambda: server.merge(stream, 1), lambda: None):
+        for change in changes:
             writer.put()
             rows += query.step()
             change()
