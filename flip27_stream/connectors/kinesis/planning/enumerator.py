@@ -250,11 +250,11 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
             position = self._begin(split)
         shard, is_closed = self._log_of(split), self._has_children(split)
         try:
-            return shard.look(position, frozen=self._frozen, is_closed=is_closed)
+            return shard.look(position, frozen=self._frozen, is_closed=is_closed, limit=self._limits.max_rows)
         except (LostRecordError, NotThereError) as error:
             self._lose(split, position, error)
         shard.skip_lost(position)
-        return shard.look(position, frozen=self._frozen, is_closed=is_closed)
+        return shard.look(position, frozen=self._frozen, is_closed=is_closed, limit=self._limits.max_rows)
 
     def _begin(self, split: KinesisShardSplit) -> int:
         """Where a new shard is begun; a successor of a stream is read from its beginning."""

@@ -58,13 +58,16 @@ class ShardLog:
 
     # ---- how far it can be read -----------------------------------------------------------------------------------
 
-    def look(self, position: int, *, frozen: bool, is_closed: bool = False) -> SplitRange:
+    def look(
+        self, position: int, *, frozen: bool, is_closed: bool = False, limit: int | None = None
+    ) -> SplitRange:
         """What can be read from ``position`` on.
 
         Args:
             position: next to read.
             frozen: the run reads up to what there is at the first such call, and no further.
             is_closed: it was known before this look that the shard is closed, for it has children.
+            limit: rows of the batch; a small one is kept exactly, so as many records are counted.
 
         Raises:
             NotThereError: the service does not know the position any more.
@@ -79,6 +82,8 @@ class ShardLog:
         self._find_next()
         start = self._begin(position)
         end = max(self._frozen if self._frozen is not None else self._known_end(), start)
+        if limit is not None and limit <= _COUNTED:
+            self.cut_after(limit, end)
         at_tail = end == self._marks.tail or (start == end == self._frozen)
         return SplitRange(
             position=start,
