@@ -6,19 +6,22 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import pairwise
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 from pyspark.sql import DataFrame
 
-import flip27_stream
+from flip27_stream.api import Source
 from flip27_stream.connectors.files import FileSource
-from flip27_stream.connectors.hybrid import HybridSource
+from flip27_stream.connectors.hybrid import HybridSource, SourceSwitchContext
+from flip27_stream.connectors.kinesis.records.columns import ARRIVAL, schema_of
+from flip27_stream.spark.data_source import register
 from flip27_stream.testing import KinesisServer, wait_until
 from flip27_stream.testing.kinesis import skip_reason
 from tests.connectors.kinesis.support.kit import QUICK, numbered, source_of
-from tests.spark.support.kafka_queries import PATIENCE_S, KafkaQueries, Output, arrived, finish
+from tests.spark.support.kafka_queries import PATIENCE_S, KafkaQueries, Output, arrived
 from tests.spark.support.killed_query import kill_python_when, logged, written
 
 pytestmark = pytest.mark.jvm
@@ -132,37 +135,36 @@ def test_one_group_of_kafka_and_kinesis(
 
 
 def test_a_history_in_delta_then_the_stream(queries: KafkaQueries, server: KinesisServer) -> None:
-    """A hybrid source: all of a table, then the stream from where the table ends."""
+    """A hybrid source: all of a table, then the stream from the time at which the table ends; over restarts."""
     writer = Writer(server)
-    history = str(queries.folder / "history")
-    hour_ago = time.time_ns() // 1000 - 3_600_000_000
-    rows = pa.table(
+    history, hour_ago = str(queries.folder / "history"), time.time_ns() // 1000 - 3_600_000_000
+    rows = [
         {
-            "data": pa.array([b"h%d" % i for i in range(50)]),
-            "approximateArrivalTimestamp": pa.array(
-                [hour_ago + i * 1000 for i in range(50)], pa.timestamp("us", "UTC")
-            ),
+            "partitionKey": "key",
+            "data": b"h%d" % i,
+            "stream": STREAM,
+            "shardId": "shardId-000000000000",
+            "sequenceNumber": str(i),
+            ARRIVAL: hour_ago + i * 1000,
         }
-    )
-    write_deltalake(history, rows)
-    chain = (
-        HybridSource.builder(FileSource({"path": history, "format": "delta"}, bounded=True))
-        .add_source(source_of(server, STREAM))
-        .build()
-    )
-    queries.spark.dataSource.register(flip27_stream.data_source(chain, "history_then_kinesis"))
+        for i in range(50)
+    ]
+    write_deltalake(history, pa.Table.from_pylist(rows, schema_of(sub_sequence_number=False)))
+
+    def live(switch: SourceSwitchContext) -> Source[Any, Any]:
+        begin = f'{{"at_timestamp": {switch.start_time_ms}}}'
+        return source_of(server, STREAM, initialPosition=begin, maxRecordsPerTrigger="15")
+
+    table = FileSource({"path": history, "files.format": "delta"}, bounded=True)
+    chain = HybridSource.builder(table, event_time=ARRIVAL).add_source(live).build()
+    register(queries.spark, chain, "history_then_kinesis")
     writer.put(40)
-    for _ in range(2):
-        query = queries.start(
-            queries.spark.readStream.format("history_then_kinesis").load(), trigger={"availableNow": True}
+    for _ in range(3):
+        stream = (
+            queries.spark.readStream.format("history_then_kinesis").options(**queries.aligned("1 day")).load()
         )
-        finish(query)
+        queries.run(stream)
         writer.put(10)
-    finish(
-        queries.start(
-            queries.spark.readStream.format("history_then_kinesis").load(), trigger={"availableNow": True}
-        )
-    )
     found = Counter(row["data"] for row in queries.output().rows())
     assert found == Counter([b"h%d" % i for i in range(50)] + [b"%d" % i for i in range(60)])
 

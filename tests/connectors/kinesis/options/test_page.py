@@ -1,0 +1,33 @@
+"""The page on Kinesis against the code."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from flip27_stream.connectors.kinesis.options.source_options import (
+    OPTION_NAMES,
+    REFUSED,
+    WITHOUT_EFFECT,
+    parse_kinesis_options,
+)
+
+PAGE = (Path(__file__).parents[4] / "docs" / "kinesis.md").read_text()
+ROWS = re.findall(r"^\| `([^`]+)` \| .* \| .* \| (.*) \|$", PAGE, re.MULTILINE)
+
+
+def test_the_page_has_every_option_and_no_other() -> None:
+    assert [name for name, _ in ROWS] == list(OPTION_NAMES)
+
+
+def test_writing_out_the_defaults_changes_nothing() -> None:
+    defaults = {name: found[1] for name, text in ROWS if (found := re.fullmatch(r"`(.*)`", text))}
+    defaults.pop("roleSessionName")  # needs a role
+    least = {"streamName": "clicks"}
+    assert parse_kinesis_options({**least, **defaults}) == parse_kinesis_options(least)
+    assert len(defaults) >= 10
+
+
+def test_the_page_names_what_is_refused_and_what_has_no_effect() -> None:
+    for name in (*REFUSED, *WITHOUT_EFFECT):
+        assert f"`{name}`" in PAGE
