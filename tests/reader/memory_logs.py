@@ -229,13 +229,14 @@ class Enumerator(SplitEnumerator[Log, Assigned], SupportsEventTimePositions):
         if error is not None:
             raise error
         for log in range(self._state.count, self._state.count if self._stays else count):
-            self._context.assign_split(
-                Log(self._source.system, log), log % self._context.current_parallelism()
-            )
+            self._context.assign_split(self.split_of(log), log % self._context.current_parallelism())
             self._state = Assigned(log + 1)
         if self._source.is_bounded:
             for reader in self._context.registered_readers():
                 self._context.signal_no_more_splits(reader)
+
+    def split_of(self, log: int) -> Log:
+        return Log(self._source.system, log)
 
     def pending(self) -> int:
         return int(self._source.fault == "has something pending for ever")

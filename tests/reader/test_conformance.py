@@ -14,6 +14,7 @@ from flip27_stream.spark.planning import stall_detector as patience
 from flip27_stream.testing import ExternalSystem, NotProvided, SourceConformanceSuite, source_query
 from flip27_stream.testing.conformance import faults
 from tests.reader.memory_logs import FETCH, MemoryLogs, MemoryLogSource
+from tests.reader.sparse_logs import SparseLogs
 
 
 class TestMemoryLogs(SourceConformanceSuite):
@@ -21,6 +22,13 @@ class TestMemoryLogs(SourceConformanceSuite):
 
     def create_system(self) -> ExternalSystem:
         return MemoryLogs()
+
+
+class TestSparseLogs(SourceConformanceSuite):
+    """The same where positions do not count rows: no position is made up, and limits hold for rows."""
+
+    def create_system(self) -> ExternalSystem:
+        return SparseLogs()
 
 
 class Faulty(SourceConformanceSuite):

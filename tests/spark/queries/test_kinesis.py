@@ -16,11 +16,12 @@ from pyspark.sql import DataFrame
 from flip27_stream.api import Source
 from flip27_stream.connectors.files import FileSource
 from flip27_stream.connectors.hybrid import HybridSource, SourceSwitchContext
+from flip27_stream.connectors.kinesis import KinesisSource
 from flip27_stream.connectors.kinesis.records.columns import ARRIVAL, schema_of
 from flip27_stream.spark.data_source import register
 from flip27_stream.testing import KinesisServer, wait_until
 from flip27_stream.testing.kinesis import skip_reason
-from tests.connectors.kinesis.support.kit import QUICK, numbered, source_of
+from tests.connectors.kinesis.support.kit import QUICK, numbered
 from tests.spark.support.kafka_queries import PATIENCE_S, KafkaQueries, Output, arrived
 from tests.spark.support.killed_query import kill_python_when, logged, written
 
@@ -151,9 +152,10 @@ def test_a_history_in_delta_then_the_stream(queries: KafkaQueries, server: Kines
     ]
     write_deltalake(history, pa.Table.from_pylist(rows, schema_of(sub_sequence_number=False)))
 
+    options = {**server.options, **QUICK, "streamName": STREAM, "maxRecordsPerTrigger": "15"}
+
     def live(switch: SourceSwitchContext) -> Source[Any, Any]:
-        begin = f'{{"at_timestamp": {switch.start_time_ms}}}'
-        return source_of(server, STREAM, initialPosition=begin, maxRecordsPerTrigger="15")
+        return KinesisSource({**options, "initialPosition": f'{{"at_timestamp": {switch.start_time_ms}}}'})
 
     table = FileSource({"path": history, "files.format": "delta"}, bounded=True)
     chain = HybridSource.builder(table, event_time=ARRIVAL).add_source(live).build()
