@@ -10,7 +10,6 @@ import pyarrow as pa
 from flip27_stream.api import (
     Boundedness,
     ReadLimits,
-    RecordTimestampAssigner,
     Source,
     SourceReader,
     SourceReaderContext,
@@ -27,7 +26,7 @@ from flip27_stream.connectors.kinesis.planning.enumerator_state import (
     KinesisEnumeratorState,
     KinesisEnumeratorStateSerializer,
 )
-from flip27_stream.connectors.kinesis.records.columns import ARRIVAL, schema_of
+from flip27_stream.connectors.kinesis.records.columns import ARRIVAL, is_arrival, schema_of
 from flip27_stream.connectors.kinesis.split import KinesisShardSplit, KinesisShardSplitSerializer
 from flip27_stream.errors import OptionError
 
@@ -94,7 +93,7 @@ class KinesisSource(Source[KinesisShardSplit, KinesisEnumeratorState]):
         from flip27_stream.connectors.kinesis.planning.timed_enumerator import TimedKinesisSourceEnumerator
 
         strategy = self._strategy
-        timed = strategy is None or type(strategy.timestamp_assigner) is RecordTimestampAssigner
+        timed = strategy is None or is_arrival(strategy.timestamp_assigner)
         kind = TimedKinesisSourceEnumerator if timed else KinesisSourceEnumerator
         return kind(context, self._options, checkpoint)
 

@@ -11,9 +11,12 @@ import pytest
 
 from flip27_stream.api import ReadLimits, WatermarkStrategy
 from flip27_stream.connectors.kinesis import KinesisSource
+from flip27_stream.event_time.assigners import timestamp_assigner
 from flip27_stream.testing import ExternalSystem, KinesisServer, SourceConformanceSuite
+from flip27_stream.testing.conformance.event_times import EventTimeChecks
 from flip27_stream.testing.kinesis import skip_reason
 
+NOON = 1_700_000_000_000
 SHARDS = 6
 SETTLED = 100
 """The end of a shard that had more records of late is looked for before its settling time."""
@@ -39,7 +42,7 @@ class KinesisShards(ExternalSystem):
             "shardFetchInterval": "100 ms",
             "minFetchPeriod": "0",
             "maxFetchRate": "2.0",
-            "maxRecordsPerFetch": "1000",
+            "maxRecordsPerFetch": "200",
             "requestTimeout": "2 s",
             "settlingTime": "50 ms",
         }
@@ -65,7 +68,9 @@ class KinesisShards(ExternalSystem):
         written: list[Hashable] = []
         step = 8 if count < SETTLED else 100
         for first in range(0, count, step):
-            written += self._server.put(self._stream, [(split, b"x" * 10)] * min(step, count - first))
+            numbers = range(first, min(first + step, count))
+            data = [b'{"t": %d}' % (NOON + 1000 * split + 10 * i) for i in numbers]
+            written += self._server.put(self._stream, [(split, value) for value in data])
             time.sleep(0.002)
         if count > SETTLED:
             time.sleep(0.1)
@@ -101,8 +106,25 @@ def own_server() -> Iterator[KinesisServer]:
 class TestArrivalTimes(SourceConformanceSuite):
     """Event time is the time of arrival: the service's index is asked."""
 
-    large_split = 2500
+    large_split = 500
     gives_up_within_s = 30.0
+
+    @pytest.fixture(autouse=True)
+    def _uses(self, own_server: KinesisServer) -> None:
+        self._server = own_server
+
+    def create_system(self) -> ExternalSystem:
+        return KinesisShards(self._server, self.strategy)
+
+
+class TestTimesInTheData(EventTimeChecks):
+    """Event time is in the data, where the service cannot find it: shards are paused by what tasks report (FLIP-217)."""
+
+    strategy = WatermarkStrategy().with_timestamp_assigner(
+        timestamp_assigner(
+            "/t", KinesisSource({"streamName": "any"}).schema, "scan.watermark.event-time", None, "data"
+        )
+    )
 
     @pytest.fixture(autouse=True)
     def _uses(self, own_server: KinesisServer) -> None:

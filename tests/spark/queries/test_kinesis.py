@@ -161,10 +161,9 @@ def test_a_history_in_delta_then_the_stream(queries: KafkaQueries, server: Kines
     chain = HybridSource.builder(table, event_time=ARRIVAL).add_source(live).build()
     register(queries.spark, chain, "history_then_kinesis")
     writer.put(40)
+    aligned = queries.aligned("1 day", event_time=ARRIVAL)
     for _ in range(3):
-        stream = (
-            queries.spark.readStream.format("history_then_kinesis").options(**queries.aligned("1 day")).load()
-        )
+        stream = queries.spark.readStream.format("history_then_kinesis").options(**aligned).load()
         queries.run(stream)
         writer.put(10)
     found = Counter(row["data"] for row in queries.output().rows())

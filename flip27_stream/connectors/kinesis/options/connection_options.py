@@ -28,7 +28,7 @@ class ConnectionOptions:
     role_session_name: str = "flip27-stream"
     sts_endpoint: str | None = None
     request_timeout_ms: int = 60_000
-    probe_timeout_s: float = 3.0
+    probe_timeout_s: float = 1.5
 
     @property
     def place(self) -> str:

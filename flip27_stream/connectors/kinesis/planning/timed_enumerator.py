@@ -9,12 +9,12 @@ from flip27_stream.api import (
     EventTimePositions,
     EventTimes,
     PositioningRequest,
-    RecordTimestampAssigner,
     SplitRange,
     SupportsEventTimePositions,
 )
 from flip27_stream.connectors.kinesis.planning.enumerator import KinesisSourceEnumerator
 from flip27_stream.connectors.kinesis.planning.shard_log import ShardLog
+from flip27_stream.connectors.kinesis.records.columns import is_arrival
 from flip27_stream.errors import AlignmentError
 
 
@@ -23,7 +23,7 @@ class TimedKinesisSourceEnumerator(KinesisSourceEnumerator, SupportsEventTimePos
 
     def event_time_positions(self, request: PositioningRequest) -> EventTimePositions:
         """Raises AlignmentError if another event time is asked for, which the service cannot find."""
-        if type(request.timestamp_assigner) is not RecordTimestampAssigner:
+        if not is_arrival(request.timestamp_assigner):
             raise AlignmentError(
                 "The service finds records of a Kinesis stream by the time at which they arrived. Event time in their "
                 "data cannot be found there: read the stream by itself, where it is aligned by what tasks report, or "

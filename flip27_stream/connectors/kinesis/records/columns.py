@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from flip27_stream.api import RecordTimestampAssigner, TimestampAssigner
 from flip27_stream.connectors.kinesis.client.client import to_ms
 from flip27_stream.connectors.kinesis.records.aggregated import MAGIC, user_records
 from flip27_stream.connectors.kinesis.split import KinesisShardSplit
@@ -29,6 +30,11 @@ def schema_of(*, sub_sequence_number: bool) -> pa.Schema:
     """The columns; with ``includeSubSequenceNumber`` also the place of a row in an aggregated record."""
     more = {SUB_SEQUENCE_NUMBER: pa.int64()} if sub_sequence_number else {}
     return pa.schema({**_COLUMNS, **more})
+
+
+def is_arrival(assigner: TimestampAssigner) -> bool:
+    """Whether event time is the time of arrival, by which the service finds records."""
+    return type(assigner) is RecordTimestampAssigner or assigner.column == ARRIVAL
 
 
 @dataclass(frozen=True)

@@ -79,11 +79,11 @@ def test_cuts_by_time_are_exact(server: KinesisServer, stream: str) -> None:
 
 
 @pytest.mark.parametrize("rows", [1, 7, 150, 1500])
-def test_cuts_by_rows(server: KinesisServer, stream: str, rows: int) -> None:
+def test_cuts_by_rows(kinesalite: KinesisServer, stream: str, rows: int) -> None:
     """A cut that is near is counted; one further away is estimated."""
-    server.create_stream(stream, 1)
-    put_slowly(server, stream, 20, 100, 1)
-    with SourceQuery(source_of(server, stream)) as query:
+    kinesalite.create_stream(stream, 1)
+    put_slowly(kinesalite, stream, 20, 100, 1)
+    with SourceQuery(source_of(kinesalite, stream)) as query:
         for _ in range(2):
             batch = query.wait_for_batch(rows)
             came = [row for task in query.tasks(*batch) for row in query.read(task)]

@@ -1,0 +1,17 @@
+"""The Kinesis benchmark runs, at a size that takes seconds."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.kinesis import run
+from flip27_stream.testing.kinesis import skip_reason
+
+
+def test_it_counts_all_records_and_calls() -> None:
+    if (reason := skip_reason()) is not None:
+        pytest.skip(reason)
+    table = run(["--records", "300", "--shards", "2", "--plans", "2", "--no-spark"])
+    what, records = ([*column.cells] for column in table.columns[:2])
+    assert records[:2] == ["300", "300"]
+    assert "calls for each shard and plan" in str(what[-1])
