@@ -85,8 +85,8 @@ def test_connection_that_hangs_while_it_opens(certificate: Path, encrypted: bool
         hanging = cluster.brokers[1]
         hanging.hang()
         assert ends(client, cluster) == {FIRST, THIRD}
-        for _ in range(5):
-            assert ends(client, cluster) == {FIRST, THIRD}
+        for _ in range(5):  # on a busy machine one that is well may miss a round
+            until_heard(lambda: ends(client, cluster) == {FIRST, THIRD})
         hanging.hang(False)
         until_heard(lambda: ends(client, cluster) == {FIRST, SECOND, THIRD})
 
