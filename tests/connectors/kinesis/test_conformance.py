@@ -118,7 +118,7 @@ class TestArrivalTimes(SourceConformanceSuite):
 
 
 class TestTimesInTheData(EventTimeChecks):
-    """Event time is in the data, where the service cannot find it: shards are paused by what tasks report (FLIP-217)."""
+    """Event time is in the data, where the service cannot find it: shards are paused by reports (FLIP-217)."""
 
     strategy = WatermarkStrategy().with_timestamp_assigner(
         timestamp_assigner(

@@ -240,11 +240,15 @@ class KinesisClient:
                 "one of the sources of boto3's credential chain."
             ) from error
         except (
+            exceptions.ConnectionError,
             exceptions.HTTPClientError,
             parsers.ResponseParserError,
             exceptions.CredentialRetrievalError,
+            exceptions.IncompleteReadError,
         ) as error:
             return _Failure(str(error), error)
+        except exceptions.BotoCoreError as error:
+            raise ConnectorError(f"{what} could not be made at {self._options.place}: {error}") from error
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from flip27_stream.connectors.kinesis.options.connection_options import ConnectionOptions
-from flip27_stream.errors import ConnectorError
+from flip27_stream.errors import ConnectorError, OptionError
 
 _CONNECT_TIMEOUT_S = 10.0
 _READ_TIMEOUT_S = 60.0
@@ -27,11 +27,13 @@ def shared_client(options: ConnectionOptions, read_timeout_s: float | None = Non
 
     Raises:
         ConnectorError: boto3 is not installed.
+        OptionError: it cannot make a client of these options.
     """
     try:
         import boto3
         import botocore.session
         from botocore.config import Config
+        from botocore.exceptions import BotoCoreError, NoRegionError
     except ImportError as error:
         raise ConnectorError(
             "Format 'flip27_kinesis' needs boto3. Install flip27-stream[kinesis] on the driver and the executors."
@@ -46,9 +48,17 @@ def shared_client(options: ConnectionOptions, read_timeout_s: float | None = Non
         connect_timeout=min(_CONNECT_TIMEOUT_S, patience),
         read_timeout=min(read_timeout_s or _READ_TIMEOUT_S, patience),
     )
-    return session.client(
-        "kinesis", endpoint_url=options.endpoint, config=config, **_credentials(session, options)
-    )
+    try:
+        return session.client(
+            "kinesis", endpoint_url=options.endpoint, config=config, **_credentials(session, options)
+        )
+    except NoRegionError as error:
+        raise OptionError("Set option 'region': neither it nor boto3's configuration has one.") from error
+    except (BotoCoreError, ValueError) as error:
+        raise OptionError(
+            f"No client can be made for endpoint {options.endpoint!r} and region {options.region!r}: {error}. See "
+            "options 'endpoint', 'region' and the credentials."
+        ) from error
 
 
 def _credentials(session: Any, options: ConnectionOptions) -> Mapping[str, Any]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from flip27_stream.errors import (
     AuthenticationError,
     DataLossError,
     MissingTopicError,
+    OptionError,
     UnreachableError,
 )
 from flip27_stream.testing import BlackHole, FaultyNetwork, KinesisServer, wait_until
@@ -106,6 +109,25 @@ def test_empty_pages_are_passed_over(filled: KinesisServer, stream: str) -> None
         SourceQuery(source_of(filled, stream)) as query,
     ):
         assert set(data_of(query.run(40))) == EXPECTED
+
+
+def test_a_region_is_needed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    source = KinesisSource({"streamName": "clicks", "awsAccessKey": "a", "awsSecretKey": "b"})
+    with SourceQuery(source) as query, pytest.raises(OptionError, match="'region'"):
+        query.run(1)
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "error"), [("not a URL", OptionError), ("http://127.0.0.1:9", UnreachableError)]
+)
+def test_a_wrong_endpoint_is_named(endpoint: str, error: type[Exception]) -> None:
+    options = {"awsAccessKey": "a", "awsSecretKey": "b", "region": "us-east-1", "requestTimeout": "300 ms"}
+    source = KinesisSource({**options, "streamName": "clicks", "endpoint": endpoint})
+    with SourceQuery(source) as query, pytest.raises(error, match=endpoint):
+        query.run(1)
 
 
 def test_a_missing_stream_is_named(kinesis: KinesisServer) -> None:
@@ -219,7 +241,11 @@ def test_an_emulator_that_dies_and_comes_back(stream: str) -> None:
         with SourceQuery(source) as query:
             assert len(query.run(20)) == 20
             wait_until(lambda: _is_persisted(server), "the data to be written")
-            server.restart()
+            server.kill()
+            restarting = threading.Timer(0.5, server.restart)
+            restarting.start()
+            assert query.run(0) == [], "calls are repeated until the service is back"
+            restarting.join()
             server.put(stream, numbered(20, 20, 2))
             assert len(query.run(20)) == 20
 
