@@ -6,13 +6,17 @@ KN-02 to KN-05, KN-12: parents are read to their end before their children, whic
 from __future__ import annotations
 
 import random
+import time
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from flip27_stream.api import WatermarkStrategy
 from flip27_stream.testing import KinesisServer
+from flip27_stream.testing.aligned_run import AlignedRun, SplitTimes
+from flip27_stream.testing.conformance.survey import survey
 from flip27_stream.testing.source_query import SourceQuery
 from tests.connectors.kinesis.support.kit import data_of, numbered, source_of
 
@@ -148,3 +152,31 @@ def test_a_storm(server: KinesisServer, stream: str, seed: int) -> None:
         rows += query.run(writer.count - len(rows))
     writer.check(rows)
     check_lineage(server, stream, rows)
+
+
+def test_alignment_over_resharding(server: KinesisServer, stream: str) -> None:
+    """I3: children hold the others before they are assigned, by their first record: nobody gets ahead meanwhile."""
+    server.create_stream(stream, 2)
+    writer = Writer(server, stream)
+    for change in (lambda: server.split(stream, 0), lambda: server.merge(stream, 1), lambda: None):
+        for _ in range(12):
+            writer.put(6)
+            time.sleep(0.003)
+        change()
+    source, strategy = source_of(server, stream), WatermarkStrategy()
+    with SourceQuery(source, strategy=strategy) as query:
+        known = survey(query, writer.count)
+    run = AlignedRun(
+        source,
+        strategy,
+        max_drift_ms=(max(known.times) - min(known.times)) // 8,
+        unit_ms=0,
+        limit=20,
+        splits={name: SplitTimes(split.times) for name, split in known.splits.items()},
+        exact=True,
+        splits_finish=True,
+    )
+    run.run(writer.count)
+    run.check_replays()
+    writer.check(run.rows)
+    check_lineage(server, stream, run.rows)
