@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from flip27_stream.api.enumerator import CheckpointT
+from flip27_stream.api.planned_range import PlannedRange
 from flip27_stream.api.split import SplitT
 from flip27_stream.errors import CorruptCheckpointError
 from offsets.offset import Offset
@@ -10,7 +11,7 @@ from offsets.offset import Offset
 
 def ranges(
     start: Offset[SplitT, CheckpointT] | None, end: Offset[SplitT, CheckpointT] | None
-) -> list[tuple[SplitT, int, int]]:
+) -> list[PlannedRange]:
     """The batch between ``start`` and ``end``: a pure function of the two, so that a replay reads the same.
 
     ``None`` stands for the initial offset. A split is read from where it began since ``start`` if it did, in ``end`` or
@@ -18,7 +19,7 @@ def ranges(
     read.
 
     Returns:
-        ``(split, start position, end position)`` with start < end, sorted by split id.
+        The ranges that are not empty, sorted by split id.
 
     Raises:
         CorruptCheckpointError: the two offsets contradict each other.
@@ -38,7 +39,7 @@ def ranges(
         if state.position < first:
             raise _corrupt(f"split {split_id!r} would be read backwards, from {first} to {state.position}")
         if first < state.position:
-            batch.append((state.split, first, state.position))
+            batch.append(PlannedRange(state.split, first, state.position))
     return batch
 
 

@@ -9,28 +9,18 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import pyarrow as pa
-
 from flip27_stream.api import (
     Boundedness,
     ReadLimits,
     SimpleVersionedSerializer,
     Source,
-    SourceEvent,
     SourceSplit,
     SplitEnumerator,
     SplitRange,
 )
+from flip27_stream.api.contract import check_made, check_splits
 from flip27_stream.errors import ContractError, shortened
 from watermark_alignment.planner import NO_SPLITS
-
-
-def check_made(what: str, value: object, kind: type) -> None:
-    """Raises ContractError if ``what`` returned a ``value`` of another kind than it must."""
-    if not isinstance(value, kind):
-        raise ContractError(
-            f"{what} returned {shortened(repr(value))}; it must return an object of {kind.__name__}."
-        )
 
 
 def check_source(source: Source[Any, Any]) -> None:
@@ -136,15 +126,6 @@ def check_ranges(answer: Any, assigned: Mapping[str, SourceSplit], enumerator: o
             )
 
 
-def check_bounded(split: SourceSplit, bounded: object) -> None:
-    """Raises ContractError if ``between`` made anything but the same split with other bounds."""
-    if not isinstance(bounded, SourceSplit) or bounded.split_id != split.split_id:
-        raise ContractError(
-            f"{type(split).__name__}.between() of split {split.split_id!r} returned {shortened(repr(bounded))}; it "
-            "must return a SourceSplit of the same id."
-        )
-
-
 def check_same_splits(source: object, splits: Sequence[SourceSplit], made: object) -> None:
     """Raises ContractError if ``splits_for_readers`` made anything but the same splits in the same order."""
     what = f"{type(source).__name__}.splits_for_readers()"
@@ -158,74 +139,9 @@ def check_same_splits(source: object, splits: Sequence[SourceSplit], made: objec
         )
 
 
-def check_splits(what: str, splits: object) -> None:
-    """Raises ContractError if ``what`` returned anything but a list of splits."""
-    if not _is_list(splits) or not all(isinstance(split, SourceSplit) for split in splits):  # type: ignore[attr-defined]
-        raise ContractError(f"{what} returned {shortened(repr(splits))}; it must return a list of splits.")
-
-
-def check_records(records: object, schema: pa.Schema, split_id: str) -> None:
-    """Raises ContractError if a reader emitted anything but a record batch of the source's columns."""
-    if not isinstance(records, pa.RecordBatch):
-        raise ContractError(
-            f"The reader emitted an object of {type(records).__name__} into split {split_id}; it must be a "
-            "pyarrow.RecordBatch of the source's schema."
-        )
-    if not records.schema.equals(schema):
-        raise ContractError(
-            f"The reader emitted a record batch of {_columns(records.schema)} into split {split_id}; the source's "
-            f"schema is {_columns(schema)}."
-        )
-
-
-def check_column(name: str, column: object, records: pa.RecordBatch, split_id: str) -> None:
-    """Raises ContractError if a reader emitted ``timestamps`` or ``positions`` that are not those of its records."""
-    if column is None:
-        return
-    if not isinstance(column, pa.Array) or column.type != pa.int64() or len(column) != records.num_rows:
-        raise ContractError(
-            f"The reader emitted {records.num_rows} records into split {split_id} with {name} "
-            f"{shortened(repr(column))}; they must be a pyarrow array of as many int64."
-        )
-
-
-def size_of_event(event: object) -> int:
-    """How long (bytes) an event is as JSON.
-
-    Raises:
-        ContractError: it is no event, or its payload is not JSON.
-    """
-    if not isinstance(event, SourceEvent) or not isinstance(event.name, str):
-        raise ContractError(f"{shortened(repr(event))} is not a SourceEvent with a name, and cannot be sent.")
-    try:
-        text = json.dumps(event.payload)
-        if json.loads(text) != _as_lists(event.payload):
-            raise ValueError("it is changed on its way")
-    except (TypeError, ValueError, RecursionError) as e:
-        raise ContractError(
-            f"The payload of event {event.name!r} cannot be sent as JSON: {e}. Make it of numbers, text, lists and "
-            f"objects with text as keys; it is {shortened(repr(event.payload))}."
-        ) from e
-    return len(text)
-
-
-def _columns(schema: pa.Schema) -> str:
-    return ", ".join(f"{field.name} {field.type}{'' if field.nullable else ' not null'}" for field in schema)
-
-
-def _is_list(value: object) -> bool:
-    return isinstance(value, Sequence) and not isinstance(value, str)
-
-
 def _is_broken(text: str) -> bool:
     try:
         text.encode()
     except UnicodeEncodeError:
         return True
     return False
-
-
-def _as_lists(value: Any) -> Any:
-    if isinstance(value, (tuple, list)):
-        return [_as_lists(v) for v in value]
-    return {k: _as_lists(v) for k, v in value.items()} if isinstance(value, dict) else value

@@ -67,10 +67,10 @@ def test_every_position_is_read_once_over_a_lineage(steps: list[dict[str, int]])
         end = _offset(batch, positions, begin)
         planned = ranges(start, end)
         assert planned == ranges(start, end)
-        assert [split.name for split, _, _ in planned] == sorted(split.name for split, _, _ in planned)
+        assert [r.split.split_id for r in planned] == sorted(r.split.split_id for r in planned)
         for split, first, last in planned:
-            assert first == read.get(split.name, 100)
-            read[split.name] = last
+            assert first == read.get(split.split_id, 100)
+            read[split.split_id] = last
         start = end
     assert read == {name: position for name, position in positions.items() if position > 100}
 

@@ -21,6 +21,7 @@ from flip27_stream.api import (
     SourceReaderContext,
     Watermark,
 )
+from flip27_stream.api.planned_range import RangeKey
 from flip27_stream.connectors.hybrid.child_context import tagged, untagged
 from flip27_stream.connectors.hybrid.exact_seam import RangesRead, merge
 from flip27_stream.connectors.hybrid.overlap import Intervals, not_among
@@ -41,7 +42,7 @@ class HybridSourceReader(SourceReader[HybridSourceSplit]):
         self._readers: dict[int, SourceReader[Any]] = {}
         self._outputs: dict[int, HybridReaderOutput] = {}
         self._splits: dict[str, HybridSourceSplit] = {}
-        self._ranges: dict[int, list[tuple[str, int, int]]] = {}
+        self._ranges: dict[int, list[RangeKey]] = {}
 
     def add_splits(self, splits: Sequence[HybridSourceSplit]) -> None:
         self._splits.update({split.split_id: split for split in splits})
@@ -52,7 +53,7 @@ class HybridSourceReader(SourceReader[HybridSourceSplit]):
                 self._readers[index] = mine[0].stage.source.create_reader(context)
                 self._readers[index].start()
             self._readers[index].add_splits([split.split for split in mine])
-            cut = [(split.stored.id, *split.span) for split in mine if split.span is not None]
+            cut = [RangeKey(split.stored.id, *split.span) for split in mine if split.span is not None]
             self._ranges.setdefault(index, []).extend(cut)
 
     def poll_next(self, output: ReaderOutput) -> InputStatus:

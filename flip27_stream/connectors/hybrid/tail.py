@@ -8,7 +8,6 @@ from typing import Any
 import pyarrow as pa
 
 from flip27_stream.api import (
-    InputStatus,
     MetricGroup,
     ReaderOutput,
     SourceEvent,
@@ -16,35 +15,33 @@ from flip27_stream.api import (
     SourceReaderContext,
     Watermark,
 )
+from flip27_stream.api.planned_range import PlannedRange
 from flip27_stream.connectors.hybrid.source_end import TailSplit
 from flip27_stream.connectors.hybrid.source_list import ActiveSource
-
-_AVAILABILITY_TIMEOUT_S = 60.0
+from flip27_stream.reader.drive import read_ranges
 
 
 def read_again(stage: ActiveSource, tail: Iterable[TailSplit], checkpoint: Any) -> Iterator[pa.RecordBatch]:
-    """The rows of splits that were read, as rows of the chain; ``checkpoint`` is the source's enumerator's."""
+    """Reads ranges of the active source again that were read before.
+
+    Args:
+        stage: the active source.
+        tail: the splits, each with the range to read.
+        checkpoint: the checkpoint of that source's enumerator.
+
+    Yields:
+        The rows in the schema of the hybrid source.
+    """
     wanted = [t for t in tail if t.begin < t.end]
     if not wanted:
         return
     serializer = stage.source.split_serializer
     stored = [serializer.deserialize(t.split.version, t.split.data) for t in wanted]
     given = stage.source.splits_for_readers(stored, checkpoint)
-    splits = [split.between(t.begin, t.end) for split, t in zip(given, wanted, strict=True)]
+    ranges = [PlannedRange(split, t.begin, t.end) for split, t in zip(given, wanted, strict=True)]
     output = _Collected()
-    reader = stage.source.create_reader(_PlannerContext())
-    try:
-        reader.start()
-        reader.add_splits(splits)
-        reader.notify_no_more_splits()
-        status = InputStatus.MORE_AVAILABLE
-        while status is not InputStatus.END_OF_INPUT:
-            status = reader.poll_next(output)
-            yield from (stage.rows(records) for records in output.take())
-            if status is InputStatus.NOTHING_AVAILABLE:
-                reader.is_available().result(_AVAILABILITY_TIMEOUT_S)
-    finally:
-        reader.close()
+    for _ in read_ranges(stage.source, _PlannerContext(), ranges, output):
+        yield from (stage.rows(records) for records in output.take())
 
 
 class _Collected(ReaderOutput):

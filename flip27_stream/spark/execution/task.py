@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import concurrent.futures
-import contextlib
 import functools
 import gc
-import logging
 import socket
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,34 +12,22 @@ from typing import Any
 import pyarrow as pa
 
 from flip27_stream.api import (
-    InputStatus,
     MetricGroup,
     ReaderOutput,
     SourceEvent,
     SourceOutput,
-    SourceReader,
     SourceReaderContext,
-    SourceSplit,
     Watermark,
 )
-from flip27_stream.errors import ConnectorError, ContractError
+from flip27_stream.api.contract import check_column, check_records, size_of_event
+from flip27_stream.api.planned_range import PlannedRange, RangeKey
+from flip27_stream.errors import ContractError
+from flip27_stream.reader.drive import AVAILABILITY_TIMEOUT_S, read_ranges, some_of
 from flip27_stream.spark.execution.event_times import EventTimeObserver, ImplausibleEventTimes
 from flip27_stream.spark.reporting.report_channel import ReportAddress, SplitReport, TaskReport, send_report
-from flip27_stream.spark.source_contract import (
-    check_bounded,
-    check_column,
-    check_made,
-    check_records,
-    check_splits,
-    size_of_event,
-)
 from flip27_stream.spark.source_spec import SourceSpec
 
-_AVAILABILITY_TIMEOUT_S = 60.0
-_NAMED_SPLITS = 5
 _MOST_EVENT_BYTES = 4 * 1024 * 1024
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -61,7 +46,7 @@ class SplitTask:
 
     subtask: int
     batch: int
-    ranges: Sequence[tuple[SourceSplit, int, int]]
+    ranges: Sequence[PlannedRange]
     plausible_until: int | None = None
     events: Sequence[SourceEvent] = ()
     report_to: ReportAddress | None = None
@@ -69,22 +54,31 @@ class SplitTask:
 
 
 def read_task(spec: SourceSpec, task: SplitTask) -> Iterator[pa.RecordBatch]:
-    """The rows of ``task``. Its report is sent only once every range was read to its end, or when it fails.
+    """Reads the ranges of ``task`` and sends one report: after all ranges were read to their ends, or on an error.
+
+    Yields:
+        Record batches of the source's schema.
 
     Raises:
-        ConnectorError: the reader has had nothing to emit for a minute.
-        ContractError: the reader does not do what a reader must.
-        Exception: whatever the reader raises.
+        ConnectorError: the reader had no records for 60 s.
+        ContractError: the reader returned a value of the wrong type, or ended before all was read.
+        Exception: any error of the reader.
     """
     context = TaskContext(task.subtask)
     output = TaskOutput(spec, task)
     try:
-        reader = spec.source.create_reader(context)
-        check_made("The source's create_reader()", reader, SourceReader)
-        with _closing(reader):
-            yield from _read(reader, task, output)
+        for _ in read_ranges(
+            spec.source,
+            context,
+            task.ranges,
+            output,
+            events=task.events,
+            timeout_s=AVAILABILITY_TIMEOUT_S,
+            unread=output.unread_ranges,
+        ):
+            yield from output.drain()
     except Exception:
-        _report(task, failed=[split.split_id for split, _, _ in task.ranges])
+        _report(task, failed=[r.split.split_id for r in task.ranges])
         raise
     _report(
         task,
@@ -92,56 +86,7 @@ def read_task(spec: SourceSpec, task: SplitTask) -> Iterator[pa.RecordBatch]:
         events=tuple(context.events),
         split_requests=context.split_requests,
     )
-    _keep_what_is_loaded()
-
-
-@contextlib.contextmanager
-def _closing(reader: SourceReader[Any]) -> Iterator[None]:
-    """Close ``reader``, whose rows are out, or whose error says more than that of ``close``."""
-    try:
-        yield
-    finally:
-        try:
-            reader.close()
-        except Exception:
-            log.warning("%s.close() failed", type(reader).__name__, exc_info=True)
-
-
-def _read(reader: SourceReader[Any], task: SplitTask, output: TaskOutput) -> Iterator[pa.RecordBatch]:
-    reader.start()
-    reader.add_splits([_bounded(*piece) for piece in task.ranges])
-    for event in task.events:
-        reader.handle_source_events(event)
-    reader.notify_no_more_splits()
-    status = InputStatus.MORE_AVAILABLE
-    while status is not InputStatus.END_OF_INPUT:
-        status = reader.poll_next(output)
-        check_made(f"{type(reader).__name__}.poll_next()", status, InputStatus)
-        yield from output.drain()
-        if status is InputStatus.NOTHING_AVAILABLE:
-            available = reader.is_available()
-            check_made(f"{type(reader).__name__}.is_available()", available, concurrent.futures.Future)
-            try:
-                available.result(_AVAILABILITY_TIMEOUT_S)
-            except concurrent.futures.TimeoutError:
-                raise ConnectorError(
-                    f"Nothing came for {_AVAILABILITY_TIMEOUT_S:g} s, and not all was read: {output.left()}. "
-                    "Check that the system that holds them answers; a reader must complete is_available() "
-                    "when it has records."
-                ) from None
-    left = reader.snapshot_state()
-    check_splits(f"{type(reader).__name__}.snapshot_state()", left)
-    if left:
-        raise ContractError(
-            f"{type(reader).__name__}.poll_next() said that all was read, but its snapshot_state() has splits left: "
-            f"{_named([split.split_id for split in left], ', ')}."
-        )
-
-
-def _bounded(split: SourceSplit, start: int, end: int) -> SourceSplit:
-    bounded: SourceSplit = split.between(start, end)
-    check_bounded(split, bounded)
-    return bounded
+    _freeze_loaded_modules()
 
 
 def _report(task: SplitTask, **what: Any) -> None:
@@ -151,20 +96,14 @@ def _report(task: SplitTask, **what: Any) -> None:
 
 
 @functools.cache
-def _keep_what_is_loaded() -> None:
-    """Once per worker: spare what its modules made from garbage collection.
+def _freeze_loaded_modules() -> None:
+    """Excludes the objects of loaded modules from garbage collection, once per worker process.
 
-    Spark collects after each task (``pyspark/daemon.py``); to look through all of it takes 50 ms,
-    more than a small task.
+    Spark collects garbage after each task (``pyspark/daemon.py``). A collection of all objects takes 50 ms, which is
+    longer than a small task.
     """
     gc.collect()
     gc.freeze()
-
-
-def _named(things: Sequence[str], separator: str) -> str:
-    """Some of many, for people."""
-    more = f" and {len(things) - _NAMED_SPLITS} more" if len(things) > _NAMED_SPLITS else ""
-    return separator.join(things[:_NAMED_SPLITS]) + more
 
 
 class TaskContext(SourceReaderContext):
@@ -203,10 +142,10 @@ class TaskOutput(ReaderOutput):
         self._batches: list[pa.RecordBatch] = []
         schema = spec.source.schema
         self._outputs = {
-            split.split_id: SplitOutput(
-                (split.split_id, start, end), schema, self._batches, _observer(spec, task, split.split_id)
+            r.split.split_id: SplitOutput(
+                r.key, schema, self._batches, _observer(spec, task, r.split.split_id)
             )
-            for split, start, end in task.ranges
+            for r in task.ranges
         }
 
     def create_output_for_split(self, split_id: str) -> SourceOutput:
@@ -220,7 +159,7 @@ class TaskOutput(ReaderOutput):
         if split_id not in self._outputs:
             raise ContractError(
                 f"The reader emits into split {split_id!r}, or ends it, which this task was not given. It has "
-                f"{_named(list(self._outputs), ', ')}."
+                f"{some_of(list(self._outputs))}."
             )
         return self._outputs[split_id]
 
@@ -243,9 +182,9 @@ class TaskOutput(ReaderOutput):
     def reports(self) -> tuple[SplitReport, ...]:
         return tuple(output.report() for output in self._outputs.values())
 
-    def left(self) -> str:
-        """The ranges that are not read to their end, for people."""
-        return _named([str(output) for output in self._outputs.values() if not output.released], "; ")
+    def unread_ranges(self) -> str:
+        """Returns a description of the ranges that are not read to their ends, for an error message."""
+        return some_of([str(output) for output in self._outputs.values() if not output.released], "; ")
 
     def emit_watermark(self, watermark: Watermark) -> None:
         """Watermarks follow from what was read; one that a source emits itself is not needed."""
@@ -262,7 +201,7 @@ class SplitOutput(SourceOutput):
 
     def __init__(
         self,
-        planned: tuple[str, int, int],
+        planned: RangeKey,
         schema: pa.Schema,
         batches: list[pa.RecordBatch],
         observer: EventTimeObserver | None,
@@ -282,9 +221,9 @@ class SplitOutput(SourceOutput):
         timestamps: pa.Int64Array | None = None,
         positions: pa.Int64Array | None = None,
     ) -> None:
-        check_records(records, self._schema, self._range[0])
-        check_column("timestamps", timestamps, records, self._range[0])
-        check_column("positions", positions, records, self._range[0])
+        check_records(records, self._schema, self._range.split_id)
+        check_column("timestamps", timestamps, records, self._range.split_id)
+        check_column("positions", positions, records, self._range.split_id)
         if positions is not None and len(positions):
             self._last = positions[-1]
         if self._observer is not None and records.num_rows:
@@ -299,9 +238,8 @@ class SplitOutput(SourceOutput):
         return f"split {split_id} from position {start} to {end} ({self._rows} rows came{last})"
 
     def report(self) -> SplitReport:
-        split_id, start, end = self._range
         seen = self._observer.statistics() if self._observer is not None else {}
-        return SplitReport(split_id, start, end, self._rows, **seen)
+        return SplitReport(*self._range, rows=self._rows, **seen)
 
     def emit_watermark(self, watermark: Watermark) -> None:
         """See :class:`TaskOutput`."""

@@ -9,13 +9,15 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from flip27_stream.api import ReadLimits, SplitEnumerator
+from flip27_stream.api.contract import check_made
+from flip27_stream.api.planned_range import PlannedRange
 from flip27_stream.spark.execution.task import SplitTask, read_task
 from flip27_stream.spark.planning.available_now import FrozenEnds
 from flip27_stream.spark.planning.enumerator_context import CoordinatorContext
-from flip27_stream.spark.planning.packing import Range, for_readers, tasks_of
+from flip27_stream.spark.planning.packing import for_readers, tasks_of
 from flip27_stream.spark.planning.stall_detector import StallDetector, find_stall
 from flip27_stream.spark.planning.stream_reader import TaskPartition
-from flip27_stream.spark.source_contract import check_made, check_ranges, pending_splits
+from flip27_stream.spark.source_contract import check_ranges, pending_splits
 from flip27_stream.spark.source_spec import AnyEnumerator, SourceSpec
 
 
@@ -52,9 +54,9 @@ class Flip27BatchReader(DataSourceReader):
         return iter(()) if task is None else read_task(self._spec, task)
 
 
-def _all_ranges(source: str, enumerator: AnyEnumerator, context: CoordinatorContext) -> list[Range]:
+def _all_ranges(source: str, enumerator: AnyEnumerator, context: CoordinatorContext) -> list[PlannedRange]:
     """What an AvailableNow run would read; while splits are pending, what is planned counts as processed."""
-    ranges: list[Range] = []
+    ranges: list[PlannedRange] = []
     positions: dict[str, int] = {}
     run: FrozenEnds | None = None
     patience, pending = StallDetector(), 0
@@ -69,15 +71,15 @@ def _all_ranges(source: str, enumerator: AnyEnumerator, context: CoordinatorCont
         else:
             run.follow(assigned, more=pending > 0)
         pending = pending_splits(enumerator)
-        new = [(assigned[name], r.position, r.end) for name, r in run.cut(found).items()]
-        ranges += [piece for piece in new if piece[1] < piece[2]]
-        positions.update({split.split_id: end for split, _, end in new})
+        new = [PlannedRange(assigned[name], r.position, r.end) for name, r in run.cut(found).items()]
+        ranges += [piece for piece in new if piece.size]
+        positions.update({piece.split.split_id: piece.end for piece in new})
         left = run.left(positions)
         if not pending and not left:
             return ranges
         if pending:
             enumerator.notify_checkpoint_complete(dict(positions))
-        silent, moved = assigned.keys() - found.keys(), any(start < end for _, start, end in new)
+        silent, moved = assigned.keys() - found.keys(), any(piece.size for piece in new)
         halt = None
         if not silent and not moved:
             halt = find_stall(source, enumerator, pending=pending, left=left, turns=context.turns())

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from flip27_stream.api import EventTimePositions, EventTimes, PositioningRequest
+from flip27_stream.api.contract import check_made
 from flip27_stream.errors import ContractError, shortened
-from flip27_stream.spark.source_contract import check_made
 
 
 class CheckedPositions(EventTimePositions):

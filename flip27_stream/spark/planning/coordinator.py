@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from flip27_stream.api import ReadLimits, SplitEnumerator, SplitRange
+from flip27_stream.api.contract import check_made
 from flip27_stream.spark.execution.task import SplitTask
 from flip27_stream.spark.planning.available_now import FrozenEnds
 from flip27_stream.spark.planning.batch_planner import BatchPlanner, PlanInput, PlannedBatch
@@ -28,13 +29,7 @@ from flip27_stream.spark.planning.split_tracker import SplitTracker
 from flip27_stream.spark.planning.stall_detector import Stall, StallDetector, find_stall
 from flip27_stream.spark.reporting.recorder import BatchRecorder
 from flip27_stream.spark.reporting.registered_readers import Readers
-from flip27_stream.spark.source_contract import (
-    check_made,
-    check_ranges,
-    check_source,
-    described,
-    pending_splits,
-)
+from flip27_stream.spark.source_contract import check_ranges, check_source, described, pending_splits
 from flip27_stream.spark.source_spec import AnyEnumerator, AnyOffset, AnyState, SourceSpec
 from offsets import Offset, SplitState, ranges
 from watermark_alignment.states import SplitStatus
@@ -152,9 +147,7 @@ class SourceCoordinator:
         to_read = for_readers(self._spec.source, to_read, end.enumerator)
         packed = tasks_of(to_read, self._spec.driver.parallelism or len(to_read), self._spec.limits)
         events = self._readers.events(end.batch, len(packed))
-        self._readers.planned(
-            end.batch, {(s.split_id, first, stop) for task in packed for s, first, stop in task}
-        )
+        self._readers.planned(end.batch, {r.key for task in packed for r in task})
         slots = self._context.current_parallelism()
         tasks = [
             SplitTask(
@@ -209,7 +202,7 @@ class SourceCoordinator:
         batch, tasks = self._replayed
         if start is not None and self._enumerator is not None and batch == start.batch:
             for task in tasks:
-                splits = [self._context.splits[split.split_id] for split, _, _ in task.ranges]
+                splits = [self._context.splits[r.split.split_id] for r in task.ranges]
                 self._context.give_back(splits)
                 self._enumerator.add_splits_back(splits, task.subtask)
 

@@ -18,8 +18,9 @@ from flip27_stream.api import (
     SplitsAssignment,
 )
 from flip27_stream.api.arguments import check_assignment, check_call, check_callable, check_ids
+from flip27_stream.api.contract import size_of_event
 from flip27_stream.errors import ConnectorError
-from flip27_stream.spark.source_contract import check_split, size_of_event
+from flip27_stream.spark.source_contract import check_split
 from flip27_stream.threads import start
 
 log = logging.getLogger(__name__)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from flip27_stream.api.planned_range import RangeKey
 from flip27_stream.spark.reporting.report_channel import SplitReport
 from watermark_alignment.planner import Plan
 from watermark_alignment.states import SplitStatus
@@ -34,11 +35,11 @@ class PlannedBatch:
 
     batch: int
     splits: Mapping[str, PlannedSplit]
-    reports: dict[tuple[str, int, int], SplitReport] = field(default_factory=dict)
+    reports: dict[RangeKey, SplitReport] = field(default_factory=dict)
 
     def take_in(self, report: SplitReport) -> None:
         """Count a range once, however often tasks were retried or the batch was read."""
-        self.reports[report.split, report.start, report.end] = report
+        self.reports[report.key] = report
 
     def rows_read(self) -> dict[str, int]:
         """Rows by split: what its tasks reported, and of ranges that no task reported what was planned."""

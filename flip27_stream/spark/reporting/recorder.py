@@ -6,7 +6,7 @@ import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from flip27_stream.spark.planning.packing import Range
+from flip27_stream.api.planned_range import PlannedRange
 from flip27_stream.spark.reporting.batch_ledger import Ledger, PlannedBatch, PlannedSplit
 from flip27_stream.spark.reporting.report_channel import TaskReport
 from flip27_stream.spark.source_spec import AnyOffset
@@ -61,10 +61,10 @@ class BatchRecorder:
             self._writer.look_after(version)
 
     def planned(
-        self, end: AnyOffset, ranges: Sequence[Range], states: Mapping[str, SplitStatus | None]
+        self, end: AnyOffset, ranges: Sequence[PlannedRange], states: Mapping[str, SplitStatus | None]
     ) -> None:
         """The batch that ends at ``end`` is about to run."""
-        moving = {split.split_id: (start, stop) for split, start, stop in ranges}
+        moving = {r.split.split_id: (r.start, r.end) for r in ranges}
         self._running = PlannedBatch(
             end.batch,
             {
@@ -74,7 +74,7 @@ class BatchRecorder:
             },
         )
 
-    def replayed(self, end: AnyOffset, ranges: Sequence[Range]) -> None:
+    def replayed(self, end: AnyOffset, ranges: Sequence[PlannedRange]) -> None:
         """The batch that ends at ``end`` runs; after a restart it was planned by a process that is gone.
 
         One that reads nothing, as where a new split tells no event times yet, leaves the one before to be settled.

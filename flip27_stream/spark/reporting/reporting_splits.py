@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
+from flip27_stream.api.planned_range import RangeKey
 from flip27_stream.spark.reporting.reports import TaskReport
 
 SILENT_BATCHES = 3
 SILENT_MS = 120_000
 _FIRST_PAUSE_MS, _LONGEST_PAUSE_MS = 1_000, 30_000
-
-RangeKey = tuple[str, int, int]
-"""What a task reads of a split: id, start and end position."""
 
 
 @dataclass(frozen=True)
@@ -79,10 +77,10 @@ class ReportCheck:
     def take_in(self, reports: Collection[TaskReport], processed: int | None) -> None:
         """These reports came; batch ``processed`` has sent all of its."""
         batch, unreported = self._running
-        told = [(s.split, s.start, s.end) for report in reports for s in report.splits]
+        told = [split.key for report in reports for split in report.splits]
         unreported.difference_update(told)
-        silent = {name for name, _, _ in unreported}
-        for name in {name for name, _, _ in told} - silent:
+        silent = {key.split_id for key in unreported}
+        for name in {key.split_id for key in told} - silent:
             self._silent.pop(name, None)
         if processed is not None and processed == batch:
             for name in silent:

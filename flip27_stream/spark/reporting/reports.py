@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
 from flip27_stream.api import SourceEvent
+from flip27_stream.api.planned_range import RangeKey
 from flip27_stream.errors import shortened
 
 T = TypeVar("T")
@@ -36,6 +37,11 @@ class SplitReport:
     disorder: int = 0
     implausible: int = 0
     min_event_time: int | None = None
+
+    @property
+    def key(self) -> RangeKey:
+        """The range that the task has read."""
+        return RangeKey(self.split, self.start, self.end)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from flip27_stream.api import InputStatus, WatermarkStrategy
+from flip27_stream.api.planned_range import PlannedRange
 from flip27_stream.connectors.files.formats.format_options import file_format
 from flip27_stream.connectors.files.reader import MALFORMED, SKIPPED, FileSourceReader
 from flip27_stream.connectors.files.split import FileSplit
@@ -41,7 +42,7 @@ class Task:
     def read(self, splits: Sequence[FileSplit]) -> list[dict[str, Any]]:
         source = SimpleNamespace(schema=self._schema)
         spec = SourceSpec(source, WatermarkStrategy(), None, Driver())  # type: ignore[arg-type]
-        output = TaskOutput(spec, SplitTask(0, 1, [(s, s.start, s.end) for s in splits]))
+        output = TaskOutput(spec, SplitTask(0, 1, [PlannedRange(s, s.start, s.end) for s in splits]))
         rows: list[dict[str, Any]] = []
         try:
             self._reader.start()

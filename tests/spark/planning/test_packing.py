@@ -9,18 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flip27_stream.api import ReadLimits
-from flip27_stream.spark.planning.packing import Range, divided, evenly, pack, tasks_of
+from flip27_stream.api.planned_range import PlannedRange
+from flip27_stream.spark.planning.packing import divided, evenly, pack, tasks_of
 from flip27_stream.spark.reporting.batch_ledger import PlannedBatch, PlannedSplit
 from flip27_stream.spark.reporting.report_channel import SplitReport
 from tests.spark.support.memory_source import MemorySplit
 from watermark_alignment.states import SplitStatus
 
 
-def ranges(*spans: tuple[int, int]) -> list[Range]:
-    return [(MemorySplit(f"t-{i}"), start, end) for i, (start, end) in enumerate(spans)]
+def ranges(*spans: tuple[int, int]) -> list[PlannedRange]:
+    return [PlannedRange(MemorySplit(f"t-{i}"), start, end) for i, (start, end) in enumerate(spans)]
 
 
-def bounds(pieces: Sequence[Range]) -> list[list[int]]:
+def bounds(pieces: Sequence[PlannedRange]) -> list[list[int]]:
     """By split, where its pieces begin and the last one ends."""
     found: dict[str, list[int]] = {}
     for split, start, end in pieces:

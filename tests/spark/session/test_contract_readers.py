@@ -62,7 +62,9 @@ def test_a_status_that_is_none_does_not_spin_for_ever(status: object) -> None:
 
 def test_an_end_that_comes_before_all_is_read() -> None:
     """Rows would be lost without a word."""
-    with pytest.raises(ContractError, match=r"said that all was read, but.*has splits left: a"):
+    with pytest.raises(
+        ContractError, match=r"returned END_OF_INPUT, but snapshot_state.. still returns splits: a"
+    ):
         reading(lambda *_: InputStatus.END_OF_INPUT).step()
 
 
