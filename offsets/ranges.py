@@ -1,4 +1,4 @@
-"""What the micro-batch between two offsets reads."""
+"""The ranges that the micro-batch between two offsets reads."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ from offsets.offset import Offset
 def ranges(
     start: Offset[SplitT, CheckpointT] | None, end: Offset[SplitT, CheckpointT] | None
 ) -> list[PlannedRange]:
-    """The batch between ``start`` and ``end``: a pure function of the two, so that a replay reads the same.
+    """Returns the ranges between two offsets: a pure function of the two, so that a replay reads the same ranges.
 
-    ``None`` stands for the initial offset. A split is read from where it began since ``start`` if it did, in ``end`` or
-    in an offset between the two, otherwise from its position in ``start``; a split that ``end`` no longer has is not
-    read.
+    A split is read from its begin, if ``end`` or an offset after ``start`` has one; otherwise from its position in
+    ``start``. A split that ``end`` does not have is not read.
+
+    Args:
+        start: the offset where the batch starts; ``None`` for the initial offset.
+        end: the offset where the batch ends; ``None`` for the initial offset.
 
     Returns:
         The ranges that are not empty, sorted by split id.

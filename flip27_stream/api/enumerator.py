@@ -41,7 +41,7 @@ class SplitEnumeratorContext(ABC, Generic[SplitT]):
 
     @abstractmethod
     def metric_group(self) -> MetricGroup:
-        """Counters and gauges of this enumerator."""
+        """Returns the counters of this enumerator; see :class:`MetricGroup`."""
 
     @abstractmethod
     def current_parallelism(self) -> int:

@@ -60,7 +60,7 @@ class SourceReaderContext(ABC):
 
     @abstractmethod
     def metric_group(self) -> MetricGroup:
-        """Counters and gauges of this reader."""
+        """Returns the counters of this reader; see :class:`MetricGroup`."""
 
     @abstractmethod
     def index_of_subtask(self) -> int:

@@ -85,6 +85,7 @@ def read_task(spec: SourceSpec, task: SplitTask) -> Iterator[pa.RecordBatch]:
         splits=output.reports(),
         events=tuple(context.events),
         split_requests=context.split_requests,
+        metrics=context.metric_group().snapshot(),
     )
     _freeze_loaded_modules()
 

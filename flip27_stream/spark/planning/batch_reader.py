@@ -1,4 +1,4 @@
-"""The batch reader: ``spark.read``, a bounded read from where the options say to what is there."""
+"""The batch reader (``spark.read``): a bounded read from the start that the options name to the current ends."""
 
 from __future__ import annotations
 
@@ -22,7 +22,11 @@ from flip27_stream.spark.source_spec import AnyEnumerator, SourceSpec
 
 
 class Flip27BatchReader(DataSourceReader):
-    """Plans once, at the first action, and reads unaligned: a batch query has no watermark (scenario WM-24)."""
+    """Plans once, at the first action, and reads unaligned, because a batch query has no watermark (scenario WM-24).
+
+    Args:
+        spec: the source and how it is read.
+    """
 
     def __init__(self, spec: SourceSpec) -> None:
         self._spec = spec
@@ -49,17 +53,17 @@ class Flip27BatchReader(DataSourceReader):
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Where there are no partitions, Spark asks for one that holds ``None``."""
+        """Returns the rows of a task. Spark passes a partition that holds ``None`` where there are no partitions."""
         task = partition.value
         return iter(()) if task is None else read_task(self._spec, task)
 
 
 def _all_ranges(source: str, enumerator: AnyEnumerator, context: CoordinatorContext) -> list[PlannedRange]:
-    """What an AvailableNow run would read; while splits are pending, what is planned counts as processed."""
+    """Returns what an AvailableNow run would read. While splits are pending, planned ranges count as processed."""
     ranges: list[PlannedRange] = []
     positions: dict[str, int] = {}
     run: FrozenEnds | None = None
-    patience, pending = StallDetector(), 0
+    detector, pending = StallDetector(), 0
     while True:
         context.run_due()
         enumerator.admit(ReadLimits())
@@ -80,7 +84,9 @@ def _all_ranges(source: str, enumerator: AnyEnumerator, context: CoordinatorCont
         if pending:
             enumerator.notify_checkpoint_complete(dict(positions))
         silent, moved = assigned.keys() - found.keys(), any(piece.size for piece in new)
-        halt = None
+        stall = None
         if not silent and not moved:
-            halt = find_stall(source, enumerator, pending=pending, left=left, turns=context.turns())
-        patience.wait_for(silent, halt)
+            stall = find_stall(
+                source, enumerator, pending=pending, left=left, handled=context.handled_calls()
+            )
+        detector.wait_for(silent, stall)

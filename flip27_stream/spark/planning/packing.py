@@ -1,4 +1,4 @@
-"""Divides the ranges of a micro-batch into tasks."""
+"""Divides the planned ranges of a micro-batch into tasks."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _LEAST_SHARE = 20_000
 def for_readers(
     source: Source[Any, Any], ranges: Sequence[PlannedRange], checkpoint: Any
 ) -> list[PlannedRange]:
-    """The ranges of a micro-batch with the splits as readers get them.
+    """Returns the ranges of a micro-batch with the splits that readers get (:meth:`Source.splits_for_readers`).
 
     Raises:
-        ContractError: the source returned other splits.
+        ContractError: the source returned other splits than it was given.
     """
     splits = [r.split for r in ranges]
     made = source.splits_for_readers(splits, checkpoint)
@@ -31,9 +31,14 @@ def for_readers(
 def tasks_of(
     ranges: Sequence[PlannedRange], parallelism: int, limits: ReadLimits
 ) -> list[list[PlannedRange]]:
-    """What each task reads; empty ranges are left out. The same input gives the same tasks.
+    """Returns the ranges of each task, without empty ranges. The same input gives the same tasks.
 
-    Where the limits cut ranges into pieces there is a task for each piece, as in Spark's Kafka source.
+    Where the limits cut ranges into pieces, each piece gets a task of its own, as in Spark's Kafka source.
+
+    Args:
+        ranges: the ranges of the micro-batch.
+        parallelism: the number of tasks that can run at the same time.
+        limits: the read limits of the source.
     """
     work = [r for r in ranges if r.size]
     pieces = divided(work, limits)
@@ -44,9 +49,9 @@ def tasks_of(
 
 
 def evenly(ranges: Sequence[PlannedRange], parallelism: int) -> list[list[PlannedRange]]:
-    """At most ``parallelism`` tasks of about equal size: what is larger than one task's share is cut.
+    """Returns at most ``parallelism`` tasks of about equal size; ranges larger than the share of one task are cut.
 
-    A split is in a task once at most. Where all is little, nothing is cut.
+    A task has each split at most once. Shares have at least 20,000 positions, so small batches are not cut.
     """
     share = max(-(-sum(r.size for r in ranges) // max(parallelism, 1)), _LEAST_SHARE)
     whole: list[list[PlannedRange]] = []
@@ -59,10 +64,11 @@ def evenly(ranges: Sequence[PlannedRange], parallelism: int) -> list[list[Planne
 
 
 def divided(ranges: Sequence[PlannedRange], limits: ReadLimits) -> list[PlannedRange]:
-    """Pieces of ``ranges``, with the results of Spark's ``KafkaOffsetRangeCalculator`` (scenario SK-31).
+    """Returns ``ranges`` cut into pieces, with the results of Spark's ``KafkaOffsetRangeCalculator`` (scenario SK-31).
 
-    First no piece has more than ``max_rows_per_task`` rows. If there are fewer than ``min_tasks`` then, the larger ones
-    are cut again in proportion; the sum of the pieces comes near ``min_tasks``, but rounding may miss it.
+    First, ranges are cut so that no piece has more than ``max_rows_per_task`` rows. If there are fewer than
+    ``min_tasks`` pieces, the larger ones are cut again in proportion to their sizes. The number of pieces is then about
+    ``min_tasks``; rounding can change it.
     """
     pieces = list(ranges)
     if limits.max_rows_per_task is not None:
@@ -82,10 +88,10 @@ def divided(ranges: Sequence[PlannedRange], limits: ReadLimits) -> list[PlannedR
 
 
 def pack(ranges: Sequence[PlannedRange], parallelism: int) -> list[list[PlannedRange]]:
-    """At most ``parallelism`` tasks of about equal size.
+    """Returns at most ``parallelism`` tasks of about equal size, of whole ranges.
 
-    A task costs Spark some milliseconds, so many small splits share one instead of taking one each. The largest go
-    first, each to the task with the least to do (longest processing time first).
+    A task costs Spark some milliseconds, so small splits share tasks. The largest range is placed first, each in the
+    task with the least to read (the "longest processing time first" rule).
     """
     work = sorted((r for r in ranges if r.size), key=lambda r: (-r.size, r.split.split_id))
     tasks: list[list[PlannedRange]] = [[] for _ in range(min(len(work), max(parallelism, 1)))]
@@ -98,12 +104,12 @@ def pack(ranges: Sequence[PlannedRange], parallelism: int) -> list[list[PlannedR
 
 
 def _share(r: PlannedRange, total: int, tasks: int) -> int:
-    """The part of ``tasks`` that is due to a range, by size; halves are rounded up, and it is at least 1."""
+    """Returns the share of a range in ``tasks``, by its size: rounded half up, and at least 1."""
     return max(math.floor(r.size / total * tasks + 0.5), 1)
 
 
 def _cut(r: PlannedRange, parts: int) -> Iterator[PlannedRange]:
-    """Equal pieces; the last ones take the rounding."""
+    """Returns equal pieces of ``r``; the last ones are longer by the rounding."""
     split, start, end = r
     for left in range(parts, 0, -1):
         until = start + (end - start) // left

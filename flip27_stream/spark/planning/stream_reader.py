@@ -1,4 +1,4 @@
-"""The stream reader: Spark's calls, handed on to the coordinator."""
+"""The stream reader (``spark.readStream``): passes Spark's calls on to the coordinator."""
 
 from __future__ import annotations
 
@@ -26,17 +26,20 @@ if TYPE_CHECKING:
 
 
 class TaskPartition(InputPartition):
-    """Carries a task to an executor."""
+    """A partition that carries one task to an executor."""
 
     def __init__(self, task: SplitTask) -> None:
         super().__init__(task)
 
 
 class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Runs twice: in the planning process, where a coordinator lives behind it, and, pickled, in tasks.
+    """The reader of one source of one query. It runs in the planning process, and pickled copies of it run in tasks.
 
-    Nothing set here in one of the two reaches the other. The coordinator is loaded where it lives: a process that only
-    tells the schema, or runs tasks, does without it and its clients.
+    What one copy sets on itself does not reach the others. Only the planning process imports and creates the
+    coordinator; a process that returns the schema or runs tasks loads neither it nor its clients.
+
+    Args:
+        spec: the source and how it is read.
     """
 
     def __init__(self, spec: SourceSpec) -> None:
@@ -44,13 +47,14 @@ class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._coordinator: SourceCoordinator | None = None
 
     def initialOffset(self) -> dict[str, Any]:
-        """A constant: Spark does not log it, so it must not depend on anything."""
+        """Returns a constant. Spark does not log this offset, so it must not depend on anything."""
         return dict(INITIAL)
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Spark takes one limit, and Trigger.Once replaces it: any other than "all" stands for those of the options.
+        """Returns "all" if the source has no limits, otherwise a number of rows.
 
-        Aligned, it is never "all", so that Trigger.Once can be told from other triggers.
+        Spark has one limit only, and ``Trigger.Once`` replaces it by "all". Any number stands for all limits of the
+        options. An aligned source never returns "all", so that the coordinator can recognize ``Trigger.Once``.
         """
         limits = self._spec.limits
         if self._spec.alignment is None and {
@@ -80,8 +84,10 @@ class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_task(self._spec, partition.value)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Spark has logged this offset and runs a batch. That all before it is processed, the start of the next plan
-        says sooner."""
+        """Records that Spark has logged this offset and runs a batch.
+
+        The start offset of the next plan tells sooner that everything before it is processed.
+        """
         self._planning().committed(end)
 
     def stop(self) -> None:
@@ -89,7 +95,7 @@ class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if threading.current_thread() is threading.main_thread():
                 signal.signal(
                     signal.SIGTERM, signal.SIG_IGN
-                )  # the socket's end may be seen before the signal
+                )  # the end of the socket can come before the signal
             self._coordinator.close()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -106,6 +112,6 @@ class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _stop_once(signum: int, frame: object) -> None:
-    """Spark ends this process with SIGTERM, twice, and never calls ``stop`` first."""
+    """Handles SIGTERM, by which Spark ends this process: it sends it twice and never calls ``stop`` before."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     raise SystemExit(0)

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from flip27_stream.api import ReadLimits
 from flip27_stream.api.planned_range import PlannedRange
 from flip27_stream.spark.planning.packing import divided, evenly, pack, tasks_of
-from flip27_stream.spark.reporting.batch_ledger import PlannedBatch, PlannedSplit
-from flip27_stream.spark.reporting.report_channel import SplitReport
+from flip27_stream.spark.reporting.batch_ledger import BatchRecord, PlannedSplit
+from flip27_stream.spark.reporting.report_channel import SplitReport, TaskReport
 from tests.spark.support.memory_source import MemorySplit
 from watermark_alignment.states import SplitStatus
 
@@ -102,12 +102,12 @@ def test_ki_03_many_small_splits_share_tasks() -> None:
 
 def test_al_11_pieces_of_a_split_are_counted_once() -> None:
     """AL-11: repeated pieces count once; what nobody reported counts as it was planned."""
-    batch = PlannedBatch(1, {"a": PlannedSplit(0, 10, SplitStatus.ACTIVE)})
+    batch = BatchRecord(1, {"a": PlannedSplit(0, 10, SplitStatus.ACTIVE)})
     assert batch.rows_read() == {"a": 10}
-    for report in [SplitReport("a", 0, 4, rows=3), SplitReport("a", 0, 4, rows=3)]:
-        batch.take_in(report)
+    for task in (0, 1):
+        batch.add_report(TaskReport(1, task, 0, splits=[SplitReport("a", 0, 4, rows=3)]))
     assert batch.rows_read() == {"a": 9}
-    batch.take_in(SplitReport("a", 4, 10, rows=5))
+    batch.add_report(TaskReport(1, 2, 0, splits=[SplitReport("a", 4, 10, rows=5)]))
     assert batch.rows_read() == {"a": 8}
 
 

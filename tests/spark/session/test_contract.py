@@ -214,7 +214,7 @@ class BadlyKept(MemorySource):
 @pytest.mark.parametrize(
     ("serializer", "answers", "why"),
     [
-        (Forgets(), {}, r"'enumerator' was written as \[1, 1\]; once it is read it is written as \[1, 0\]"),
+        (Forgets(), {}, r"'enumerator' was written as \[1, 1\], then read, and then written as \[1, 0\]"),
         (Tally(), {"snapshot_state": None}, r"Tally.serialize\(\) of 'enumerator' failed on None.*len"),
         (
             CountSerializer(),

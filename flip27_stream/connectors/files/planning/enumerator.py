@@ -13,14 +13,12 @@ from flip27_stream.api import (
     EventTimePositions,
     PositioningRequest,
     ReadLimits,
-    SourceEvent,
     SplitEnumerator,
     SplitEnumeratorContext,
     SplitRange,
     SplitsAssignment,
     SupportsEventTimePositions,
 )
-from flip27_stream.connectors.files import reader
 from flip27_stream.connectors.files.backlog.backlog import Backlog, Waiting
 from flip27_stream.connectors.files.backlog.processed_files import OrderKey
 from flip27_stream.connectors.files.formats.event_times import Divided
@@ -33,7 +31,7 @@ from flip27_stream.connectors.files.planning.positions import FilePositions
 from flip27_stream.connectors.files.planning.units_ahead import Found, UnitsAhead
 from flip27_stream.connectors.files.split import FileSplit
 from flip27_stream.connectors.files.storage.retries import Retries
-from flip27_stream.connectors.files.tolerance import UNREADABLE
+from flip27_stream.connectors.files.tolerance import UNREADABLE, metric_of
 from flip27_stream.errors import ContractError
 
 log = logging.getLogger(__name__)
@@ -94,7 +92,6 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
         self._positions: Mapping[str, int] = {}
         self._latest: int | None = None
         self._ends: dict[str, int] = {}
-        self._skipped = context.metric_group().counter("skippedFiles")
 
     def start(self) -> None:
         self._context.call_async(self._backlog.look, self._on_first_look)
@@ -158,15 +155,6 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
         self._look_ahead()
         state: FilesState = self._backlog.snapshot()
         return state
-
-    def handle_source_event(self, subtask_id: int, event: SourceEvent) -> None:
-        """A reader skipped a range, or left out records: it has warned of it, and here it is counted."""
-        counter = self._context.metric_group().counter
-        match event:
-            case SourceEvent(reader.SKIPPED):
-                self._skipped.inc()
-            case SourceEvent(reader.MALFORMED, {"records": int(records)}):
-                counter("malformedRecords").inc(records)
 
     def notify_checkpoint_complete(self, positions: Mapping[str, int]) -> None:
         self._positions = positions
@@ -288,7 +276,7 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
             if not self._statistics.tolerance.allows(error):
                 raise
             log.warning("File %s is skipped: %s", path, error)
-            self._skipped.inc()
+            self._context.metric_group().counter(metric_of(error)).inc()
             return None
 
     def _take(self, head: Waiting, budget: Budget, new: dict[int, list[FileSplit]]) -> None:
