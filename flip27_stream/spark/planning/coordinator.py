@@ -152,9 +152,9 @@ class SourceCoordinator:
         return tasks
 
     def close(self) -> None:
-        """Frees all resources. Best effort: takes limited time and never raises."""
+        """Frees all resources; leaves the group first. Best effort: takes limited time and never raises."""
         clock = self._clock if isinstance(self._clock, QueryClock) else None
-        for part in (self._context, self._planner, self._recorder, self._readers, self._enumerator, clock):
+        for part in (self._planner, self._context, self._recorder, self._readers, self._enumerator, clock):
             with contextlib.suppress(Exception):
                 if part is not None:
                     part.close()

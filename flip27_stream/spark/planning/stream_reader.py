@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
+import os
 import signal
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +26,10 @@ from offsets import INITIAL
 
 if TYPE_CHECKING:
     from flip27_stream.spark.planning.coordinator import SourceCoordinator
+
+
+_PARENT = os.getppid()
+_REASON_S, _LOOK_S = 1.0, 0.02
 
 
 class TaskPartition(InputPartition):
@@ -93,9 +100,7 @@ class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def stop(self) -> None:
         if self._coordinator is not None:
             if threading.current_thread() is threading.main_thread():
-                signal.signal(
-                    signal.SIGTERM, signal.SIG_IGN
-                )  # the end of the socket can come before the signal
+                _wait_for_cause()
             self._coordinator.close()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -105,13 +110,33 @@ class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._coordinator is None:
             if threading.current_thread() is threading.main_thread():
                 signal.signal(signal.SIGTERM, _stop_once)
+                atexit.register(
+                    self.stop
+                )  # SIGTERM can come after Spark's loop has ended and before it calls stop
             from flip27_stream.spark.planning.coordinator import SourceCoordinator
 
             self._coordinator = SourceCoordinator(self._spec)
         return self._coordinator
 
 
+_terminated = threading.Event()
+
+
 def _stop_once(signum: int, frame: object) -> None:
     """Handles SIGTERM, by which Spark ends this process: it sends it twice and never calls ``stop`` before."""
+    _terminated.set()
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     raise SystemExit(0)
+
+
+def _wait_for_cause() -> None:
+    """Waits, 1 s at most, until it is known whether Spark ends this process or has died itself.
+
+    In both cases the socket ends first; then SIGTERM comes, or this process gets another parent. A source that is
+    stopped leaves its group; a source whose Spark has died does not.
+    """
+    signal.signal(signal.SIGTERM, lambda signum, frame: _terminated.set())
+    deadline = time.monotonic() + _REASON_S
+    while not _terminated.is_set() and os.getppid() == _PARENT and time.monotonic() < deadline:
+        _terminated.wait(_LOOK_S)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)

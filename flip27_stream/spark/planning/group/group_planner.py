@@ -198,8 +198,7 @@ class GroupPlanner:
     ) -> PlannedBatch:
         """Returns the batch of an AvailableNow run that only other members hold back, and that must not end yet."""
         last, slowest = _last_batch(plan_input), member.slowest(self._wait.heeds)
-        listened_ms = member.listened_ms if _is_fresh(member, plan_input) else None
-        if slowest is not None and self._wait.gives_up(slowest, last, listened_ms):
+        if slowest is not None and self._wait.gives_up(slowest, last, plan_input.now, member.listened_ms):
             self._warn_of(slowest)
             return planned()
         return replace(batch, runs_empty=self._wait.is_enough(last, slowest, member.others()))
@@ -258,11 +257,6 @@ class GroupPlanner:
             slowest.source,
             slowest.where,
         )
-
-
-def _is_fresh(member: Membership, plan_input: PlanInput) -> bool:
-    """Whether the group was read for the plan of ``plan_input``."""
-    return member.looked_at is not None and member.looked_at >= plan_input.now
 
 
 def _last_batch(plan_input: PlanInput) -> int:

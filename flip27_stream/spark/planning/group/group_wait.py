@@ -60,7 +60,9 @@ class GroupWait:
         self._monotonic = monotonic
         self._waited: dict[Key, Waited] = {}
         self._given_up: dict[Key, Mark] = {}
-        self._looked: tuple[int, int] | None = None
+        self._asked: tuple[int, int] | None = None
+        self._listened_ms: int | None = None
+        self._uncounted_ms = 0
         self._batch: int | None = None
         self._seen: tuple[tuple[Key, Mark] | None, object] = None, None
         self._wait_s = 0.0
@@ -70,16 +72,16 @@ class GroupWait:
         """Whether the run waits for the member: it has made progress since it was ignored, or was never ignored."""
         return self._given_up.get(entry.key) != entry.mark
 
-    def gives_up(self, slowest: Entry, batch: int, listened_ms: int | None) -> bool:
+    def gives_up(self, slowest: Entry, batch: int, now: int, listened_ms: int | None) -> bool:
         """Whether the run goes on without ``slowest``, the member that holds it.
 
         Args:
             slowest: the newest entry of the member.
             batch: the number of the batch before the plan that waits.
-            listened_ms: the time (ms) in which the group could be read, up to this plan; ``None`` if it was not read
-                for this plan.
+            now: the query's clock (ms).
+            listened_ms: the time (ms) in which the group could be read; ``None`` while it cannot be read.
         """
-        passed_ms = self._passed(batch, listened_ms)
+        passed_ms = self._passed(batch, now, listened_ms)
         waited = self._waited.get(slowest.key, Waited(slowest)).after(passed_ms, slowest)
         self._waited[slowest.key] = waited
         if waited.heard_ms <= self._timeout_ms:
@@ -112,8 +114,23 @@ class GroupWait:
         wait_s = _SHARE_OF_BATCH * (now - self._answered) if another_moved else 2 * self._wait_s
         return min(max(wait_s, _SHORTEST_WAIT_S), self._longest_s)
 
-    def _passed(self, batch: int, listened_ms: int | None) -> int:
-        """Returns the time (ms) since the last attempt of the same plan, if the group was read in both; otherwise 0."""
-        last, self._looked = self._looked, None if listened_ms is None else (batch, listened_ms)
-        is_same_plan = last is not None and last[0] == batch
-        return listened_ms - last[1] if listened_ms is not None and last is not None and is_same_plan else 0
+    def _passed(self, batch: int, now: int, listened_ms: int | None) -> int:
+        """Returns the time (ms), not counted before, in which a plan waited and the group could be read.
+
+        A reading of the table may end long after the plan that began it. So the time that plans waited is kept until
+        the next reading tells how much of it counts, up to half of ``source-timeout``.
+        """
+        self._uncounted_ms = min(self._uncounted_ms + self._waited_since(batch, now), self._timeout_ms // 2)
+        before, self._listened_ms = self._listened_ms, listened_ms
+        if before is None or listened_ms is None:
+            self._uncounted_ms = 0
+            return 0
+        passed_ms = min(listened_ms - before, self._uncounted_ms)
+        if passed_ms:
+            self._uncounted_ms = 0
+        return passed_ms
+
+    def _waited_since(self, batch: int, now: int) -> int:
+        """Returns how long (ms) the plan after ``batch`` has waited since the last call; 0 in its first call."""
+        last, self._asked = self._asked, (batch, now)
+        return now - last[1] if last is not None and last[0] == batch else 0
