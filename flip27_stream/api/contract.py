@@ -17,7 +17,11 @@ from flip27_stream.errors import ContractError, shortened
 
 
 def check_made(what: str, value: object, kind: type) -> None:
-    """Raises ContractError if ``what`` returned a ``value`` of another kind than it must."""
+    """Checks that ``what`` returned a ``value`` of the type ``kind``.
+
+    Raises:
+        ContractError: the value is of another type.
+    """
     if not isinstance(value, kind):
         raise ContractError(
             f"{what} returned {shortened(repr(value))}; it must return an object of {kind.__name__}."
@@ -25,7 +29,11 @@ def check_made(what: str, value: object, kind: type) -> None:
 
 
 def check_bounded(split: SourceSplit, bounded: object) -> None:
-    """Raises ContractError if ``between`` made anything but the same split with other bounds."""
+    """Checks that ``between`` returned the same split with other bounds.
+
+    Raises:
+        ContractError: the split is another one.
+    """
     if not isinstance(bounded, SourceSplit) or bounded.split_id != split.split_id:
         raise ContractError(
             f"{type(split).__name__}.between() of split {split.split_id!r} returned {shortened(repr(bounded))}; it "
@@ -34,13 +42,21 @@ def check_bounded(split: SourceSplit, bounded: object) -> None:
 
 
 def check_splits(what: str, splits: object) -> None:
-    """Raises ContractError if ``what`` returned anything but a list of splits."""
+    """Checks that ``what`` returned a list of splits.
+
+    Raises:
+        ContractError: it did not.
+    """
     if not _is_list(splits) or not all(isinstance(split, SourceSplit) for split in splits):  # type: ignore[attr-defined]
         raise ContractError(f"{what} returned {shortened(repr(splits))}; it must return a list of splits.")
 
 
 def check_records(records: object, schema: pa.Schema, split_id: str) -> None:
-    """Raises ContractError if a reader emitted anything but a record batch of the source's columns."""
+    """Checks that a reader emitted a record batch of the source's schema.
+
+    Raises:
+        ContractError: it did not.
+    """
     if not isinstance(records, pa.RecordBatch):
         raise ContractError(
             f"The reader emitted an object of {type(records).__name__} into split {split_id}; it must be a "
@@ -54,7 +70,11 @@ def check_records(records: object, schema: pa.Schema, split_id: str) -> None:
 
 
 def check_column(name: str, column: object, records: pa.RecordBatch, split_id: str) -> None:
-    """Raises ContractError if a reader emitted ``timestamps`` or ``positions`` that are not those of its records."""
+    """Checks the ``timestamps`` or ``positions`` that a reader emitted.
+
+    Raises:
+        ContractError: the column is not an int64 array with one number for each record.
+    """
     if column is None:
         return
     if not isinstance(column, pa.Array) or column.type != pa.int64() or len(column) != records.num_rows:
@@ -65,17 +85,17 @@ def check_column(name: str, column: object, records: pa.RecordBatch, split_id: s
 
 
 def size_of_event(event: object) -> int:
-    """How long (bytes) an event is as JSON.
+    """Returns the length (bytes) of an event's payload as JSON.
 
     Raises:
-        ContractError: it is no event, or its payload is not JSON.
+        ContractError: ``event`` is not an event, or its payload is not JSON.
     """
     if not isinstance(event, SourceEvent) or not isinstance(event.name, str):
         raise ContractError(f"{shortened(repr(event))} is not a SourceEvent with a name, and cannot be sent.")
     try:
         text = json.dumps(event.payload)
         if json.loads(text) != _as_lists(event.payload):
-            raise ValueError("it is changed on its way")
+            raise ValueError("JSON changes it")
     except (TypeError, ValueError, RecursionError) as e:
         raise ContractError(
             f"The payload of event {event.name!r} cannot be sent as JSON: {e}. Make it of numbers, text, lists and "

@@ -1,6 +1,6 @@
-"""What a source's own code hands over, looked at before it is used: a mistake must not get into an offset.
+"""Checks of what a source and its enumerator return, before it gets into an offset.
 
-A checkpoint that holds one cannot be read again, not even by the source once it is corrected.
+A checkpoint with a wrong value could not be read again, not even after the source was corrected.
 """
 
 from __future__ import annotations
@@ -24,7 +24,11 @@ from watermark_alignment.planner import NO_SPLITS
 
 
 def check_source(source: Source[Any, Any]) -> None:
-    """Raises ContractError if a property of ``source`` is of another kind than it must be."""
+    """Checks the properties of ``source``.
+
+    Raises:
+        ContractError: a property has a wrong type or value.
+    """
     who = type(source).__name__
     for name, kind in (
         ("boundedness", Boundedness),
@@ -46,10 +50,10 @@ def check_source(source: Source[Any, Any]) -> None:
 
 
 def pending_splits(enumerator: SplitEnumerator[Any, Any]) -> int:
-    """How many splits are known and not assigned.
+    """Returns how many splits the enumerator knows and has not assigned.
 
     Raises:
-        ContractError: the enumerator answers anything but a number.
+        ContractError: ``pending()`` did not return a number.
     """
     pending: object = enumerator.pending()
     if not isinstance(pending, int) or pending < 0:
@@ -61,10 +65,10 @@ def pending_splits(enumerator: SplitEnumerator[Any, Any]) -> int:
 
 
 def described(enumerator: SplitEnumerator[Any, Any], looked: Mapping[str, SplitRange]) -> dict[str, Any]:
-    """The log ends as users write them, for Spark's progress.
+    """Returns the log ends in the form that users know, for Spark's progress.
 
     Raises:
-        ContractError: the enumerator answers anything but a mapping from text to JSON.
+        ContractError: the enumerator did not return a mapping from text to JSON.
     """
     who = type(enumerator).__name__
     ends = enumerator.log_ends(looked)
@@ -81,9 +85,13 @@ def described(enumerator: SplitEnumerator[Any, Any], looked: Mapping[str, SplitR
 
 
 def check_split(split: object) -> None:
-    """Raises ValueError if ``split`` cannot be assigned: as an offset stores it, and as it is looked up."""
+    """Checks that ``split`` can be assigned: that it is hashable and an offset can store its id.
+
+    Raises:
+        ValueError: it cannot be assigned.
+    """
     if not isinstance(split, SourceSplit):
-        raise ValueError(f"Cannot assign {shortened(repr(split))}: it is no SourceSplit")
+        raise ValueError(f"Cannot assign {shortened(repr(split))}: it is not a SourceSplit")
     name: object = split.split_id
     if not isinstance(name, str) or not name or _is_broken(name) or name in NO_SPLITS:
         raise ValueError(
@@ -100,7 +108,11 @@ def check_split(split: object) -> None:
 
 
 def check_ranges(answer: Any, assigned: Mapping[str, SourceSplit], enumerator: object) -> None:
-    """Raises ContractError if ``split_ranges`` answered anything but ranges of assigned splits, by id."""
+    """Checks the result of ``split_ranges``.
+
+    Raises:
+        ContractError: it is not a mapping from ids of assigned splits to valid ranges.
+    """
     who = f"{type(enumerator).__name__}.split_ranges()"
     check_made(who, answer, Mapping)
     for name, r in answer.items():
@@ -121,13 +133,17 @@ def check_ranges(answer: Any, assigned: Mapping[str, SourceSplit], enumerator: o
         if not 0 <= r.position <= r.end:
             raise ContractError(
                 f"{who} answered that split {name!r} can be read from position {r.position} up to {r.end}. A position "
-                "must not be negative, nor behind the end. Where records are gone, answer an empty range at a position "
-                "that still exists, or raise DataLossError."
+                "must not be negative, and not greater than the end. Where records are lost, return an empty range at "
+                "a position that still exists, or raise DataLossError."
             )
 
 
 def check_same_splits(source: object, splits: Sequence[SourceSplit], made: object) -> None:
-    """Raises ContractError if ``splits_for_readers`` made anything but the same splits in the same order."""
+    """Checks the result of ``splits_for_readers``.
+
+    Raises:
+        ContractError: it does not have the same splits in the same order.
+    """
     what = f"{type(source).__name__}.splits_for_readers()"
     check_splits(what, made)
     wanted = [split.split_id for split in splits]

@@ -19,7 +19,6 @@ from flip27_stream.api import (
     SourceEvent,
     SourceOutput,
     SplitEnumerator,
-    Watermark,
     WatermarkStrategy,
 )
 from flip27_stream.api.planned_range import PlannedRange
@@ -217,18 +216,7 @@ class SourceQuery:
         self._coordinator.close()
 
 
-class _IgnoresWatermarks(SourceOutput):
-    def emit_watermark(self, watermark: Watermark) -> None:
-        """Not looked at."""
-
-    def mark_idle(self) -> None:
-        """Not looked at."""
-
-    def mark_active(self) -> None:
-        """Not looked at."""
-
-
-class TaskRows(_IgnoresWatermarks, ReaderOutput):
+class TaskRows(ReaderOutput):
     """Collects what a reader emits, and looks whether it may.
 
     Args:
@@ -286,7 +274,7 @@ class TaskRows(_IgnoresWatermarks, ReaderOutput):
         self.batches.append((records, timestamps))
 
 
-class _SplitRows(_IgnoresWatermarks):
+class _SplitRows(SourceOutput):
     def __init__(self, task: TaskRows, split_id: str) -> None:
         self._task = task
         self._split_id = split_id

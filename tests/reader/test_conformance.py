@@ -165,8 +165,8 @@ FAULTS: list[tuple[str, Check, str]] = [
 @pytest.mark.parametrize(("fault", "check", "told"), FAULTS, ids=lambda v: getattr(v, "__name__", str(v)))
 def test_a_fault_is_told(fault: str, check: Check, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each by the check that is there for it, in words that lead to it."""
-    monkeypatch.setattr(source_query, "_TIMEOUT_S", 0.3)
-    monkeypatch.setattr(faults, "_TIMEOUT_S", 1.0)
+    monkeypatch.setattr(source_query, "_PATIENCE_S", 0.3)
+    monkeypatch.setattr(faults, "_PATIENCE_S", 1.0)
     monkeypatch.setattr(faults, "_NOTICED_S", 0.5)
     suite = Faulty(fault)
     suite.gives_up_within_s = 0.3
@@ -177,7 +177,7 @@ def test_a_fault_is_told(fault: str, check: Check, told: str, monkeypatch: pytes
 def test_a_run_that_does_not_end_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """The coordinator says what a run waits for (SK-01)."""
     monkeypatch.setattr(stall_detector, "GIVE_UP_S", 0.3)
-    with pytest.raises(ContractError, match=r"does not end: .* tells of 1 splits"):
+    with pytest.raises(ContractError, match=r"does not end: .*pending\(\) returns 1"):
         Faulty("has something pending for ever").test_available_now()
 
 

@@ -19,7 +19,6 @@ from flip27_stream.api import (
     SourceOutput,
     SourceReader,
     SourceReaderContext,
-    Watermark,
 )
 from flip27_stream.api.planned_range import RangeKey
 from flip27_stream.connectors.hybrid.child_context import tagged, untagged
@@ -86,15 +85,6 @@ class HybridSourceReader(SourceReader[HybridSourceSplit]):
             if (own := untagged(event, index)) is not None:
                 reader.handle_source_events(own)
 
-    def pause_or_resume_splits(self, to_pause: Sequence[str], to_resume: Sequence[str]) -> None:
-        for index, reader in self._readers.items():
-            prefix = split_id(index, "")
-            pause, resume = (
-                [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
-                for names in (to_pause, to_resume)
-            )
-            reader.pause_or_resume_splits(pause, resume)
-
     def close(self) -> None:
         for reader in self._readers.values():
             reader.close()
@@ -147,15 +137,6 @@ class HybridReaderOutput(ReaderOutput):
         output = HybridSplitOutput(self.of, self._stage, name, known, self.ends)
         output.collect(records, timestamps, positions)
 
-    def emit_watermark(self, watermark: Watermark) -> None:
-        self.of.emit_watermark(watermark)
-
-    def mark_idle(self) -> None:
-        self.of.mark_idle()
-
-    def mark_active(self) -> None:
-        self.of.mark_active()
-
 
 class HybridSplitOutput(SourceOutput):
     """The output of one split: leaves out rows that the source before had, converts the others, and notes in ``ends``
@@ -185,15 +166,6 @@ class HybridSplitOutput(SourceOutput):
         if rows.num_rows != records.num_rows:
             timestamps = positions = None  # the converter left out rows, and nobody knows which
         self._output.collect(rows, timestamps, positions)
-
-    def emit_watermark(self, watermark: Watermark) -> None:
-        self._output.emit_watermark(watermark)
-
-    def mark_idle(self) -> None:
-        self._output.mark_idle()
-
-    def mark_active(self) -> None:
-        self._output.mark_active()
 
     def _unknown(
         self, records: pa.RecordBatch, timestamps: pa.Int64Array | None, positions: pa.Int64Array | None

@@ -13,7 +13,6 @@ from flip27_stream.api import (
     SourceEvent,
     SourceOutput,
     SourceReaderContext,
-    Watermark,
 )
 from flip27_stream.api.planned_range import PlannedRange
 from flip27_stream.connectors.hybrid.source_end import TailSplit
@@ -68,18 +67,9 @@ class _Collected(ReaderOutput):
     ) -> None:
         self._records.append(records)
 
-    def emit_watermark(self, watermark: Watermark) -> None:
-        """Nobody waits for one here."""
-
-    def mark_idle(self) -> None:
-        """See :meth:`emit_watermark`."""
-
-    def mark_active(self) -> None:
-        """See :meth:`emit_watermark`."""
-
 
 class _PlannerContext(SourceReaderContext):
-    """A reader outside of any task: what it says to its enumerator was said when the rows were first read."""
+    """The context of a reader outside of a task. Its messages are dropped: the first reader has sent them."""
 
     def __init__(self) -> None:
         self._metrics = MetricGroup()
@@ -91,7 +81,7 @@ class _PlannerContext(SourceReaderContext):
         return 0
 
     def send_split_request(self) -> None:
-        """See the class."""
+        """Does nothing; see the class."""
 
     def send_source_event_to_coordinator(self, event: SourceEvent) -> None:
         """See the class."""

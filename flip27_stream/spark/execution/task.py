@@ -1,4 +1,4 @@
-"""One task of one micro-batch: a reader over the splits planned for it."""
+"""One task of one micro-batch: reads its planned ranges and reports what it has read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from flip27_stream.api import (
     SourceEvent,
     SourceOutput,
     SourceReaderContext,
-    Watermark,
 )
 from flip27_stream.api.contract import check_column, check_records, size_of_event
 from flip27_stream.api.planned_range import PlannedRange, RangeKey
@@ -32,16 +31,16 @@ _MOST_EVENT_BYTES = 4 * 1024 * 1024
 
 @dataclass(frozen=True)
 class SplitTask:
-    """What one task reads; all it needs travels in here, since it runs on another instance of everything.
+    """What one task reads. It is pickled with all that the task needs, because the task runs in another process.
 
     Attributes:
-        subtask: the reader slot that it runs as.
-        batch: sequence number of the micro-batch.
-        ranges: splits with the positions to read from and up to.
-        plausible_until: event times (ms) after this are implausible; ``None`` for no bound.
-        events: messages of the enumerator.
-        report_to: where the report goes; ``None`` for a batch read.
-        number: of the task in its micro-batch, which may have more tasks than there are slots.
+        subtask: the reader slot that the task runs as.
+        batch: the number of the micro-batch.
+        ranges: the ranges to read.
+        plausible_until: event times after this time (ms) are implausible (rule 6); ``None`` for no bound.
+        events: the events of the enumerator for the reader.
+        report_to: where the task sends its report; ``None`` in a batch read.
+        number: the number of the task in its micro-batch, which can have more tasks than there are slots.
     """
 
     subtask: int
@@ -108,7 +107,11 @@ def _freeze_loaded_modules() -> None:
 
 
 class TaskContext(SourceReaderContext):
-    """The context of the reader of one task."""
+    """The context of the reader of one task.
+
+    Args:
+        subtask: the reader slot.
+    """
 
     def __init__(self, subtask: int) -> None:
         self._subtask = subtask
@@ -130,14 +133,19 @@ class TaskContext(SourceReaderContext):
         self._bytes += size_of_event(event)
         if self._bytes > _MOST_EVENT_BYTES:
             raise ContractError(
-                f"Event {event.name!r} is too much to send: with it, the events of this task have {self._bytes} bytes; "
-                f"{_MOST_EVENT_BYTES} are allowed. Send less, or where it lies."
+                f"Event {event.name!r} is too large: with it, the events of this task have {self._bytes} bytes; "
+                f"{_MOST_EVENT_BYTES} are allowed. Send less, or store the data elsewhere and send its location."
             )
         self.events.append(event)
 
 
 class TaskOutput(ReaderOutput):
-    """Collects what a reader emits, and observes event times per split."""
+    """Collects what a reader emits, and observes the event times of each split.
+
+    Args:
+        spec: the source and how it is read.
+        task: the task.
+    """
 
     def __init__(self, spec: SourceSpec, task: SplitTask) -> None:
         self._batches: list[pa.RecordBatch] = []
@@ -153,13 +161,13 @@ class TaskOutput(ReaderOutput):
         return self._of(split_id)
 
     def release_output_for_split(self, split_id: str) -> None:
-        """Its observations stay until they are reported."""
+        """Records that the range was read to its end."""
         self._of(split_id).released = True
 
     def _of(self, split_id: str) -> SplitOutput:
         if split_id not in self._outputs:
             raise ContractError(
-                f"The reader emits into split {split_id!r}, or ends it, which this task was not given. It has "
+                f"The reader emits into split {split_id!r}, or ends it, which this task was not given. The task has "
                 f"{some_of(list(self._outputs))}."
             )
         return self._outputs[split_id]
@@ -175,30 +183,29 @@ class TaskOutput(ReaderOutput):
         next(iter(self._outputs.values())).collect(records, timestamps, positions)
 
     def drain(self) -> Iterator[pa.RecordBatch]:
-        """The record batches collected since the last call."""
+        """Yields the record batches that were collected since the last call."""
         batches = self._batches[:]
         self._batches.clear()
         yield from batches
 
     def reports(self) -> tuple[SplitReport, ...]:
+        """Returns what was read of each range."""
         return tuple(output.report() for output in self._outputs.values())
 
     def unread_ranges(self) -> str:
         """Returns a description of the ranges that are not read to their ends, for an error message."""
         return some_of([str(output) for output in self._outputs.values() if not output.released], "; ")
 
-    def emit_watermark(self, watermark: Watermark) -> None:
-        """Watermarks follow from what was read; one that a source emits itself is not needed."""
-
-    def mark_idle(self) -> None:
-        """Idleness is found when planning."""
-
-    def mark_active(self) -> None:
-        """Idleness is found when planning."""
-
 
 class SplitOutput(SourceOutput):
-    """The output of one split."""
+    """The output of one split: checks, observes and collects its record batches.
+
+    Args:
+        planned: the range to read.
+        schema: the schema of the source.
+        batches: receives the record batches.
+        observer: observes event times; ``None`` without alignment.
+    """
 
     def __init__(
         self,
@@ -214,7 +221,7 @@ class SplitOutput(SourceOutput):
         self._rows = 0
         self._last: pa.Int64Scalar | None = None
         self.released = False
-        """Whether the reader said that the range is read."""
+        """Whether the reader has read the range to its end."""
 
     def collect(
         self,
@@ -239,17 +246,9 @@ class SplitOutput(SourceOutput):
         return f"split {split_id} from position {start} to {end} ({self._rows} rows came{last})"
 
     def report(self) -> SplitReport:
+        """Returns what was read of the range."""
         seen = self._observer.statistics() if self._observer is not None else {}
         return SplitReport(*self._range, rows=self._rows, **seen)
-
-    def emit_watermark(self, watermark: Watermark) -> None:
-        """See :class:`TaskOutput`."""
-
-    def mark_idle(self) -> None:
-        """See :class:`TaskOutput`."""
-
-    def mark_active(self) -> None:
-        """See :class:`TaskOutput`."""
 
 
 def _observer(spec: SourceSpec, task: SplitTask, split_id: str) -> EventTimeObserver | None:

@@ -249,7 +249,7 @@ def test_finished_splits_are_no_text() -> None:
         ([None], "was given None as rows; they must be a record batch or a list"),
         (["text"], "was given 'text' as rows"),
         ([{"a": 1}], r"was given \{'a': 1\} as rows"),
-        ([[(1,)], ["x"]], r"was given \['x'\] as timestamps of 1 rows; there must be an int64 for each"),
+        ([[(1,)], ["x"]], r"was given \['x'\] as timestamps of 1 rows; there must be one int64 for each"),
         ([[(1,)], None, [1, 2]], r"was given \[1, 2\] as positions of 1 rows"),
         ([[(1,)], None, 7], "was given 7 as positions of 1 rows"),
         ([[(1,)], pa.array([1.5])], "as timestamps of 1 rows"),

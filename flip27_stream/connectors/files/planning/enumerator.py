@@ -146,7 +146,7 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
             self._opened.clear()
             if request.ranges:  # else it is not known yet which files are begun
                 self._open_begun()
-        self._latest = request.latest_plausible
+        self._latest = request.plausible_until
         opened = {name: self._opened[name] for name in request.ranges if name in self._opened}
         times = {name: one.plausible(self._latest) for name, one in opened.items()}
         return FilePositions(times, request, self._least_to_come(request))
@@ -332,7 +332,7 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
             r = request.ranges.get(name)
             position = self._positions.get(name, 0) if r is None else max(r.position, self._ends.get(name, 0))
             if position < opened.split.length:
-                times = opened.times.plausible(request.latest_plausible)
+                times = opened.times.plausible(request.plausible_until)
                 rests.append(times.from_position(position).first)
         known = [time for time in (self._backlog.least(), *rests) if time is not None]
         return min(known, default=None)
