@@ -271,17 +271,17 @@ def share(
     with every batch, says which splits get it. So every split moves even if the limit is below their number.
     """
     given = {v.id: 0 for v in readable}
-    hungry = [v for v in readable if positions[v.id][1] > 0]
-    turn = sum(v.position for v in hungry)
+    unserved = [v for v in readable if positions[v.id][1] > 0]
+    turn = sum(v.position for v in unserved)
     left = limit
-    while hungry and left >= len(hungry):
-        part = min(left // len(hungry), min(positions[v.id][1] - given[v.id] for v in hungry))
-        for v in hungry:
+    while unserved and left >= len(unserved):
+        part = min(left // len(unserved), min(positions[v.id][1] - given[v.id] for v in unserved))
+        for v in unserved:
             given[v.id] += part
-        left -= part * len(hungry)
-        hungry = [v for v in hungry if given[v.id] < positions[v.id][1]]
-    for i in range(left if hungry else 0):
-        given[hungry[(turn + i) % len(hungry)].id] += 1
+        left -= part * len(unserved)
+        unserved = [v for v in unserved if given[v.id] < positions[v.id][1]]
+    for i in range(left if unserved else 0):
+        given[unserved[(turn + i) % len(unserved)].id] += 1
     return {v.id: min(v.position + given[v.id], positions[v.id][0]) for v in readable}
 
 

@@ -141,7 +141,7 @@ class GroupPlanner:
         assert member is not None
 
         def planned() -> PlannedBatch:
-            floor = member.floor(self._wait.heeds)
+            floor = member.floor(self._wait.counts)
             return self._batch_planner.plan_batch(enumerator, replace(plan_input, floor=floor), reporting)
 
         is_fresh = self._read_first(member) or self._look(member)
@@ -197,7 +197,7 @@ class GroupPlanner:
         planned: Callable[[], PlannedBatch],
     ) -> PlannedBatch:
         """Returns the batch of an AvailableNow run that only other members hold back, and that must not end yet."""
-        last, slowest = _last_batch(plan_input), member.slowest(self._wait.heeds)
+        last, slowest = _last_batch(plan_input), member.slowest(self._wait.counts)
         if slowest is not None and self._wait.gives_up(slowest, last, plan_input.now, member.listened_ms):
             self._warn_of(slowest)
             return planned()

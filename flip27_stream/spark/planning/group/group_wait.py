@@ -68,7 +68,7 @@ class GroupWait:
         self._wait_s = 0.0
         self._until = self._answered = 0.0
 
-    def heeds(self, entry: Entry) -> bool:
+    def counts(self, entry: Entry) -> bool:
         """Whether the run waits for the member: it has made progress since it was ignored, or was never ignored."""
         return self._given_up.get(entry.key) != entry.mark
 
