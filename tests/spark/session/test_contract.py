@@ -269,7 +269,7 @@ class Unhashable(SourceSplit):
 @pytest.mark.parametrize(
     ("splits", "why"),
     [
-        (["a"], "it is no SourceSplit"),
+        (["a"], "it is not a SourceSplit"),
         ([MemorySplit(1)], "whose id is 1: it must be text"),  # type: ignore[arg-type]
         ([MemorySplit("")], "whose id is ''"),
         ([MemorySplit("\udcff.log")], "UTF-8"),
