@@ -227,7 +227,7 @@ def test_events_that_cannot_be_sent(event: Any, why: str) -> None:
 
     with pytest.raises(ContractError, match=why):
         query(reader=Sends).step()
-    if "too much" not in why:
+    if "too large" not in why:
         with pytest.raises(ContractError, match=why):
             CoordinatorContext(1, "host").send_event_to_source_reader(0, event)
 
