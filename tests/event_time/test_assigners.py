@@ -124,7 +124,6 @@ def test_json_pointers_are_those_of_rfc_6901(pointer: str, document: Any, ms: in
         b'{"t": 5}}',
         b'{"t": 5}{"t": 6}',
         b'{"t": 5}\x00',
-        b'{"t": 5, "x": NaN}',
     ]
     + [
         b'{"t": %s}' % value
@@ -137,6 +136,12 @@ def test_json_pointers_are_those_of_rfc_6901(pointer: str, document: Any, ms: in
 )
 def test_anything_else_has_no_event_time_and_costs_its_neighbours_nothing(document: bytes | None) -> None:
     assert _json("/t", {"t": 1}, document, {"t": 2}) == [1, None, 2]
+
+
+@pytest.mark.parametrize("document", [b'{"t": 5, "x": NaN}', b"{'t': 5}", b'{"t": 5, "x": -INF}', b'{"t": 4, "t": 5}'])
+def test_a_document_that_decodes_into_columns_has_an_event_time(document: bytes) -> None:
+    """The same documents are JSON for both."""
+    assert _json("/t", {"t": 1}, document, {"t": 2}) == [1, 5, 2]
 
 
 def test_documents_do_not_run_into_each_other() -> None:

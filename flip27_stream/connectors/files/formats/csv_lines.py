@@ -21,15 +21,9 @@ from flip27_stream.connectors.files.formats.lines import (
     line_end,
     unpacked,
 )
-from flip27_stream.connectors.files.formats.schemas import (
-    INSTANT,
-    LOCAL,
-    Projection,
-    find_column,
-    spark_schema,
-)
-from flip27_stream.connectors.files.formats.timestamp_parsing import instants, local_times, parsed_times
+from flip27_stream.connectors.files.formats.schemas import Projection, find_column, spark_schema
 from flip27_stream.connectors.files.formats.units import Int64s
+from flip27_stream.decoding.times import INSTANT, LOCAL, instants, local_times
 from flip27_stream.errors import OptionError, RecordFormatError
 
 _MARK = b"\xef\xbb\xbf"
@@ -240,7 +234,7 @@ class CsvDecoder(LineDecoder):
 
     def _times(self, text: pa.StringArray, kind: pa.DataType) -> pa.TimestampArray:
         if self._csv.options.timestamp_format is not None:
-            return parsed_times(text, self._csv.options.timestamp_format, kind)
+            return self._csv.options.timestamp_format.times(text, kind)
         return instants(text) if kind == INSTANT else local_times(text)
 
 
