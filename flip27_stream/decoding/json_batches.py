@@ -6,13 +6,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
-# Arrow's parser takes these for numbers, which no other does, or ends at them.
-_ODD_SIGNS = (b"Inf", b"-NaN", b"\x00")
+# Arrow's parser takes these for numbers, which no other does, or ends at them. Single bytes are found much faster.
+_ODD_SIGNS = ((b"I", b"Inf"), (b"N", b"-NaN"), (b"\x00", b"\x00"))
 _ODD = r"\x00|[\s:,\[+-]Inf[\s,\]}]|-NaN"
 
 
 def plain_objects(documents: pa.BinaryArray) -> pa.BooleanArray:
-    """Which documents begin and end as objects do, and have nothing in them that Arrow reads differently; false for null."""
+    """Which documents begin and end as objects do, and have nothing that Arrow reads differently; false for null."""
     plain = pc.and_(pc.starts_with(documents, "{"), pc.ends_with(documents, "}")).fill_null(False)
     content = memoryview(documents.buffers()[2] or b"")
     if is_odd(content):
@@ -23,7 +23,7 @@ def plain_objects(documents: pa.BinaryArray) -> pa.BooleanArray:
 def is_odd(content: bytes | memoryview) -> bool:
     """Whether Arrow may read something in it differently."""
     data = bytes(content)
-    return any(sign in data for sign in _ODD_SIGNS)
+    return any(first in data and sign in data for first, sign in _ODD_SIGNS)
 
 
 def one_a_line(documents: pa.BinaryArray) -> pa.Buffer:

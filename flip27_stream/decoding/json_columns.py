@@ -60,18 +60,23 @@ class JsonColumns:
     def __reduce__(self) -> tuple[object, ...]:
         return _json_columns, (self._fields, self._pattern, self._rows.strict_utf8)
 
-    def decode(self, documents: pa.BinaryArray) -> DecodedDocuments:
-        """Columns of ``documents``, as many rows as there are; one that is null or blank has nulls, and is not bad."""
+    def decode(self, documents: pa.BinaryArray, *, some_are_bad: bool = False) -> DecodedDocuments:
+        """Columns of ``documents``, as many rows as there are; one that is null or blank has nulls, and is not bad.
+
+        Args:
+            documents: that are to be decoded.
+            some_are_bad: as far as the caller knows, so that it is in vain to parse all at once.
+        """
         if not self._arrow_can:
             return self._rows.decode(documents)
         plain = plain_objects(documents)
         if pc.all(plain).as_py():
-            return self._decoded(documents)
+            return self._decoded(documents, some_are_bad)
         trimmed = pc.ascii_trim(documents.fill_null(b"").view(pa.string()), _BLANK).view(pa.binary())
         blank = pc.equal(pc.binary_length(trimmed), 0)
         odd = pc.invert(pc.or_(plain_objects(trimmed), blank))
         empty = pa.scalar(b"{}", pa.binary())
-        decoded = self._decoded(pc.if_else(pc.or_(odd, blank), empty, trimmed))
+        decoded = self._decoded(pc.if_else(pc.or_(odd, blank), empty, trimmed), some_are_bad)
         rows = np.flatnonzero(odd.to_numpy(zero_copy_only=False))
         if not len(rows):
             return decoded
@@ -91,8 +96,8 @@ class JsonColumns:
         """What is wrong with a document that is bad, and with its values if these may be told."""
         return self._rows.explain(document, with_values=with_values)
 
-    def _decoded(self, objects: pa.BinaryArray) -> DecodedDocuments:
-        columns = self._joined(objects)
+    def _decoded(self, objects: pa.BinaryArray, some_are_bad: bool = False) -> DecodedDocuments:
+        columns = None if some_are_bad else self._joined(objects)
         if columns is None and self._look_at_times(objects):
             columns = self._joined(objects)
         if columns is not None:

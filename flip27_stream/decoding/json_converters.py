@@ -14,7 +14,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.types as pt
 
-from flip27_stream.decoding.json_documents import Number, Object
+from flip27_stream.decoding.json_documents import Number
 from flip27_stream.decoding.time_patterns import TimePattern
 from flip27_stream.decoding.times import days, microseconds
 
@@ -101,7 +101,7 @@ def object_converter(
     }
 
     def convert(value: Any, wrong: list[Mismatch]) -> dict[str, Any]:
-        if type(value) is not Object:
+        if type(value) is not tuple:
             raise _NotOfTypeError("an object")
         row = {}
         for name, item in value:
@@ -139,7 +139,7 @@ def _array(element: Converter, value: Any, wrong: list[Mismatch]) -> list[Any]:
 
 
 def _map(item: Converter, value: Any, wrong: list[Mismatch]) -> list[tuple[str, Any]]:
-    if type(value) is not Object:
+    if type(value) is not tuple:
         raise _NotOfTypeError("an object")
     entries = {utf_8(name): None if entry is None else item(entry, wrong) for name, entry in value}
     return list(entries.items())
@@ -206,7 +206,7 @@ def _string(value: Any) -> str:
 
 def json_text(value: Any) -> str:
     """A value as JSON, its numbers as they were written."""
-    if type(value) is Object:
+    if type(value) is tuple:
         return "{" + ",".join(f"{_quoted(name)}:{json_text(item)}" for name, item in value) + "}"
     if isinstance(value, list):
         return "[" + ",".join(map(json_text, value)) + "]"

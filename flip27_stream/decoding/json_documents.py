@@ -1,4 +1,4 @@
-"""JSON documents as Python values, with numbers as they were written and every field of an object."""
+"""JSON documents as Python values, with numbers as they were written and all fields of an object."""
 
 from __future__ import annotations
 
@@ -10,18 +10,15 @@ from typing import Any, Final
 class Number(str):
     """A number as it was written; also ``NaN``, ``Infinity`` and ``-Infinity``."""
 
-
-class Object(list[tuple[str, Any]]):
-    """The fields of an object in their order, also those whose names are repeated."""
+    __slots__ = ()
 
 
 class DocumentError(ValueError):
     """A text is no JSON document; the message says where."""
 
 
-_BLANK: Final = b" \t\r\n"
 _DECODER: Final = json.JSONDecoder(
-    parse_int=Number, parse_float=Number, parse_constant=Number, object_pairs_hook=Object
+    parse_int=Number, parse_float=Number, parse_constant=Number, object_pairs_hook=tuple
 )
 
 # What Jackson takes by Spark's default options, and JSON does not have.
@@ -33,9 +30,10 @@ _ESCAPE_OR_QUOTE: Final = re.compile(r'\\(.)|"', re.DOTALL)
 
 
 def parse_document(document: bytes, *, strict_utf8: bool = False) -> Any:
-    """The value that ``document`` is: None, bool, str, :class:`Number`, list or :class:`Object`; of a blank one None.
+    """The value that ``document`` is: None, bool, str, :class:`Number`, list or, of an object, a tuple.
 
-    As Jackson does in Spark, it takes single quotes for double ones, and ``+INF``, ``-INF`` and ``+Infinity`` for numbers.
+    The tuple has the name and the value of each field in their order, also of those whose names are repeated. As
+    Jackson does in Spark, it takes single quotes for double ones, and ``+INF``, ``-INF`` and ``+Infinity`` for numbers.
 
     Args:
         document: JSON in UTF-8.
@@ -45,8 +43,6 @@ def parse_document(document: bytes, *, strict_utf8: bool = False) -> Any:
         DocumentError: it is not JSON, or something follows the value.
         RecursionError: it is nested too deeply for Python's parser.
     """
-    if not document.strip(_BLANK):
-        return None
     try:
         text = document.decode("utf-8", "strict" if strict_utf8 else "replace")
     except UnicodeDecodeError as error:

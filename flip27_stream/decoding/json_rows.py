@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flip27_stream.decoding.json_converters import Converter, Mismatch, object_converter
-from flip27_stream.decoding.json_documents import DocumentError, Object, parse_document
+from flip27_stream.decoding.json_documents import DocumentError, parse_document
 from flip27_stream.decoding.time_patterns import TimePattern
 
 _TOO_DEEP: Final = ("it is nested too deeply",)
@@ -81,7 +81,7 @@ class JsonRows:
             found = parse_document(documents[0].as_py()) if len(documents) else None
         except (DocumentError, RecursionError):
             return {}
-        return dict(found) if type(found) is Object else {}
+        return dict(found) if type(found) is tuple else {}
 
     def _row(self, document: bytes | None) -> tuple[Mapping[str, Any], Sequence[Mismatch | str]]:
         """The fields of a document, and what is wrong with it."""
@@ -93,7 +93,7 @@ class JsonRows:
             return {}, (str(error),)
         except RecursionError:
             return {}, _TOO_DEEP
-        if type(value) is not Object:
+        if type(value) is not tuple:
             return {}, ("it is no object",)
         wrong: list[Mismatch] = []
         return self._convert(value, wrong), wrong

@@ -81,7 +81,9 @@ def days(text: str) -> int | None:
 
 
 def microseconds(text: str, *, zoned: bool) -> int | None:
-    """Microseconds since the epoch, ``None`` if ``text`` is no time or 64 bits do not hold it; more decimals are cut off.
+    """Microseconds since the epoch, ``None`` if ``text`` is no time, or one that 64 bits do not hold.
+
+    Decimals behind the sixth are cut off.
 
     Args:
         text: a date and a time, of which the end may be missing.
@@ -123,7 +125,7 @@ def _days(year: str, month: str, day: str) -> int | None:
 
 def _no_finer(text: pa.StringArray) -> pa.StringArray:
     """``text`` without blanks around it and without decimals behind the sixth."""
-    return pc.replace_substring_regex(pc.utf8_trim(text, _BLANK), _TOO_FINE, r"\1")
+    return pc.replace_substring_regex(pc.ascii_trim(text, _BLANK), _TOO_FINE, r"\1")
 
 
 def _joined(text: pa.StringArray, suffix: str) -> pa.StringArray:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flip27_stream.decoding.json_batches import one_a_line, parsed, plain_objects
-from flip27_stream.decoding.json_documents import DocumentError, Number, Object, parse_document
+from flip27_stream.decoding.json_documents import DocumentError, Number, parse_document
 
 _LARGEST: Final = 2**63 - 1
 _EPOCH: Final = date(1970, 1, 1).toordinal()
@@ -79,8 +79,8 @@ class JsonPointer:
     def _found_in(self, value: Any) -> Any:
         """What is at the pointer; ``None`` if nothing is. Of fields with the same name, the last counts."""
         for token in self.tokens:
-            if type(value) is Object:
-                value = dict(value).get(token)
+            if type(value) is tuple:
+                value = next((item for name, item in reversed(value) if name == token), None)
             elif type(value) is list and _INDEX.fullmatch(token) and int(token) < len(value):
                 value = value[int(token)]
             else:

@@ -65,8 +65,8 @@ BAD = st.sampled_from(
      b'{"id":"7"}', b'{"id":1.0}', b'{"ok":1,"name":"kept"}', b'{"name":"\xff"}', b'{"day":"2026-02-30"}', b"{}\x00",
      b'{"cost":1234567.8}', b'{"cost":1.005}', b'{"price":Inf}', b'{"price":NaN}', b'{"name":5.0}', b'{"place":3}',
      b'{"tags":["a",{"b": 1}]}', b'{"id":1,"id":2}', b'{"at":"2026-1-2 3:4"}', b'{"at":"soon"}', b"[" * 5000, b"null",
-     b'{"id":3}\x00{}', b'{"id":\x003}', b"{'id':1,'name':'it\\'s \"x\"'}", b'{"id":1,"price":-INF}', b'{"id":1,"z":+Infinity}',
-     b'{"id":1,"id":"x"}', b'{"id":"x","id":1}', b"\x0c"]
+     b'{"id":3}\x00{}', b'{"id":\x003}', b"{'id':1,'name':'it\\'s \"x\"'}", b'{"id":1,"price":-INF}',
+     b'{"id":1,"z":+Infinity}', b'{"id":1,"id":"x"}', b'{"id":"x","id":1}', b"\x0c"]
 )  # fmt: skip
 
 ODD = st.builds(
@@ -185,7 +185,10 @@ def test_maps_and_binaries() -> None:
         (b'{"id": 1', "Expecting ',' delimiter at character 8"),
         (b"[1]", "it is no object"),
         (b'{"place": {"x": "a"}}', "field place.x is not a whole number from -2147483648 to 2147483647"),
-        (b'{"tags": ["a"], "day": "x", "ok": 3}', "field day is not a date such as 2026-01-31; field ok is not"),
+        (
+            b'{"tags": ["a"], "day": "x", "ok": 3}',
+            "field day is not a date such as 2026-01-31; field ok is not",
+        ),
     ],
 )
 def test_what_is_wrong_is_told(value: bytes, why: str) -> None:

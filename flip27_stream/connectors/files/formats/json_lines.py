@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -59,7 +58,7 @@ class JsonLineDecoder(LineDecoder):
         what: the file, for errors.
     """
 
-    few = sys.maxsize  # the decoder of documents finds the bad ones by itself
+    few = 4096  # the decoder of documents finds the bad ones among them
 
     def __init__(self, schema: pa.Schema, pattern: TimePattern | None, what: str) -> None:
         self._columns = JsonColumns(schema, pattern, strict_utf8=True)
@@ -74,7 +73,7 @@ class JsonLineDecoder(LineDecoder):
         return self._batch(columns, len(starts))
 
     def one_by_one(self, lines: list[bytes]) -> tuple[pa.RecordBatch, dict[int, str]]:
-        decoded = self._columns.decode(pa.array(lines, pa.binary()))
+        decoded = self._columns.decode(pa.array(lines, pa.binary()), some_are_bad=True)
         bad = {
             row: f"{self._columns.explain(lines[row], with_values=True)}."
             for row in np.flatnonzero(decoded.bad.to_numpy(zero_copy_only=False)).tolist()
