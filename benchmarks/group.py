@@ -77,7 +77,7 @@ class Plans:
     def leave_out_the_group(self) -> None:
         """Plan as a source that has no group to ask or to tell."""
         coordinator = self._coordinator
-        coordinator._planner = BatchPlanner(coordinator._job, coordinator._knowledge)
+        coordinator._planner = BatchPlanner(coordinator._spec, coordinator._split_tracker)
 
     def one(self) -> None:
         self._cluster.end += _ROWS

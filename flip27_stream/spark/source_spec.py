@@ -95,7 +95,7 @@ class SourceFactory(Protocol):
 
 
 @dataclass(frozen=True)
-class Job:
+class SourceSpec:
     """One source of one query.
 
     Attributes:

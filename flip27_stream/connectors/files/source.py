@@ -18,7 +18,7 @@ from flip27_stream.api import (
 )
 from flip27_stream.connectors.files.backlog.backlog import Backlog
 from flip27_stream.connectors.files.backlog.listed_files import ListedFiles
-from flip27_stream.connectors.files.backlog.processed_files import SeenFiles, SeenState
+from flip27_stream.connectors.files.backlog.processed_files import ProcessedFiles, ProcessedFilesState
 from flip27_stream.connectors.files.delta.delta_backlog import DeltaFiles
 from flip27_stream.connectors.files.delta.delta_columns import ReadColumns
 from flip27_stream.connectors.files.delta.delta_state import DeltaState
@@ -30,7 +30,8 @@ from flip27_stream.connectors.files.planning.enumerator import EnumeratorOptions
 from flip27_stream.connectors.files.planning.enumerator_state import FilesState, FilesStateSerializer
 from flip27_stream.connectors.files.reader import FileSourceReader
 from flip27_stream.connectors.files.split import FileSplit, FileSplitSerializer
-from flip27_stream.connectors.files.storage.filesystem import OPTION_PREFIX, Storage
+from flip27_stream.connectors.files.storage.filesystem import Storage
+from flip27_stream.connectors.files.storage.store_parameters import OPTION_PREFIX
 from flip27_stream.connectors.files.tolerance import Tolerance
 from flip27_stream.errors import CorruptCheckpointError, OptionError
 
@@ -100,7 +101,7 @@ class FileSource(Source[FileSplit, FilesState]):
         )
 
     def create_enumerator(self, context: SplitEnumeratorContext[FileSplit]) -> FileSourceEnumerator:
-        initial = SeenState() if self._options.delta is None else DeltaState()
+        initial = ProcessedFilesState() if self._options.delta is None else DeltaState()
         return self.restore_enumerator(context, initial)
 
     def restore_enumerator(
@@ -138,8 +139,8 @@ class FileSource(Source[FileSplit, FilesState]):
                 ReadColumns(self.schema, self._inferred, options.schema_change),
                 fail_on_data_loss=options.fail_on_data_loss,
             )
-        if options.listing is not None and isinstance(state, SeenState):
-            seen = SeenFiles(state, fail_on_data_loss=options.fail_on_data_loss)
+        if options.listing is not None and isinstance(state, ProcessedFilesState):
+            seen = ProcessedFiles(state, fail_on_data_loss=options.fail_on_data_loss)
             return ListedFiles(
                 options.listing.by_path,
                 statistics,

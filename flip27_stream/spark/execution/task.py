@@ -36,7 +36,7 @@ from flip27_stream.spark.source_contract import (
     check_splits,
     size_of_event,
 )
-from flip27_stream.spark.source_spec import Job
+from flip27_stream.spark.source_spec import SourceSpec
 
 _AVAILABILITY_TIMEOUT_S = 60.0
 _NAMED_SPLITS = 5
@@ -68,7 +68,7 @@ class SplitTask:
     number: int = 0
 
 
-def read_task(job: Job, task: SplitTask) -> Iterator[pa.RecordBatch]:
+def read_task(spec: SourceSpec, task: SplitTask) -> Iterator[pa.RecordBatch]:
     """The rows of ``task``. Its report is sent only once every range was read to its end, or when it fails.
 
     Raises:
@@ -77,9 +77,9 @@ def read_task(job: Job, task: SplitTask) -> Iterator[pa.RecordBatch]:
         Exception: whatever the reader raises.
     """
     context = TaskContext(task.subtask)
-    output = TaskOutput(job, task)
+    output = TaskOutput(spec, task)
     try:
-        reader = job.source.create_reader(context)
+        reader = spec.source.create_reader(context)
         check_made("The source's create_reader()", reader, SourceReader)
         with _closing(reader):
             yield from _read(reader, task, output)
@@ -199,12 +199,12 @@ class TaskContext(SourceReaderContext):
 class TaskOutput(ReaderOutput):
     """Collects what a reader emits, and observes event times per split."""
 
-    def __init__(self, job: Job, task: SplitTask) -> None:
+    def __init__(self, spec: SourceSpec, task: SplitTask) -> None:
         self._batches: list[pa.RecordBatch] = []
-        schema = job.source.schema
+        schema = spec.source.schema
         self._outputs = {
             split.split_id: SplitOutput(
-                (split.split_id, start, end), schema, self._batches, _observer(job, task, split.split_id)
+                (split.split_id, start, end), schema, self._batches, _observer(spec, task, split.split_id)
             )
             for split, start, end in task.ranges
         }
@@ -313,8 +313,8 @@ class SplitOutput(SourceOutput):
         """See :class:`TaskOutput`."""
 
 
-def _observer(job: Job, task: SplitTask, split_id: str) -> EventTimeObserver | None:
-    if job.alignment is None:
+def _observer(spec: SourceSpec, task: SplitTask, split_id: str) -> EventTimeObserver | None:
+    if spec.alignment is None:
         return None
-    policy = ImplausibleEventTimes(job.alignment.implausible_event_time)
-    return EventTimeObserver(split_id, job.strategy.timestamp_assigner, task.plausible_until, policy)
+    policy = ImplausibleEventTimes(spec.alignment.implausible_event_time)
+    return EventTimeObserver(split_id, spec.strategy.timestamp_assigner, task.plausible_until, policy)

@@ -17,9 +17,9 @@ from flip27_stream.api import (
 from flip27_stream.errors import AlignmentError
 from flip27_stream.spark.planning.checked_positions import CheckedPositions
 from flip27_stream.spark.planning.rate_limit import proportional_ends
-from flip27_stream.spark.planning.split_tracker import SplitKnowledge
+from flip27_stream.spark.planning.split_tracker import SplitTracker
 from flip27_stream.spark.reporting.reporting_splits import Reporting
-from flip27_stream.spark.source_spec import AnyEnumerator, AnyOffset, AnyState, Job
+from flip27_stream.spark.source_spec import AnyEnumerator, AnyOffset, AnyState, SourceSpec
 from watermark_alignment.options import AlignmentOptions
 from watermark_alignment.pausing import plan_by_pausing
 from watermark_alignment.planner import BACKLOG, GROUP, Plan, SplitView, plan, resting_state
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class PlanInput:
     """What one plan is made from.
 
     Attributes:
@@ -64,7 +64,7 @@ class Snapshot:
 
 
 @dataclass(frozen=True)
-class Draft:
+class PlannedBatch:
     """A planned batch.
 
     Attributes:
@@ -103,9 +103,9 @@ class Draft:
 class BatchPlanner:
     """Plans the batches of one source, aligned or not."""
 
-    def __init__(self, job: Job, knowledge: SplitKnowledge) -> None:
-        self._job = job
-        self._knowledge = knowledge
+    def __init__(self, spec: SourceSpec, split_tracker: SplitTracker) -> None:
+        self._spec = spec
+        self._split_tracker = split_tracker
         self._unaligned: frozenset[str] = frozenset()
 
     def open(self, fingerprint: str, lineage: str, start: AnyOffset | None) -> None:
@@ -125,8 +125,8 @@ class BatchPlanner:
         return False
 
     def draft(
-        self, enumerator: AnyEnumerator, snapshot: Snapshot, reporting: Callable[[], Reporting]
-    ) -> Draft:
+        self, enumerator: AnyEnumerator, snapshot: PlanInput, reporting: Callable[[], Reporting]
+    ) -> PlannedBatch:
         """The next batch.
 
         Args:
@@ -138,19 +138,19 @@ class BatchPlanner:
             AlignmentError: it is to be aligned, but splits of the source can be cut by event time neither before they
                 are read nor after it.
         """
-        alignment = self._job.alignment
+        alignment = self._spec.alignment
         if alignment is None:
-            return Draft(proportional_ends(snapshot.run, snapshot.limits.max_rows))
+            return PlannedBatch(proportional_ends(snapshot.run, snapshot.limits.max_rows))
         if isinstance(enumerator, SupportsEventTimePositions):
             return self._align(enumerator, alignment, snapshot)
         return self._pause(alignment, snapshot, reporting())
 
     def _align(
-        self, enumerator: SupportsEventTimePositions, alignment: AlignmentOptions, snapshot: Snapshot
-    ) -> Draft:
+        self, enumerator: SupportsEventTimePositions, alignment: AlignmentOptions, snapshot: PlanInput
+    ) -> PlannedBatch:
         to_read = {name: r for name, r in snapshot.run.items() if r.position < r.end or r.limited}
         plausible_until = _plausible_until(alignment, snapshot)
-        strategy = self._job.strategy
+        strategy = self._spec.strategy
         request = PositioningRequest(
             to_read,
             plausible_until,
@@ -164,8 +164,8 @@ class BatchPlanner:
         times = positions.event_times() if positions is not None else {}
         unknown = frozenset(to_read.keys() - times.keys())
         views = self._views(snapshot, times)
-        if any(self._knowledge.never_heard_of(view) for view in views):
-            return Draft({view.id: view.position for view in views}, unknown=unknown)
+        if any(self._split_tracker.never_heard_of(view) for view in views):
+            return PlannedBatch({view.id: view.position for view in views}, unknown=unknown)
         backlog = _watermark_of_backlog(positions, alignment) if snapshot.has_pending else None
         planned = plan(
             views,
@@ -177,7 +177,7 @@ class BatchPlanner:
             now=snapshot.now,
             floor=_least(backlog, snapshot.floor),
         )
-        return Draft(
+        return PlannedBatch(
             ends=planned.ends,
             read_max={view.id: _read_max_after(view, planned) for view in views},
             read_max_before={view.id: view.read_max for view in views},
@@ -187,7 +187,7 @@ class BatchPlanner:
             floor=snapshot.floor,
         )
 
-    def _pause(self, alignment: AlignmentOptions, snapshot: Snapshot, reporting: Reporting) -> Draft:
+    def _pause(self, alignment: AlignmentOptions, snapshot: PlanInput, reporting: Reporting) -> PlannedBatch:
         """FLIP-217 as Flink does it: by what readers reported."""
         ends = self._unaligned_ends(alignment, snapshot, reporting)
         views = self._views(snapshot, dict.fromkeys(snapshot.run, EventTimes(None, None)))
@@ -210,7 +210,7 @@ class BatchPlanner:
             for view in views
             if view.id in ends
         }
-        return Draft(
+        return PlannedBatch(
             ends={**planned.ends, **ends},
             read_max={view.id: view.read_max for view in views},
             read_max_before={view.id: view.read_max for view in aligned},
@@ -226,7 +226,7 @@ class BatchPlanner:
         )
 
     def _unaligned_ends(
-        self, alignment: AlignmentOptions, snapshot: Snapshot, reporting: Reporting
+        self, alignment: AlignmentOptions, snapshot: PlanInput, reporting: Reporting
     ) -> dict[str, int]:
         """Up to where splits are read that nobody tells of; each gets the share of the limit that is due to it.
 
@@ -236,7 +236,7 @@ class BatchPlanner:
         reasons = {name: why for name in snapshot.run if (why := reporting.why_unknown(name)) is not None}
         if reasons and not alignment.allow_unaligned_source_splits:
             raise AlignmentError(
-                f"The splits of '{self._job.fingerprint}' cannot be cut by event time, and its tasks cannot report to "
+                f"The splits of '{self._spec.fingerprint}' cannot be cut by event time, and its tasks cannot report to "
                 f"this driver what they read, so they cannot be aligned: {reasons[min(reasons)]}. Let executors reach "
                 "spark.driver.host, read them without scan.watermark.alignment.group, or set "
                 "scan.watermark.alignment.allow-unaligned-source-splits to true."
@@ -253,16 +253,16 @@ class BatchPlanner:
                 "scan.watermark.alignment.allow-unaligned-source-splits allows, %s among them: %s. They hold nobody, "
                 "and rows can be dropped as late.",
                 len(new),
-                self._job.fingerprint,
+                self._spec.fingerprint,
                 min(new),
                 reasons[min(new)],
             )
         self._unaligned = frozenset(reasons)
 
-    def _views(self, snapshot: Snapshot, times: Mapping[str, EventTimes]) -> list[SplitView]:
+    def _views(self, snapshot: PlanInput, times: Mapping[str, EventTimes]) -> list[SplitView]:
         known = snapshot.known
         answered = [
-            self._knowledge.view(
+            self._split_tracker.view(
                 name,
                 known.get(name),
                 snapshot.log[name],
@@ -274,7 +274,7 @@ class BatchPlanner:
             for name, r in snapshot.run.items()
         ]
         silent = [
-            self._knowledge.unknown(name, state.position, state)
+            self._split_tracker.unknown(name, state.position, state)
             for name, state in known.items()
             if name not in snapshot.run
         ]
@@ -282,12 +282,12 @@ class BatchPlanner:
 
     def is_final(self, available_now: bool) -> bool:
         """Whether splits are finished at the ends they are planned for, since the run ends there."""
-        alignment = self._job.alignment
+        alignment = self._spec.alignment
         completes = alignment is None or alignment.available_now == "complete"
         return available_now and completes
 
 
-def _plausible_until(alignment: AlignmentOptions, snapshot: Snapshot) -> int | None:
+def _plausible_until(alignment: AlignmentOptions, snapshot: PlanInput) -> int | None:
     latest_clock = max(snapshot.now, snapshot.wall)
     return latest_clock + alignment.max_future_ms if alignment.max_future_ms else None
 
@@ -308,7 +308,7 @@ def _with_backlog(planned: Plan, backlog: int | None, group: int | None) -> Plan
     )
 
 
-def _left_of(snapshot: Snapshot, ends: Mapping[str, int]) -> int | None:
+def _left_of(snapshot: PlanInput, ends: Mapping[str, int]) -> int | None:
     """What is left of the row limit once splits are read to ``ends``; at least a row, so that the others go on, too."""
     limit = snapshot.limits.max_rows
     if limit is None:

@@ -13,34 +13,34 @@ from flip27_stream.spark.execution.task import SplitTask, read_task
 from flip27_stream.spark.planning.available_now import FrozenEnds
 from flip27_stream.spark.planning.enumerator_context import CoordinatorContext
 from flip27_stream.spark.planning.packing import Range, for_readers, tasks_of
-from flip27_stream.spark.planning.stall_detector import Patience, standstill
+from flip27_stream.spark.planning.stall_detector import StallDetector, find_stall
 from flip27_stream.spark.planning.stream_reader import TaskPartition
 from flip27_stream.spark.source_contract import check_made, check_ranges, pending_splits
-from flip27_stream.spark.source_spec import AnyEnumerator, Job
+from flip27_stream.spark.source_spec import AnyEnumerator, SourceSpec
 
 
 class Flip27BatchReader(DataSourceReader):
     """Plans once, at the first action, and reads unaligned: a batch query has no watermark (scenario WM-24)."""
 
-    def __init__(self, job: Job) -> None:
-        self._job = job
+    def __init__(self, spec: SourceSpec) -> None:
+        self._spec = spec
 
     def partitions(self) -> Sequence[InputPartition]:
-        parallelism = max(self._job.driver.parallelism, 1)
-        context = CoordinatorContext(parallelism, self._job.driver.host)
-        enumerator = self._job.source.create_enumerator(context)
+        parallelism = max(self._spec.driver.parallelism, 1)
+        context = CoordinatorContext(parallelism, self._spec.driver.host)
+        enumerator = self._spec.source.create_enumerator(context)
         check_made("The source's create_enumerator()", enumerator, SplitEnumerator)
         try:
             enumerator.start()
             for subtask in context.registered_readers():
                 enumerator.add_reader(subtask)
-            to_read = _all_ranges(self._job.fingerprint, enumerator, context)
-            to_read = for_readers(self._job.source, to_read, enumerator.snapshot_state())
+            to_read = _all_ranges(self._spec.fingerprint, enumerator, context)
+            to_read = for_readers(self._spec.source, to_read, enumerator.snapshot_state())
         finally:
             context.close()
             with contextlib.suppress(Exception):
                 enumerator.close()
-        tasks = tasks_of(to_read, parallelism, self._job.limits)
+        tasks = tasks_of(to_read, parallelism, self._spec.limits)
         return [
             TaskPartition(SplitTask(i % parallelism, 0, tuple(task), number=i))
             for i, task in enumerate(tasks)
@@ -49,7 +49,7 @@ class Flip27BatchReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Where there are no partitions, Spark asks for one that holds ``None``."""
         task = partition.value
-        return iter(()) if task is None else read_task(self._job, task)
+        return iter(()) if task is None else read_task(self._spec, task)
 
 
 def _all_ranges(source: str, enumerator: AnyEnumerator, context: CoordinatorContext) -> list[Range]:
@@ -57,7 +57,7 @@ def _all_ranges(source: str, enumerator: AnyEnumerator, context: CoordinatorCont
     ranges: list[Range] = []
     positions: dict[str, int] = {}
     run: FrozenEnds | None = None
-    patience, pending = Patience(), 0
+    patience, pending = StallDetector(), 0
     while True:
         context.run_due()
         enumerator.admit(ReadLimits())
@@ -80,5 +80,5 @@ def _all_ranges(source: str, enumerator: AnyEnumerator, context: CoordinatorCont
         silent, moved = assigned.keys() - found.keys(), any(start < end for _, start, end in new)
         halt = None
         if not silent and not moved:
-            halt = standstill(source, enumerator, pending=pending, left=left, turns=context.turns())
+            halt = find_stall(source, enumerator, pending=pending, left=left, turns=context.turns())
         patience.wait_for(silent, halt)

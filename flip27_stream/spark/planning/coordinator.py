@@ -15,17 +15,17 @@ from dataclasses import replace
 from flip27_stream.api import ReadLimits, SplitEnumerator, SplitRange
 from flip27_stream.spark.execution.task import SplitTask
 from flip27_stream.spark.planning.available_now import FrozenEnds
-from flip27_stream.spark.planning.batch_planner import BatchPlanner, Draft, Snapshot
+from flip27_stream.spark.planning.batch_planner import BatchPlanner, PlanInput, PlannedBatch
 from flip27_stream.spark.planning.enumerator_context import CoordinatorContext
 from flip27_stream.spark.planning.garbage_collection import rare_collection
 from flip27_stream.spark.planning.group.group_planner import GroupPlanner
-from flip27_stream.spark.planning.idle_backoff import IdlePace
-from flip27_stream.spark.planning.offset_log import Document, OffsetDocuments
+from flip27_stream.spark.planning.idle_backoff import IdleBackoff
+from flip27_stream.spark.planning.offset_log import Document, OffsetLog
 from flip27_stream.spark.planning.packing import for_readers, tasks_of
 from flip27_stream.spark.planning.query_clock import QueryClock, wall_clock
 from flip27_stream.spark.planning.rate_limit import UNLIMITED, LeastRows
-from flip27_stream.spark.planning.split_tracker import SplitKnowledge
-from flip27_stream.spark.planning.stall_detector import Patience, Standstill, standstill
+from flip27_stream.spark.planning.split_tracker import SplitTracker
+from flip27_stream.spark.planning.stall_detector import Stall, StallDetector, find_stall
 from flip27_stream.spark.reporting.recorder import BatchRecorder
 from flip27_stream.spark.reporting.registered_readers import Readers
 from flip27_stream.spark.source_contract import (
@@ -35,7 +35,7 @@ from flip27_stream.spark.source_contract import (
     described,
     pending_splits,
 )
-from flip27_stream.spark.source_spec import AnyEnumerator, AnyOffset, AnyState, Job
+from flip27_stream.spark.source_spec import AnyEnumerator, AnyOffset, AnyState, SourceSpec
 from offsets import Offset, SplitState, ranges
 from watermark_alignment.states import SplitStatus
 
@@ -48,34 +48,34 @@ class SourceCoordinator:
     Args:
         job: the source and how it is read.
         clock: tells the time (ms since the epoch); by default :class:`QueryClock`.
-        greatest_pause_s: between two plans that find nothing there is no more time than this; see :class:`IdlePace`.
+        greatest_pause_s: between two plans that find nothing there is no more time than this; see :class:`IdleBackoff`.
     """
 
     def __init__(
         self,
-        job: Job,
+        spec: SourceSpec,
         clock: Callable[[], int] | None = None,
         *,
         greatest_pause_s: float = _GREATEST_REST_S,
     ) -> None:
-        self._pace = IdlePace(greatest_pause_s)
-        self._job = job
-        self._clock = clock or QueryClock(watched=job.alignment is not None)
+        self._pace = IdleBackoff(greatest_pause_s)
+        self._spec = spec
+        self._clock = clock or QueryClock(watched=spec.alignment is not None)
         self._wall_clock = clock or wall_clock
-        source = job.source
+        source = spec.source
         check_source(source)
-        self._documents = OffsetDocuments(job)
-        self._context = CoordinatorContext(max(job.driver.parallelism, 1), job.driver.host)
+        self._documents = OffsetLog(spec)
+        self._context = CoordinatorContext(max(spec.driver.parallelism, 1), spec.driver.host)
         self._enumerator: AnyEnumerator | None = None
-        self._knowledge = SplitKnowledge(job.strategy.max_out_of_orderness_ms)
-        self._planner = BatchPlanner(job, self._knowledge)
+        self._split_tracker = SplitTracker(spec.strategy.max_out_of_orderness_ms)
+        self._planner = BatchPlanner(spec, self._split_tracker)
         self._recorder: BatchRecorder | None = None
-        if job.alignment is not None:
-            self._recorder = BatchRecorder(job.alignment)
+        if spec.alignment is not None:
+            self._recorder = BatchRecorder(spec.alignment)
             self._planner = GroupPlanner(
-                job, job.alignment, self._knowledge, self._clock, self._recorder.look_after
+                spec, spec.alignment, self._split_tracker, self._clock, self._recorder.look_after
             )
-        self._readers = Readers(job.driver, self._context, self._clock)
+        self._readers = Readers(spec.driver, self._context, self._clock)
         self._replayed: tuple[int, list[SplitTask]] = -1, []
         self._began_as = self._lineage = ""
         self._notified = -1
@@ -84,7 +84,7 @@ class SourceCoordinator:
         self._pending = 0
         self._finished = False
         self._single = False
-        self._least_rows = LeastRows(job.limits)
+        self._least_rows = LeastRows(spec.limits)
         self._log: Mapping[str, SplitRange] = {}
 
     # ---- what Spark asks ------------------------------------------------------------------------------------------
@@ -139,7 +139,7 @@ class SourceCoordinator:
 
     def tasks(self, start_document: Document, end_document: Document) -> list[SplitTask]:
         """The tasks of the batch between two offsets: for the same two always the same ranges."""
-        start, end = self._documents.decode(start_document), self._documents.decode(end_document)
+        start, end = self._documents.batch(start_document, end_document)
         if end is None or start_document == end_document:
             return []
         to_read = ranges(start, end)
@@ -147,10 +147,10 @@ class SourceCoordinator:
             self._recorder.replayed(end, to_read)
         if self._enumerator is None:
             self._planner.replays(start, end)
-        self._knowledge.batch_begins(end.batch, start.splits if start is not None else {})
+        self._split_tracker.batch_begins(end.batch, start.splits if start is not None else {})
         address = self._readers.address()
-        to_read = for_readers(self._job.source, to_read, end.enumerator)
-        packed = tasks_of(to_read, self._job.driver.parallelism or len(to_read), self._job.limits)
+        to_read = for_readers(self._spec.source, to_read, end.enumerator)
+        packed = tasks_of(to_read, self._spec.driver.parallelism or len(to_read), self._spec.limits)
         events = self._readers.events(end.batch, len(packed))
         self._readers.planned(
             end.batch, {(s.split_id, first, stop) for task in packed for s, first, stop in task}
@@ -173,9 +173,9 @@ class SourceCoordinator:
         return tasks
 
     def close(self) -> None:
-        """Free everything; best effort, bounded, never raises."""
+        """Free everything; best effort, bounded, never raises. First of all the group is told."""
         clock = self._clock if isinstance(self._clock, QueryClock) else None
-        for part in (self._context, self._planner, self._recorder, self._readers, self._enumerator, clock):
+        for part in (self._planner, self._context, self._recorder, self._readers, self._enumerator, clock):
             with contextlib.suppress(Exception):
                 if part is not None:
                     part.close()
@@ -184,16 +184,16 @@ class SourceCoordinator:
 
     def _open(self, start: AnyOffset | None) -> AnyEnumerator:
         if self._enumerator is None:
-            fresh = self._job.fingerprint, secrets.token_hex(8)
+            fresh = self._spec.fingerprint, secrets.token_hex(8)
             self._began_as, self._lineage = fresh if start is None else (start.source, start.lineage)
             if self._recorder is not None:
                 self._recorder.open(self._began_as, self._lineage)
             self._planner.open(self._began_as, self._lineage, start)
             if start is None:
-                enumerator = self._job.source.create_enumerator(self._context)
+                enumerator = self._spec.source.create_enumerator(self._context)
             else:
                 self._context.restore({split: s.split for split, s in start.splits.items()})
-                enumerator = self._job.source.restore_enumerator(self._context, start.enumerator)
+                enumerator = self._spec.source.restore_enumerator(self._context, start.enumerator)
             check_made(
                 "The source's create_enumerator() or restore_enumerator()", enumerator, SplitEnumerator
             )
@@ -217,7 +217,7 @@ class SourceCoordinator:
         """The limits of this plan: those of the options, none under Trigger.Once, whatever Spark's number says."""
         if limit is None:
             return ReadLimits()
-        return replace(self._job.limits, max_rows=None if limit == UNLIMITED else limit)
+        return replace(self._spec.limits, max_rows=None if limit == UNLIMITED else limit)
 
     def _plan_until_moved(self, start: AnyOffset | None, limits: ReadLimits) -> AnyOffset | None:
         """The next offset, or ``None`` when there is nothing to do.
@@ -225,14 +225,14 @@ class SourceCoordinator:
         Spark ends an AvailableNow run at the first answer that changes nothing, so while frozen records are left the
         answer is waited for. The first offset tells where every split begins, so it waits for all of them.
         """
-        patience, halt = Patience(), None
+        patience, halt = StallDetector(), None
         while True:
             self._context.run_due()
             snapshot = self._look(start, limits)
             silent = self._context.splits.keys() - snapshot.log.keys()
             draft = self._draft(snapshot) if start is not None or not silent else None
             silent |= draft.unknown if draft is not None else set()
-            self._knowledge.note_silent(silent, snapshot.now)
+            self._split_tracker.note_silent(silent, snapshot.now)
             if draft is not None:
                 if self._too_little(snapshot, draft):
                     return None
@@ -243,19 +243,19 @@ class SourceCoordinator:
                 halt = self._standstill(snapshot, draft) if not silent else None
             patience.wait_for(silent, halt)
 
-    def _too_little(self, snapshot: Snapshot, draft: Draft) -> bool:
+    def _too_little(self, snapshot: PlanInput, draft: PlannedBatch) -> bool:
         """Whether to wait for more rows; never under Once, which has no limit, and AvailableNow, which has an end."""
         if self._available_now or draft.runs_empty or snapshot.limits.min_rows is None:
             return False
         return not self._least_rows.are_there(draft.waiting(snapshot.run), snapshot.now)
 
-    def _draft(self, snapshot: Snapshot) -> Draft:
+    def _draft(self, snapshot: PlanInput) -> PlannedBatch:
         assert self._enumerator is not None
         draft = self._planner.draft(self._enumerator, snapshot, self._readers.reporting)
         start = snapshot.start
         if self._recorder is not None and draft.plan is not None and start is not None:
             done = {
-                name: self._knowledge.read_max(name, start.splits[name])
+                name: self._split_tracker.read_max(name, start.splits[name])
                 for name in self._context.retired.keys() & start.splits.keys()
             }
             after = replace(
@@ -268,7 +268,7 @@ class SourceCoordinator:
         return draft
 
     def _next_offset(
-        self, snapshot: Snapshot, draft: Draft, silent: Collection[str]
+        self, snapshot: PlanInput, draft: PlannedBatch, silent: Collection[str]
     ) -> tuple[AnyOffset | None, bool]:
         """The next offset, ``None`` if nothing changes; and whether the run has read all that it is to read."""
         assert self._enumerator is not None
@@ -280,7 +280,7 @@ class SourceCoordinator:
         if start is not None and not changed and self._documents.has_stored(checkpoint):
             return None, over
         splits = {name: _refined(state, draft.read_max.get(name)) for name, state in splits.items()}
-        self._knowledge.forget(self._context.retired)
+        self._split_tracker.forget(self._context.retired)
         self._context.retired.clear()
         end: AnyOffset = Offset(
             source=self._began_as,
@@ -296,7 +296,7 @@ class SourceCoordinator:
             self._recorder.planned(end, ranges(start, end), draft.plan.states)
         return end, over
 
-    def _look(self, start: AnyOffset | None, limits: ReadLimits) -> Snapshot:
+    def _look(self, start: AnyOffset | None, limits: ReadLimits) -> PlanInput:
         """One consistent look at all splits."""
         enumerator, assigned = self._enumerator, self._context.splits
         assert enumerator is not None
@@ -314,7 +314,7 @@ class SourceCoordinator:
             self._frozen = FrozenEnds(assigned)
             enumerator.freeze()
         self._pending = pending_splits(enumerator)
-        return Snapshot(
+        return PlanInput(
             start=start,
             known=known,
             log=log,
@@ -334,16 +334,16 @@ class SourceCoordinator:
             return True
         return not self._pending and self._frozen.reached({n: s.position for n, s in splits.items()})
 
-    def _expects_more(self, draft: Draft) -> bool:
+    def _expects_more(self, draft: PlannedBatch) -> bool:
         """Whether splits are to come that nobody holds back."""
         return self._pending > 0 and (draft.plan is None or draft.plan.held_by is None)
 
-    def _standstill(self, snapshot: Snapshot, draft: Draft) -> Standstill:
+    def _standstill(self, snapshot: PlanInput, draft: PlannedBatch) -> Stall:
         """Why an AvailableNow run goes on though nothing moves."""
         assert self._frozen is not None
         assert self._enumerator is not None
-        return standstill(
-            self._job.fingerprint,
+        return find_stall(
+            self._spec.fingerprint,
             self._enumerator,
             pending=self._pending,
             left=self._frozen.left({name: s.position for name, s in snapshot.known.items()}),
@@ -351,7 +351,7 @@ class SourceCoordinator:
             held_by=draft.plan.held_by if draft.plan is not None else None,
         )
 
-    def _all_is_read(self, snapshot: Snapshot) -> bool:
+    def _all_is_read(self, snapshot: PlanInput) -> bool:
         """Whether there is nothing to read, and never will be."""
         ends = snapshot.log.values()
         return (
@@ -361,7 +361,9 @@ class SourceCoordinator:
             and all(r.final and r.position == r.end for r in ends)
         )
 
-    def _next_states(self, snapshot: Snapshot, draft: Draft) -> tuple[dict[str, AnyState], dict[str, int]]:
+    def _next_states(
+        self, snapshot: PlanInput, draft: PlannedBatch
+    ) -> tuple[dict[str, AnyState], dict[str, int]]:
         """The splits of the next offset, and the begin positions that it has to tell."""
         states = {name: s for name, s in snapshot.known.items() if name in self._context.splits}
         begin: dict[str, int] = {}
@@ -380,13 +382,13 @@ class SourceCoordinator:
                 quiet_since=max(snapshot.seen_at, snapshot.wall) if proven_end else None,
             )
             if proven_end:
-                self._knowledge.seen_quiet(name, end, snapshot.seen_at)
+                self._split_tracker.seen_quiet(name, end, snapshot.seen_at)
         return states, begin
 
     def _take_reports(self, start: AnyOffset | None) -> None:
         assert self._enumerator is not None
         for report in self._readers.take(start.batch if start is not None else None):
-            self._knowledge.take_in(report)
+            self._split_tracker.take_in(report)
             if self._recorder is not None:
                 self._recorder.take_in(report)
             if start is not None:

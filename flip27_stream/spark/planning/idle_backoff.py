@@ -14,7 +14,7 @@ _CPU_SHARE = 0.04
 _AT_ONCE_S = 0.1
 
 
-class IdlePace:
+class IdleBackoff:
     """The pace of one source.
 
     Args:

@@ -14,7 +14,7 @@ from watermark_alignment.planner import SplitView
 _SILENCE_MS = 60_000
 
 
-class SplitKnowledge:
+class SplitTracker:
     """Memory of reports, of next event times, and of when a log end was first seen."""
 
     def __init__(self, max_out_of_orderness_ms: int) -> None:

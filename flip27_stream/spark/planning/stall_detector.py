@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Standstill:
+class Stall:
     """A run that is not at its end, and moves nothing.
 
     Attributes:
@@ -35,7 +35,7 @@ class Standstill:
     ends_by_itself: bool = False
 
 
-def standstill(
+def find_stall(
     source: str,
     enumerator: AnyEnumerator,
     *,
@@ -43,7 +43,7 @@ def standstill(
     left: Collection[str],
     turns: Mapping[int, int],
     held_by: str | None = None,
-) -> Standstill:
+) -> Stall:
     """Of a run of ``source`` that has splits ``pending``, or ``left`` before their ends.
 
     Args:
@@ -51,7 +51,7 @@ def standstill(
         enumerator: of the source.
         pending: how many splits the enumerator tells of that are not assigned.
         left: the splits that do not stand at the run's ends.
-        turns: see :class:`Standstill`.
+        turns: see :class:`Stall`.
         held_by: whose lag holds splits back.
     """
     who, reasons = type(enumerator).__name__, []
@@ -66,14 +66,14 @@ def standstill(
         reasons.append(f"{some} are not at their ends, and {who}.split_ranges() offers no more of them")
     if held_by is not None:
         reasons.append(f"alignment holds splits back for {held_by}")
-    return Standstill(
+    return Stall(
         f"The run of '{source}' up to what is there does not end: {'; '.join(reasons)}.",
         turns,
         ends_by_itself=held_by not in (None, BACKLOG),
     )
 
 
-class Patience:
+class StallDetector:
     """The patience of one plan.
 
     From one wait to the next 40 s count at most: no look takes longer, but a machine may have been paused meanwhile.
@@ -86,7 +86,7 @@ class Patience:
         self._standing: tuple[float, Mapping[int, int]] | None = None
         self._warnings = 0
 
-    def wait_for(self, silent: Collection[str], standstill: Standstill | None = None) -> None:
+    def wait_for(self, silent: Collection[str], find_stall: Stall | None = None) -> None:
         """Wait a moment for splits that nobody answers about, or for a run to go on.
 
         Raises:
@@ -103,10 +103,10 @@ class Patience:
                 f"No answer about {len(silent)} splits, {min(silent)} among them, for {PATIENCE_S:g} s, and nothing "
                 "can be planned without. Check that their leaders are up."
             )
-        if standstill is None:
+        if find_stall is None:
             self._standing = None
         else:
-            self._stand(standstill, now)
+            self._stand(find_stall, now)
         time.sleep(_PAUSE_S)
 
     def _now(self) -> float:
@@ -117,7 +117,7 @@ class Patience:
         self._read_at = read_at
         return self._waited_s
 
-    def _stand(self, at: Standstill, now: float) -> None:
+    def _stand(self, at: Stall, now: float) -> None:
         if self._standing is None:
             self._standing = now, at.turns
             self._warnings = 0

@@ -12,7 +12,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, Suppor
 from flip27_stream.errors import Flip27Error
 
 
-class RefusedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class FailingStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Raises when it is asked for an offset: an error of ``DataSource.streamReader`` itself is buried by Spark."""
 
     def __init__(self, refusal: Flip27Error) -> None:

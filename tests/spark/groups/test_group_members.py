@@ -351,7 +351,7 @@ def test_an_id_whose_holder_is_dead_can_be_had(make: Make) -> None:
 def test_the_two_processes_of_a_self_join_are_two_members(make: Make) -> None:
     """Fact 18: they have one definition, and each its own lineage."""
     one, two = make({"a": [100]}, source_id="clicks"), make({"b": [100, 101]}, source_id="clicks")
-    object.__setattr__(two.job, "definition", one.job.definition)
+    object.__setattr__(two.spec, "definition", one.spec.definition)
     meet(one, two)
     assert step(two) == [100, 101]
     assert len(member_of(two).view.members) == 2

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from flip27_stream.api import ReadLimits
-from flip27_stream.spark.planning.idle_backoff import IdlePace
+from flip27_stream.spark.planning.idle_backoff import IdleBackoff
 from flip27_stream.testing import wait_until
 from tests.module_time import replace_time
 from tests.spark.support.backlog_source import BacklogEnumerator
@@ -171,7 +171,7 @@ def test_who_is_held_holds_up_nobody(make: Make, monkeypatch: pytest.MonkeyPatch
     costly = itertools.count().__next__  # each plan
     replace_time(monkeypatch, "flip27_stream.spark.planning.coordinator", process_time=costly)
     slow, fast = make({"a": [*range(0, 100, 10)]}, ReadLimits(max_rows=1)), make({"b": [1000]})
-    pace = IdlePace(1.0)
+    pace = IdleBackoff(1.0)
     found_nothing = pace.found_nothing
 
     def watched(cost_s: float, *, comes_soon: bool) -> None:

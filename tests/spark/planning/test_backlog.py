@@ -13,7 +13,7 @@ from flip27_stream.spark.planning.batch_reader import Flip27BatchReader
 from flip27_stream.spark.planning.enumerator_context import CoordinatorContext
 from flip27_stream.spark.planning.rate_limit import UNLIMITED
 from flip27_stream.spark.planning.stream_reader import Flip27StreamReader
-from flip27_stream.spark.source_spec import Driver, Job
+from flip27_stream.spark.source_spec import Driver, SourceSpec
 from tests.spark.support.backlog_source import BacklogEnumerator
 from tests.spark.support.driven_query import Query
 from tests.spark.support.memory_source import MemorySource, MemorySplit, World
@@ -80,8 +80,8 @@ def test_the_request_says_how_event_time_is_found(make: Make) -> None:
     query = make(YEAR, ONE_FILE, **{"scan.watermark.max-out-of-orderness": "5 ms"})
     query.step(UNLIMITED)
     request = query.world.requests[-1]
-    assert request.timestamp_assigner is query.job.strategy.timestamp_assigner
-    assert request.max_out_of_orderness_ms == query.job.strategy.max_out_of_orderness_ms
+    assert request.timestamp_assigner is query.spec.strategy.timestamp_assigner
+    assert request.max_out_of_orderness_ms == query.spec.strategy.max_out_of_orderness_ms
 
 
 @pytest.mark.parametrize("aligned", [True, False])
@@ -163,16 +163,16 @@ def test_what_is_retired_cannot_be_assigned_or_retired_again() -> None:
 
 def test_a_batch_read_reads_the_whole_backlog() -> None:
     source = MemorySource(World({k: list(v) for k, v in YEAR.items()}), enumerator=BacklogEnumerator)
-    job = Job(source, WatermarkStrategy(), None, Driver(parallelism=2))
-    reader = Flip27BatchReader(job)
+    spec = SourceSpec(source, WatermarkStrategy(), None, Driver(parallelism=2))
+    reader = Flip27BatchReader(spec)
     tasks = [partition.value for partition in reader.partitions()]
-    assert sum(batch.num_rows for task in tasks for batch in read_task(job, task)) == 8
+    assert sum(batch.num_rows for task in tasks for batch in read_task(spec, task)) == 8
 
 
 @pytest.mark.parametrize("limits", [ONE_FILE, ReadLimits(max_bytes=1), ReadLimits(max_rows=1)])
 def test_spark_is_told_that_there_is_a_limit(limits: ReadLimits) -> None:
     """So that Once and ProcessingTime can be told apart, PY-*: any limit but "all" stands for those of the options."""
-    job = Job(MemorySource(World({}), limits=limits), WatermarkStrategy(), None, Driver())
-    assert type(Flip27StreamReader(job).getDefaultReadLimit()).__name__ == "ReadMaxRows"
-    job = Job(MemorySource(World({})), WatermarkStrategy(), None, Driver())
-    assert type(Flip27StreamReader(job).getDefaultReadLimit()).__name__ == "ReadAllAvailable"
+    spec = SourceSpec(MemorySource(World({}), limits=limits), WatermarkStrategy(), None, Driver())
+    assert type(Flip27StreamReader(spec).getDefaultReadLimit()).__name__ == "ReadMaxRows"
+    spec = SourceSpec(MemorySource(World({})), WatermarkStrategy(), None, Driver())
+    assert type(Flip27StreamReader(spec).getDefaultReadLimit()).__name__ == "ReadAllAvailable"

@@ -209,8 +209,8 @@ def test_periodic_calls_wait_for_their_handler() -> None:
 def test_a_driver_that_cannot_listen_reads_on(make: Callable[..., Query]) -> None:
     """Reports are an optimisation: without an address tasks send none."""
     query = make({"a": [1, 2]})
-    query.job = replace(query.job, driver=Driver("host.invalid", "host.invalid", 2))
-    query.coordinator = SourceCoordinator(query.job, query.clock)
+    query.spec = replace(query.spec, driver=Driver("host.invalid", "host.invalid", 2))
+    query.coordinator = SourceCoordinator(query.spec, query.clock)
     assert query.step() == [("a", 1), ("a", 2)]
 
 
@@ -258,7 +258,7 @@ def test_as_07_time_in_which_a_query_is_stopped_proves_nothing_about_data(make: 
 def test_a_checkpoint_of_another_source_is_refused(make: Callable[..., Query]) -> None:
     query = make({"a": [1]})
     query.step()
-    other = replace(query.job, source=MemorySource(query.world, fingerprint="another"))
+    other = replace(query.spec, source=MemorySource(query.world, fingerprint="another"))
     with pytest.raises(ForeignCheckpointError, match="another"):
         SourceCoordinator(other, query.clock).latest_offset(query.offset, None)
 
@@ -282,9 +282,9 @@ def test_a_source_that_accepts_the_checkpoint_of_another_goes_on_under_its_name(
     query = make({"a": [1]})
     query.step()
     query.world.logs["a"].append(2)
-    other = replace(query.job, source=AnyMemory(query.world, fingerprint="memory, but other"))
+    other = replace(query.spec, source=AnyMemory(query.world, fingerprint="memory, but other"))
     document = SourceCoordinator(other, query.clock).latest_offset(query.offset, None)
-    assert document["source"] == query.offset["source"] == query.job.fingerprint
+    assert document["source"] == query.offset["source"] == query.spec.fingerprint
     assert document["lineage"] == query.offset["lineage"]
 
 

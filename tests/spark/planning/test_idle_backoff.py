@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from flip27_stream.spark.planning.idle_backoff import IdlePace
+from flip27_stream.spark.planning.idle_backoff import IdleBackoff
 from tests.module_time import replace_time
 from tests.spark.support.driven_query import Query
 
@@ -45,7 +45,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     return made
 
 
-def asked(machine: Machine, pace: IdlePace, *, plan_s: float, answer_s: float, soon: bool = False) -> bool:
+def asked(machine: Machine, pace: IdleBackoff, *, plan_s: float, answer_s: float, soon: bool = False) -> bool:
     """Spark asks once, and gets the answer that there is nothing; whether that was planned."""
     machine.computes(answer_s)
     planned = pace.is_due()
@@ -60,7 +60,7 @@ def asked(machine: Machine, pace: IdlePace, *, plan_s: float, answer_s: float, s
 def test_an_idle_query_takes_a_small_part_of_a_processor(
     machine: Machine, plan_s: float, answer_s: float
 ) -> None:
-    pace = IdlePace(10.0)
+    pace = IdleBackoff(10.0)
     for _ in range(100):
         asked(machine, pace, plan_s=plan_s, answer_s=answer_s)
         machine.now += POLL_S
@@ -74,7 +74,7 @@ def test_an_idle_query_takes_a_small_part_of_a_processor(
 @pytest.mark.parametrize("answer_s", [0.0003, 0.005])
 def test_an_idle_source_holds_no_batch_of_another_one_up(machine: Machine, answer_s: float) -> None:
     """However much an answer costs, and whether or not a batch takes long."""
-    pace = IdlePace(1.0)
+    pace = IdleBackoff(1.0)
     for batch in range(100):
         asked(machine, pace, plan_s=0.005, answer_s=answer_s)
         assert machine.slept < 0.006, batch
@@ -88,7 +88,7 @@ def test_an_idle_source_holds_no_batch_of_another_one_up(machine: Machine, answe
 
 def test_what_comes_after_long_idleness_is_found_in_time(machine: Machine) -> None:
     """Between two plans in vain there is no more time than is allowed."""
-    pace, last = IdlePace(1.0), machine.now
+    pace, last = IdleBackoff(1.0), machine.now
     for _ in range(1000):
         if asked(machine, pace, plan_s=0.5, answer_s=0.0003):
             assert machine.now - last < 1.6
@@ -98,14 +98,14 @@ def test_what_comes_after_long_idleness_is_found_in_time(machine: Machine) -> No
 
 def test_a_trigger_plans_whenever_it_fires(machine: Machine) -> None:
     """Spark did not ask at once, so planning costs what the user's interval makes of it."""
-    pace = IdlePace(1.0)
+    pace = IdleBackoff(1.0)
     for _ in range(20):
         assert asked(machine, pace, plan_s=0.2, answer_s=0.0003)
         machine.now += 0.5
 
 
 def test_while_something_is_likely_to_come_soon_rests_are_short(machine: Machine) -> None:
-    pace, planned = IdlePace(1.0), 0
+    pace, planned = IdleBackoff(1.0), 0
     for _ in range(100):
         planned += asked(machine, pace, plan_s=0.05, answer_s=0.0003, soon=True)
         machine.now += POLL_S
@@ -119,7 +119,7 @@ def test_a_finished_source_answers_at_once(make: Callable[..., Query]) -> None:
     assert query.step(10) == [("a", 100)]
     for subtask in query.coordinator._context.registered_readers():
         query.coordinator._context.signal_no_more_splits(subtask)
-    query.coordinator._pace = IdlePace(1.0)
+    query.coordinator._pace = IdleBackoff(1.0)
     began = time.monotonic()
     for _ in range(20):
         assert query.step(10) is None

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from flip27_stream.spark.planning.batch_planner import Draft
+from flip27_stream.spark.planning.batch_planner import PlannedBatch
 from flip27_stream.spark.planning.query_clock import QueryClock
 from tests.module_time import replace_time
 from tests.spark.support.driven_query import NOW, Query
@@ -37,8 +37,8 @@ def states(query: Query) -> dict[str, str]:
     planner = query.coordinator._planner
     draft, found = planner.draft, []
 
-    def watched(*args: object) -> Draft:
-        planned: Draft = draft(*args)  # type: ignore[arg-type]
+    def watched(*args: object) -> PlannedBatch:
+        planned: PlannedBatch = draft(*args)  # type: ignore[arg-type]
         found.append(planned)
         return planned
 

@@ -65,8 +65,8 @@ def test_what_was_reported_survives_a_restart(make: Make) -> None:
 
 def deaf(query: Query) -> None:
     """Its driver cannot listen."""
-    query.job = replace(query.job, driver=Driver("host.invalid", "host.invalid", 2))
-    query.coordinator = SourceCoordinator(query.job, query.clock)
+    query.spec = replace(query.spec, driver=Driver("host.invalid", "host.invalid", 2))
+    query.coordinator = SourceCoordinator(query.spec, query.clock)
 
 
 def test_as_18_without_reports_it_cannot_be_aligned(make: Make) -> None:

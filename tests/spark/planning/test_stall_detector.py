@@ -164,7 +164,7 @@ def test_a_silence_is_measured_from_its_beginning(monkeypatch: pytest.MonkeyPatc
         monotonic=now.__next__,
         sleep=lambda seconds: None,
     )
-    waits = patience.Patience()
+    waits = patience.StallDetector()
     for silent in ("", "", "a", "a", "", "a", "a"):
         waits.wait_for(silent)
     with pytest.raises(ConnectorError, match="No answer about 1 splits, a among them"):
@@ -182,7 +182,7 @@ def test_a_pause_of_the_machine_is_no_time_in_which_nobody_answered(monkeypatch:
     replace_time(
         monkeypatch, "flip27_stream.spark.planning.stall_detector", monotonic=lambda: now, sleep=asked
     )
-    waits, stands = patience.Patience(), patience.Standstill("The run stands.")
+    waits, stands = patience.StallDetector(), patience.Stall("The run stands.")
     for _ in range(15):
         waits.wait_for("a")
     now += 3600
@@ -190,7 +190,7 @@ def test_a_pause_of_the_machine_is_no_time_in_which_nobody_answered(monkeypatch:
         waits.wait_for("a")
     with pytest.raises(ConnectorError, match="No answer about 1 splits"):
         waits.wait_for("a")
-    waits = patience.Patience()
+    waits = patience.StallDetector()
     waits.wait_for("", stands)
     now += 3600
     waits.wait_for("", stands)

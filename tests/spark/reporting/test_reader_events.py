@@ -81,7 +81,7 @@ def test_a_report_of_a_batch_that_is_long_done_says_nothing() -> None:
     query.step()
     query.step()
     said(query, "event", "request")
-    assert list(read_task(query.job, zombie))
+    assert list(read_task(query.spec, zombie))
     query.world.logs["a"].append(3)
     query.step()
     assert said(query, "event", "request") == []

@@ -43,8 +43,8 @@ def test_a_task_that_fails_gives_its_splits_back_and_is_run_again() -> None:
     start, end = query.offset, query.coordinator.latest_offset(query.offset, None)
     (task,) = query.coordinator.tasks(start, end)
     with pytest.raises(OSError, match="disk"):
-        list(read_task(query.job, task))
-    rows = [row["event_time"] for batch in read_task(query.job, task) for row in batch.to_pylist()]
+        list(read_task(query.spec, task))
+    rows = [row["event_time"] for batch in read_task(query.spec, task) for row in batch.to_pylist()]
     assert rows == [1, 2, 3]
     query.offset = end
     assert query.step() is None
@@ -127,7 +127,7 @@ def test_a_reader_that_gets_nothing_names_what_it_waits_for(monkeypatch: pytest.
     with pytest.raises(
         ConnectorError, match=r"split c from position 0 to 2 \(2 rows came, the last at position 1\)"
     ):
-        list(read_task(query.job, task))
+        list(read_task(query.spec, task))
 
 
 # ---- the log as write-ahead log -------------------------------------------------------------------------------------

@@ -160,7 +160,7 @@ class Assigner(TimestampAssigner):
 def test_event_times_that_are_none(tmp_path: Path, times: object, what: str) -> None:
     one = Query(World({"a": [1, 2, 3]}), tmp_path / "table")
     assigner = type("Careless", (Assigner,), {"found": times})()
-    one.job = replace(one.job, strategy=WatermarkStrategy(timestamp_assigner=assigner))
+    one.spec = replace(one.spec, strategy=WatermarkStrategy(timestamp_assigner=assigner))
     with pytest.raises(ContractError, match=rf"Careless.extract_timestamps\(\) .*{what}; .* of 3 int64"):
         one.step()
 

@@ -9,7 +9,7 @@ from typing import Any
 from flip27_stream.api import ReadLimits, RecordTimestampAssigner, WatermarkStrategy
 from flip27_stream.spark.execution.task import read_task
 from flip27_stream.spark.planning.coordinator import SourceCoordinator
-from flip27_stream.spark.source_spec import Driver, Job
+from flip27_stream.spark.source_spec import Driver, SourceSpec
 from flip27_stream.testing import ManualClock
 from offsets import INITIAL
 from tests.spark.support.memory_source import LogEnumerator, MemorySource, World
@@ -60,8 +60,8 @@ class Query:
             timestamp_assigner=RecordTimestampAssigner(),
             max_out_of_orderness_ms=alignment.max_out_of_orderness_ms if alignment is not None else 0,
         )
-        self.job = Job(self.source, strategy, alignment, Driver(parallelism=self.parallelism))
-        return SourceCoordinator(self.job, self.clock, greatest_pause_s=0)
+        self.spec = SourceSpec(self.source, strategy, alignment, Driver(parallelism=self.parallelism))
+        return SourceCoordinator(self.spec, self.clock, greatest_pause_s=0)
 
     def restart(self) -> None:
         self.coordinator.close()
@@ -97,7 +97,7 @@ class Query:
         return rows
 
     def run(self, start: dict[str, Any], end: dict[str, Any]) -> list[tuple[str, int | None]]:
-        batches = [b for task in self.coordinator.tasks(start, end) for b in read_task(self.job, task)]
+        batches = [b for task in self.coordinator.tasks(start, end) for b in read_task(self.spec, task)]
         return sorted(
             (row["split"], row["event_time"] if row["event_time"] is not None else -1)
             for batch in batches

@@ -10,7 +10,11 @@ from enum import Enum
 from itertools import chain
 
 from flip27_stream.connectors.files.backlog.backlog import NO_TIME, Backlog, ReadingQueue, Waiting
-from flip27_stream.connectors.files.backlog.processed_files import OrderKey, SeenFiles, SeenState
+from flip27_stream.connectors.files.backlog.processed_files import (
+    OrderKey,
+    ProcessedFiles,
+    ProcessedFilesState,
+)
 from flip27_stream.connectors.files.formats.statistics import EventTimeOrder, FileStatistics
 from flip27_stream.connectors.files.storage.found_file import FoundFile
 from flip27_stream.errors import DataLossError
@@ -52,7 +56,7 @@ class Listed:
     least: Mapping[str, int | None] = field(default_factory=dict)
 
 
-class ListedFiles(Backlog[Listed, SeenState]):
+class ListedFiles(Backlog[Listed, ProcessedFilesState]):
     """Files of folders, in the order of least event time, or of modification time.
 
     Args:
@@ -68,7 +72,7 @@ class ListedFiles(Backlog[Listed, SeenState]):
         self,
         listing: Callable[[], FilesByPath],
         statistics: FileStatistics,
-        seen: SeenFiles,
+        seen: ProcessedFiles,
         modified: ModifiedFiles = ModifiedFiles.IGNORE,
         order: EventTimeOrder | None = None,
         *,
@@ -297,14 +301,14 @@ class ListedFiles(Backlog[Listed, SeenState]):
     def __len__(self) -> int:
         return len(self._generation) + len(self._others)
 
-    def snapshot(self) -> SeenState:
+    def snapshot(self) -> ProcessedFilesState:
         return self._seen.snapshot()
 
     def _open_generation(self, before: int) -> None:
         """Where many files wait that belong to no generation, they become one; then the queues follow it.
 
         Args:
-            before: what :attr:`SeenFiles.generations` was when the queues were right.
+            before: what :attr:`ProcessedFiles.generations` was when the queues were right.
         """
         if not len(self._generation):
             self._seen.open_generation(self._untaken())

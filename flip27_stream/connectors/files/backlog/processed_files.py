@@ -60,8 +60,8 @@ class Frontier(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SeenState:
-    """The checkpoint of :class:`SeenFiles`.
+class ProcessedFilesState:
+    """The checkpoint of :class:`ProcessedFiles`.
 
     Attributes:
         cut: modification time (ms) up to which all files were taken, but for latecomers.
@@ -91,7 +91,7 @@ class SeenState:
         return self.cut if self.until is None else self.until
 
 
-class SeenFiles:
+class ProcessedFiles:
     """The files that were taken, and are still there.
 
     Args:
@@ -100,7 +100,9 @@ class SeenFiles:
         window: how many marks are kept.
     """
 
-    def __init__(self, state: SeenState, *, fail_on_data_loss: bool = True, window: int = WINDOW) -> None:
+    def __init__(
+        self, state: ProcessedFilesState, *, fail_on_data_loss: bool = True, window: int = WINDOW
+    ) -> None:
         self._state = state
         self._fail = fail_on_data_loss
         self._window = window
@@ -322,7 +324,7 @@ class SeenFiles:
         self._move_cut(max(self._state.cut, highest))
         self.note_new(file for file in untaken() if file.path not in self._late)
 
-    def snapshot(self) -> SeenState:
+    def snapshot(self) -> ProcessedFilesState:
         """The checkpoint; the same one until a file is taken or a latecomer comes."""
         if self._changed:
             self._changed = False

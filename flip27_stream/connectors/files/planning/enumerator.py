@@ -28,7 +28,7 @@ from flip27_stream.connectors.files.formats.statistics import EventTimeOrder, Fi
 from flip27_stream.connectors.files.formats.units import FileUnits
 from flip27_stream.connectors.files.planning.budget import Budget
 from flip27_stream.connectors.files.planning.enumerator_state import FilesState
-from flip27_stream.connectors.files.planning.opened_file import Opened
+from flip27_stream.connectors.files.planning.opened_file import OpenedFile
 from flip27_stream.connectors.files.planning.positions import FilePositions
 from flip27_stream.connectors.files.planning.units_ahead import Found, UnitsAhead
 from flip27_stream.connectors.files.split import FileSplit
@@ -90,7 +90,7 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
         self._retries = Retries()
         self._taken = 0
         self._ahead = UnitsAhead(statistics)
-        self._opened: dict[str, Opened] = {}
+        self._opened: dict[str, OpenedFile] = {}
         self._positions: Mapping[str, int] = {}
         self._latest: int | None = None
         self._ends: dict[str, int] = {}
@@ -237,7 +237,7 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
         exact = self._statistics.format.positions_are_rows
         return Budget(limits.max_files, limits.max_bytes, rows, exact_rows=exact)
 
-    def _begun(self) -> Iterator[tuple[OrderKey, Opened]]:
+    def _begun(self) -> Iterator[tuple[OrderKey, OpenedFile]]:
         """Assigned files that are not read to their end, in reading order."""
         by_event_time = self._backlog.order is not None
         rest = []
@@ -274,7 +274,7 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
             assert order is not None
             return statistics.divided(split.path, start, end, latest, order, split.partition)
 
-        self._opened[split.split_id] = Opened(split, units, look)
+        self._opened[split.split_id] = OpenedFile(split, units, look)
 
     def _units_or_none(self, path: str, look: Callable[[], FileUnits]) -> FileUnits | None:
         """The units of a file; ``None`` if it is skipped.

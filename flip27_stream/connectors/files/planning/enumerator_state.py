@@ -9,11 +9,11 @@ from collections.abc import Iterable, Sequence
 from flip27_stream.api import JsonValue, SimpleVersionedSerializer
 from flip27_stream.connectors.files.backlog.digest import Bucket, Rest
 from flip27_stream.connectors.files.backlog.marks import MARK_BYTES
-from flip27_stream.connectors.files.backlog.processed_files import Frontier, SeenState
+from flip27_stream.connectors.files.backlog.processed_files import Frontier, ProcessedFilesState
 from flip27_stream.connectors.files.delta.delta_state import DeltaState
 from flip27_stream.errors import CorruptCheckpointError
 
-FilesState = SeenState | DeltaState
+FilesState = ProcessedFilesState | DeltaState
 Marks = tuple[bytes, ...]
 
 
@@ -48,7 +48,9 @@ class FilesStateSerializer(SimpleVersionedSerializer[FilesState]):
                     return DeltaState(through, until, _frontiers(frontiers), table)
                 case {"seen": [int(cut), int() | None as until, list(frontiers), list(buckets), *others]}:
                     others = [*others, None, ""] if version == 1 else others
-                    return SeenState(cut, until, _frontiers(frontiers), _buckets(buckets), *_others(others))
+                    return ProcessedFilesState(
+                        cut, until, _frontiers(frontiers), _buckets(buckets), *_others(others)
+                    )
         except (TypeError, ValueError, NotBase64):
             pass
         raise CorruptCheckpointError(

@@ -20,7 +20,7 @@ Look = Callable[[int, int, int], Divided]
 
 
 @dataclass
-class Opened:
+class OpenedFile:
     """A file that is assigned: its split, its units, and event times where they are asked for.
 
     Attributes:

@@ -38,7 +38,7 @@ class _Wait:
             self.waited_at = now
 
 
-class Patience(Generic[K]):
+class AnswerDeadlines(Generic[K]):
     """Bounds what those that are slow or silent cost the others that are asked in the same round.
 
     One that answers within a second is waited for in full, 5 s. One that is slower or silent is waited for so long in

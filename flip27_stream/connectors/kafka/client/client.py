@@ -7,7 +7,7 @@ import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from flip27_stream.connectors.kafka.client.answer_deadlines import Patience
+from flip27_stream.connectors.kafka.client.answer_deadlines import AnswerDeadlines
 from flip27_stream.connectors.kafka.client.calls import Call, wait_for_news
 from flip27_stream.connectors.kafka.client.cluster import Cluster
 from flip27_stream.connectors.kafka.client.connection_options import ConnectionOptions
@@ -37,7 +37,7 @@ class KafkaClient:
         self._options = options
         self._lock = threading.RLock()
         self._cluster = Cluster(options)
-        self._rounds = RoundContext(self._cluster, Patience(options.request_timeout_ms / 1000))
+        self._rounds = RoundContext(self._cluster, AnswerDeadlines(options.request_timeout_ms / 1000))
 
     @property
     def options(self) -> ConnectionOptions:
@@ -74,7 +74,7 @@ class KafkaClient:
         """Offsets by timestamp (ms), :data:`EARLIEST`, :data:`LATEST` or :data:`MAX_TIMESTAMP`; one answer per round.
 
         All rounds go out together. What a leader did not answer in time, or cannot tell, is left out. In time is what
-        :class:`Patience` says.
+        :class:`AnswerDeadlines` says.
 
         Args:
             rounds: what to ask of each partition.

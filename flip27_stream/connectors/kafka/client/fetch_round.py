@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
+from flip27_stream.connectors.kafka.client.answer_deadlines import FULL_S
 from flip27_stream.connectors.kafka.client.calls import Call
 from flip27_stream.connectors.kafka.client.protocol import (
     Fetched,
@@ -24,7 +25,7 @@ Wanted = Mapping[TopicPartition, FetchFrom]
 
 
 class FetchRound:
-    """One round. A leader that is slow is waited for, and one that is silent is not, see :class:`Patience`."""
+    """One round. A leader that is slow is waited for, and one that is silent is not, see :class:`AnswerDeadlines`."""
 
     def __init__(self, context: RoundContext, *, read_committed: bool, max_bytes: int) -> None:
         self._context = context
@@ -90,6 +91,7 @@ class FetchRound:
     def _allowed(self, tp: TopicPartition) -> float:
         leader = self._cluster.leader(tp)
         throttled = 0.0 if leader is None else self._cluster.connections.throttled_for(leader)
+        throttled = throttled if throttled <= FULL_S else 0.0  # so long no plan waits
         patience_s = self._patience_s(tp)
         full = patience_s >= self._context.patience.full(tp)
         return patience_s + (self._max_wait_s if full else 0.0) + throttled

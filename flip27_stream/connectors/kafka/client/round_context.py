@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
-from flip27_stream.connectors.kafka.client.answer_deadlines import Patience
+from flip27_stream.connectors.kafka.client.answer_deadlines import AnswerDeadlines
 from flip27_stream.connectors.kafka.client.calls import Call, CallsUnderWay, wait_for_news
 from flip27_stream.connectors.kafka.client.cluster import Cluster
 from flip27_stream.connectors.kafka.split import TopicPartition
@@ -18,7 +18,7 @@ class RoundContext:
     """The cluster, how long to wait for whom, and what is not answered yet."""
 
     cluster: Cluster
-    patience: Patience[TopicPartition]
+    patience: AnswerDeadlines[TopicPartition]
     under_way: CallsUnderWay = field(default_factory=CallsUnderWay)
 
     def begin(self) -> float:

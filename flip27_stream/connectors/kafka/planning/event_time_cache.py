@@ -62,7 +62,7 @@ class Chunk:
         return greatest if greatest >= 0 else None
 
 
-class ScannedLog:
+class EventTimeCache:
     """The chunks known of one partition; they never overlap."""
 
     def __init__(self) -> None:

@@ -2,7 +2,7 @@
 
 A search of one split is a generator. It yields what it wants to know, a :class:`Lookup` in the broker's time index or a
 :class:`Read` of the log, and gets the answer, or ``None`` if the leader gave none. What a search reads is kept in a
-:class:`ScannedLog` for the next searches and plans, so a piece of log is fetched once while it lasts.
+:class:`EventTimeCache` for the next searches and plans, so a piece of log is fetched once while it lasts.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from typing import TypeVar
 from flip27_stream.api import EventTimePositions, EventTimes, PositioningRequest
 from flip27_stream.connectors.kafka.client.client import KafkaClient
 from flip27_stream.connectors.kafka.client.protocol import MAX_TIMESTAMP, FetchFrom, OffsetAndTimestamp
-from flip27_stream.connectors.kafka.planning.event_time_cache import Chunk, Hit, ScannedLog
+from flip27_stream.connectors.kafka.planning.event_time_cache import Chunk, EventTimeCache, Hit
 from flip27_stream.connectors.kafka.planning.event_time_probe import EventTimeProbe
+from flip27_stream.connectors.kafka.planning.unanswered import Unanswered
 from flip27_stream.connectors.kafka.split import KafkaPartitionSplit, TopicPartition
 
 _PROBE_BYTES = 32 << 10
@@ -85,7 +86,7 @@ class SplitSearch:
         position: int,
         end: int,
         request: PositioningRequest,
-        scanned: ScannedLog,
+        scanned: EventTimeCache,
         locator: Locator,
     ) -> None:
         self.position = position
@@ -258,13 +259,22 @@ class PositionFinder:
     """Makes the :class:`EventTimePositions` of each plan; what was read stays from plan to plan."""
 
     def __init__(
-        self, client: KafkaClient, probe: EventTimeProbe, locator: Locator, *, read_committed: bool
+        self,
+        client: KafkaClient,
+        probe: EventTimeProbe,
+        locator: Locator,
+        *,
+        read_committed: bool,
+        unanswered: Unanswered | None = None,
     ) -> None:
         self._client = client
+        self._unanswered = unanswered
+        self._read: set[TopicPartition] = set()
+        self._unread: set[TopicPartition] = set()
         self._probe = probe
         self._locator = locator
         self._read_committed = read_committed
-        self._scanned: dict[TopicPartition, ScannedLog] = {}
+        self._scanned: dict[TopicPartition, EventTimeCache] = {}
         self._topic_ids: dict[TopicPartition, str] = {}
 
     def forget(self, tp: TopicPartition) -> None:
@@ -275,13 +285,18 @@ class PositionFinder:
         self, splits: Mapping[str, KafkaPartitionSplit], request: PositioningRequest
     ) -> KafkaEventTimePositions:
         """Positions in the ranges of ``request``; ``splits`` are those ranges' splits, by id, as readers get
-        them."""
+        them.
+
+        Raises:
+            UnreachableError: a partition could not be read for too long, though its leader may tell where its log ends.
+        """
+        self._note_unread()
         share = _CACHED_RECORDS // max(1, len(splits))
         searches = {}
         for split_id, span in request.ranges.items():
             tp = splits[split_id].topic_partition
             self._topic_ids[tp] = splits[split_id].topic_id
-            scanned = self._scanned.setdefault(tp, ScannedLog())
+            scanned = self._scanned.setdefault(tp, EventTimeCache())
             scanned.trim(span.position, share)
             searches[tp] = SplitSearch(span.position, span.end, request, scanned, self._locator)
         return KafkaEventTimePositions(searches, self)
@@ -313,5 +328,14 @@ class PositionFinder:
         if lookups:
             answers.update(self._client.list_offsets(lookups, read_committed=self._read_committed)[0])
         if reads:
-            answers.update(self._probe.read(reads))
+            chunks = self._probe.read(reads)
+            self._read |= reads.keys()
+            self._unread = (self._unread | reads.keys()) - chunks.keys() - self._probe.out_of_range
+            answers.update(chunks)
         return answers
+
+    def _note_unread(self) -> None:
+        """What came of the fetches of the last plan."""
+        if self._unanswered is not None:
+            self._unanswered.note(self._read, self._read - self._unread)
+        self._read, self._unread = set(), set()

@@ -23,12 +23,12 @@ from flip27_stream.connectors.kafka.records.batch_headers import (
     corrupt,
 )
 from flip27_stream.connectors.kafka.records.compression import LARGEST_BATCH, Inflated
-from flip27_stream.connectors.kafka.records.record_columns import Records, Wanted, read_records
+from flip27_stream.connectors.kafka.records.record_columns import RecordColumns, Wanted, read_records
 from flip27_stream.connectors.kafka.records.records_scalar import are_few, read_few
 from flip27_stream.connectors.kafka.records.varints import Bytes, MalformedError
 from flip27_stream.errors import CorruptRecordError
 
-__all__ = ["BatchHeader", "Decoded", "Records", "batch_headers", "decode"]
+__all__ = ["BatchHeader", "Decoded", "RecordColumns", "batch_headers", "decode"]
 
 _CRC_FROM = 21
 _ARROW_LIMIT = 2**31 - 1
@@ -43,7 +43,7 @@ class Decoded:
     but not above ``stop``. It is ``start`` if the data held no complete batch: a larger fetch may bring one.
     """
 
-    records: Records
+    records: RecordColumns
     next_offset: int
 
 
@@ -165,7 +165,7 @@ def _check_crc(view: memoryview, batch: BatchHeader, source: str) -> None:
 
 def _read_v2(
     view: memoryview, batches: list[BatchHeader], wanted: Wanted, source: str, enough: int = LARGEST_BATCH
-) -> tuple[Records, int, int]:
+) -> tuple[RecordColumns, int, int]:
     """Records, how many of the batches they are from, and the bytes that those were decompressed to."""
     buffer, spans = _payloads(view, batches, source, enough)
     taken = batches[: len(spans)]
@@ -220,7 +220,7 @@ def _read_legacy(
     check_crcs: bool,
     enough: int,
     before: int,
-) -> tuple[Records, int, int]:
+) -> tuple[RecordColumns, int, int]:
     """As :func:`_read_v2`; offsets are above ``before``, which the header of compressed messages does not say."""
     messages: list[legacy.Message] = []
     inflated = taken = 0
@@ -240,13 +240,13 @@ def _read_legacy(
     return legacy.records(messages, wanted), taken, inflated
 
 
-def _concatenated(parts: list[Records], wanted: Wanted) -> Records:
+def _concatenated(parts: list[RecordColumns], wanted: Wanted) -> RecordColumns:
     if len(parts) == 1:
         return parts[0]
     if not parts:
         return legacy.records([], wanted)
     # fmt: off
-    return Records(
+    return RecordColumns(
         np.concatenate([part.offsets for part in parts]),
         np.concatenate([part.timestamps for part in parts]),
         np.concatenate([part.timestamp_types for part in parts]),

@@ -34,7 +34,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Records:
+class RecordColumns:
     """Data records of one contiguous piece of one partition's log, as columns of one length.
 
     ``offsets`` increase strictly. ``timestamps`` are ms since the epoch, -1 for none. ``timestamp_types`` are Kafka's:
@@ -56,7 +56,7 @@ class Records:
 
 def read_records(
     buffer: Bytes, spans: Sequence[tuple[int, int]], batches: Sequence[BatchHeader], wanted: Wanted
-) -> Records:
+) -> RecordColumns:
     """Decode ``batches``, whose records (decompressed) are the ``spans`` of ``buffer``; MalformedError if they aren't.
 
     Memory is bounded by the size of ``buffer``: a record count that it can't hold is refused first.
@@ -69,7 +69,7 @@ def read_records(
 
 def _read(
     buffer: Bytes, spans: Sequence[tuple[int, int]], batches: Sequence[BatchHeader], wanted: Wanted
-) -> Records:
+) -> RecordColumns:
     counts = np.array([batch.record_count for batch in batches], np.int64)
     starts, ends = find_records(buffer, spans, counts)
     lengths, bodies = read_varints(buffer, starts)
@@ -86,7 +86,7 @@ def _read(
     first, last = np.searchsorted(offsets, (wanted.start, wanted.stop)).tolist()
     part = slice(first, last)
     # fmt: off
-    return Records(
+    return RecordColumns(
         offsets[part], timestamps[part], types[part],
         gather(buffer, key_at[part], key_sizes[part]) if wanted.keys else None,
         gather(buffer, value_at[part], value_sizes[part]) if wanted.values else None,

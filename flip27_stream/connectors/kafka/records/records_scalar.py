@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from flip27_stream.connectors.kafka.records.batch_headers import BatchHeader
-from flip27_stream.connectors.kafka.records.record_columns import Records, Wanted
+from flip27_stream.connectors.kafka.records.record_columns import RecordColumns, Wanted
 from flip27_stream.connectors.kafka.records.record_headers import HEADERS
 from flip27_stream.connectors.kafka.records.varints import Bytes, MalformedError, read_varint, read_varlong
 
@@ -34,7 +34,7 @@ def are_few(spans: Sequence[tuple[int, int]], batches: Sequence[BatchHeader], wa
 
 def read_few(
     buffer: Bytes, spans: Sequence[tuple[int, int]], batches: Sequence[BatchHeader], wanted: Wanted
-) -> Records:
+) -> RecordColumns:
     """As :func:`~flip27_stream.connectors.kafka.records.record_columns.read_records`.
 
     Where neither keys nor values nor headers are wanted, nothing behind the offset of a record is looked at.
@@ -50,9 +50,9 @@ def read_few(
     return _columns([row for row in rows if wanted.start <= row[0] < wanted.stop], wanted)
 
 
-def _columns(rows: list[Row], wanted: Wanted) -> Records:
+def _columns(rows: list[Row], wanted: Wanted) -> RecordColumns:
     offsets, times, types, keys, values, headers = zip(*rows, strict=True) if rows else ((),) * 6
-    return Records(
+    return RecordColumns(
         np.array(offsets, np.int64),
         np.array(times, np.int64),
         np.array(types, np.int32),

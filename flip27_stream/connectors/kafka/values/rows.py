@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flip27_stream.connectors.kafka.records.record_batches import Records
+from flip27_stream.connectors.kafka.records.record_batches import RecordColumns
 from flip27_stream.connectors.kafka.split import TopicPartition
 from flip27_stream.connectors.kafka.values.value_decoder import ValueDecoder
 from flip27_stream.errors import RecordFormatError
@@ -81,7 +81,7 @@ class RowMaker:
         self._topics = pa.array([], pa.string())
         self._numbers = pa.array([], pa.int32())
 
-    def rows(self, records: Records) -> pa.RecordBatch:
+    def rows(self, records: RecordColumns) -> pa.RecordBatch:
         """``records``, which have the columns that the layout needs. A missing timestamp is -1 ms, as in Spark.
 
         Raises:
@@ -101,7 +101,7 @@ class RowMaker:
             return pa.RecordBatch.from_struct_array(pa.array([{}] * len(records), pa.struct([])))
         return pa.RecordBatch.from_arrays(columns, schema=layout.schema)
 
-    def _record_column(self, name: str, records: Records) -> pa.Array:
+    def _record_column(self, name: str, records: RecordColumns) -> pa.Array:
         if name in ("topic", "partition"):
             return self._constant(name, len(records))
         if name == "timestamp":
@@ -112,7 +112,7 @@ class RowMaker:
             return pa.array(records.timestamp_types)
         return {"key": records.keys, "value": records.values, "headers": records.headers}[name]
 
-    def _timestamps(self, records: Records) -> pa.Array:
+    def _timestamps(self, records: RecordColumns) -> pa.Array:
         """In microseconds. Kafka takes any number of milliseconds; Spark fails at one too large, too."""
         outside = (records.timestamps > _GREATEST_MS) | (records.timestamps < _LEAST_MS)
         if outside.any():
@@ -131,7 +131,7 @@ class RowMaker:
             self._numbers = pa.repeat(pa.scalar(self._partition.partition, pa.int32()), capacity)
         return (self._topics if name == "topic" else self._numbers).slice(0, count)
 
-    def _decoded(self, records: Records) -> Iterator[pa.Array]:
+    def _decoded(self, records: RecordColumns) -> Iterator[pa.Array]:
         """The columns that are made of values, in the layout's order."""
         layout = self._layout
         if layout.decoder is None:
@@ -145,7 +145,7 @@ class RowMaker:
             columns.insert(made_before, _only_bad(records.values, values.bad))
         return iter(columns)
 
-    def _refuse_value(self, decoder: ValueDecoder, row: int, records: Records) -> NoReturn:
+    def _refuse_value(self, decoder: ValueDecoder, row: int, records: RecordColumns) -> NoReturn:
         assert records.values is not None
         why = decoder.explain(records.values[row].as_py())
         raise RecordFormatError(
@@ -153,7 +153,7 @@ class RowMaker:
             f"{decoder.format.value}: {why}. To have nulls in its place, set option 'value.mode' to permissive."
         )
 
-    def _refuse_null(self, name: str, column: pa.Array, records: Records) -> NoReturn:
+    def _refuse_null(self, name: str, column: pa.Array, records: RecordColumns) -> NoReturn:
         row = column.is_null().index(True).as_py()
         raise RecordFormatError(
             f"The record of {self._partition} at offset {records.offsets[row]} has nothing for column '{name}', which "
@@ -161,7 +161,7 @@ class RowMaker:
         )
 
 
-def record_timestamps(records: Records) -> pa.Int64Array:
+def record_timestamps(records: RecordColumns) -> pa.Int64Array:
     """The records' timestamps (ms), null where there is none."""
     missing = records.timestamps < 0
     return pa.array(records.timestamps, mask=missing if missing.any() else None)

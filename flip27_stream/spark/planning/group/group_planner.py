@@ -16,12 +16,12 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from flip27_stream.errors import AlignmentError, shortened
-from flip27_stream.spark.planning.batch_planner import BatchPlanner, Draft, Snapshot
+from flip27_stream.spark.planning.batch_planner import BatchPlanner, PlanInput, PlannedBatch
 from flip27_stream.spark.planning.group.group_wait import GroupWait
 from flip27_stream.spark.planning.query_clock import wall_clock
-from flip27_stream.spark.planning.split_tracker import SplitKnowledge
+from flip27_stream.spark.planning.split_tracker import SplitTracker
 from flip27_stream.spark.reporting.reporting_splits import Reporting
-from flip27_stream.spark.source_spec import AnyEnumerator, AnyOffset, Job
+from flip27_stream.spark.source_spec import AnyEnumerator, AnyOffset, SourceSpec
 from watermark_alignment.group.group_log import GroupLog
 from watermark_alignment.group.group_view import Entry, Key, Mark, watermark_to_publish, where_it_stood
 from watermark_alignment.group.membership import LONGEST_BEAT_S, Membership
@@ -46,20 +46,20 @@ class GroupPlanner(BatchPlanner):
     Args:
         job: what is planned.
         alignment: its options.
-        knowledge: of its splits.
+        split_tracker: what is known of its splits.
         clock: of the query (ms).
         on_commit: called with the version of the table that each commit made.
     """
 
     def __init__(
         self,
-        job: Job,
+        spec: SourceSpec,
         alignment: AlignmentOptions,
-        knowledge: SplitKnowledge,
+        split_tracker: SplitTracker,
         clock: Callable[[], int],
         on_commit: Callable[[int], None],
     ) -> None:
-        super().__init__(job, knowledge)
+        super().__init__(spec, split_tracker)
         self._alignment = alignment
         self._clock = clock
         self._on_commit = on_commit
@@ -91,14 +91,14 @@ class GroupPlanner(BatchPlanner):
             self._stand_where_the_former_run_stood(self._member, start)
 
     def _membership(self, fingerprint: str, lineage: str) -> Membership:
-        alignment, reads = self._alignment, shortened(self._job.fingerprint)
+        alignment, reads = self._alignment, shortened(self._spec.fingerprint)
         entry = Entry(
             group=alignment.group,
             source=alignment.name_of_source(fingerprint, lineage),
             lineage=lineage,
             run=secrets.token_hex(8),
             began=wall_clock(),
-            definition=self._job.definition,
+            definition=self._spec.definition,
             where=f"process {os.getpid()} on {socket.gethostname()}, which reads {reads}",
             timeout_ms=alignment.source_timeout_ms,
         )
@@ -128,8 +128,8 @@ class GroupPlanner(BatchPlanner):
         return moved and self._looks_first
 
     def draft(
-        self, enumerator: AnyEnumerator, snapshot: Snapshot, reporting: Callable[[], Reporting]
-    ) -> Draft:
+        self, enumerator: AnyEnumerator, snapshot: PlanInput, reporting: Callable[[], Reporting]
+    ) -> PlannedBatch:
         """As :meth:`BatchPlanner.draft`; publishes what the plan says to the others.
 
         Raises:
@@ -138,7 +138,7 @@ class GroupPlanner(BatchPlanner):
         member = self._member
         assert member is not None
 
-        def planned() -> Draft:
+        def planned() -> PlannedBatch:
             floor = member.floor(self._wait.heeds)
             return super(GroupPlanner, self).draft(enumerator, replace(snapshot, floor=floor), reporting)
 
@@ -161,7 +161,7 @@ class GroupPlanner(BatchPlanner):
         self._check_place(member)
         return draft
 
-    def _announce(self, member: Membership, draft: Draft, snapshot: Snapshot) -> None:
+    def _announce(self, member: Membership, draft: PlannedBatch, snapshot: PlanInput) -> None:
         """Tell the group where this source stands, and which batch moves it."""
         assert draft.plan is not None
         self._watermark = self._watermark_of(draft, snapshot)
@@ -174,7 +174,7 @@ class GroupPlanner(BatchPlanner):
             progress=self._progress,
         )
 
-    def _watermark_of(self, draft: Draft, snapshot: Snapshot) -> int | None:
+    def _watermark_of(self, draft: PlannedBatch, snapshot: PlanInput) -> int | None:
         """Splits that run unaligned count for nobody: what was said while they were aligned is no longer so."""
         assert draft.plan is not None
         states = {split: state for split, state in draft.plan.states.items() if split not in draft.unaligned}
@@ -186,12 +186,15 @@ class GroupPlanner(BatchPlanner):
         )
 
     def _waiting(
-        self, member: Membership, draft: Draft, snapshot: Snapshot, planned: Callable[[], Draft]
-    ) -> Draft:
+        self,
+        member: Membership,
+        draft: PlannedBatch,
+        snapshot: PlanInput,
+        planned: Callable[[], PlannedBatch],
+    ) -> PlannedBatch:
         """Nothing but other members holds an AvailableNow run, which is not to end before its end."""
         batch, slowest = _last_batch(snapshot), member.slowest(self._wait.heeds)
-        listened_ms = member.listened_ms if _is_fresh(member, snapshot) else None
-        if slowest is not None and self._wait.gives_up(slowest, batch, listened_ms):
+        if slowest is not None and self._wait.gives_up(slowest, batch, snapshot.now, member.listened_ms):
             self._warn_of(slowest)
             return planned()
         return replace(draft, runs_empty=self._wait.is_enough(batch, slowest, member.others()))
@@ -252,25 +255,20 @@ class GroupPlanner(BatchPlanner):
         )
 
 
-def _is_fresh(member: Membership, snapshot: Snapshot) -> bool:
-    """Whether the group was read for the plan of ``snapshot``."""
-    return member.looked_at is not None and member.looked_at >= snapshot.now
-
-
-def _last_batch(snapshot: Snapshot) -> int:
+def _last_batch(snapshot: PlanInput) -> int:
     """The number of the batch before this one; -1 if it is the first."""
     return snapshot.start.batch if snapshot.start is not None else -1
 
 
-def _is_held(draft: Draft) -> bool:
+def _is_held(draft: PlannedBatch) -> bool:
     return draft.plan is not None and draft.plan.held_by == GROUP
 
 
-def _moves(draft: Draft, snapshot: Snapshot) -> bool:
+def _moves(draft: PlannedBatch, snapshot: PlanInput) -> bool:
     return any(draft.ends[name] > r.position for name, r in snapshot.run.items())
 
 
-def _empty(draft: Draft, snapshot: Snapshot) -> Draft:
+def _empty(draft: PlannedBatch, snapshot: PlanInput) -> PlannedBatch:
     """The first batch of a run: the group is to know of the source before any row of it is there."""
     stay = {name: r.position for name, r in snapshot.run.items()}
     return replace(draft, ends={**draft.ends, **stay}, read_max=draft.read_max_before, runs_empty=True)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from flip27_stream.connectors.files.backlog import digest
 from flip27_stream.connectors.files.backlog.listed_files import ModifiedFiles
-from flip27_stream.connectors.files.backlog.processed_files import SeenState
+from flip27_stream.connectors.files.backlog.processed_files import ProcessedFilesState
 from flip27_stream.connectors.files.formats.statistics import EventTimeOrder
 from flip27_stream.errors import DataLossError
 from tests.connectors.files.support.folder_model import BY_TIME, Folder, Query
@@ -74,7 +74,7 @@ class Clock:
         return self.now
 
 
-def bounded(state: SeenState) -> bool:
+def bounded(state: ProcessedFilesState) -> bool:
     most = WINDOW + 6
     return len(state.recent) <= most and len(state.late) <= WINDOW and len(state.buckets) <= digest.BUCKETS
 

@@ -19,7 +19,7 @@ from flip27_stream.connectors.files.split import FileSplit
 from flip27_stream.event_time.assigners import timestamp_assigner
 from flip27_stream.spark.execution.task import read_task
 from flip27_stream.spark.planning.coordinator import SourceCoordinator
-from flip27_stream.spark.source_spec import Driver, Job
+from flip27_stream.spark.source_spec import Driver, SourceSpec
 from offsets import INITIAL
 from watermark_alignment.options import AlignmentOptions
 
@@ -106,7 +106,7 @@ class FileQuery:
             schema=schema,
             inferred=self._schema is None,
         )
-        self._job = Job(source, strategy, alignment, Driver())
+        self._job = SourceSpec(source, strategy, alignment, Driver())
         coordinator = SourceCoordinator(self._job)
         if self._available_now:
             coordinator.prepare_available_now()

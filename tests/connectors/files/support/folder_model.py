@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from flip27_stream.api import TimestampAssigner
 from flip27_stream.connectors.files.backlog.listed_files import ListedFiles, ModifiedFiles
-from flip27_stream.connectors.files.backlog.processed_files import SeenFiles, SeenState
+from flip27_stream.connectors.files.backlog.processed_files import ProcessedFiles, ProcessedFilesState
 from flip27_stream.connectors.files.formats.statistics import EventTimeOrder, FileStatistics
 from flip27_stream.connectors.files.planning.enumerator_state import FilesStateSerializer
 from flip27_stream.connectors.files.storage.found_file import FoundFile
@@ -82,7 +82,7 @@ class Query:
     ) -> None:
         self.folder = folder
         self.order = order
-        self.state = SeenState()
+        self.state = ProcessedFilesState()
         self.read: Counter[FoundFile] = Counter()
         self._settings: dict[str, Any] = {"fail_on_data_loss": fail_on_data_loss, "window": window}
         self._modified = modified
@@ -94,7 +94,7 @@ class Query:
         self.files = ListedFiles(
             self.folder.by_path,
             cast(FileStatistics, self.folder),
-            SeenFiles(self.state, **self._settings),
+            ProcessedFiles(self.state, **self._settings),
             self._modified,
             self.order,
         )
@@ -123,7 +123,7 @@ class Query:
         serializer = FilesStateSerializer()
         stored = serializer.serialize(self.files.snapshot())
         state = serializer.deserialize(serializer.version, stored)
-        assert isinstance(state, SeenState)
+        assert isinstance(state, ProcessedFilesState)
         self.state = state
 
     def take_all(self) -> None:

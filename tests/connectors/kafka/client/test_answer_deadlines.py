@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flip27_stream.connectors.kafka.client.answer_deadlines import Patience
+from flip27_stream.connectors.kafka.client.answer_deadlines import AnswerDeadlines
 from flip27_stream.connectors.kafka.client.backoff import Backoff
 
 MOST_S = 30.0
@@ -14,7 +14,7 @@ class Rounds:
     """Rounds, one a second, about one broker that takes ``latency`` seconds; ``None`` for one that never answers."""
 
     def __init__(self, *, at_once: bool = False) -> None:
-        self.patience: Patience[str] = Patience(MOST_S)
+        self.patience: AnswerDeadlines[str] = AnswerDeadlines(MOST_S)
         self.now, self.at_once = 1000.0, at_once
 
     def run(self, latency: float | None) -> float:

@@ -155,7 +155,7 @@ def test_ids_of_topics_reach_the_tasks(broker: KafkaBroker, topic: MakeTopic, hy
             planned = query.next_batch()
         ((split, start, end),) = query.tasks(*planned)[0]
         bounded = split.between(start, end)
-        ((again, *_),) = Flip27BatchReader(query.job).partitions()[0].value.ranges
+        ((again, *_),) = Flip27BatchReader(query.spec).partitions()[0].value.ranges
         ids = {(s.split if hybrid else s).topic_id for s in (bounded, again)}
         described = broker_topic_ids(broker, name)
         assert ids == described

@@ -14,7 +14,7 @@ import pytest
 from flip27_stream.api import WatermarkStrategy
 from flip27_stream.connectors.kafka.source import KafkaSource
 from flip27_stream.errors import DataLossError, ForeignCheckpointError, MissingTopicError
-from flip27_stream.spark.source_spec import Driver, Job
+from flip27_stream.spark.source_spec import Driver, SourceSpec
 from flip27_stream.testing import KafkaBroker
 from flip27_stream.testing.source_query import SourceQuery
 from tests.connectors.kafka.support.kit import source, write_rows
@@ -41,9 +41,9 @@ def aligned(table: Path | str, **more: str) -> AlignmentOptions:
     return alignment
 
 
-def job(options: dict[str, str], event_time: str | None = None) -> Job:
+def spec(options: dict[str, str], event_time: str | None = None) -> SourceSpec:
     alignment = aligned("unused", event_time=event_time) if event_time is not None else None
-    return Job(KafkaSource({**SERVERS, **options}), WatermarkStrategy(), alignment, Driver())
+    return SourceSpec(KafkaSource({**SERVERS, **options}), WatermarkStrategy(), alignment, Driver())
 
 
 @pytest.mark.parametrize("event_time", [None, "timestamp", "/t"])
@@ -54,8 +54,8 @@ def test_checkpoints_of_any_subscription_are_accepted(event_time: str | None) ->
         {"subscribePattern": "(a)|(b)"},
         {"assign": '{"a":[0,1]}'},
     ]
-    jobs = [job(each, event_time) for each in options]
-    others = [job(each, "/other" if event_time == "/t" else "/t") for each in options]
+    jobs = [spec(each, event_time) for each in options]
+    others = [spec(each, "/other" if event_time == "/t" else "/t") for each in options]
     for now in jobs:
         assert all(now.accepts_checkpoint_of(then.fingerprint) for then in jobs)
         assert not any(now.accepts_checkpoint_of(then.fingerprint) for then in others)

@@ -12,7 +12,7 @@ import pytest
 
 from flip27_stream.api import WatermarkStrategy
 from flip27_stream.connectors.kafka.options.value_options import ValueOptions
-from flip27_stream.connectors.kafka.records.record_batches import Records
+from flip27_stream.connectors.kafka.records.record_batches import RecordColumns
 from flip27_stream.connectors.kafka.records.record_headers import HEADERS
 from flip27_stream.connectors.kafka.source import KafkaSource, KafkaSourceFactory
 from flip27_stream.connectors.kafka.split import TopicPartition
@@ -43,10 +43,10 @@ LEAST = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "t"}
 HEADER_LISTS = [None, [("a", b"1"), ("a", None)]]
 
 
-def records(values: list[bytes | None]) -> Records:
+def records(values: list[bytes | None]) -> RecordColumns:
     """Records from offset 5; the second has headers."""
     count = len(values)
-    return Records(
+    return RecordColumns(
         offsets=np.arange(5, 5 + count),
         timestamps=np.full(count, 1000, np.int64),
         timestamp_types=np.zeros(count, np.int32),

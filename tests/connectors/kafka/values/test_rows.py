@@ -6,15 +6,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from flip27_stream.connectors.kafka.records.record_batches import Records
+from flip27_stream.connectors.kafka.records.record_batches import RecordColumns
 from flip27_stream.connectors.kafka.split import TopicPartition
 from flip27_stream.connectors.kafka.values.rows import SCHEMA, RowLayout, RowMaker, record_timestamps
 from flip27_stream.errors import RecordFormatError
 
 
-def records(timestamps: list[int]) -> Records:
+def records(timestamps: list[int]) -> RecordColumns:
     count = len(timestamps)
-    return Records(
+    return RecordColumns(
         offsets=np.arange(count, dtype=np.int64),
         timestamps=np.array(timestamps, np.int64),
         timestamp_types=np.zeros(count, np.int32),

@@ -83,7 +83,7 @@ Factory = Callable[[SourceSwitchContext], AnySource]
 
 
 @dataclass(frozen=True)
-class Link:
+class SourceListEntry:
     """A source of the chain as the builder was told.
 
     Attributes:
@@ -121,7 +121,7 @@ class Link:
         return self.boundedness is Boundedness.BOUNDED
 
 
-class Stage:
+class ActiveSource:
     """One source of the chain, as it follows from where the one before ended. Pickled with the source, not its
     factory.
 
@@ -132,7 +132,7 @@ class Stage:
     def __init__(
         self,
         index: int,
-        link: Link,
+        link: SourceListEntry,
         schema: pa.Schema,
         is_last: bool,
         context: SourceSwitchContext,
@@ -145,7 +145,7 @@ class Stage:
         self.event_time = link.event_time
         self.seam = seam
         self._schema = schema
-        self._link: Link | None = link
+        self._link: SourceListEntry | None = link
         self._context: SourceSwitchContext | None = context
 
     @property
@@ -214,7 +214,7 @@ class Stage:
 class ConvertedAssigner(TimestampAssigner):
     """Finds event time in what the converter makes of a source's rows."""
 
-    stage: Stage
+    stage: ActiveSource
     of_query: TimestampAssigner
 
     def extract_timestamps(self, records: pa.RecordBatch, timestamps: pa.Int64Array | None) -> pa.Int64Array:
@@ -227,13 +227,13 @@ class ConvertedAssigner(TimestampAssigner):
         return self.of_query.event_times(rows, timestamps)
 
 
-class Chain:
+class SourceList:
     """The sources of a hybrid source, in order."""
 
-    def __init__(self, links: Sequence[Link], schema: pa.Schema) -> None:
+    def __init__(self, links: Sequence[SourceListEntry], schema: pa.Schema) -> None:
         self.links = tuple(links)
         self.schema = schema
-        self._stages: dict[tuple[int, str], Stage] = {}
+        self._stages: dict[tuple[int, str], ActiveSource] = {}
 
     def stage(
         self,
@@ -241,7 +241,7 @@ class Chain:
         end_position: JsonValue = None,
         previous: SplitEnumerator[Any, Any] | None = None,
         unknown: str | None = None,
-    ) -> Stage:
+    ) -> ActiveSource:
         """The stage that follows from an end position; always the same one in a process."""
         key = index, json.dumps(end_position, sort_keys=True)
         if key not in self._stages:
@@ -250,7 +250,7 @@ class Chain:
             context = SourceSwitchContext(previous, overlap_ms, end_position, unknown)
             is_last = index + 1 == len(self.links)
             seam = None if is_last else self.links[index + 1].seam
-            self._stages[key] = Stage(index, link, self.schema, is_last, context, seam)
+            self._stages[key] = ActiveSource(index, link, self.schema, is_last, context, seam)
         return self._stages[key]
 
     def overlap_after(self, index: int) -> Overlap | None:

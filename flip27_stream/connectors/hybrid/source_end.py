@@ -31,7 +31,7 @@ class TailSplit:
 
 
 @dataclass(frozen=True)
-class Seam:
+class SourceEnd:
     """The end of a source, as far as it is known; kept in the checkpoint.
 
     Attributes:
@@ -49,15 +49,15 @@ class Seam:
     ends: Mapping[str, int] | None = None
 
 
-class SeamRecorder:
-    """Keeps the :class:`Seam` of the source that is being read.
+class SourceEndRecorder:
+    """Keeps the :class:`SourceEnd` of the source that is being read.
 
     Args:
         seam: as the checkpoint says.
         overlap_ms: of the next source with this one, ``None`` if there is none.
     """
 
-    def __init__(self, seam: Seam, overlap_ms: int | None) -> None:
+    def __init__(self, seam: SourceEnd, overlap_ms: int | None) -> None:
         self._seam = seam
         self._overlap_ms = overlap_ms
         self._seen: dict[str, int] = {}
@@ -125,7 +125,7 @@ class SeamRecorder:
         for name in ranges.keys() - times.keys():
             self._offered.pop(name, None)
 
-    def seam(self) -> Seam:
+    def seam(self) -> SourceEnd:
         """The seam if all that was offered last is read.
 
         Raises:
