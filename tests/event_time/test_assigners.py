@@ -138,7 +138,9 @@ def test_anything_else_has_no_event_time_and_costs_its_neighbours_nothing(docume
     assert _json("/t", {"t": 1}, document, {"t": 2}) == [1, None, 2]
 
 
-@pytest.mark.parametrize("document", [b'{"t": 5, "x": NaN}', b"{'t': 5}", b'{"t": 5, "x": -INF}', b'{"t": 4, "t": 5}'])
+@pytest.mark.parametrize(
+    "document", [b'{"t": 5, "x": NaN}', b"{'t': 5}", b'{"t": 5, "x": -INF}', b'{"t": 4, "t": 5}']
+)
 def test_a_document_that_decodes_into_columns_has_an_event_time(document: bytes) -> None:
     """The same documents are JSON for both."""
     assert _json("/t", {"t": 1}, document, {"t": 2}) == [1, 5, 2]

@@ -172,7 +172,9 @@ def test_objects_over_several_lines(tmp_path: Path) -> None:
 def test_times_in_a_form_of_ones_own(tmp_path: Path) -> None:
     format = file_format("json", {"timestampFormat": "dd/MM/yyyy HH:mm"})
     assert _value(tmp_path, '"29/02/2024 12:00"', INSTANT, format) == NOON
-    with pytest.raises(RecordFormatError, match=r'field c is "2024-02-29", and not a time of the form that is asked for'):
+    with pytest.raises(
+        RecordFormatError, match=r'field c is "2024-02-29", and not a time of the form that is asked for'
+    ):
         _value(tmp_path, '"2024-02-29"', INSTANT, format)
 
 
