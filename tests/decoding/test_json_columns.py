@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from flip27_stream.decoding.json_columns import JsonColumns
 from flip27_stream.decoding.json_rows import JsonRows
+from tests.decoding.json_cases import document, values_of
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 FIELDS = pa.schema(
@@ -32,6 +33,26 @@ FIELDS = pa.schema(
         ("local", pa.timestamp("us")),
     ]
 )
+PARSED_BY_ARROW = {
+    "tiny": pa.int8(),
+    "whole": pa.int32(),
+    "big": pa.int64(),
+    "single": pa.float32(),
+    "double": pa.float64(),
+    "money": pa.decimal128(6, 2),
+    "digits": pa.decimal128(18, 0),
+    "huge": pa.decimal128(38, 10),
+    "flag": pa.bool_(),
+    "text": pa.string(),
+    "day": pa.date32(),
+    "at": TIMESTAMP,
+    "local": pa.timestamp("us"),
+    "wholes": pa.list_(pa.int32()),
+    "texts": pa.list_(pa.string()),
+    "nested": pa.list_(pa.list_(pa.int64())),
+    "pair": pa.struct([("x", pa.int32()), ("y", pa.string())]),
+    "events": pa.list_(pa.struct([("d", pa.date32()), ("t", TIMESTAMP)])),
+}
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 OBJECTS = st.fixed_dictionaries(
     {},
@@ -225,3 +246,17 @@ def test_digits_that_do_not_fit_never_wrap() -> None:
 
 def test_no_values() -> None:
     assert decoded(FIELDS, []) == ([[]] * len(FIELDS), [])
+
+
+@pytest.mark.parametrize(("name", "kind"), PARSED_BY_ARROW.items())
+def test_arrow_agrees_on_each_value(name: str, kind: pa.DataType) -> None:
+    """Each alone, so that Arrow's parser has the word wherever it takes it."""
+    fields = pa.schema([(name, kind), ("b", pa.int32())])
+    values = [document(name, value) for value in values_of(name)]
+    alone = [decoded(fields, [value]) for value in values]
+    expected = [one_by_one(fields, [value]) for value in values]
+    assert [
+        (value, found, wanted)
+        for value, found, wanted in zip(values, alone, expected, strict=True)
+        if found != wanted
+    ] == []
