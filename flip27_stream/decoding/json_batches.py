@@ -14,16 +14,18 @@ _ODD = r"\x00|[\s:,\[+-]Inf[\s,\]}]|-NaN"
 def plain_objects(documents: pa.BinaryArray) -> pa.BooleanArray:
     """Which documents begin and end as objects do, and have nothing that Arrow reads differently; false for null."""
     plain = pc.and_(pc.starts_with(documents, "{"), pc.ends_with(documents, "}")).fill_null(False)
-    content = memoryview(documents.buffers()[2] or b"")
-    if is_odd(content):
+    if _may_be_odd(bytes(memoryview(documents.buffers()[2] or b""))):
         plain = pc.and_not(plain, pc.match_substring_regex(documents, _ODD).fill_null(False))
     return plain
 
 
-def is_odd(content: bytes | memoryview) -> bool:
-    """Whether Arrow may read something in it differently."""
-    data = bytes(content)
-    return any(first in data and sign in data for first, sign in _ODD_SIGNS)
+def has_odd_signs(documents: bytes) -> bool:
+    """Whether some of ``documents``, one a line, have something in them that Arrow reads differently."""
+    return _may_be_odd(documents) and pc.match_substring_regex(pa.scalar(documents), _ODD).as_py()
+
+
+def _may_be_odd(content: bytes) -> bool:
+    return any(first in content and sign in content for first, sign in _ODD_SIGNS)
 
 
 def one_a_line(documents: pa.BinaryArray) -> pa.Buffer:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from flip27_stream.decoding.json_batches import check_utf8, is_odd, one_a_line, parsed, plain_objects
+from flip27_stream.decoding.json_batches import check_utf8, has_odd_signs, one_a_line, parsed, plain_objects
 from flip27_stream.decoding.json_converters import utf_8
 from flip27_stream.decoding.json_documents import Number
 from flip27_stream.decoding.json_rows import DecodedDocuments, JsonRows
@@ -84,7 +84,7 @@ class JsonColumns:
 
     def decode_lines(self, lines: bytes, starts: npt.NDArray[np.int64]) -> Sequence[pa.Array] | None:
         """Columns of lines that begin at ``starts``, without a copy; ``None`` if :meth:`decode` must look at them."""
-        if not self._arrow_can or not len(starts) or not _are_objects(lines, starts) or is_odd(lines):
+        if not self._arrow_can or not len(starts) or not _are_objects(lines, starts) or has_odd_signs(lines):
             return None
         text = pa.py_buffer(lines)
         columns = self._at_once(text, len(starts))

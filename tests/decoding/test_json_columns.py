@@ -7,6 +7,7 @@ import math
 import pickle
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -176,6 +177,29 @@ def test_many_values_with_few_bad_ones() -> None:
     assert found.columns[0].null_count == 6
     assert found.columns[1][17].as_py() == "kept"
     assert found.columns[0][102].as_py() == 102
+
+
+def test_lines_are_decoded_where_they_are() -> None:
+    """Only what Arrow reads differently, or not at all, is looked at again."""
+    columns = JsonColumns(pa.schema([FIELDS.field("id"), FIELDS.field("name")]))
+
+    def found(*lines: bytes) -> list[list[Any]] | None:
+        starts = np.cumsum([0, *(len(line) + 1 for line in lines[:-1])])
+        made = columns.decode_lines(b"\n".join(lines) + b"\n", starts)
+        return None if made is None else [column.to_pylist() for column in made]
+
+    assert found(b'{"id":1,"name":"Info, Infinity"}', b'{"id":2}\r') == [[1, 2], ["Info, Infinity", None]]
+    for odd in (
+        b'{"id":2,"x":[Inf]}',
+        b'{"id":2,"x":-NaN}',
+        b'{"id":2}\x00{}',
+        b' {"id":2}',
+        b"null",
+        b'{"id":2',
+        b"",
+    ):
+        assert found(b'{"id":1}', odd) is None, odd
+        assert found(odd, b'{"id":1}') is None, odd
 
 
 def test_times_that_are_numbers_are_seconds() -> None:
