@@ -48,7 +48,7 @@ class JsonPointer:
     def times(self, documents: pa.Array) -> pa.Int64Array:
         """Event times (ms) of binary or string ``documents``, null where there is none.
 
-        Arrow parses all plain documents at once. Where that fails, which anything but integers makes it do,
+        Arrow parses all plain documents at once. Where that fails, as where some times are integers and some are text,
         and for documents that are not plain, Python parses one by one: the result is the same.
         """
         documents = documents.cast(pa.binary())
@@ -97,20 +97,28 @@ class JsonPointer:
         """Times of plain ``documents``, or ``None`` where Arrow cannot tell."""
         if len(documents) == 0:
             return pa.array([], pa.int64())
-        try:
-            table = parsed(one_a_line(documents), len(documents), self._schema)
-        except pa.ArrowInvalid:
-            return None
-        if table is None:
-            return None
-        times = table.column(0).combine_chunks()
-        for _ in self.tokens[1:]:
-            times = pc.struct_field(times, 0)
-        return pc.if_else(pc.greater_equal(times, 0), times, pa.scalar(None, pa.int64()))
+        text = one_a_line(documents)
+        for kind in (pa.int64(), pa.string()):
+            try:
+                table = parsed(text, len(documents), self._schema(kind))
+            except pa.ArrowInvalid:
+                continue
+            return None if table is None else self._times_in(table)
+        return None
 
-    @cached_property
-    def _schema(self) -> pa.Schema:
-        kind = pa.int64()
+    def _times_in(self, table: pa.Table) -> pa.Int64Array:
+        found = table.column(0).combine_chunks()
+        for _ in self.tokens[1:]:
+            found = pc.struct_field(found, 0)
+        if pa.types.is_string(found.type):
+            texts = found.view(pa.binary()).to_pylist()
+            return pa.array(
+                (None if text is None else _iso_8601(text.decode(errors="replace")) for text in texts),
+                pa.int64(),
+            )
+        return pc.if_else(pc.greater_equal(found, 0), found, pa.scalar(None, pa.int64()))
+
+    def _schema(self, kind: pa.DataType) -> pa.Schema:
         for token in reversed(self.tokens[1:]):
             kind = pa.struct([(token, kind)])
         return pa.schema([(self.tokens[0], kind)])

@@ -232,6 +232,7 @@ TOKENS = [
         b"Infinity",
     ),
 ]
+ISO_8601 = ["2023-11-14T22:13:20Z", "20231114T221320", "2023-11-14", "soon", "\ud800", "ä"]
 FRAGMENTS = st.lists(st.sampled_from(TOKENS), max_size=12).map(b"".join)
 
 
@@ -242,7 +243,8 @@ def documents(draw: st.DrawFn) -> list[bytes | None]:
         lambda drawn: json.dumps(drawn[0], ensure_ascii=drawn[1]).encode(errors="surrogatepass")
     )
     broken = st.tuples(made, st.integers(0, 40), FRAGMENTS).map(lambda t: t[0][: t[1]] + t[2] + t[0][t[1] :])
-    family = draw(st.sampled_from([made, made | st.none(), made | FRAGMENTS, made | broken]))
+    texts = st.sampled_from(ISO_8601).map(lambda text: json.dumps({"a": text}).encode())
+    family = draw(st.sampled_from([texts, made, made | st.none(), made | FRAGMENTS, made | broken]))
     return draw(st.lists(family, max_size=6))
 
 
@@ -266,6 +268,12 @@ def test_plain_documents_are_parsed_at_once(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(JsonPointer, "time", refuse)
     assert _json("/a/b", {"a": {"b": NOW}}, None, {"a": None}, {"a": {"b": -1}, "c": [1.5, "NaN"]}) == [
         *(NOW, None, None, None)
+    ]
+    assert _json("/a", {"a": "2023-11-14T22:13:20Z"}, None, {"a": None}, {"a": "soon"}) == [
+        NOW,
+        None,
+        None,
+        None,
     ]
 
 
