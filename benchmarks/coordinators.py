@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from flip27_stream.api import WatermarkStrategy
 from flip27_stream.connectors.kafka import KafkaSource
-from flip27_stream.spark.coordinator import SourceCoordinator
-from flip27_stream.spark.job import Driver, Job
+from flip27_stream.spark.planning.coordinator import SourceCoordinator
+from flip27_stream.spark.source_spec import Driver, SourceSpec
 from watermark_alignment.options import AlignmentOptions
 
 
@@ -23,4 +23,4 @@ def kafka_coordinator(bootstrap_servers: str, topic: str, table: str | None) -> 
                 "scan.watermark.alignment.table": table,
             }
         )
-    return SourceCoordinator(Job(source, WatermarkStrategy(), alignment, Driver()))
+    return SourceCoordinator(SourceSpec(source, WatermarkStrategy(), alignment, Driver()))

@@ -16,8 +16,8 @@ from crc32c import crc32c
 from kafka.record import MemoryRecords
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
-from flip27_stream.connectors.kafka.compression import CODECS
-from flip27_stream.connectors.kafka.record_batches import decode
+from flip27_stream.connectors.kafka.records.compression import CODECS
+from flip27_stream.connectors.kafka.records.record_batches import decode
 
 RECORDS = 60_000
 _HEADER = 61

@@ -27,11 +27,11 @@ from benchmarks.streams import drain
 from benchmarks.turns import pairs, throughput
 from flip27_stream.api import WatermarkStrategy
 from flip27_stream.connectors.files import FileSource
-from flip27_stream.spark.coordinator import SourceCoordinator
-from flip27_stream.spark.job import Driver, Job
-from flip27_stream.spark.task import read_task
+from flip27_stream.event_time.assigners import timestamp_assigner
+from flip27_stream.spark.execution.task import read_task
+from flip27_stream.spark.planning.coordinator import SourceCoordinator
+from flip27_stream.spark.source_spec import Driver, SourceSpec
 from offsets import INITIAL
-from watermark_alignment.event_time import timestamp_assigner
 from watermark_alignment.options import AlignmentOptions
 
 if TYPE_CHECKING:
@@ -117,8 +117,8 @@ def _planning(stage: Stage, folder: Path, *, aligned: bool) -> Iterator[Result]:
         _write_many(folder, count)
     seconds, largest = [], 0
     with tempfile.TemporaryDirectory() as table:
-        job = _job({"path": str(folder)}, table if aligned else None)
-        coordinator = SourceCoordinator(job)
+        spec = _job({"path": str(folder)}, table if aligned else None)
+        coordinator = SourceCoordinator(spec)
         offset: dict[str, Any] = dict(INITIAL)
         for _ in range(2 + stage.sizes.batches):
             start, began = offset, time.perf_counter()
@@ -126,7 +126,7 @@ def _planning(stage: Stage, folder: Path, *, aligned: bool) -> Iterator[Result]:
             seconds.append(time.perf_counter() - began)
             largest = max(largest, len(json.dumps(offset)))
             for task in coordinator.tasks(start, offset):
-                collections.deque(read_task(job, task), maxlen=0)
+                collections.deque(read_task(spec, task), maxlen=0)
         coordinator.close()
     work = f"planning {count:,} Parquet files{', in event-time order' if aligned else ''}"
     yield Result(f"{work}: first plan", "", "", seconds[:1], "s", at_most(10))
@@ -147,7 +147,7 @@ def _write_many(folder: Path, count: int) -> None:
         os.link(folder / f"{number % kinds:06}.parquet", folder / f"{number:06}.parquet")
 
 
-def _job(options: dict[str, str], table: str | None) -> Job:
+def _job(options: dict[str, str], table: str | None) -> SourceSpec:
     strategy, alignment = WatermarkStrategy.for_monotonous_timestamps(), None
     schema = FileSource(options).schema
     if table is not None:
@@ -157,7 +157,7 @@ def _job(options: dict[str, str], table: str | None) -> Job:
         strategy = strategy.with_timestamp_assigner(assigner).with_watermark_alignment(
             alignment.group, alignment.max_drift_ms
         )
-    return Job(FileSource(options, strategy, schema=schema), strategy, alignment, Driver())
+    return SourceSpec(FileSource(options, strategy, schema=schema), strategy, alignment, Driver())
 
 
 def _alignment(table: str) -> dict[str, str]:

@@ -23,17 +23,17 @@ from benchmarks.coordinators import kafka_coordinator
 from benchmarks.marks import Result, at_most
 from benchmarks.simulated_cluster import SimulatedCluster
 from benchmarks.stage import Stage
-from flip27_stream.connectors.kafka import enumerator
-from flip27_stream.spark.batch_planner import BatchPlanner
-from flip27_stream.spark.clock import QueryClock
-from flip27_stream.spark.coordinator import SourceCoordinator
-from flip27_stream.spark.group_planner import GroupPlanner
+from flip27_stream.connectors.kafka.planning import enumerator
+from flip27_stream.spark.planning.batch_planner import BatchPlanner
+from flip27_stream.spark.planning.coordinator import SourceCoordinator
+from flip27_stream.spark.planning.group.group_planner import GroupPlanner
+from flip27_stream.spark.planning.query_clock import QueryClock
 from offsets import INITIAL
-from watermark_alignment.group import Entry
-from watermark_alignment.group_log import GroupLog
-from watermark_alignment.membership import Membership
-from watermark_alignment.table import SplitWatermarkTable
-from watermark_alignment.table_writer import TableWriter
+from watermark_alignment.group.group_log import GroupLog
+from watermark_alignment.group.group_view import Entry
+from watermark_alignment.group.membership import Membership
+from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
+from watermark_alignment.table.table_writer import TableWriter
 
 _OTHERS = 9
 _WARM_UP = 3
@@ -77,7 +77,7 @@ class Plans:
     def leave_out_the_group(self) -> None:
         """Plan as a source that has no group to ask or to tell."""
         coordinator = self._coordinator
-        coordinator._planner = BatchPlanner(coordinator._job, coordinator._knowledge)
+        coordinator._planner = BatchPlanner(coordinator._spec, coordinator._split_tracker)
 
     def one(self) -> None:
         self._cluster.end += _ROWS

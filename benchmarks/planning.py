@@ -20,7 +20,7 @@ from benchmarks.command import run
 from benchmarks.coordinators import kafka_coordinator
 from benchmarks.marks import Result, at_most
 from benchmarks.stage import Stage
-from flip27_stream.connectors.kafka.client import KafkaClient
+from flip27_stream.connectors.kafka.client.client import KafkaClient
 from offsets import INITIAL
 
 _ROWS = 10

@@ -18,7 +18,7 @@ from benchmarks.coordinators import kafka_coordinator
 from benchmarks.marks import Result, at_most
 from benchmarks.simulated_cluster import SimulatedCluster
 from benchmarks.stage import Stage
-from flip27_stream.connectors.kafka import enumerator
+from flip27_stream.connectors.kafka.planning import enumerator
 from offsets import INITIAL
 from watermark_alignment.planner import SplitView, plan
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 import numpy as np
 
 from benchmarks.backlog import START_MS, word_values
-from flip27_stream.connectors.kafka.protocol import (
+from flip27_stream.connectors.kafka.client.protocol import (
     MAX_TIMESTAMP,
     Fetched,
     FetchFrom,

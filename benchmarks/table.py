@@ -14,8 +14,8 @@ from pathlib import Path
 
 from deltalake import DeltaTable
 
-from watermark_alignment.maintenance import Maintenance
-from watermark_alignment.table import SCHEMA, SplitRow, SplitWatermarkTable
+from watermark_alignment.table.maintenance import Maintenance
+from watermark_alignment.table.split_watermark_table import SCHEMA, SplitRow, SplitWatermarkTable
 
 _START_MS = 1_700_000_000_000
 

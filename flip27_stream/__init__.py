@@ -36,7 +36,7 @@ def register(spark: SparkSession) -> None:
     """Make the formats of this package known to a session: ``flip27_kafka`` and ``flip27_files``.
 
     Spark prints options in ``explain(True)``; the session's redaction is extended to all secrets among ours, see
-    :mod:`flip27_stream.spark.redaction`.
+    :mod:`flip27_stream.spark.session.redaction`.
 
     Raises:
         UnsupportedSparkError: this Spark has no read limits for Python streaming sources (before 4.2).
@@ -44,7 +44,7 @@ def register(spark: SparkSession) -> None:
     adapter = _adapter()
     from flip27_stream.connectors.files import FileSourceFactory
     from flip27_stream.connectors.kafka import KafkaSourceFactory
-    from flip27_stream.spark.redaction import hide_secrets
+    from flip27_stream.spark.session.redaction import hide_secrets
 
     hide_secrets(spark)
     adapter.register(spark, KafkaSourceFactory())
@@ -63,7 +63,7 @@ def data_source(source: Source[Any, Any], name: str) -> type[DataSource]:
 
 def _adapter() -> Any:
     """The module that makes data sources; imported late, so that the model works without pyspark."""
-    from flip27_stream.spark.spark_features import check_admission_control
+    from flip27_stream.spark.session.spark_features import check_admission_control
 
     check_admission_control()
     return import_module("flip27_stream.spark.data_source")

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from flip27_stream.spark.coordinator import SourceCoordinator
+from flip27_stream.spark.planning.coordinator import SourceCoordinator
 from flip27_stream.testing import KafkaBroker, local_session
 from tests.exploring import EXPLORES, examples
-from tests.spark.processes import QUICK_START
+from tests.spark.support.processes import QUICK_START
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -36,7 +36,9 @@ def test_what_tells_the_schema_pulls_in_neither_client_nor_table() -> None:
 
 
 def test_what_plans_pulls_in_no_pandas() -> None:
-    assert pulled_in("flip27_stream.spark.coordinator, flip27_stream.connectors.kafka.enumerator") == {
+    assert pulled_in(
+        "flip27_stream.spark.planning.coordinator, flip27_stream.connectors.kafka.planning.enumerator"
+    ) == {
         "deltalake",
         "kafka",
     }

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from flip27_stream.connectors.files import options as file_options
-from flip27_stream.connectors.files.digest import BUCKETS
-from flip27_stream.connectors.files.formats import FORMAT_OPTIONS, file_format
+from flip27_stream.connectors.files.backlog.digest import BUCKETS
+from flip27_stream.connectors.files.backlog.processed_files import WINDOW
+from flip27_stream.connectors.files.formats.format_options import FORMAT_OPTIONS, file_format
 from flip27_stream.connectors.files.options import parse_file_options
-from flip27_stream.connectors.files.seen import WINDOW
-from flip27_stream.connectors.kafka.client import ConnectionOptions
-from flip27_stream.connectors.kafka.options import (
+from flip27_stream.connectors.kafka.client.client import ConnectionOptions
+from flip27_stream.connectors.kafka.options.source_options import (
     FORBIDDEN,
     OPTION_NAMES,
     WITHOUT_EFFECT,
@@ -24,16 +24,16 @@ from flip27_stream.connectors.kafka.options import (
 )
 from flip27_stream.connectors.kafka.source import KafkaSource, KafkaSourceFactory
 from offsets import OffsetCodec
-from watermark_alignment.maintenance import (
+from watermark_alignment.options import OPTIONS, STORAGE_OPTION_PREFIX, AlignmentOptions, Option
+from watermark_alignment.planner import SplitView, plan
+from watermark_alignment.states import SplitStatus
+from watermark_alignment.table.maintenance import (
     CHECKPOINT_EVERY,
     ROUND_EVERY,
     ROW_RETENTION,
     ROW_RETENTION_DEFAULT,
 )
-from watermark_alignment.options import OPTIONS, STORAGE_OPTION_PREFIX, AlignmentOptions, Option
-from watermark_alignment.planner import SplitView, plan
-from watermark_alignment.states import SplitStatus
-from watermark_alignment.table import PROPERTIES, SCHEMA
+from watermark_alignment.table.split_watermark_table import PROPERTIES, SCHEMA
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

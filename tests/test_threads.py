@@ -10,22 +10,22 @@ from unittest.mock import Mock
 
 import pytest
 
-from flip27_stream.connectors.kafka.group_offsets import GroupCommitter
+from flip27_stream.connectors.kafka.planning.group_offsets import GroupCommitter
 from flip27_stream.connectors.kafka.split import TopicPartition
 from flip27_stream.errors import ConnectorError
 from flip27_stream.reader import FetcherPerSplitManager, SingleThreadFetcherManager
-from flip27_stream.spark.enumerator_context import CoordinatorContext
-from flip27_stream.spark.job import Driver
-from flip27_stream.spark.readers import Readers
+from flip27_stream.spark.planning.enumerator_context import CoordinatorContext
+from flip27_stream.spark.reporting.registered_readers import Readers
+from flip27_stream.spark.source_spec import Driver
 from flip27_stream.testing import ManualClock
 from flip27_stream.threads import of_each
 from tests.reader.kit import NumbersReader, NumbersSourceReader, read_all, splits
-from tests.watermark_alignment.group_entries import entry
-from tests.watermark_alignment.table_rows import split_rows
-from watermark_alignment.group_log import GroupLog
-from watermark_alignment.membership import Membership
-from watermark_alignment.table import SplitWatermarkTable
-from watermark_alignment.table_writer import TableWriter
+from tests.watermark_alignment.support.group_entries import entry
+from tests.watermark_alignment.support.table_rows import split_rows
+from watermark_alignment.group.group_log import GroupLog
+from watermark_alignment.group.membership import Membership
+from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
+from watermark_alignment.table.table_writer import TableWriter
 
 NO_MORE = "can't start new thread"
 Spare = Callable[[int], None]

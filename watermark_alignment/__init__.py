@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 # Both load what they need when they are called.
-from watermark_alignment.dashboard import split_status
-from watermark_alignment.plot import plot
+from watermark_alignment.monitoring.dashboard import split_status
+from watermark_alignment.monitoring.plot import plot
 
 if TYPE_CHECKING:
-    from watermark_alignment.listener import StatusListener
+    from watermark_alignment.monitoring.listener import StatusListener
 
 __all__ = ["StatusListener", "plot", "split_status"]
 
@@ -22,6 +22,6 @@ def __getattr__(name: str) -> Any:
     """The listener is loaded when it is asked for: it needs pyspark."""
     if name != "StatusListener":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from watermark_alignment.listener import StatusListener
+    from watermark_alignment.monitoring.listener import StatusListener
 
     return StatusListener

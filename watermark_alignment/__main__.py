@@ -19,11 +19,11 @@ from rich.live import Live
 from rich.text import Text
 
 from flip27_stream.errors import AlignmentError, Flip27Error, OptionError
-from watermark_alignment.plot import plot
-from watermark_alignment.recordings import NothingToShowError
-from watermark_alignment.status import Status, StatusReader
-from watermark_alignment.status_view import render, to_json
-from watermark_alignment.table import SplitWatermarkTable
+from watermark_alignment.monitoring.plot import plot
+from watermark_alignment.monitoring.status import Status, StatusReader
+from watermark_alignment.monitoring.status_view import render, to_json
+from watermark_alignment.table.recordings import NothingToShowError
+from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 
 _LINES_AROUND = 8
 """Of a screen, left to headings and summaries."""

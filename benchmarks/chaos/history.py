@@ -11,7 +11,7 @@ import pyarrow as pa
 from deltalake import write_deltalake
 from kafka import KafkaConsumer, TopicPartition
 
-from flip27_stream.connectors.kafka.rows import SCHEMA
+from flip27_stream.connectors.kafka.values.rows import SCHEMA
 from flip27_stream.testing import KafkaCluster
 
 PARTITIONS = 2

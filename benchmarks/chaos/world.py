@@ -18,8 +18,8 @@ from benchmarks.chaos.store import BUCKET, Store
 from benchmarks.soak.driver import Driver
 from benchmarks.soak.load import DISORDER_MS, Load
 from flip27_stream.testing import FaultyNetwork, KafkaCluster
-from watermark_alignment.maintenance import ROW_RETENTION
-from watermark_alignment.table import SplitWatermarkTable
+from watermark_alignment.table.maintenance import ROW_RETENTION
+from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -15,8 +15,8 @@ from types import FrameType
 
 from benchmarks.mutated_bytes.damage import bombs
 from benchmarks.mutated_bytes.run import PLACES, Findings, compare
-from flip27_stream.connectors.kafka.compression import LARGEST_BATCH
-from flip27_stream.connectors.kafka.record_batches import decode
+from flip27_stream.connectors.kafka.records.compression import LARGEST_BATCH
+from flip27_stream.connectors.kafka.records.record_batches import decode
 from flip27_stream.errors import CorruptRecordError
 
 _MOST_CPU_S = 60  # not by the clock: a process that is stopped, or gets no core, does not hang

@@ -11,7 +11,7 @@ import cramjam
 from crc32c import crc32c
 
 from benchmarks.mutated_bytes.healthy import HEADER, Batch
-from tests.connectors.kafka.batch_bytes import (
+from tests.connectors.kafka.support.batch_bytes import (
     GZIP,
     LOG_APPEND_TIME,
     LZ4,
@@ -22,7 +22,7 @@ from tests.connectors.kafka.batch_bytes import (
     v2,
     xerial,
 )
-from tests.connectors.kafka.damage import varint
+from tests.connectors.kafka.support.damage import varint
 
 _EXTREMES = [
     0,

@@ -9,10 +9,10 @@ from functools import partial
 
 from kafka.protocol.consumer import FetchResponse
 
-from flip27_stream.connectors.kafka.fetch_responses import LEAST_VERSION
-from flip27_stream.connectors.kafka.protocol import FETCH_BY_TOPIC_ID, FetchFrom
+from flip27_stream.connectors.kafka.client.protocol import FETCH_BY_TOPIC_ID, FetchFrom
+from flip27_stream.connectors.kafka.fetching.fetch_responses import LEAST_VERSION
 from flip27_stream.connectors.kafka.split import TopicPartition
-from tests.connectors.kafka.batch_bytes import (
+from tests.connectors.kafka.support.batch_bytes import (
     CONTROL,
     DELETE_HORIZON,
     GZIP,
@@ -27,7 +27,7 @@ from tests.connectors.kafka.batch_bytes import (
     v2,
     xerial,
 )
-from tests.connectors.kafka.damage import fields_of
+from tests.connectors.kafka.support.damage import fields_of
 
 TP = TopicPartition("clicks", 3)
 OTHER = TopicPartition("clicks", 4)
@@ -47,7 +47,7 @@ class Batch:
     Attributes:
         header: of 61 bytes, without a codec.
         records: not compressed.
-        fields: of each record, see :func:`~tests.connectors.kafka.damage.fields_of`.
+        fields: of each record, see :func:`~tests.connectors.kafka.support.damage.fields_of`.
         codec: its number.
         pack: compresses records.
         packed: the records, compressed.

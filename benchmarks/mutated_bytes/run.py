@@ -21,19 +21,14 @@ from benchmarks.mutated_bytes.damage import (
     sealed,
 )
 from benchmarks.mutated_bytes.healthy import ASKED, PRODUCER, TP, Frame, batches, frames
-from flip27_stream.connectors.kafka import (
-    compression,
-    few_records,
-    record_batches,
-    record_headers,
-    record_starts,
-)
-from flip27_stream.connectors.kafka.fetch_responses import FetchResponse, read_fetch_response
-from flip27_stream.connectors.kafka.protocol import Fetched, fetched_partitions
-from flip27_stream.connectors.kafka.record_batches import Decoded, decode
+from flip27_stream.connectors.kafka.client.protocol import Fetched, fetched_partitions
+from flip27_stream.connectors.kafka.fetching.fetch_responses import FetchResponse, read_fetch_response
+from flip27_stream.connectors.kafka.records import compression, record_batches, record_headers, record_starts
+from flip27_stream.connectors.kafka.records import records_scalar as few_records
+from flip27_stream.connectors.kafka.records.record_batches import Decoded, decode
 from flip27_stream.errors import ConnectorError, CorruptRecordError
-from tests.connectors.kafka.batch_bytes import rows_of
-from tests.connectors.kafka.reference_decoder import by_kafka_python
+from tests.connectors.kafka.support.batch_bytes import rows_of
+from tests.connectors.kafka.support.reference_decoder import by_kafka_python
 
 PLACES = {"frame": 12, "fields": 33, "bytes": 8, "packed": 15, "header": 17, "old": 10, "nowhere": 5}
 """Where damage is done, and how often in a hundred responses."""

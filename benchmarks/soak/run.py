@@ -18,8 +18,8 @@ from benchmarks.soak.load import DISORDER_MS, IDLE_TIMEOUT_S, Load
 from benchmarks.soak.sink import Sink
 from benchmarks.soak.watch import Folder, Group, Rows, Series
 from flip27_stream.testing import KafkaBroker
-from watermark_alignment.maintenance import ROW_RETENTION
-from watermark_alignment.table import SplitWatermarkTable
+from watermark_alignment.table.maintenance import ROW_RETENTION
+from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 
 STEADY, KILLED = "steady", "killed"
 """The two queries, the topics they read and the tables they write."""

@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from watermark_alignment.group import Entry
-from watermark_alignment.group_log import KEY
-from watermark_alignment.recordings import Recordings
-from watermark_alignment.table import SCHEMA, SplitWatermarkTable
+from watermark_alignment.group.group_log import KEY
+from watermark_alignment.group.group_view import Entry
+from watermark_alignment.table.recordings import Recordings
+from watermark_alignment.table.split_watermark_table import SCHEMA, SplitWatermarkTable
 
 _SECOND, _LAST = 1, 3
 

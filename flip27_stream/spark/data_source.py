@@ -16,13 +16,13 @@ from pyspark.sql.types import StructType
 
 from flip27_stream.api import Source, WatermarkStrategy
 from flip27_stream.errors import Flip27Error, OptionError, shortened
-from flip27_stream.spark.batch_reader import Flip27BatchReader
-from flip27_stream.spark.contract import check_source
-from flip27_stream.spark.job import Driver, Job, SourceFactory
-from flip27_stream.spark.refused import RefusedStreamReader
-from flip27_stream.spark.spark_features import arrow_schema
-from flip27_stream.spark.stream_reader import Flip27StreamReader
-from watermark_alignment.event_time import timestamp_assigner
+from flip27_stream.event_time.assigners import timestamp_assigner
+from flip27_stream.spark.planning.batch_reader import Flip27BatchReader
+from flip27_stream.spark.planning.stream_reader import Flip27StreamReader
+from flip27_stream.spark.session.failing_reader import FailingStreamReader
+from flip27_stream.spark.session.spark_features import arrow_schema
+from flip27_stream.spark.source_contract import check_source
+from flip27_stream.spark.source_spec import Driver, SourceFactory, SourceSpec
 from watermark_alignment.options import (
     OPTIONS,
     SOURCE_ID,
@@ -67,22 +67,22 @@ class Flip27DataSource(DataSource):
         return from_arrow_schema(schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return Flip27BatchReader(self._job(schema, bounded=True))
+        return Flip27BatchReader(self._spec(schema, bounded=True))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         try:
-            return Flip27StreamReader(self._job(schema, bounded=False))
+            return Flip27StreamReader(self._spec(schema, bounded=False))
         except Flip27Error as refusal:
-            return RefusedStreamReader(refusal)
+            return FailingStreamReader(refusal)
 
-    def _job(self, schema: StructType, *, bounded: bool) -> Job:
+    def _spec(self, schema: StructType, *, bounded: bool) -> SourceSpec:
         wanted = _arrow_schema(schema)
         alignment = None if bounded else self._alignment
         strategy = _strategy(alignment, wanted)
         source = self.factory.create(
             self._own, strategy, bounded=bounded, schema=wanted, inferred=self._inferred
         )
-        return Job(source, strategy, alignment, self.driver, self._definition)
+        return SourceSpec(source, strategy, alignment, self.driver, self._definition)
 
 
 class FixedSource:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flip27_stream.api import SourceSplit, WatermarkStrategy
-from flip27_stream.spark.clock import wall_clock
+from flip27_stream.spark.planning.query_clock import wall_clock
 from flip27_stream.testing.clock import ManualClock
 from flip27_stream.testing.source_query import Document, Range, Row, SourceQuery, TaskRows
 from watermark_alignment.options import AlignmentOptions

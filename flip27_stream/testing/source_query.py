@@ -24,12 +24,12 @@ from flip27_stream.api import (
     Watermark,
     WatermarkStrategy,
 )
-from flip27_stream.spark.batch_reader import Flip27BatchReader
-from flip27_stream.spark.coordinator import SourceCoordinator
-from flip27_stream.spark.enumerator_context import CoordinatorContext
-from flip27_stream.spark.job import Driver, Job
-from flip27_stream.spark.rate_limit import UNLIMITED
-from flip27_stream.spark.task import TaskContext, read_task
+from flip27_stream.spark.execution.task import TaskContext, read_task
+from flip27_stream.spark.planning.batch_reader import Flip27BatchReader
+from flip27_stream.spark.planning.coordinator import SourceCoordinator
+from flip27_stream.spark.planning.enumerator_context import CoordinatorContext
+from flip27_stream.spark.planning.rate_limit import UNLIMITED
+from flip27_stream.spark.source_spec import Driver, SourceSpec
 from flip27_stream.testing.clock import Clock
 from flip27_stream.testing.waiting import wait_until
 from offsets import INITIAL
@@ -82,13 +82,13 @@ class SourceQuery:
     ) -> None:
         self.source: Source[Any, Any] = _copy(source)
         self.offset: Document = dict(INITIAL) if offset is None else offset
-        self.job = Job(
+        self.spec = SourceSpec(
             source=self.source,
             strategy=strategy or WatermarkStrategy(),
             alignment=alignment,
             driver=Driver(parallelism=parallelism),
         )
-        self._coordinator = SourceCoordinator(self.job, clock, greatest_pause_s=0)
+        self._coordinator = SourceCoordinator(self.spec, clock, greatest_pause_s=0)
         self.planned: tuple[Document, Document] | None = None
         if available_now:
             self._coordinator.prepare_available_now()
@@ -153,13 +153,17 @@ class SourceQuery:
     def read_all(self, start: Document, end: Document) -> list[Row]:
         """The rows of a batch, read as Spark's workers do it, who report."""
         tasks = _copy(self._coordinator.tasks(start, end))
-        return [row for task in tasks for records in read_task(self.job, task) for row in records.to_pylist()]
+        return [
+            row for task in tasks for records in read_task(self.spec, task) for row in records.to_pylist()
+        ]
 
     def read_batch(self) -> list[Row]:
         """All rows, as a batch query reads them."""
-        reader = Flip27BatchReader(self.job)
+        reader = Flip27BatchReader(self.spec)
         tasks = _copy([partition.value for partition in reader.partitions()])
-        return [row for task in tasks for records in read_task(self.job, task) for row in records.to_pylist()]
+        return [
+            row for task in tasks for records in read_task(self.spec, task) for row in records.to_pylist()
+        ]
 
     def read(self, task: Sequence[Range]) -> list[Row]:
         """The rows of a task."""

@@ -11,8 +11,8 @@ import pytest
 from benchmarks.mutated_bytes import run
 from benchmarks.mutated_bytes.healthy import ASKED, TP, frames
 from benchmarks.mutated_bytes.run import PLACES, Cases, compare
-from flip27_stream.connectors.kafka.fetch_responses import read_fetch_response
-from flip27_stream.connectors.kafka.record_batches import Decoded, decode
+from flip27_stream.connectors.kafka.fetching.fetch_responses import read_fetch_response
+from flip27_stream.connectors.kafka.records.record_batches import Decoded, decode
 from flip27_stream.errors import CorruptRecordError
 
 

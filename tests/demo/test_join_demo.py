@@ -15,7 +15,7 @@ from flip27_stream.demo.event_time import HOUR, MINUTE
 from flip27_stream.demo.join.display import live, result
 from flip27_stream.demo.join.job import DELAY, MAX_DRIFT, Batch, Run
 from flip27_stream.demo.join.picture import draw
-from flip27_stream.demo.join.shop import PAID_WITHIN, PLACED, Records, Shop
+from flip27_stream.demo.join.shop import PAID_WITHIN, PLACED, Shop, ShopRecords
 from flip27_stream.demo.join.story import verdict
 from flip27_stream.demo.run import positions_of
 from tests.demo.small_run import PNG, shown_by
@@ -32,7 +32,8 @@ def shop() -> Shop:
 def two_splits() -> Shop:
     times = {"orders-0": [10, 20, 30], "payments-0": [15, 500]}
     records = {
-        split: Records(np.array(t, np.int64), np.zeros(len(t), np.int64), b"") for split, t in times.items()
+        split: ShopRecords(np.array(t, np.int64), np.zeros(len(t), np.int64), b"")
+        for split, t in times.items()
     }
     return Shop(records, pairs=10)
 

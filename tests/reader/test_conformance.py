@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from flip27_stream.errors import ContractError
-from flip27_stream.spark import patience
+from flip27_stream.spark.planning import stall_detector as patience
 from flip27_stream.testing import ExternalSystem, NotProvided, SourceConformanceSuite, source_query
 from flip27_stream.testing.conformance import faults
 from tests.reader.memory_logs import FETCH, MemoryLogs, MemoryLogSource

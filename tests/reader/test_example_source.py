@@ -12,12 +12,12 @@ import pytest
 from examples import log_folder
 from examples.log_folder import SCHEMA, Assigned, Context, LogFile, LogFolder, LogFolderEnumerator
 from flip27_stream.api import Boundedness, ReadLimits, SplitRange, WatermarkStrategy
-from flip27_stream.spark.coordinator import SourceCoordinator
-from flip27_stream.spark.job import Driver, Job
-from flip27_stream.spark.task import SplitTask, read_task
+from flip27_stream.event_time.assigners import timestamp_assigner
+from flip27_stream.spark.execution.task import SplitTask, read_task
+from flip27_stream.spark.planning.coordinator import SourceCoordinator
+from flip27_stream.spark.source_spec import Driver, SourceSpec
 from flip27_stream.testing import ExternalSystem, SourceConformanceSuite
 from offsets import INITIAL
-from watermark_alignment.event_time import timestamp_assigner
 
 NOON = 1_700_000_000_000
 
@@ -131,8 +131,8 @@ def test_only_a_line_feed_ends_a_line(tmp_path: Path) -> None:
         "".join(f"{n} {text}\n" for n, text in enumerate(texts)) + "90 Windows\r\n91 last\n92 unfinished"
     )
     (tmp_path / "a.log").write_bytes(written.encode())
-    job = Job(LogFolder(str(tmp_path)), WatermarkStrategy(), alignment=None, driver=Driver())
-    coordinator = SourceCoordinator(job)
+    spec = SourceSpec(LogFolder(str(tmp_path)), WatermarkStrategy(), alignment=None, driver=Driver())
+    coordinator = SourceCoordinator(spec)
     try:
         end = coordinator.latest_offset(INITIAL, 1000)
         tasks = coordinator.tasks(INITIAL, end)
@@ -141,7 +141,7 @@ def test_only_a_line_feed_ends_a_line(tmp_path: Path) -> None:
     read = [
         row["text"]
         for task in tasks
-        for batch in read_task(job, replace(task, report_to=None))
+        for batch in read_task(spec, replace(task, report_to=None))
         for row in batch.to_pylist()
     ]
     ended = [text.removesuffix("\r") for text in texts]
@@ -152,7 +152,7 @@ def test_a_task_of_a_micro_batch_reads_it(tmp_path: Path) -> None:
     """What Spark runs in a Python worker: planned ranges of two files, one of them beyond what the other has."""
     (tmp_path / "a.log").write_text("0 a0\n1 a1\n2 a2\n3 a3\n")
     (tmp_path / "b.log").write_text("0 b0\n1 b1\n")
-    job = Job(LogFolder(str(tmp_path)), WatermarkStrategy(), alignment=None, driver=Driver())
+    spec = SourceSpec(LogFolder(str(tmp_path)), WatermarkStrategy(), alignment=None, driver=Driver())
     ranges: list[Any] = [(LogFile(str(tmp_path / "a.log")), 1, 3), (LogFile(str(tmp_path / "b.log")), 0, 2)]
-    rows = [row for batch in read_task(job, SplitTask(0, 0, ranges)) for row in batch.to_pylist()]
+    rows = [row for batch in read_task(spec, SplitTask(0, 0, ranges)) for row in batch.to_pylist()]
     assert [row["text"] for row in rows] == ["a1", "a2", "b0", "b1"]

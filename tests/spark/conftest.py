@@ -11,9 +11,9 @@ import pytest
 import flip27_stream
 from flip27_stream.api import ReadLimits
 from flip27_stream.testing import KafkaBroker
-from tests.spark.driven_query import Query
-from tests.spark.kafka_queries import KafkaQueries
-from tests.spark.memory_source import World
+from tests.spark.support.driven_query import Query
+from tests.spark.support.kafka_queries import KafkaQueries
+from tests.spark.support.memory_source import World
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tests.watermark_alignment.support.command import MINUTE, Run
+from tests.watermark_alignment.support.table_rows import START_MS
 from watermark_alignment.__main__ import main
-
-from .command import MINUTE, Run
-from .table_rows import START_MS
 
 
 @pytest.fixture

@@ -9,16 +9,16 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from flip27_stream.api import ReadLimits
-from flip27_stream.connectors.files.delta_columns import SchemaChange
-from flip27_stream.connectors.files.delta_log import DeltaLog
-from flip27_stream.connectors.files.delta_state import DeltaStart
-from flip27_stream.connectors.files.delta_times import parse_time
-from flip27_stream.connectors.files.filesystem import OPTION_PREFIX, Storage, known_to_arrow, locate
-from flip27_stream.connectors.files.formats import FORMAT_OPTIONS
-from flip27_stream.connectors.files.listed_files import ModifiedFiles
-from flip27_stream.connectors.files.listing import FileListing, glob_regex
+from flip27_stream.connectors.files.backlog.listed_files import ModifiedFiles
+from flip27_stream.connectors.files.delta.delta_columns import SchemaChange
+from flip27_stream.connectors.files.delta.delta_log import DeltaLog
+from flip27_stream.connectors.files.delta.delta_state import DeltaStart
+from flip27_stream.connectors.files.delta.delta_times import parse_time
+from flip27_stream.connectors.files.formats.format_options import FORMAT_OPTIONS
+from flip27_stream.connectors.files.storage.filesystem import OPTION_PREFIX, Storage, known_to_arrow, locate
+from flip27_stream.connectors.files.storage.listing import FileListing, glob_regex
 from flip27_stream.errors import OptionError
-from flip27_stream.option_values import OptionValues
+from flip27_stream.options.option_values import OptionValues
 from watermark_alignment.options import check_known, parse_duration
 
 FOLDER_OPTIONS: Final = (

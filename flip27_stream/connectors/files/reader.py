@@ -12,11 +12,11 @@ import pyarrow as pa
 from pyarrow.fs import FileSystem
 
 from flip27_stream.api import InputStatus, ReaderOutput, SourceEvent, SourceReader, SourceReaderContext
-from flip27_stream.connectors.files.file_format import FileFormat, Malformed, written_anew
-from flip27_stream.connectors.files.found_file import time_text
-from flip27_stream.connectors.files.local_listing import local_file
-from flip27_stream.connectors.files.schemas import constants, with_constants
+from flip27_stream.connectors.files.formats.file_format import FileFormat, Malformed, written_anew
+from flip27_stream.connectors.files.formats.schemas import constants, with_constants
 from flip27_stream.connectors.files.split import FileSplit
+from flip27_stream.connectors.files.storage.found_file import time_text
+from flip27_stream.connectors.files.storage.local_listing import local_file
 from flip27_stream.connectors.files.tolerance import UNREADABLE, Tolerance
 from flip27_stream.errors import DataLossError, Flip27Error
 from flip27_stream.reader import Records

@@ -16,21 +16,21 @@ from flip27_stream.api import (
     SplitEnumeratorContext,
     WatermarkStrategy,
 )
-from flip27_stream.connectors.files.backlog import Backlog
-from flip27_stream.connectors.files.delta_columns import ReadColumns
-from flip27_stream.connectors.files.delta_files import DeltaFiles
-from flip27_stream.connectors.files.delta_state import DeltaState
-from flip27_stream.connectors.files.enumerator import EnumeratorOptions, FileSourceEnumerator
-from flip27_stream.connectors.files.enumerator_state import FilesState, FilesStateSerializer
-from flip27_stream.connectors.files.filesystem import OPTION_PREFIX, Storage
-from flip27_stream.connectors.files.formats import FileFormat, file_format
-from flip27_stream.connectors.files.listed_files import ListedFiles
+from flip27_stream.connectors.files.backlog.backlog import Backlog
+from flip27_stream.connectors.files.backlog.listed_files import ListedFiles
+from flip27_stream.connectors.files.backlog.processed_files import ProcessedFiles, ProcessedFilesState
+from flip27_stream.connectors.files.delta.delta_backlog import DeltaFiles
+from flip27_stream.connectors.files.delta.delta_columns import ReadColumns
+from flip27_stream.connectors.files.delta.delta_state import DeltaState
+from flip27_stream.connectors.files.formats.format_options import FileFormat, file_format
+from flip27_stream.connectors.files.formats.schemas import spark_schema
+from flip27_stream.connectors.files.formats.statistics import EventTimeOrder, FileStatistics
 from flip27_stream.connectors.files.options import OPTION_NAMES, FileOptions, parse_file_options
+from flip27_stream.connectors.files.planning.enumerator import EnumeratorOptions, FileSourceEnumerator
+from flip27_stream.connectors.files.planning.enumerator_state import FilesState, FilesStateSerializer
 from flip27_stream.connectors.files.reader import FileSourceReader
-from flip27_stream.connectors.files.schemas import spark_schema
-from flip27_stream.connectors.files.seen import SeenFiles, SeenState
 from flip27_stream.connectors.files.split import FileSplit, FileSplitSerializer
-from flip27_stream.connectors.files.statistics import EventTimeOrder, FileStatistics
+from flip27_stream.connectors.files.storage.filesystem import OPTION_PREFIX, Storage
 from flip27_stream.connectors.files.tolerance import Tolerance
 from flip27_stream.errors import CorruptCheckpointError, OptionError
 
@@ -100,7 +100,7 @@ class FileSource(Source[FileSplit, FilesState]):
         )
 
     def create_enumerator(self, context: SplitEnumeratorContext[FileSplit]) -> FileSourceEnumerator:
-        initial = SeenState() if self._options.delta is None else DeltaState()
+        initial = ProcessedFilesState() if self._options.delta is None else DeltaState()
         return self.restore_enumerator(context, initial)
 
     def restore_enumerator(
@@ -138,8 +138,8 @@ class FileSource(Source[FileSplit, FilesState]):
                 ReadColumns(self.schema, self._inferred, options.schema_change),
                 fail_on_data_loss=options.fail_on_data_loss,
             )
-        if options.listing is not None and isinstance(state, SeenState):
-            seen = SeenFiles(state, fail_on_data_loss=options.fail_on_data_loss)
+        if options.listing is not None and isinstance(state, ProcessedFilesState):
+            seen = ProcessedFiles(state, fail_on_data_loss=options.fail_on_data_loss)
             return ListedFiles(
                 options.listing.by_path,
                 statistics,

@@ -3,6 +3,6 @@
 from flip27_stream.connectors.hybrid.exact_seam import ExactSeam
 from flip27_stream.connectors.hybrid.overlap import Overlap
 from flip27_stream.connectors.hybrid.source import HybridSource, HybridSourceBuilder
-from flip27_stream.connectors.hybrid.stage import SourceSwitchContext
+from flip27_stream.connectors.hybrid.source_list import SourceSwitchContext
 
 __all__ = ["ExactSeam", "HybridSource", "HybridSourceBuilder", "Overlap", "SourceSwitchContext"]

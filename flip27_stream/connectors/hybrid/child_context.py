@@ -16,8 +16,8 @@ from flip27_stream.api import (
 )
 from flip27_stream.api.arguments import check_assignment, check_call, check_callable, check_ids
 from flip27_stream.connectors.hybrid.overlap import Intervals
+from flip27_stream.connectors.hybrid.source_list import ActiveSource
 from flip27_stream.connectors.hybrid.split import HybridSourceSplit, split_id
-from flip27_stream.connectors.hybrid.stage import Stage
 
 Handler = Callable[[Any, BaseException | None], None]
 
@@ -36,7 +36,7 @@ class ChildContext(SplitEnumeratorContext[Any]):
     def __init__(
         self,
         context: SplitEnumeratorContext[HybridSourceSplit],
-        stage: Stage,
+        stage: ActiveSource,
         known: Mapping[str, Intervals],
         *,
         at_once: bool,

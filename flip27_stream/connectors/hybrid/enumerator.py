@@ -21,15 +21,15 @@ from flip27_stream.api import (
     SupportsEventTimePositions,
     TimestampAssigner,
 )
-from flip27_stream.connectors.hybrid.begins import at_the_seam, moved
 from flip27_stream.connectors.hybrid.child_context import ChildContext, untagged
 from flip27_stream.connectors.hybrid.enumerator_state import HybridEnumeratorState
 from flip27_stream.connectors.hybrid.event_times import HybridEventTimePositions, NothingToRead
 from flip27_stream.connectors.hybrid.exact_seam import RangesRead
 from flip27_stream.connectors.hybrid.overlap import Intervals
-from flip27_stream.connectors.hybrid.seam import Seam, SeamRecorder
+from flip27_stream.connectors.hybrid.source_end import SourceEnd, SourceEndRecorder
+from flip27_stream.connectors.hybrid.source_list import ActiveSource, SourceList
 from flip27_stream.connectors.hybrid.split import HybridSourceSplit, split_id
-from flip27_stream.connectors.hybrid.stage import Chain, Stage
+from flip27_stream.connectors.hybrid.start_positions import at_the_seam, moved
 from flip27_stream.connectors.hybrid.tail import read_again
 from flip27_stream.errors import AlignmentError, ForeignCheckpointError, OptionError
 
@@ -60,7 +60,7 @@ class HybridSourceSplitEnumerator(
     def __init__(
         self,
         context: SplitEnumeratorContext[HybridSourceSplit],
-        chain: Chain,
+        chain: SourceList,
         checkpoint: HybridEnumeratorState | None = None,
     ) -> None:
         self._context = context
@@ -172,7 +172,7 @@ class HybridSourceSplitEnumerator(
             data=self._snapshot[1],
             source=source.fingerprint,
             end_position=self._stage.end_position,
-            seam=Seam() if self._stage.is_last else self._seam.seam(),
+            seam=SourceEnd() if self._stage.is_last else self._seam.seam(),
             known=self._known_of_new_splits(),
         )
 
@@ -208,18 +208,18 @@ class HybridSourceSplitEnumerator(
             child.close()
 
     def _open(
-        self, stage: Stage, seam: Seam | None, known: Mapping[str, Intervals], *, at_once: bool
+        self, stage: ActiveSource, seam: SourceEnd | None, known: Mapping[str, Intervals], *, at_once: bool
     ) -> None:
         overlap = self._chain.overlap_after(stage.index)
         if seam is None:
-            seam = Seam(ends=None if stage.seam is None else {})
+            seam = SourceEnd(ends=None if stage.seam is None else {})
         elif stage.seam is not None and seam.ends is None:
             raise OptionError(
                 f"{stage.name} was begun without an exact seam to the next, so it is not known where the rows end that "
                 "were read of it. Leave the seam out, or begin anew with another checkpointLocation."
             )
         self._stage = stage
-        self._seam = SeamRecorder(seam, overlap.ms if overlap else None)
+        self._seam = SourceEndRecorder(seam, overlap.ms if overlap else None)
         self._child_context = ChildContext(self._context, stage, known, at_once=at_once)
         self._ends = {}
         self._snapshot = None
@@ -285,7 +285,7 @@ class HybridSourceSplitEnumerator(
         self._child_context.run_queued()
         self._admit()
 
-    def _known_to(self, stage: Stage) -> dict[str, Intervals]:
+    def _known_to(self, stage: ActiveSource) -> dict[str, Intervals]:
         """Positions of the next source whose rows ``stage`` had, by split: in the overlap, or all up to the seam."""
         overlap, seam = self._chain.overlap_after(stage.index), self._seam.seam()
         rows = read_again(stage, seam.tail.values(), self._child.snapshot_state())

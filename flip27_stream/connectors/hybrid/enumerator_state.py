@@ -9,7 +9,7 @@ from typing import Any
 from flip27_stream.api import JsonValue, SimpleVersionedSerializer
 from flip27_stream.connectors.hybrid.exact_seam import ends_of
 from flip27_stream.connectors.hybrid.overlap import Intervals, intervals_of
-from flip27_stream.connectors.hybrid.seam import Seam, TailSplit
+from flip27_stream.connectors.hybrid.source_end import SourceEnd, TailSplit
 from flip27_stream.connectors.hybrid.split import Stored
 from flip27_stream.errors import CorruptCheckpointError
 
@@ -34,7 +34,7 @@ class HybridEnumeratorState:
     data: JsonValue
     source: str
     end_position: JsonValue = None
-    seam: Seam = field(default_factory=Seam)
+    seam: SourceEnd = field(default_factory=SourceEnd)
     known: Mapping[str, Intervals] = field(default_factory=dict)
 
 
@@ -75,7 +75,7 @@ class HybridEnumeratorStateSerializer(SimpleVersionedSerializer[HybridEnumerator
         match data:
             case {"index": int(index), "source": str(source), "state": [int(state_version), state]}:
                 more = _object(data)
-                seam = Seam(
+                seam = SourceEnd(
                     _time(more.get("greatest")),
                     bool(more.get("blind")),
                     _tail(more.get("tail")),

@@ -24,8 +24,8 @@ from flip27_stream.api import (
 from flip27_stream.connectors.hybrid.child_context import tagged, untagged
 from flip27_stream.connectors.hybrid.exact_seam import RangesRead, merge
 from flip27_stream.connectors.hybrid.overlap import Intervals, not_among
+from flip27_stream.connectors.hybrid.source_list import ActiveSource
 from flip27_stream.connectors.hybrid.split import HybridSourceSplit, split_id
-from flip27_stream.connectors.hybrid.stage import Stage
 from flip27_stream.errors import ConnectorError
 
 
@@ -120,7 +120,7 @@ class HybridSourceReader(SourceReader[HybridSourceSplit]):
 class HybridReaderOutput(ReaderOutput):
     """Turns what a source's reader emits into rows of the chain."""
 
-    def __init__(self, output: ReaderOutput, stage: Stage, known: dict[str, Intervals]) -> None:
+    def __init__(self, output: ReaderOutput, stage: ActiveSource, known: dict[str, Intervals]) -> None:
         self.of = output
         self._stage = stage
         self._known = known
@@ -162,7 +162,7 @@ class HybridSplitOutput(SourceOutput):
     """
 
     def __init__(
-        self, output: SourceOutput, stage: Stage, name: str, known: Intervals, ends: dict[str, int]
+        self, output: SourceOutput, stage: ActiveSource, name: str, known: Intervals, ends: dict[str, int]
     ) -> None:
         self._output = output
         self._stage = stage

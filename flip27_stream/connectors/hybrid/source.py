@@ -25,10 +25,10 @@ from flip27_stream.connectors.hybrid.exact_seam import ExactSeam
 from flip27_stream.connectors.hybrid.overlap import Overlap
 from flip27_stream.connectors.hybrid.reader import HybridSourceReader
 from flip27_stream.connectors.hybrid.schemas import Converter, check, common_schema, converted_schema
+from flip27_stream.connectors.hybrid.source_list import Factory, SourceList, SourceListEntry, tried
 from flip27_stream.connectors.hybrid.split import HybridSourceSplit, HybridSourceSplitSerializer
-from flip27_stream.connectors.hybrid.stage import Chain, Factory, Link, tried
 from flip27_stream.errors import OptionError
-from watermark_alignment.event_time import timestamp_assigner
+from flip27_stream.event_time.assigners import timestamp_assigner
 
 AnySource = Source[Any, Any]
 
@@ -50,7 +50,7 @@ class HybridSource(Source[HybridSourceSplit, HybridEnumeratorState]):
     Build it with :meth:`builder`.
     """
 
-    def __init__(self, chain: Chain, limits: ReadLimits | None = None) -> None:
+    def __init__(self, chain: SourceList, limits: ReadLimits | None = None) -> None:
         self._chain = chain
         self._limits = limits
 
@@ -91,7 +91,7 @@ class HybridSource(Source[HybridSourceSplit, HybridEnumeratorState]):
             return True
         names, links = fingerprint.removeprefix(_HYBRID).split(_THEN), self._chain.links
         is_alike = fingerprint.startswith(_HYBRID) and len(names) == len(links)
-        return is_alike and all(map(Link.accepts_checkpoint_of, links, names))
+        return is_alike and all(map(SourceListEntry.accepts_checkpoint_of, links, names))
 
     @property
     def read_limits(self) -> ReadLimits:
@@ -161,7 +161,9 @@ class HybridSourceBuilder:
     ) -> None:
         self._schema = common_schema(converted_schema(first.schema, converter))
         self._limits = limits
-        self._links = [Link(first, None, first.boundedness, converter, _assigner(event_time, first))]
+        self._links = [
+            SourceListEntry(first, None, first.boundedness, converter, _assigner(event_time, first))
+        ]
 
     def add_source(
         self,
@@ -211,7 +213,7 @@ class HybridSourceBuilder:
         if (told_apart := overlap or seam) is not None:
             told_apart.check(self._schema)
         self._links.append(
-            Link(
+            SourceListEntry(
                 made,
                 factory,
                 boundedness or Boundedness.CONTINUOUS_UNBOUNDED,
@@ -225,7 +227,7 @@ class HybridSourceBuilder:
 
     def build(self) -> HybridSource:
         """The source."""
-        return HybridSource(Chain(self._links, self._schema), self._limits)
+        return HybridSource(SourceList(self._links, self._schema), self._limits)
 
 
 def _agreed(said: Boundedness | None, made: AnySource, index: int) -> Boundedness:

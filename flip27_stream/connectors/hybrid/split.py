@@ -8,7 +8,7 @@ from typing import Any
 
 from flip27_stream.api import JsonValue, SimpleVersionedSerializer, SourceSplit
 from flip27_stream.connectors.hybrid.overlap import Intervals, intervals_of
-from flip27_stream.connectors.hybrid.stage import Chain, Stage
+from flip27_stream.connectors.hybrid.source_list import ActiveSource, SourceList
 from flip27_stream.errors import CorruptCheckpointError
 
 
@@ -48,12 +48,12 @@ class HybridSourceSplit(SourceSplit):
     end_position: JsonValue
     stored: Stored
     known: Intervals = ()
-    stage: Stage = field(compare=False, kw_only=True)
+    stage: ActiveSource = field(compare=False, kw_only=True)
     cut: SourceSplit | None = field(default=None, compare=False, kw_only=True)
     span: tuple[int, int] | None = field(default=None, compare=False, kw_only=True)
 
     @staticmethod
-    def of(stage: Stage, split: SourceSplit, known: Intervals = ()) -> HybridSourceSplit:
+    def of(stage: ActiveSource, split: SourceSplit, known: Intervals = ()) -> HybridSourceSplit:
         serializer = stage.source.split_serializer
         stored = Stored(split.split_id, serializer.version, serializer.serialize(split))
         return HybridSourceSplit(stage.index, stage.end_position, stored, known, stage=stage, cut=split)
@@ -91,7 +91,7 @@ class HybridSourceSplitSerializer(SimpleVersionedSerializer[HybridSourceSplit]):
     blanks are left out.
     """
 
-    def __init__(self, chain: Chain) -> None:
+    def __init__(self, chain: SourceList) -> None:
         self._chain = chain
 
     @property

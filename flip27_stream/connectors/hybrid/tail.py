@@ -16,13 +16,13 @@ from flip27_stream.api import (
     SourceReaderContext,
     Watermark,
 )
-from flip27_stream.connectors.hybrid.seam import TailSplit
-from flip27_stream.connectors.hybrid.stage import Stage
+from flip27_stream.connectors.hybrid.source_end import TailSplit
+from flip27_stream.connectors.hybrid.source_list import ActiveSource
 
 _AVAILABILITY_TIMEOUT_S = 60.0
 
 
-def read_again(stage: Stage, tail: Iterable[TailSplit], checkpoint: Any) -> Iterator[pa.RecordBatch]:
+def read_again(stage: ActiveSource, tail: Iterable[TailSplit], checkpoint: Any) -> Iterator[pa.RecordBatch]:
     """The rows of splits that were read, as rows of the chain; ``checkpoint`` is the source's enumerator's."""
     wanted = [t for t in tail if t.begin < t.end]
     if not wanted:

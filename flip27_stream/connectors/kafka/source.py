@@ -17,24 +17,24 @@ from flip27_stream.api import (
     SplitEnumeratorContext,
     WatermarkStrategy,
 )
-from flip27_stream.connectors.kafka.enumerator_state import (
-    KafkaEnumeratorState,
-    KafkaEnumeratorStateSerializer,
-)
-from flip27_stream.connectors.kafka.offset_options import ENDING
-from flip27_stream.connectors.kafka.options import (
+from flip27_stream.connectors.kafka.options.offset_options import ENDING
+from flip27_stream.connectors.kafka.options.source_options import (
     OPTION_NAMES,
     WITHOUT_EFFECT,
     KafkaOptions,
     parse_kafka_options,
 )
-from flip27_stream.connectors.kafka.row_layouts import records_schema, row_layout
+from flip27_stream.connectors.kafka.options.subscriber_options import OPTION_NAMES as SUBSCRIPTIONS
+from flip27_stream.connectors.kafka.planning.enumerator_state import (
+    KafkaEnumeratorState,
+    KafkaEnumeratorStateSerializer,
+)
 from flip27_stream.connectors.kafka.split import KafkaPartitionSplit, KafkaPartitionSplitSerializer
-from flip27_stream.connectors.kafka.subscriber_options import OPTION_NAMES as SUBSCRIPTIONS
+from flip27_stream.connectors.kafka.values.row_layouts import records_schema, row_layout
 from flip27_stream.errors import OptionError
 
 if TYPE_CHECKING:
-    from flip27_stream.connectors.kafka.enumerator import KafkaSourceEnumerator
+    from flip27_stream.connectors.kafka.planning.enumerator import KafkaSourceEnumerator
 
 
 class KafkaSource(Source[KafkaPartitionSplit, KafkaEnumeratorState]):
@@ -90,7 +90,7 @@ class KafkaSource(Source[KafkaPartitionSplit, KafkaEnumeratorState]):
         return self._options.limits
 
     def create_reader(self, context: SourceReaderContext) -> SourceReader[KafkaPartitionSplit]:
-        from flip27_stream.connectors.kafka.reader import KafkaSourceReader
+        from flip27_stream.connectors.kafka.fetching.reader import KafkaSourceReader
 
         return KafkaSourceReader(context, self._options, self._layout)
 
@@ -102,7 +102,7 @@ class KafkaSource(Source[KafkaPartitionSplit, KafkaEnumeratorState]):
     def restore_enumerator(
         self, context: SplitEnumeratorContext[KafkaPartitionSplit], checkpoint: KafkaEnumeratorState
     ) -> KafkaSourceEnumerator:
-        from flip27_stream.connectors.kafka.enumerator import KafkaSourceEnumerator
+        from flip27_stream.connectors.kafka.planning.enumerator import KafkaSourceEnumerator
 
         return KafkaSourceEnumerator(context, self._options, self._strategy, checkpoint, self._layout)
 

@@ -12,7 +12,7 @@ from flip27_stream.connectors.kafka.split import TopicPartition
 from flip27_stream.errors import MissingTopicError
 
 if TYPE_CHECKING:
-    from flip27_stream.connectors.kafka.protocol import TopicMetadata
+    from flip27_stream.connectors.kafka.client.protocol import TopicMetadata
 
 
 class KafkaSubscriber(ABC):

@@ -28,7 +28,7 @@ _SEED = 27
 
 
 @dataclass(frozen=True)
-class Records:
+class ShopRecords:
     """What a partition holds, in its order.
 
     Attributes:
@@ -51,7 +51,7 @@ class Shop:
         pairs: how many rows the join of placed orders and payments has.
     """
 
-    records: Mapping[str, Records]
+    records: Mapping[str, ShopRecords]
     pairs: int
 
     @staticmethod
@@ -64,7 +64,7 @@ class Shop:
         end = now // HOUR * HOUR - PAID_WITHIN
         pairs = -(-records // (len(_STEPS) + 1))
         span = pairs * len(_STEPS) * len(_SPANS) * _BATCH_SPAN // int(rows_per_batch * sum(_SPANS))
-        by_split: dict[str, Records] = {}
+        by_split: dict[str, ShopRecords] = {}
         for partition, share in enumerate(_SPANS):
             count = int(np.ceil(pairs * share / sum(_SPANS)))
             numbers = np.arange(count, dtype=np.int64) * len(_SPANS) + partition
@@ -111,15 +111,15 @@ class Shop:
         return max(furthest - min(unread), 0) if unread and furthest is not None else 0
 
 
-def _orders(numbers: NDArray[np.int64], begin: int, end: int) -> Records:
+def _orders(numbers: NDArray[np.int64], begin: int, end: int) -> ShopRecords:
     count = len(numbers) * len(_STEPS)
     times = begin + np.arange(count, dtype=np.int64) * (end - begin) // count
     steps = pa.array([step.encode() for step in _STEPS], pa.binary())
     values = steps.take(pa.array(np.tile(np.arange(len(_STEPS)), len(numbers))))
-    return Records(times, np.repeat(numbers, len(_STEPS)), values)
+    return ShopRecords(times, np.repeat(numbers, len(_STEPS)), values)
 
 
-def _payments(numbers: NDArray[np.int64], placed: NDArray[np.int64]) -> Records:
+def _payments(numbers: NDArray[np.int64], placed: NDArray[np.int64]) -> ShopRecords:
     times = placed + np.random.default_rng(_SEED).integers(MINUTE, PAID_WITHIN, len(placed), endpoint=True)
     order = np.argsort(times, kind="stable")
-    return Records(times[order], numbers[order], b"paid")
+    return ShopRecords(times[order], numbers[order], b"paid")

@@ -19,7 +19,7 @@ from flip27_stream.demo.skew.job import GROUP, Run
 from flip27_stream.demo.windowed_count import DELAY
 from watermark_alignment import plot
 from watermark_alignment.states import SplitStatus
-from watermark_alignment.table import SplitRow, SplitWatermarkTable
+from watermark_alignment.table.split_watermark_table import SplitRow, SplitWatermarkTable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -12,7 +12,7 @@ from flip27_stream.demo.skew.backlog import Backlog
 from flip27_stream.demo.skew.job import MAX_DRIFT, TOPIC, Run
 from flip27_stream.demo.story import Stage
 from flip27_stream.demo.windowed_count import DELAY, WINDOW
-from watermark_alignment.table import SplitWatermarkTable
+from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 
 
 def tell(stage: Stage) -> bool:

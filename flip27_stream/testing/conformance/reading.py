@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import closing
 
-from flip27_stream.spark.rate_limit import UNLIMITED
+from flip27_stream.spark.planning.rate_limit import UNLIMITED
 from flip27_stream.testing.conformance.checks import (
     RECORDS,
     Checks,

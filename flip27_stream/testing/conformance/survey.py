@@ -41,7 +41,7 @@ def survey(query: SourceQuery, expected: int) -> Survey:
 
 
 def _times(query: SourceQuery, output: TaskRows) -> list[int]:
-    assigner = query.job.strategy.timestamp_assigner
+    assigner = query.spec.strategy.timestamp_assigner
     return [
         time
         for records, timestamps in output.batches

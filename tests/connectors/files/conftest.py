@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.connectors.files.file_query import SECOND, FileQuery, write
+from tests.connectors.files.support.file_query import SECOND, FileQuery, write
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -15,9 +15,9 @@ from deltalake import DeltaTable, write_deltalake
 
 from flip27_stream.api import ReadLimits, WatermarkStrategy
 from flip27_stream.connectors.files import FileSource
-from flip27_stream.connectors.files.retries import Retries
+from flip27_stream.connectors.files.storage.retries import Retries
+from flip27_stream.event_time.assigners import ColumnTimestampAssigner
 from flip27_stream.testing import ExternalSystem, SourceConformanceSuite
-from watermark_alignment.event_time import ColumnTimestampAssigner
 
 NOON = 1_700_000_000_000
 GROUP = 5

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 
 from flip27_stream.api import Boundedness, ReadLimits
-from flip27_stream.connectors.files.delta_state import DeltaStart, DeltaState
-from flip27_stream.connectors.files.digest import Bucket, Rest
-from flip27_stream.connectors.files.enumerator_state import FilesState, FilesStateSerializer
+from flip27_stream.connectors.files.backlog.digest import Bucket, Rest
+from flip27_stream.connectors.files.backlog.processed_files import Frontier, ProcessedFilesState
+from flip27_stream.connectors.files.delta.delta_state import DeltaStart, DeltaState
 from flip27_stream.connectors.files.options import parse_file_options
-from flip27_stream.connectors.files.seen import Frontier, SeenState
+from flip27_stream.connectors.files.planning.enumerator_state import FilesState, FilesStateSerializer
 from flip27_stream.connectors.files.source import FileSource
 from flip27_stream.errors import CorruptCheckpointError, NewerCheckpointError, OptionError
 
@@ -96,8 +96,8 @@ def test_the_source_is_configuration_only() -> None:
 
 MARK = bytes(range(12))
 STATES: list[FilesState] = [
-    SeenState(),
-    SeenState(
+    ProcessedFilesState(),
+    ProcessedFilesState(
         5,
         9,
         (Frontier(None, (3, "a")), Frontier("ts")),
@@ -150,7 +150,7 @@ def test_the_first_version_of_the_state_stays_readable() -> None:
     stored: Any = {
         "seen": [5, 9, [[None, 3, "a"], ["ts"]], [[5, 2, "ffffffffffffffff"]], "AAECAwQFBgcICQoL", "", None]
     }
-    expected = SeenState(
+    expected = ProcessedFilesState(
         5, 9, (Frontier(None, (3, "a")), Frontier("ts")), (Bucket(5, 2, 2**64 - 1),), (MARK,)
     )
     assert FilesStateSerializer().deserialize(1, stored) == expected

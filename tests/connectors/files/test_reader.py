@@ -14,14 +14,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from flip27_stream.api import InputStatus, WatermarkStrategy
-from flip27_stream.connectors.files.formats import file_format
+from flip27_stream.connectors.files.formats.format_options import file_format
 from flip27_stream.connectors.files.reader import MALFORMED, SKIPPED, FileSourceReader
 from flip27_stream.connectors.files.split import FileSplit
 from flip27_stream.connectors.files.tolerance import Tolerance
 from flip27_stream.errors import CorruptRecordError, DataLossError, Flip27Error, RecordFormatError
-from flip27_stream.spark.job import Driver, Job
-from flip27_stream.spark.task import SplitTask, TaskContext, TaskOutput
-from tests.connectors.files.reading import LOCAL_FS
+from flip27_stream.spark.execution.task import SplitTask, TaskContext, TaskOutput
+from flip27_stream.spark.source_spec import Driver, SourceSpec
+from tests.connectors.files.support.reading import LOCAL_FS
 
 IDS = pa.schema([("id", pa.int64())])
 
@@ -40,8 +40,8 @@ class Task:
 
     def read(self, splits: Sequence[FileSplit]) -> list[dict[str, Any]]:
         source = SimpleNamespace(schema=self._schema)
-        job = Job(source, WatermarkStrategy(), None, Driver())  # type: ignore[arg-type]
-        output = TaskOutput(job, SplitTask(0, 1, [(s, s.start, s.end) for s in splits]))
+        spec = SourceSpec(source, WatermarkStrategy(), None, Driver())  # type: ignore[arg-type]
+        output = TaskOutput(spec, SplitTask(0, 1, [(s, s.start, s.end) for s in splits]))
         rows: list[dict[str, Any]] = []
         try:
             self._reader.start()

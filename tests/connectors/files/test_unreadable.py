@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from flip27_stream.connectors.files.seen import SeenFiles
-from flip27_stream.connectors.files.statistics import FileStatistics
+from flip27_stream.connectors.files.backlog.processed_files import ProcessedFiles
+from flip27_stream.connectors.files.formats.statistics import FileStatistics
 from flip27_stream.errors import CorruptRecordError, DataLossError
-from flip27_stream.spark.task import read_task
-from tests.connectors.files.file_query import UNLIMITED, FileQuery
+from flip27_stream.spark.execution.task import read_task
+from tests.connectors.files.support.file_query import UNLIMITED, FileQuery
 
 
 def test_a_file_that_is_gone_before_it_is_read(folder: Path) -> None:
@@ -95,7 +95,9 @@ def test_a_file_that_is_begun_and_gone_after_a_restart(folder: Path, option: str
 @pytest.fixture
 def generations(monkeypatch: pytest.MonkeyPatch) -> None:
     """A handful of files is worked off as many are."""
-    monkeypatch.setattr("flip27_stream.connectors.files.source.SeenFiles", partial(SeenFiles, window=4))
+    monkeypatch.setattr(
+        "flip27_stream.connectors.files.source.ProcessedFiles", partial(ProcessedFiles, window=4)
+    )
 
 
 @pytest.mark.usefixtures("generations")

@@ -19,13 +19,13 @@ from flip27_stream.api import (
     WatermarkStrategy,
 )
 from flip27_stream.connectors.hybrid import HybridSource, SourceSwitchContext
-from flip27_stream.spark.coordinator import SourceCoordinator
-from flip27_stream.spark.job import Driver, Job
-from flip27_stream.spark.task import SplitTask, read_task
+from flip27_stream.event_time.assigners import timestamp_assigner
+from flip27_stream.spark.execution.task import SplitTask, read_task
+from flip27_stream.spark.planning.coordinator import SourceCoordinator
+from flip27_stream.spark.source_spec import Driver, SourceSpec
 from flip27_stream.testing import ManualClock
 from offsets import INITIAL
-from tests.spark.memory_source import MemoryEnumerator, MemorySource, MemorySplit, World
-from watermark_alignment.event_time import timestamp_assigner
+from tests.spark.support.memory_source import MemoryEnumerator, MemorySource, MemorySplit, World
 from watermark_alignment.options import AlignmentOptions
 
 NOW = 1_000_000
@@ -155,8 +155,8 @@ class HybridQuery:
         self.source = self._source()
         assigner = timestamp_assigner("event_time", self.source.schema, record_timestamp_column="event_time")
         strategy = WatermarkStrategy(timestamp_assigner=assigner)
-        self.job = Job(self.source, strategy, alignment, Driver(parallelism=2))
-        coordinator = SourceCoordinator(self.job, self.clock, greatest_pause_s=0)
+        self.spec = SourceSpec(self.source, strategy, alignment, Driver(parallelism=2))
+        coordinator = SourceCoordinator(self.spec, self.clock, greatest_pause_s=0)
         if self._available_now:
             coordinator.prepare_available_now()
         return coordinator
@@ -197,8 +197,8 @@ class HybridQuery:
         return self.rows[before:]
 
     def read(self, start: dict[str, Any], end: dict[str, Any]) -> list[Row]:
-        job, tasks = _copy((self.job, self.coordinator.tasks(start, end)))
-        batches = [batch for task in tasks for batch in read_task(job, task)]
+        spec, tasks = _copy((self.spec, self.coordinator.tasks(start, end)))
+        batches = [batch for task in tasks for batch in read_task(spec, task)]
         assert all(batch.schema == self.source.schema for batch in batches)
         rows = ((row["split"], row["event_time"]) for b in batches for row in b.to_pylist())
         return sorted(rows, key=lambda row: (row[0], row[1] is not None, row[1]))
@@ -209,7 +209,7 @@ class HybridQuery:
         return int(self.offset["enumerator"][1]["index"])
 
 
-def _copy(value: tuple[Job, list[SplitTask]]) -> tuple[Job, list[SplitTask]]:
+def _copy(value: tuple[SourceSpec, list[SplitTask]]) -> tuple[SourceSpec, list[SplitTask]]:
     """As it arrives in another process; Spark pickles functions, too."""
-    copied: tuple[Job, list[SplitTask]] = pickle.loads(cloudpickle.dumps(value))  # type: ignore[no-untyped-call]
+    copied: tuple[SourceSpec, list[SplitTask]] = pickle.loads(cloudpickle.dumps(value))  # type: ignore[no-untyped-call]
     return copied

@@ -22,7 +22,7 @@ from flip27_stream.connectors.hybrid import HybridSource, SourceSwitchContext
 from flip27_stream.errors import DataLossError
 from flip27_stream.testing import wait_until
 from tests.connectors.hybrid.kit import HybridQuery, live
-from tests.spark.memory_source import SCHEMA
+from tests.spark.support.memory_source import SCHEMA
 
 FAR = int(datetime(2099, 1, 1, tzinfo=timezone.utc).timestamp() * 1000)
 LIMITS = [{"maxRowsPerTrigger": "10"}, {"maxBytesPerTrigger": "1"}, {"maxFilesPerTrigger": "1"}, {}]
@@ -194,7 +194,7 @@ def test_a_history_that_is_away_when_the_query_starts_again_is_read_to_its_end(
 ) -> None:
     """HY-04: a listing that lacks files which were there, and are not read, proves no end; of one path, of all, or of a
     folder below."""
-    monkeypatch.setattr("flip27_stream.connectors.files.enumerator._LATE_LOOK_MS", 10)
+    monkeypatch.setattr("flip27_stream.connectors.files.planning.enumerator._LATE_LOOK_MS", 10)
     (tmp_path / "a").mkdir()
     for number, name in enumerate(["a", "a/deep", "b"]):
         write(tmp_path / name / f"{number}.parquet", range(number * 10, number * 10 + 10), group=10)
@@ -216,7 +216,7 @@ def test_a_history_that_is_away_when_the_query_starts_again_is_read_to_its_end(
 @pytest.fixture
 def begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Reading:
     """A history of three files of which one is read."""
-    monkeypatch.setattr("flip27_stream.connectors.files.enumerator._LATE_LOOK_MS", 10)
+    monkeypatch.setattr("flip27_stream.connectors.files.planning.enumerator._LATE_LOOK_MS", 10)
     for number in range(3):
         write(tmp_path / "data" / f"{number}.parquet", range(number * 10, number * 10 + 10), group=10)
     reading = Reading(tmp_path / "data", False, maxFilesPerTrigger="1")
@@ -236,7 +236,7 @@ def test_files_of_a_history_that_stay_away_fail_the_query_by_name_or_are_skipped
     rewritten: bool,
 ) -> None:
     """Not for ever does it wait for them, and it does not go on in silence."""
-    monkeypatch.setattr("flip27_stream.connectors.files.listed_files._PATIENCE_S", 0.2)
+    monkeypatch.setattr("flip27_stream.connectors.files.backlog.listed_files._PATIENCE_S", 0.2)
     for name in names:
         (tmp_path / "data" / f"{name}.parquet").unlink()
         if rewritten:

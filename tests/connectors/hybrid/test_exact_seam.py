@@ -18,7 +18,7 @@ from flip27_stream.connectors.hybrid.enumerator_state import HybridEnumeratorSta
 from flip27_stream.errors import CorruptCheckpointError, OptionError
 from tests.connectors.hybrid.kit import SOME, HybridQuery
 from tests.connectors.hybrid.test_overlap import Copied, Topic, copies
-from tests.spark.memory_source import MemoryReader, MemorySource, MemorySplit, World
+from tests.spark.support.memory_source import MemoryReader, MemorySource, MemorySplit, World
 
 SEAM = ExactSeam(split="{split}", position="offset")
 

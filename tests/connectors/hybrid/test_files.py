@@ -16,8 +16,8 @@ from deltalake import write_deltalake
 from flip27_stream.api import WatermarkStrategy
 from flip27_stream.connectors.files import FileSource
 from flip27_stream.connectors.hybrid import HybridSource, SourceSwitchContext
-from flip27_stream.spark.batch_reader import Flip27BatchReader
-from flip27_stream.spark.job import Driver, Job
+from flip27_stream.spark.planning.batch_reader import Flip27BatchReader
+from flip27_stream.spark.source_spec import Driver, SourceSpec
 from tests.connectors.hybrid.kit import SOME, HybridQuery
 
 START = datetime(2023, 11, 14, tzinfo=timezone.utc)
@@ -88,7 +88,7 @@ def test_a_batch_read_has_all_sources(make: Callable[[], HybridSource]) -> None:
     """``spark.read``: what an AvailableNow run would read."""
     source = make()
     strategy = WatermarkStrategy.for_monotonous_timestamps()
-    reader = Flip27BatchReader(Job(source, strategy, alignment=None, driver=Driver(parallelism=2)))
+    reader = Flip27BatchReader(SourceSpec(source, strategy, alignment=None, driver=Driver(parallelism=2)))
     batches = [batch for part in reader.partitions() for batch in reader.read(part)]
     assert sum(len(batch) for batch in batches) == 60 + 40
     assert {name for batch in batches for name in batch["split"].to_pylist()} == {"old", "new"}

@@ -12,11 +12,11 @@ from flip27_stream.connectors.hybrid.enumerator_state import (
     HybridEnumeratorState,
     HybridEnumeratorStateSerializer,
 )
-from flip27_stream.connectors.hybrid.seam import Seam, TailSplit
+from flip27_stream.connectors.hybrid.source_end import SourceEnd, TailSplit
 from flip27_stream.connectors.hybrid.split import HybridSourceSplit, Stored
 from flip27_stream.errors import CorruptCheckpointError, NewerCheckpointError
 from tests.connectors.hybrid.kit import Made, history
-from tests.spark.memory_source import MemorySplit
+from tests.spark.support.memory_source import MemorySplit
 
 HYBRID = HybridSource.builder(history("old", {})).add_source(Made({})).build()
 CHAIN = HYBRID._chain
@@ -54,9 +54,9 @@ def test_a_split_of_a_source_is_itself_again() -> None:
 
 
 SEAMS = [
-    Seam(),
-    Seam(greatest=5, blind=True),
-    Seam(
+    SourceEnd(),
+    SourceEnd(greatest=5, blind=True),
+    SourceEnd(
         greatest=9,
         tail={"f": TailSplit(Stored("f", 2, [1, "f"]), 0, 7, 9), "g": TailSplit(Stored("g", 2, "g"), 3, 4)},
     ),
@@ -65,7 +65,7 @@ SEAMS = [
 
 @pytest.mark.parametrize("seam", SEAMS)
 @pytest.mark.parametrize("end", [None, 17, {"version": 3}])
-def test_states_survive(seam: Seam, end: Any) -> None:
+def test_states_survive(seam: SourceEnd, end: Any) -> None:
     state = HybridEnumeratorState(1, 4, {"n": 2}, "Kafka x", end, seam, {"b": ((0, 4), (6, 9))})
     serializer = HybridEnumeratorStateSerializer()
     assert serializer.deserialize(1, json.loads(json.dumps(serializer.serialize(state)))) == state

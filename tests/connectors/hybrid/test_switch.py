@@ -14,10 +14,10 @@ from flip27_stream.api import Boundedness, JsonValue, SourceEvent, SplitEnumerat
 from flip27_stream.connectors.hybrid import HybridSource, SourceSwitchContext
 from flip27_stream.connectors.hybrid.enumerator import HybridSourceSplitEnumerator
 from flip27_stream.errors import ForeignCheckpointError, OptionError
-from flip27_stream.spark.enumerator_context import CoordinatorContext
+from flip27_stream.spark.planning.enumerator_context import CoordinatorContext
 from flip27_stream.testing import wait_until
 from tests.connectors.hybrid.kit import SOME, HybridQuery, Made, Row, history, live
-from tests.spark.memory_source import MemoryEnumerator, MemorySource, World
+from tests.spark.support.memory_source import MemoryEnumerator, MemorySource, World
 
 Logs = dict[str, list[int | None]]
 

@@ -12,11 +12,11 @@ import pytest
 
 from flip27_stream.api import ReadLimits, WatermarkStrategy
 from flip27_stream.connectors.kafka.source import KafkaSource
+from flip27_stream.event_time.assigners import timestamp_assigner
 from flip27_stream.testing import ExternalSystem, KafkaBroker, SourceConformanceSuite
 from flip27_stream.testing.conformance.checks import Checks
 from flip27_stream.testing.conformance.event_times import EventTimeChecks
 from flip27_stream.testing.conformance.running import RunningChecks
-from watermark_alignment.event_time import timestamp_assigner
 
 pytestmark = pytest.mark.jvm
 

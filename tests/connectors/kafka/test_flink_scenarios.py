@@ -9,10 +9,10 @@ import pytest
 
 from flip27_stream.api import InputStatus, JsonValue, PositioningRequest, SplitRange, WatermarkStrategy
 from flip27_stream.connectors.kafka import KafkaSource
-from flip27_stream.connectors.kafka.enumerator_state import KafkaEnumeratorStateSerializer
+from flip27_stream.connectors.kafka.planning.enumerator_state import KafkaEnumeratorStateSerializer
 from flip27_stream.connectors.kafka.split import KafkaPartitionSplit
 from flip27_stream.testing import KafkaBroker
-from tests.connectors.kafka.kit import Output, Query, ReaderContext, read, running, source
+from tests.connectors.kafka.support.kit import Output, Query, ReaderContext, read, running, source
 from watermark_alignment.planner import Plan, SplitView, plan
 
 pytestmark = pytest.mark.jvm

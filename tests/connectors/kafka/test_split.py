@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from flip27_stream.api import JsonValue
 from flip27_stream.connectors.kafka import KafkaSource
-from flip27_stream.connectors.kafka.enumerator import reader_of
-from flip27_stream.connectors.kafka.enumerator_state import (
+from flip27_stream.connectors.kafka.planning.enumerator import reader_of
+from flip27_stream.connectors.kafka.planning.enumerator_state import (
     AssignedTopic,
     KafkaEnumeratorState,
     KafkaEnumeratorStateSerializer,

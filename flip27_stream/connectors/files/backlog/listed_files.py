@@ -1,0 +1,335 @@
+"""The backlog of folders: files are found by listing them again and again."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from itertools import chain
+
+from flip27_stream.connectors.files.backlog.backlog import NO_TIME, Backlog, ReadingQueue, Waiting
+from flip27_stream.connectors.files.backlog.processed_files import (
+    OrderKey,
+    ProcessedFiles,
+    ProcessedFilesState,
+)
+from flip27_stream.connectors.files.formats.statistics import EventTimeOrder, FileStatistics
+from flip27_stream.connectors.files.storage.found_file import FoundFile
+from flip27_stream.errors import DataLossError
+
+log = logging.getLogger(__name__)
+
+FilesByPath = Mapping[str, Collection[FoundFile]]
+"""What is listed under each of the paths that the user named."""
+
+_PATIENCE_S = 60.0
+"""How long (s) a bounded source that goes on waits for files which it has not read and does not find."""
+
+_SHARE = 8
+"""Listing takes no more than an eighth of the time, however many files there are."""
+
+
+class ModifiedFiles(Enum):
+    """What becomes of a file that was taken, and has another size or modification time now."""
+
+    IGNORE = "ignore"
+    READ = "read"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True)
+class Listed:
+    """What a listing shows that the one before did not.
+
+    Attributes:
+        new: files that were not there.
+        changed: files of another version.
+        gone: files that are no longer there.
+        least: least event times (ms) of new and changed files, by path, where order is by event time.
+    """
+
+    new: list[FoundFile]
+    changed: list[FoundFile] = field(default_factory=list)
+    gone: list[FoundFile] = field(default_factory=list)
+    least: Mapping[str, int | None] = field(default_factory=dict)
+
+
+class ListedFiles(Backlog[Listed, ProcessedFilesState]):
+    """Files of folders, in the order of least event time, or of modification time.
+
+    Args:
+        listing: lists all files, by the path that they are under.
+        statistics: reads event times.
+        seen: what was taken.
+        modified: what becomes of files that change.
+        order: how event time is found; ``None`` for the order of modification times.
+        bounded: whether what is there first is all, also after a restart.
+    """
+
+    def __init__(
+        self,
+        listing: Callable[[], FilesByPath],
+        statistics: FileStatistics,
+        seen: ProcessedFiles,
+        modified: ModifiedFiles = ModifiedFiles.IGNORE,
+        order: EventTimeOrder | None = None,
+        *,
+        bounded: bool = False,
+    ) -> None:
+        self._listing = listing
+        self._statistics = statistics
+        self._seen = seen
+        self._modified = modified
+        self._order = order
+        self._bounded = bounded
+        self._listed: dict[str, FoundFile] | None = None
+        self._under: FilesByPath = {}
+        self._empty: set[str] = set()
+        self._is_complete = False
+        self._waits_since: float | None = None
+        self._not_before = 0.0
+        self._generation = ReadingQueue()
+        self._others = ReadingQueue()
+
+    # ---- in a worker thread ---------------------------------------------------------------------------------------
+
+    def look(self) -> Listed | None:
+        began = time.monotonic()
+        if began < self._not_before:
+            return None
+        under = self._believed(self._listing())
+        if under is None:
+            return None
+        found = {file.path: file for file in chain.from_iterable(under.values())}
+        if self._bounded:
+            found = {file.path: file for file in self._seen.bound_by(found.values())}
+        listed = self._compared(found)
+        self._listed, self._under = found, under
+        ended = time.monotonic()
+        self._not_before = ended + (_SHARE - 1) * (ended - began)
+        return listed
+
+    def _believed(self, under: FilesByPath) -> FilesByPath | None:
+        """What was listed. Where nothing is listed any more under one of the paths, what was there before stays: a disk
+        may be away, which proves nothing.
+
+        Returns:
+            ``None`` where it is the first listing, and all that the checkpoint knows of is away.
+        """
+        first = self._listed is None
+        if first and self._seen.remembers and not any(under.values()) and self._awaits_more():
+            self._warn_of_nothing(under)
+            return None
+        empty = [path for path, files in under.items() if not files and self._under.get(path)]
+        self._warn_of_nothing(empty)
+        return {path: self._under[path] if path in empty else files for path, files in under.items()}
+
+    def _warn_of_nothing(self, paths: Iterable[str]) -> None:
+        """Once for each time that all files under a path go away."""
+        for path in set(paths) - self._empty:
+            log.warning(
+                "No file is listed under %s, where there were some: that proves nothing, so none is forgotten",
+                path,
+            )
+        self._empty = set(paths)
+
+    def _awaits_more(self) -> bool:
+        """Whether files that are not listed may be away for a moment only.
+
+        Raises:
+            DataLossError: those of a bounded source are away for too long.
+        """
+        if not self._bounded:
+            return True
+        rest = self._seen.rest
+        if rest is not None and not rest.files:
+            return False
+        now = time.monotonic()
+        self._waits_since = self._waits_since or now
+        if now - self._waits_since < _PATIENCE_S:
+            return True
+        some = "some" if rest is None else str(rest.files)
+        text = (
+            f"{some.capitalize()} of the files that were there when reading began are still to be read, and for "
+            f"{_PATIENCE_S:g} s not all of them have been found: they are gone, or were written anew."
+        )
+        if not self._statistics.tolerance.missing:
+            raise DataLossError(
+                f"{text} Bring them back and start the query again; to go on without them, set option "
+                "ignoreMissingFiles to true."
+            )
+        log.warning("%s It goes on without them (option ignoreMissingFiles).", text)
+        return False
+
+    def _compared(self, found: Mapping[str, FoundFile]) -> Listed | None:
+        """What the listing shows that was not known, ``None`` for nothing."""
+        if self._listed is None:
+            return self._sort(list(found.values()))
+        if found == self._listed and self._is_complete:
+            return None
+        return self._difference(self._listed, found)
+
+    def _sort(self, found: list[FoundFile]) -> Listed:
+        """The first listing of this process, against what the checkpoint knows."""
+        doubtful: dict[str, list[str]] = {}
+        for file in found:
+            for column in self._seen.orders(file):
+                doubtful.setdefault(column, []).append(file.path)
+        times = {
+            column: self._statistics.surely_least(paths, self._by(column))
+            for column, paths in doubtful.items()
+        }
+
+        def key(file: FoundFile, by: str | None) -> OrderKey | None:
+            if by is None:
+                return _key(file, file.modified)
+            return _key(file, times[by][file.path]) if file.path in times[by] else None
+
+        new, changed = self._seen.recover(found, key)
+        known = times.get(self._order.name, {}) if self._order is not None else {}
+        return Listed(new, changed, least=self._times([*new, *changed], known))
+
+    def _by(self, name: str) -> EventTimeOrder:
+        """The order of a generation that was begun when the query had another one, or none."""
+        if self._order is not None and self._order.name == name:
+            return self._order
+        return self._statistics.order_named(name)
+
+    def _difference(self, before: Mapping[str, FoundFile], now: Mapping[str, FoundFile]) -> Listed:
+        new = [file for path, file in now.items() if path not in before]
+        changed = [file for path, file in now.items() if path in before and before[path] != file]
+        gone = [file for path, file in before.items() if path not in now]
+        return Listed(new, changed, gone, self._times([*new, *changed], {}))
+
+    def _times(self, files: Iterable[FoundFile], known: Mapping[str, int | None]) -> Mapping[str, int | None]:
+        if self._order is None:
+            return {}
+        missing = [file.path for file in files if file.path not in known]
+        return {**known, **self._statistics.least(missing, self._order)} if missing else known
+
+    # ---- in the planning thread -----------------------------------------------------------------------------------
+
+    def take_in(self, look: Listed) -> None:
+        self._seen.order_by(self._order.name if self._order is not None else None)
+        for file in look.gone:
+            self._lose(file)
+        generations = self._seen.generations
+        appeared = [file for file in look.new if not self._seen.returned(file)]
+        new = [*appeared, *filter(self._is_new_version, look.changed)]
+        times = self._times(new, look.least)
+        self._seen.note_new(file for file in new if not self._seen.in_generation(file.path))
+        for file in new:
+            queue = self._generation if self._seen.in_generation(file.path) else self._others
+            queue.add(self._waiting(file, times.get(file.path)))
+        self._seen.settle(self._untaken)
+        self._open_generation(generations)
+        rest = self._seen.rest
+        self._is_complete = rest is None or rest.are_among(self._untaken()) or not self._awaits_more()
+
+    def _lose(self, file: FoundFile) -> None:
+        waiting = self._generation.discard(file.path) or self._others.discard(file.path)
+        if waiting is not None:
+            self._seen.drop(waiting.file)
+        elif self._seen.was_taken(file.path):
+            self._seen.leave(file.path)
+
+    def _is_new_version(self, file: FoundFile) -> bool:
+        """Whether a file of another version is to be read.
+
+        Raises:
+            DataLossError: it was taken, and that must not be.
+        """
+        if not self._seen.was_taken(file.path):
+            self._lose(file)
+            return True
+        if self._modified is ModifiedFiles.FAIL:
+            raise DataLossError(
+                f"File {file.path} was read and has changed since. Files must not change once they are there; option "
+                "files.modified says what becomes of those that do: ignore, read or fail."
+            )
+        if self._modified is ModifiedFiles.READ:
+            self._seen.forget(file.path)
+            return True
+        log.warning(
+            "File %s was read and has changed since: it is not read again (option files.modified)", file.path
+        )
+        self._seen.skip(file)
+        return False
+
+    def order_by(self, order: EventTimeOrder) -> None:
+        self._order = order
+        self._seen.order_by(order.name)
+        waiting = [*self._generation, *self._others]
+        times = self._times([one.file for one in waiting], {})
+        ordered = [self._waiting(one.file, times.get(one.file.path)) for one in waiting]
+        self._divide(ordered)
+
+    @property
+    def order(self) -> EventTimeOrder | None:
+        return self._order
+
+    @property
+    def is_complete(self) -> bool:
+        return self._is_complete
+
+    def head(self) -> Waiting | None:
+        heads = [self._generation.head(), self._others.head() if self._seen.has_room else None]
+        return min((one for one in heads if one is not None), key=_place, default=None)
+
+    def first(self, count: int) -> list[Waiting]:
+        return sorted([*self._generation.first(count), *self._others.first(count)], key=_place)[:count]
+
+    def move(self, one: Waiting, least: int) -> None:
+        queue = self._generation if one.file.path in self._generation else self._others
+        queue.add(self._waiting(one.file, least))
+
+    def take(self, one: Waiting) -> None:
+        path = one.file.path
+        if self._generation.discard(path) is None:
+            self._others.discard(path)
+        generations = self._seen.generations
+        self._seen.take(one.file, one.key, self._untaken)
+        if self._seen.generations != generations:
+            self._open_generation(generations)
+
+    def least(self) -> int | None:
+        heads = [self._generation.first_timed(), self._others.first_timed() if self._seen.has_room else None]
+        return min((one.least for one in heads if one is not None and one.least is not None), default=None)
+
+    def __len__(self) -> int:
+        return len(self._generation) + len(self._others)
+
+    def snapshot(self) -> ProcessedFilesState:
+        return self._seen.snapshot()
+
+    def _open_generation(self, before: int) -> None:
+        """Where many files wait that belong to no generation, they become one; then the queues follow it.
+
+        Args:
+            before: what :attr:`ProcessedFiles.generations` was when the queues were right.
+        """
+        if not len(self._generation):
+            self._seen.open_generation(self._untaken())
+        if self._seen.generations != before:
+            self._divide([*self._generation, *self._others])
+
+    def _divide(self, waiting: Iterable[Waiting]) -> None:
+        files = list(waiting)
+        self._generation = ReadingQueue(f for f in files if self._seen.in_generation(f.file.path))
+        self._others = ReadingQueue(f for f in files if not self._seen.in_generation(f.file.path))
+
+    def _untaken(self) -> list[FoundFile]:
+        return [one.file for queue in (self._generation, self._others) for one in queue]
+
+    def _waiting(self, file: FoundFile, least: int | None) -> Waiting:
+        return Waiting(file, least, _key(file, file.modified if self._order is None else least))
+
+
+def _place(one: Waiting) -> OrderKey:
+    return one.key
+
+
+def _key(file: FoundFile, time_: int | None) -> OrderKey:
+    return (NO_TIME if time_ is None else time_), file.path

@@ -1,0 +1,54 @@
+"""Marks: twelve bytes that stand for a file and for its version, and the memory of files that are gone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from hashlib import blake2b
+from itertools import islice
+from typing import Final
+
+from flip27_stream.connectors.files.storage.found_file import FoundFile
+
+MARK_BYTES: Final = 12
+NAME_BYTES: Final = 8
+
+
+def name_of(path: str) -> bytes:
+    """The first bytes of the mark of every version of a file."""
+    return blake2b(path.encode(), digest_size=NAME_BYTES, usedforsecurity=False).digest()
+
+
+def mark_of(file: FoundFile) -> bytes:
+    """Stands for a path, and for the version of the file that is there."""
+    text, size = f"{file.modified} {file.size}".encode(), MARK_BYTES - NAME_BYTES
+    version = blake2b(text, digest_size=size, usedforsecurity=False)
+    return name_of(file.path) + version.digest()
+
+
+class GoneFiles:
+    """Files that were taken and are no longer there, by their marks; those that went first are forgotten first.
+
+    Args:
+        most: how many are remembered.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._marks: dict[bytes, bytes] = {}
+
+    def add(self, marks: Iterable[bytes]) -> None:
+        """Files with these marks are gone."""
+        self._marks.update((mark[:NAME_BYTES], mark) for mark in marks)
+        for name in list(islice(self._marks, max(len(self._marks) - self._most, 0))):
+            del self._marks[name]
+
+    def __contains__(self, path: str) -> bool:
+        return name_of(path) in self._marks
+
+    def returned(self, file: FoundFile) -> bool:
+        """Whether a file that appears is one of them, in the same version. It is none of them any more."""
+        return self._marks.pop(name_of(file.path), None) == mark_of(file)
+
+    def last(self, count: int) -> list[bytes]:
+        """Marks of those that went last, as many as ``count``."""
+        return list(islice(reversed(self._marks.values()), count))

@@ -1,0 +1,382 @@
+"""Which files were taken: exact while the process lives, bounded in the checkpoint.
+
+A file is *taken* once it is assigned; from then on its split, in the offset, knows how far it was read. What is left to
+remember is that it must not be taken again. A list of all names would grow without bound, so the checkpoint holds:
+
+* ``recent``: marks (12 bytes) of the newest files taken, some thousands at most;
+* ``cut``: all files up to this modification time were taken, but for those that appear there later;
+* while a large listing is worked off, a *generation*: its files are those up to the modification time ``until``, and as
+  they are taken in order, the place of the last one says which were;
+* a :class:`Digest` of the files that only the cut or the generation vouch for. With it a restart proves that none
+  appeared among them while nobody looked, and finds one or two that did. Where neither is possible it says so.
+
+A file can come with an old modification time, moved or copied with it. Such a *latecomer* has a mark, too, until it is
+taken, so that it is not mistaken for one that was. Files that no generation covers wait while one is worked off and
+``recent`` is full.
+
+A file that was taken and is *gone* keeps its mark for as long as there is room, so that it is not taken again when it
+comes back as it was: it may have been moved out of the folder and back, or its disk was away for a moment.
+"""
+
+from __future__ import annotations
+
+import heapq
+import logging
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+
+from flip27_stream.connectors.files.backlog.digest import Bucket, Digest, Mismatch, Rest
+from flip27_stream.connectors.files.backlog.marks import NAME_BYTES, GoneFiles, mark_of, name_of
+from flip27_stream.connectors.files.storage.found_file import FoundFile, time_text
+from flip27_stream.errors import DataLossError
+
+log = logging.getLogger(__name__)
+
+WINDOW: Final = 4096
+"""So many marks are kept at most; half of them when older ones give way to the cut."""
+
+_GONE_WINDOWS: Final = 16
+"""So many times the window is how many marks of files that are gone are kept in memory."""
+
+OrderKey = tuple[int, str]
+"""Where a file stands in reading order: its least event time, or its modification time (ms), and its path."""
+
+
+class Frontier(NamedTuple):
+    """How far a generation was taken.
+
+    Attributes:
+        by: the event-time column that gives the order; ``None`` for modification time.
+        last: key of the last file taken; ``None`` before the first.
+    """
+
+    by: str | None
+    last: OrderKey | None = None
+
+    def moved(self, key: OrderKey) -> Frontier:
+        """The frontier when the file with that place was taken; it never goes back."""
+        return Frontier(self.by, key if self.last is None else max(self.last, key))
+
+
+@dataclass(frozen=True)
+class ProcessedFilesState:
+    """The checkpoint of :class:`ProcessedFiles`.
+
+    Attributes:
+        cut: modification time (ms) up to which all files were taken, but for latecomers.
+        until: modification time (ms) up to which files belong to the open generation; ``None`` if there is none.
+        frontiers: of the open generation; more than one if the order was changed on the way.
+        buckets: of the digest of all files that only the cut or the generation vouch for.
+        recent: marks of files that were taken, sorted.
+        late: marks of latecomers that were not, sorted.
+        last: of a bounded source, the greatest modification time (ms) when it began: it reads nothing newer.
+        rest: of a bounded source, the files that were there when it began and are not taken.
+        gone: marks of files that were taken and are no longer there; those that went last, sorted.
+    """
+
+    cut: int = -1
+    until: int | None = None
+    frontiers: tuple[Frontier, ...] = ()
+    buckets: tuple[Bucket, ...] = ()
+    recent: tuple[bytes, ...] = ()
+    late: tuple[bytes, ...] = ()
+    last: int | None = None
+    rest: Rest | None = None
+    gone: tuple[bytes, ...] = ()
+
+    @property
+    def bound(self) -> int:
+        """Modification time up to which a file without a mark is covered by the cut or the generation."""
+        return self.cut if self.until is None else self.until
+
+
+class ProcessedFiles:
+    """The files that were taken, and are still there.
+
+    Args:
+        state: where to go on.
+        fail_on_data_loss: whether it is an error that files may have appeared unseen, or a warning.
+        window: how many marks are kept.
+    """
+
+    def __init__(
+        self, state: ProcessedFilesState, *, fail_on_data_loss: bool = True, window: int = WINDOW
+    ) -> None:
+        self._state = state
+        self._fail = fail_on_data_loss
+        self._window = window
+        self._by: str | None = None
+        self._digest = Digest(state.buckets)
+        self._taken: dict[str, FoundFile] = {}
+        self._recent: dict[str, bytes] = {}
+        self._late: dict[str, bytes] = {}
+        self._gone = GoneFiles(_GONE_WINDOWS * window)
+        self._gone.add(state.gone)
+        self._members: set[str] = set()
+        self._changed = False
+        self.generations = 0
+        """Grows whenever a generation begins or ends."""
+
+    @property
+    def remembers(self) -> bool:
+        """Whether the checkpoint that it began with knows of any file."""
+        state = self._state
+        return bool(state.buckets or state.recent or state.late or state.rest)
+
+    # ---- the first listing of a process ---------------------------------------------------------------------------
+
+    def orders(self, file: FoundFile) -> frozenset[str]:
+        """The columns whose statistics :meth:`recover` will ask for to tell whether the file was taken."""
+        if self._state.until is None or not self._state.cut < file.modified <= self._state.until:
+            return frozenset()
+        return frozenset(frontier.by for frontier in self._state.frontiers if frontier.by is not None)
+
+    def recover(
+        self, found: Iterable[FoundFile], key: Callable[[FoundFile, str | None], OrderKey | None]
+    ) -> tuple[list[FoundFile], list[FoundFile]]:
+        """Sort the first listing.
+
+        Args:
+            found: all files.
+            key: place of a file in the order by a column, or by modification time; ``None`` where it is unknown and
+                the file is to be skipped.
+
+        Returns:
+            The files that were not taken, and those that were taken in another version.
+
+        Raises:
+            DataLossError: files appeared among those that were read, and it is unknown which.
+        """
+        recent, late = (
+            {mark[:NAME_BYTES]: mark for mark in marks} for marks in (self._state.recent, self._state.late)
+        )
+        new: list[FoundFile] = []
+        modified: list[FoundFile] = []
+        covered: list[FoundFile] = []
+        for file in found:
+            name = name_of(file.path)
+            if (mark := recent.pop(name, None)) is not None:
+                self._remember(file, mark)
+                if mark != mark_of(file):
+                    modified.append(file)
+            elif file.path in self._gone:
+                if not self.returned(file):
+                    new.append(file)
+            elif name in late:
+                new.append(file)
+            else:
+                (covered if file.modified <= self._state.bound else new).append(file)
+        self._gone.add(recent.values())  # those that are left
+        strangers, mismatches = self._digest.sort_out(covered)
+        self._judge(mismatches)
+        unknown = {file.path for file in strangers}
+        for file in covered:
+            if file.path in unknown:
+                new.append(file)
+            elif file.modified <= self._state.cut or self._was_taken(file, key):
+                self._taken[file.path] = file
+            else:
+                self._members.add(file.path)
+                new.append(file)
+        self.note_new(file for file in new if file.path not in self._members)
+        return new, modified
+
+    def _was_taken(self, file: FoundFile, key: Callable[[FoundFile, str | None], OrderKey | None]) -> bool:
+        places = ((key(file, by), last) for by, last in self._state.frontiers)
+        return any(place is None or (last is not None and place <= last) for place, last in places)
+
+    def _judge(self, mismatches: Sequence[Mismatch]) -> None:
+        """Tell of files that may have come unseen; fail if some have for certain and are not to be lost."""
+        for after, until, count, there in mismatches:
+            which = f"modified after {time_text(after)} and up to {time_text(until)}"
+            if there < count:
+                log.warning(
+                    "Of %d files %s, which were read, %d are gone since the last run: if others were put in their "
+                    "place meanwhile, with such old modification times, they are not read",
+                    count,
+                    which,
+                    count - there,
+                )
+                continue
+            text = (
+                f"There are {there} files {which}, where {count} were read or listed before: some were added while no "
+                "query ran, and their modification times are so old that they cannot be told from those that were "
+                "read. Give the new files a new modification time, or set option failOnDataLoss to false to go on "
+                "without them."
+            )
+            if self._fail:
+                raise DataLossError(text)
+            log.warning("%s", text)
+
+    # ---- what was taken -------------------------------------------------------------------------------------------
+
+    def was_taken(self, path: str) -> bool:
+        return path in self._taken
+
+    def in_generation(self, path: str) -> bool:
+        """Whether the file is of the open generation, and not taken."""
+        return path in self._members
+
+    @property
+    def has_room(self) -> bool:
+        """Whether files that are not of the generation can be taken now."""
+        return not self._members or len(self._recent) < self._window
+
+    def take(self, file: FoundFile, key: OrderKey, untaken: Callable[[], Collection[FoundFile]]) -> None:
+        """Remember that a file is taken; those of a generation are in their order.
+
+        Args:
+            file: the file.
+            key: its place in the order.
+            untaken: gives the other files that are known and not taken.
+        """
+        self._changed = True
+        if self._state.rest is not None:
+            self._state = replace(self._state, rest=self._state.rest.without(file))
+        if file.path in self._members:
+            self._members.remove(file.path)
+            self._taken[file.path] = file
+            *before, active = self._state.frontiers
+            self._state = replace(self._state, frontiers=(*before, active.moved(key)))
+            self.settle(untaken)
+            return
+        self._late.pop(file.path, None)
+        self._remember(file, mark_of(file))
+        if len(self._recent) > self._window and not self._members:
+            self._make_room(untaken())
+
+    def leave(self, path: str) -> None:
+        """A taken file is gone. That alone makes no new checkpoint: an offset that changes is a micro-batch."""
+        self._gone.add([mark_of(self.forget(path))])
+
+    def returned(self, file: FoundFile) -> bool:
+        """Whether a file that appears was taken in this very version, and was gone since."""
+        was_taken = self._gone.returned(file)
+        if was_taken:
+            self._remember(file, mark_of(file))
+        return was_taken
+
+    def forget(self, path: str) -> FoundFile:
+        """A file counts as never taken from now on; as it was when it was taken."""
+        file = self._taken.pop(path)
+        if self._recent.pop(path, None) is None:
+            self._digest.remove(file)
+        return file
+
+    def skip(self, file: FoundFile) -> None:
+        """A file that was taken is there in another version, which is not to be read."""
+        self.forget(file.path)
+        self._changed = True
+        self._remember(file, mark_of(file))
+
+    # ---- what was not ---------------------------------------------------------------------------------------------
+
+    def bound_by(self, found: Collection[FoundFile]) -> list[FoundFile]:
+        """What is in a bounded source, whose first listing says where it ends."""
+        if self._state.last is None:
+            last = max((file.modified for file in found), default=-1)
+            self._state = replace(self._state, last=last, rest=Rest.of(found))
+        last = self._state.last or 0
+        return [file for file in found if file.modified <= last]
+
+    @property
+    def rest(self) -> Rest | None:
+        """The files of a bounded source that are not taken; ``None`` where an older checkpoint does not know."""
+        return self._state.rest
+
+    def note_new(self, files: Iterable[FoundFile]) -> None:
+        """Files appeared: latecomers get a mark, as long as there is room."""
+        for file in files:
+            if file.modified <= self._state.bound and len(self._late) < self._window:
+                self._late[file.path] = mark_of(file)
+                self._changed = True
+
+    def drop(self, file: FoundFile) -> None:
+        """A file that was not taken is gone, or there in another version."""
+        self._late.pop(file.path, None)
+        if file.path in self._members:
+            self._members.remove(file.path)
+            self._digest.remove(file)
+
+    def order_by(self, column: str | None) -> None:
+        """The order that files are taken in from now on, also within a generation that is open."""
+        self._by = column
+        if self._members and self._state.frontiers[-1].by != column:
+            self._changed = True
+            self._state = replace(self._state, frontiers=(*self._state.frontiers, Frontier(column)))
+
+    # ---- generations ----------------------------------------------------------------------------------------------
+
+    def open_generation(self, untaken: Collection[FoundFile]) -> None:
+        """Make a generation of the files that are known and not taken, if they are many."""
+        members = self._timely(untaken)
+        if not self._members and len(members) > self._window // 2:
+            self._start_generation(members)
+
+    def settle(self, untaken: Callable[[], Iterable[FoundFile]]) -> None:
+        """Close a generation of which nothing is left: the cut moves up, but stays below the newest files taken."""
+        if self._state.until is None or self._members:
+            return
+        self.generations += 1
+        highest = min(self._state.until, self._below_newest())
+        self._state = replace(self._state, until=None, frontiers=())
+        self._move_cut(max(self._state.cut, highest))
+        self.note_new(file for file in untaken() if file.path not in self._late)
+
+    def snapshot(self) -> ProcessedFilesState:
+        """The checkpoint; the same one until a file is taken or a latecomer comes."""
+        if self._changed:
+            self._changed = False
+            self._state = replace(
+                self._state,
+                buckets=self._digest.buckets,
+                recent=tuple(sorted(self._recent.values())),
+                late=tuple(sorted(self._late.values())),
+                gone=tuple(sorted(self._gone.last(self._window // 2))),
+            )
+        return self._state
+
+    def _start_generation(self, members: Collection[FoundFile]) -> None:
+        self._changed = True
+        self.generations += 1
+        self._members = {file.path for file in members}
+        self._digest.add(members)
+        until = max(file.modified for file in members)
+        self._state = replace(self._state, until=until, frontiers=(Frontier(self._by),))
+
+    def _make_room(self, untaken: Collection[FoundFile]) -> None:
+        """Move the cut up. Where files that are not taken are in its way, a generation of them gets them out of it."""
+        above = self._timely(untaken)
+        lowest = min((file.modified for file in above), default=None)
+        highest = self._below_newest() if lowest is None else min(self._below_newest(), lowest - 1)
+        self._move_cut(max(self._state.cut, highest))
+        if above and len(self._recent) > self._window // 2:
+            self._start_generation(above)
+
+    def _timely(self, untaken: Collection[FoundFile]) -> list[FoundFile]:
+        """Those that are no latecomers."""
+        return [file for file in untaken if file.modified > self._state.cut and file.path not in self._late]
+
+    def _below_newest(self) -> int:
+        """The highest cut that leaves their marks to the newest files taken."""
+        keep = self._window // 2
+        newest = heapq.nlargest(keep + 1, (file.modified for file in self._taken.values()))
+        return newest[-1] if len(newest) > keep else -1
+
+    def _move_cut(self, cut: int) -> None:
+        """Marks below the cut go into the digest; files above it come out of there and get marks again."""
+        self._changed = True
+        self._state = replace(self._state, cut=cut)
+        below = [file for path in self._recent if (file := self._taken[path]).modified <= cut]
+        above = [f for path, f in self._taken.items() if f.modified > cut and path not in self._recent]
+        for file in above:
+            self._digest.remove(file)
+            self._recent[file.path] = mark_of(file)
+        for file in below:
+            del self._recent[file.path]
+        self._digest.add(below)
+
+    def _remember(self, file: FoundFile, mark: bytes) -> None:
+        self._taken[file.path] = file
+        self._recent[file.path] = mark

@@ -1,0 +1,1 @@
+"""Delta tables: a snapshot first, then what commits add."""

@@ -1,0 +1,393 @@
+"""The backlog of a Delta table: first a snapshot, then what commits add."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import takewhile
+from time import monotonic
+from typing import NamedTuple
+
+from flip27_stream.connectors.files.backlog.backlog import NO_TIME, Backlog, ReadingQueue, Waiting
+from flip27_stream.connectors.files.backlog.processed_files import Frontier, OrderKey
+from flip27_stream.connectors.files.delta.delta_columns import ReadColumns
+from flip27_stream.connectors.files.delta.delta_commit import Commit, DataFile
+from flip27_stream.connectors.files.delta.delta_log import DeltaLog, TableState
+from flip27_stream.connectors.files.delta.delta_state import DeltaStart, DeltaState
+from flip27_stream.connectors.files.delta.delta_times import parse_time
+from flip27_stream.connectors.files.formats.statistics import EventTimeOrder, FileStatistics
+from flip27_stream.connectors.files.split import Partition
+from flip27_stream.errors import DataLossError, Flip27Error, OptionError
+
+log = logging.getLogger(__name__)
+
+_PROVEN_S = 60.0
+"""How long (s) it is believed that there is no later version because the next one is not there: a version in between
+may be lost."""
+
+
+@dataclass(frozen=True)
+class Generation:
+    """Files that are read in one order.
+
+    Attributes:
+        after: the version behind which they were added; -1 for a snapshot.
+        until: the version up to which they were.
+        files: those that were not taken yet.
+        by: the event-time column whose order the files know their places in; ``None`` for modification time.
+    """
+
+    after: int
+    until: int
+    files: Sequence[Waiting] = field(default=(), repr=False)
+    by: str | None = None
+
+
+class Seen(NamedTuple):
+    """The last version that a look came to.
+
+    Attributes:
+        version: its number.
+        mark: tells its log from one that is made later in its place; ``None`` if the log does not have it any more.
+    """
+
+    version: int
+    mark: bytes | None
+
+
+class DeltaFiles(Backlog[list[Generation], DeltaState]):
+    """Data files of a Delta table, in the order of least event time, or of modification time.
+
+    One generation is read after the other: the snapshot, then what was added meanwhile.
+
+    Args:
+        delta: the table's log.
+        statistics: reads event times that the log does not tell.
+        state: where to go on.
+        start: where to begin, and what becomes of changes.
+        order: how event time is found; ``None`` for the order of modification times.
+        columns: those that the query reads; ``None`` where the table's do not matter.
+        fail_on_data_loss: whether it is an error that versions to be read are no longer in the log.
+    """
+
+    def __init__(
+        self,
+        delta: DeltaLog,
+        statistics: FileStatistics,
+        state: DeltaState,
+        start: DeltaStart | None = None,
+        order: EventTimeOrder | None = None,
+        columns: ReadColumns | None = None,
+        *,
+        fail_on_data_loss: bool = True,
+    ) -> None:
+        self._delta = delta
+        self._statistics = statistics
+        self._state = state
+        self._start = start or DeltaStart()
+        self._order = order
+        self._columns = columns
+        self._fail_on_data_loss = fail_on_data_loss
+        self._table = state.table
+        self._seen: Seen | None = None
+        self._proven = 0.0
+        self._queue = ReadingQueue()
+        self._next: deque[Generation] = deque()
+
+    # ---- in a worker thread ---------------------------------------------------------------------------------------
+
+    def look(self) -> list[Generation] | None:
+        before = self._seen
+        found = self._first_look() if before is None else self._added_since(before)
+        seen = self._seen_until(found[-1].until) if found else before
+        if before is None or not self._is_there(before) or (not found and self._is_doubtful()):
+            now = self._same_table()  # so what was read since the last look is this table's
+            if before is not None and not found:
+                found = self._added_from(before.version, now)
+                seen = self._seen_until(found[-1].until if found else before.version)
+            self._proven = monotonic()
+        self._seen = seen
+        return found or None
+
+    def _added_since(self, seen: Seen) -> list[Generation]:
+        try:
+            return self._added_after(seen.version)
+        except Flip27Error:
+            if not self._is_there(seen):
+                self._same_table()  # of another table anything may be wrong
+            raise
+
+    def _is_doubtful(self) -> bool:
+        """Whether it is long ago that anybody looked at the whole log."""
+        return monotonic() - self._proven >= _PROVEN_S
+
+    def _seen_until(self, version: int) -> Seen:
+        return Seen(version, self._delta.mark(version))
+
+    def _is_there(self, seen: Seen) -> bool:
+        """Whether the log still has the version that was seen last.
+
+        Raises:
+            DataLossError: it has another one under that number.
+        """
+        mark = self._delta.mark(seen.version)
+        if None not in (mark, seen.mark) and mark != seen.mark:
+            raise self._delta.is_another()
+        return mark is not None and mark == seen.mark
+
+    def _same_table(self) -> TableState:
+        """The table as it is now.
+
+        Raises:
+            DataLossError: it is another one than before.
+        """
+        now = self._delta.state()
+        if self._table not in (None, now.table):
+            raise self._delta.is_another()
+        self._table = now.table
+        return now
+
+    def _first_look(self) -> list[Generation]:
+        """What the checkpoint says is being read, and all that came after it."""
+        now, state = self._same_table(), self._state
+        self._check_columns(now)
+        if state.until is not None:
+            begun = self._generation(state.through, state.until)
+            return [begun, *self._added_from(state.until, now)]
+        if state.through >= 0:
+            return self._begin_after(state.through, now)
+        first = self._first_version(now)
+        if first is not None:
+            return self._begin_after(first - 1, now)
+        table, files = self._delta.snapshot(None, self._column())
+        self._check_columns(table)  # it may be a later version
+        return [self._made(-1, table.version, files)]
+
+    def _check_columns(self, table: TableState) -> None:
+        """Raises SchemaChangedError if the query cannot read the columns of the table."""
+        if self._columns is not None:
+            self._columns.check(table.schema, f"The Delta table {self._delta.uri}")
+
+    def _first_version(self, now: TableState) -> int | None:
+        """The first version whose additions are read; ``None`` for a snapshot."""
+        start = self._start
+        if start.latest:
+            return now.version + 1
+        if start.timestamp is not None:
+            return self._delta.version_at(parse_time("startingTimestamp", start.timestamp))
+        if start.version is not None and start.version > now.version + 1:
+            raise OptionError.of(
+                "startingVersion", start.version, f"The table's latest version is {now.version}."
+            )
+        return start.version
+
+    def _begin_after(self, version: int, now: TableState) -> list[Generation]:
+        return self._added_from(version, now) or [Generation(version, version)]
+
+    def _added_from(self, version: int, now: TableState) -> list[Generation]:
+        """As :meth:`_added_after`, where some of these versions may be gone."""
+        if now.version < version:
+            raise self._delta.is_another()
+        return self._added_after(self._kept_after(version, now.version))
+
+    def _added_after(self, version: int) -> list[Generation]:
+        """What versions behind ``version`` added."""
+        commits = list(self._delta.commits(version))
+        if not commits:
+            return []
+        files = [file for commit in commits for file in self._new_files(commit)]
+        return [self._made(version, commits[-1].version, files)]
+
+    def _generation(self, after: int, until: int) -> Generation:
+        """One that was found before."""
+        if after < 0 and self._begins_with_snapshot:
+            return self._made(after, until, self._snapshot(until))
+        begun = self._delta.commits(self._kept_after(after, until))
+        commits = takewhile(lambda commit: commit.version <= until, begun)
+        files = [file for commit in commits for file in self._new_files(commit)]
+        return self._made(after, until, files)
+
+    def _snapshot(self, version: int) -> Sequence[DataFile]:
+        """The files of a snapshot that was begun."""
+        try:
+            return self._delta.snapshot(version, self._column())[1]
+        except DataLossError as error:
+            self._lose(error)
+            return ()
+
+    def _kept_after(self, version: int, latest: int) -> int:
+        """The version behind which to go on: ``version``, unless the log lacks some from there to ``latest``."""
+        if version >= latest or (first := self._delta.files.first_after(version)) == version + 1:
+            return version
+        last = latest if first is None else min(first - 1, latest)
+        self._lose(self._delta.versions_are_gone(version + 1, last))
+        return last
+
+    def _lose(self, error: DataLossError) -> None:
+        if self._fail_on_data_loss:
+            raise error
+        log.warning("Rows are lost, and option failOnDataLoss is false: %s", error)
+
+    def _made(self, after: int, until: int, files: Sequence[DataFile]) -> Generation:
+        order = self._order
+        return Generation(after, until, self._waiting(files, order), _name(order))
+
+    @property
+    def _begins_with_snapshot(self) -> bool:
+        start = self._start
+        return start.version is None and start.timestamp is None and not start.latest
+
+    def _new_files(self, commit: Commit) -> Sequence[DataFile]:
+        """What is read of a commit.
+
+        Raises:
+            DataLossError: it removes rows, or adds rows again that were removed, and no option says what to do about
+                it; or the table is another one.
+            SchemaChangedError: the query cannot read all of its columns.
+        """
+        start = self._start
+        if commit.table not in (None, self._table):
+            raise self._delta.is_another()
+        if commit.schema is not None and self._columns is not None:
+            self._columns.check(
+                commit.schema, f"Version {commit.version} of the Delta table {self._delta.uri}"
+            )
+        restores = commit.restores and bool(commit.added)
+        if not (commit.removes or restores) or start.ignore_changes:
+            return commit.added
+        if start.skip_change_commits or (start.ignore_deletes and not commit.added):
+            return ()
+        raise DataLossError(
+            f"Version {commit.version} of the Delta table {self._delta.uri} "
+            f"{'restores' if restores else 'changes' if commit.added else 'removes'} rows, which a stream of additions "
+            "cannot tell. Set option "
+            "skipChangeCommits to true to pass over such commits, ignoreDeletes to pass over those that only remove "
+            "rows, or ignoreChanges to read again the files that were rewritten."
+        )
+
+    def _waiting(self, files: Sequence[DataFile], order: EventTimeOrder | None) -> list[Waiting]:
+        if order is None:
+            return [
+                Waiting(one.file, None, (one.file.modified, one.file.path), one.partition) for one in files
+            ]
+        unknown = [one.file.path for one in files if not one.known]
+        read = self._statistics.least(unknown, order, _partitions(files))
+        least = [one.least if one.known else read.get(one.file.path) for one in files]
+        return [
+            Waiting(one.file, time, _key(one.file.path, time), one.partition)
+            for one, time in zip(files, least, strict=True)
+        ]
+
+    def _column(self) -> str | None:
+        return self._order.assigner.column if self._order is not None else None
+
+    # ---- in the planning thread -----------------------------------------------------------------------------------
+
+    def take_in(self, look: list[Generation]) -> None:
+        begun = self._state.until is not None and not self._queue and not self._next
+        self._next.extend(self._in_order(one) for one in look)
+        if begun:
+            generation = self._next.popleft()
+            taken = self._taken_before(generation.files)
+            self._queue = ReadingQueue(one for one in generation.files if one.file.path not in taken)
+            self._switch_order()
+        self._advance()
+
+    def _taken_before(self, files: Sequence[Waiting]) -> set[str]:
+        """The files of the generation in the checkpoint that were taken."""
+        taken: set[str] = set()
+        for frontier in self._state.frontiers:
+            keys = self._keys(files, frontier.by)
+            if frontier.last is not None:
+                taken |= {p for p, key in keys.items() if key is None or key <= frontier.last}
+        return taken
+
+    def _keys(self, files: Sequence[Waiting], by: str | None) -> Mapping[str, OrderKey | None]:
+        """Places in an order; ``None`` for a file that cannot be read, and is to be skipped."""
+        if by is None:
+            return {one.file.path: (one.file.modified, one.file.path) for one in files}
+        told: dict[str, OrderKey | None] = {}
+        if self._order is not None and by == self._order.name:
+            order = self._order
+            told = {one.file.path: one.key for one in files if one.least is not None}
+        else:
+            order = self._statistics.order_named(by)
+        paths = [one.file.path for one in files if one.file.path not in told]
+        least = self._statistics.surely_least(paths, order, _partitions(files))
+        return {**told, **{path: _key(path, least[path]) if path in least else None for path in paths}}
+
+    def _switch_order(self) -> None:
+        by = _name(self._order)
+        if self._state.frontiers and self._state.frontiers[-1].by != by:
+            self._state = replace(self._state, frontiers=(*self._state.frontiers, Frontier(by)))
+
+    def _advance(self) -> None:
+        """Where a generation is finished the next one begins."""
+        by = _name(self._order)
+        while not len(self._queue) and (self._next or self._state.until is not None):
+            if self._state.until is not None:
+                self._state = DeltaState(through=self._state.until)
+            if self._next:
+                generation = self._next.popleft()
+                self._queue = ReadingQueue(generation.files)
+                if generation.files:
+                    self._state = DeltaState(generation.after, generation.until, (Frontier(by),))
+                elif generation.until > self._state.through:
+                    self._state = DeltaState(through=generation.until)
+
+    def order_by(self, order: EventTimeOrder) -> None:
+        self._order = order
+        self._queue = ReadingQueue(self._ordered(self._queue))
+        self._next = deque(self._in_order(one) for one in self._next)
+        self._switch_order()
+
+    def _in_order(self, one: Generation) -> Generation:
+        """The order may have been changed while a look was under way."""
+        by = _name(self._order)
+        return one if one.by == by else replace(one, files=self._ordered(one.files), by=by)
+
+    def _ordered(self, files: Iterable[Waiting]) -> list[Waiting]:
+        return self._waiting([DataFile(one.file, one.partition) for one in files], self._order)
+
+    @property
+    def order(self) -> EventTimeOrder | None:
+        return self._order
+
+    def head(self) -> Waiting | None:
+        return self._queue.head()
+
+    def first(self, count: int) -> list[Waiting]:
+        return self._queue.first(count)
+
+    def move(self, one: Waiting, least: int) -> None:
+        self._queue.add(Waiting(one.file, least, _key(one.file.path, least), one.partition))
+
+    def take(self, one: Waiting) -> None:
+        self._queue.discard(one.file.path)
+        *before, active = self._state.frontiers
+        self._state = replace(self._state, frontiers=(*before, active.moved(one.key)))
+        self._advance()
+
+    def least(self) -> int | None:
+        first = self._queue.first_timed()
+        return first.least if first is not None else None
+
+    def __len__(self) -> int:
+        return len(self._queue) + sum(len(one.files) for one in self._next)
+
+    def snapshot(self) -> DeltaState:
+        return replace(self._state, table=self._table)
+
+
+def _key(path: str, least: int | None) -> OrderKey:
+    return (NO_TIME if least is None else least), path
+
+
+def _name(order: EventTimeOrder | None) -> str | None:
+    return order.name if order is not None else None
+
+
+def _partitions(files: Iterable[DataFile | Waiting]) -> Mapping[str, Partition]:
+    return {one.file.path: one.partition for one in files}

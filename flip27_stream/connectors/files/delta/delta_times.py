@@ -1,0 +1,46 @@
+"""When versions of a Delta table were committed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta, timezone
+
+from flip27_stream.connectors.files.delta.delta_commit import Action, all_of
+from flip27_stream.errors import OptionError
+
+
+def parse_time(option: str, text: str) -> datetime:
+    """A date, or a date and time in ISO 8601's form; UTC where it names no zone.
+
+    Raises:
+        OptionError: it is neither.
+    """
+    try:
+        time = datetime.fromisoformat(text.strip().replace("Z", "+00:00"))
+    except ValueError:
+        raise OptionError.of(
+            option, text, "Expected a date such as 2026-01-31, or a time such as 2026-01-31T12:00:00Z."
+        ) from None
+    return time if time.tzinfo is not None else time.replace(tzinfo=timezone.utc)
+
+
+def to_ms(time: datetime) -> int:
+    """Whole milliseconds since the epoch."""
+    return (time - datetime.fromtimestamp(0, timezone.utc)) // timedelta(milliseconds=1)
+
+
+def commit_time(among: Sequence[Action]) -> int | None:
+    """When the commit with these actions was made (ms); ``None`` where it does not say."""
+    for info in all_of("commitInfo", among):
+        for name in ("inCommitTimestamp", "timestamp"):
+            if type(info.get(name)) is int:
+                return int(info[name])
+    return None
+
+
+def rising(times: Iterable[int]) -> Iterator[int]:
+    """Times (ms) of versions, each at least 1 ms after the one before (Delta ``monotonizeCommitTimestamps``)."""
+    before: int | None = None
+    for time in times:
+        before = time if before is None else max(time, before + 1)
+        yield before

@@ -1,0 +1,1 @@
+"""The formats of files: their units, statistics, and how ranges of them become columns."""

@@ -1,0 +1,98 @@
+"""Event times of a column as statistics have them: the least and the greatest of many rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from flip27_stream.connectors.files.formats.units import NEVER, Int64s
+from flip27_stream.errors import RecordFormatError
+
+_PER_MS = {"ms": 1, "us": 1000, "ns": 1_000_000}
+_LARGEST = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class TimeRange:
+    """Least and greatest event time (ms) of some rows; both ``None`` if no row has one, as negative ones do not."""
+
+    least: int | None
+    greatest: int | None
+
+    @classmethod
+    def of(cls, least: int, greatest: int, kind: pa.DataType) -> TimeRange:
+        """From two values of a column of type ``kind``, as integers.
+
+        Where the least is before the epoch, the epoch stands for the least that counts.
+        """
+        if greatest < 0:
+            return NO_TIMES
+        return cls(_milliseconds(max(least, 0), kind), _milliseconds(greatest, kind))
+
+    @classmethod
+    def of_column(cls, column: pa.Array | pa.ChunkedArray) -> TimeRange:
+        """Of the values in ``column``, which is of a type that :func:`check_time_column` lets pass."""
+        ticks = column.cast(pa.int64())
+        found = pc.min_max(ticks.filter(pc.greater_equal(ticks, 0)))
+        least, greatest = found["min"].as_py(), found["max"].as_py()
+        return NO_TIMES if least is None else cls.of(least, greatest, column.type)
+
+    def __or__(self, other: TimeRange) -> TimeRange:
+        least = [t.least for t in (self, other) if t.least is not None]
+        greatest = [t.greatest for t in (self, other) if t.greatest is not None]
+        return TimeRange(min(least, default=None), max(greatest, default=None))
+
+
+NO_TIMES = TimeRange(None, None)
+
+
+@dataclass(frozen=True)
+class Divided:
+    """Event times divided in those that are believed and those that are not.
+
+    Attributes:
+        greatest: the greatest that is believed (ms); -1 if there is none.
+        until: the least that is not (ms): as long as the bound is below it, ``greatest`` stands.
+    """
+
+    greatest: int = -1
+    until: int = NEVER
+
+    def __or__(self, other: Divided) -> Divided:
+        return Divided(max(self.greatest, other.greatest), min(self.until, other.until))
+
+    @classmethod
+    def of_times(cls, times: pa.Int64Array, latest: int) -> Divided:
+        """Of event times (ms), with ``latest`` the last that is believed; null and negative ones are none."""
+        found = times.drop_null().to_numpy()
+        believed, others = found[(found >= 0) & (found <= latest)], found[found > latest]
+        return cls(int(believed.max(initial=-1)), int(others.min(initial=NEVER)))
+
+
+def columns_of(ranges: Iterable[TimeRange | None]) -> tuple[Int64s, Int64s, npt.NDArray[np.bool_]]:
+    """The fields ``least``, ``greatest`` and ``known`` of :class:`FileUnits`; ``None`` is not known."""
+    listed = list(ranges)
+    return (
+        np.array([NEVER if r is None or r.least is None else r.least for r in listed], np.int64),
+        np.array([-1 if r is None or r.greatest is None else r.greatest for r in listed], np.int64),
+        np.array([r is not None for r in listed], bool),
+    )
+
+
+def check_time_column(kind: pa.DataType, column: str, what: str) -> None:
+    """Raises :class:`RecordFormatError` for a column that cannot be event time."""
+    if not (pt.is_timestamp(kind) or pt.is_int64(kind)):
+        raise RecordFormatError(
+            f"Column '{column}' of {what} is {kind}; event time is a timestamp, or int64 in ms."
+        )
+
+
+def _milliseconds(ticks: int, kind: pa.DataType) -> int:
+    unit = kind.unit if pt.is_timestamp(kind) else "ms"
+    return min(ticks * 1000, _LARGEST) if unit == "s" else ticks // _PER_MS[unit]

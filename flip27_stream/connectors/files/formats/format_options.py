@@ -1,0 +1,74 @@
+"""The formats by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from flip27_stream.connectors.files.formats.csv_lines import CsvFormat
+from flip27_stream.connectors.files.formats.file_format import FileFormat
+from flip27_stream.connectors.files.formats.json_lines import JsonFormat
+from flip27_stream.connectors.files.formats.line_options import (
+    CSV_OPTIONS,
+    JSON_OPTIONS,
+    parse_csv_options,
+    parse_json_options,
+)
+from flip27_stream.connectors.files.formats.orc import OrcFormat
+from flip27_stream.connectors.files.formats.parquet import ParquetFormat
+from flip27_stream.connectors.files.formats.text import TextFormat
+from flip27_stream.connectors.files.formats.units import FileUnits
+from flip27_stream.errors import OptionError
+from flip27_stream.options.option_values import OptionValues
+
+__all__ = ["FORMAT_OPTIONS", "FileFormat", "FileUnits", "file_format"]
+
+FORMAT_OPTIONS: Mapping[str, tuple[str, ...]] = {
+    "parquet": (),
+    "orc": (),
+    "json": JSON_OPTIONS,
+    "csv": CSV_OPTIONS,
+    "text": (),
+}
+"""The options that each format takes, in their canonical spelling."""
+
+
+def file_format(name: str, options: Mapping[str, str], schema: pa.Schema | None = None) -> FileFormat:
+    """The format of that name.
+
+    Args:
+        name: as option ``files.format`` has it, in any case. Data files of Delta tables are parquet.
+        options: all options of the user, names in any case; those of no format are left alone.
+        schema: the columns that the user wants, without those of partitions: names and types for files that have none.
+
+    Raises:
+        OptionError: there is no such format, one of its options is wrong or belongs to another format, or the format
+            has no such columns.
+    """
+    key = name.strip().lower()
+    if key not in FORMAT_OPTIONS:
+        raise OptionError.of("files.format", name, f"Allowed: {', '.join(FORMAT_OPTIONS)}, delta.")
+    given = {option.lower(): value for option, value in options.items()}
+    _refuse_options_of_others(key, given)
+    if key == "parquet":
+        return ParquetFormat()
+    if key == "orc":
+        return OrcFormat()
+    if key == "text":
+        return TextFormat(schema)
+    if key == "json":
+        json = parse_json_options(OptionValues(given))
+        return JsonFormat(schema, json.drop_malformed, json)
+    csv = parse_csv_options(OptionValues(given))
+    return CsvFormat(schema, csv.drop_malformed, csv)
+
+
+def _refuse_options_of_others(key: str, given: Mapping[str, str]) -> None:
+    own = {option.lower() for option in FORMAT_OPTIONS[key]}
+    for other, names in FORMAT_OPTIONS.items():
+        for option in names:
+            if option.lower() in given and option.lower() not in own:
+                raise OptionError(
+                    f"Option '{option}' goes with option 'files.format' {other}; the format is {key}."
+                )

@@ -1,0 +1,142 @@
+"""ORC files. A position is a row number; a unit is a stripe."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import orc
+
+from flip27_stream.connectors.files.formats.event_times import (
+    NO_TIMES,
+    TimeRange,
+    check_time_column,
+    columns_of,
+)
+from flip27_stream.connectors.files.formats.file_format import MAX_BATCH_ROWS, FileFormat, overlapping, shares
+from flip27_stream.connectors.files.formats.orc_footer import (
+    TIMESTAMP,
+    OrcFooter,
+    Stripe,
+    read_orc_footer,
+    writer_zone,
+)
+from flip27_stream.connectors.files.formats.schemas import (
+    INSTANT,
+    LOCAL,
+    Projection,
+    find_column,
+    spark_schema,
+)
+from flip27_stream.connectors.files.formats.units import FileUnits
+from flip27_stream.reader import Records
+
+_UTC = ("UTC", "GMT", "Etc/UTC", "Z")
+
+
+class OrcFormat(FileFormat):
+    """Reads the stripes that a range touches, only the columns that are wanted.
+
+    ORC's ``timestamp`` is what a clock on the wall of the writer showed; with the zone of that clock, which the stripe
+    names, it is an instant, as in Spark.
+    """
+
+    name = "orc"
+
+    def _schema(self, file: pa.NativeFile, path: str) -> pa.Schema:
+        stored = orc.ORCFile(file).schema
+        schema = spark_schema(stored, f"orc file {path}")
+        types = [INSTANT if f.type == LOCAL else f.type for f in schema]
+        return pa.schema(
+            [f.with_type(LOCAL if _is_local(s) else t) for f, s, t in zip(schema, stored, types, strict=True)]
+        )
+
+    def _units(self, file: pa.NativeFile, path: str, column: str | None, scan: bool) -> FileUnits:
+        footer = read_orc_footer(file)
+        rows = np.array([stripe.rows for stripe in footer.stripes], np.int64)
+        times = [] if column is None else _event_times(file, footer, column, path, scan)
+        least, greatest, known = columns_of(times or [None] * len(rows))
+        return FileUnits(
+            borders=np.concatenate(([0], np.cumsum(rows))).astype(np.int64),
+            rows=rows,
+            sizes=shares(file.size(), [stripe.size for stripe in footer.stripes]),
+            least=least,
+            greatest=greatest,
+            known=known,
+            divisible=False,
+        )
+
+    def _read(
+        self, file: pa.NativeFile, path: str, start: int, end: int, schema: pa.Schema
+    ) -> Iterator[Records]:
+        footer = read_orc_footer(file)
+        borders = np.cumsum([0, *(stripe.rows for stripe in footer.stripes)])
+        opened = orc.ORCFile(file)
+        stored = pa.schema([f.with_type(LOCAL) if _is_local(f) else f for f in opened.schema])
+        projection = Projection.of(stored, schema, f"orc file {path}")
+        projection.warn_of_missing()
+        for stripe in overlapping(borders, start, end):
+            rows = _with_instants(
+                opened.read_stripe(stripe, columns=projection.columns), file, footer, footer.stripes[stripe]
+            )
+            row = int(borders[stripe])
+            stop = min(end, int(borders[stripe + 1]))
+            for first in range(max(start, row), stop, MAX_BATCH_ROWS):
+                behind = min(first + MAX_BATCH_ROWS, stop)
+                part = projection.apply(rows.slice(first - row, behind - first))
+                yield Records(part, positions=pa.array(np.arange(first, behind)))
+
+
+def _event_times(
+    file: pa.NativeFile, footer: OrcFooter, column: str, path: str, scan: bool
+) -> list[TimeRange | None]:
+    """The range of each stripe: from statistics, or else from reading the column."""
+    names = list(footer.columns)
+    index = find_column(names, column)
+    if index is None:
+        return [NO_TIMES] * len(footer.stripes)
+    field = orc.ORCFile(file).schema.field(names[index])
+    check_time_column(field.type, column, f"orc file {path}")
+    return [_time_range(file, footer, number, field, scan) for number in range(len(footer.stripes))]
+
+
+def _time_range(
+    file: pa.NativeFile, footer: OrcFooter, number: int, field: pa.Field, scan: bool
+) -> TimeRange | None:
+    stripe = footer.stripes[number]
+    column_id, kind = footer.columns[field.name]
+    if column_id in stripe.times:
+        values = stripe.times[column_id]
+        if values is None:
+            return NO_TIMES
+        if kind != TIMESTAMP:
+            return TimeRange.of(*values, LOCAL if _is_local(field) else pa.int64())
+        times = pa.RecordBatch.from_arrays([pa.array(values, pa.timestamp("ms"))], [field.name])
+    elif scan:
+        times = orc.ORCFile(file).read_stripe(number, columns=[field.name])
+    else:
+        return None
+    return TimeRange.of_column(_with_instants(times, file, footer, stripe).column(0))
+
+
+def _is_local(field: pa.Field) -> bool:
+    """Whether it is Spark's ``timestamp_ntz``, which it keeps in ORC as a number of microseconds."""
+    return bool((field.metadata or {}).get(b"spark.sql.catalyst.type") == b"timestamp_ntz")
+
+
+def _with_instants(
+    rows: pa.RecordBatch, file: pa.NativeFile, footer: OrcFooter, stripe: Stripe
+) -> pa.RecordBatch:
+    """``rows`` with wall-clock times as instants. A time that a clock shows twice is taken for the earlier one."""
+    fields = list(enumerate(rows.schema))
+    walls = [i for i, f in fields if pa.types.is_timestamp(f.type) and f.type.tz is None]
+    zone = writer_zone(file, footer, stripe) if walls else "UTC"
+    for i in walls if zone not in _UTC else ():
+        instants = pc.assume_timezone(rows.column(i), zone, ambiguous="earliest", nonexistent="latest")
+        rows = rows.set_column(i, rows.schema.field(i).name, instants.cast(INSTANT, safe=False))
+    for i, field in fields:
+        if _is_local(field):
+            rows = rows.set_column(i, field.name, rows.column(i).view(LOCAL))
+    return rows

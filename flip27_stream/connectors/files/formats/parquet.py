@@ -1,0 +1,160 @@
+"""parquet files. A position is a row number; a unit is a row group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow.fs import FileSystem
+
+from flip27_stream.connectors.files.formats.event_times import (
+    NO_TIMES,
+    TimeRange,
+    check_time_column,
+    columns_of,
+)
+from flip27_stream.connectors.files.formats.file_format import MAX_BATCH_ROWS, FileFormat, overlapping, shares
+from flip27_stream.connectors.files.formats.schemas import INSTANT, Projection, find_column, spark_schema
+from flip27_stream.connectors.files.formats.units import FileUnits
+from flip27_stream.reader import Records
+
+
+class ParquetFormat(FileFormat):
+    """Reads the row groups that a range touches, only the columns that are wanted, some ten thousand rows at once."""
+
+    name = "parquet"
+
+    def _schema(self, file: pa.NativeFile, path: str) -> pa.Schema:
+        parquet = _opened(file)
+        schema = spark_schema(parquet.schema_arrow, f"parquet file {path}")
+        leaves = (parquet.schema.column(i) for i in range(len(parquet.schema)))
+        # Arrow takes INT96 for local times; Spark and Hive write instants so.
+        for name in (leaf.path for leaf in leaves if leaf.physical_type == "INT96"):
+            if name in schema.names:
+                schema = schema.set(schema.names.index(name), pa.field(name, INSTANT))
+        return schema
+
+    def least_event_time(self, fs: FileSystem, path: str, column: str) -> int | None:
+        with self._errors(fs, path), fs.open_input_file(path) as file:
+            times = _event_times(_opened(file), column, path, scan=True)
+            found = [t.least for t in times if t is not None and t.least is not None]
+            return min(found, default=None)
+
+    def _units(self, file: pa.NativeFile, path: str, column: str | None, scan: bool) -> FileUnits:
+        parquet = _opened(file)
+        groups = [parquet.metadata.row_group(i) for i in range(parquet.num_row_groups)]
+        rows = [group.num_rows for group in groups]
+        times = [None] * len(groups) if column is None else _event_times(parquet, column, path, scan)
+        least, greatest, known = columns_of(times)
+        return FileUnits(
+            borders=np.array([0, *accumulate(rows)], np.int64),
+            rows=np.array(rows, np.int64),
+            sizes=shares(file.size(), [group.total_byte_size for group in groups]),
+            least=least,
+            greatest=greatest,
+            known=known,
+            divisible=False,
+        )
+
+    def _read(
+        self, file: pa.NativeFile, path: str, start: int, end: int, schema: pa.Schema
+    ) -> Iterator[Records]:
+        parquet = _opened(file)
+        projection = Projection.of(parquet.schema_arrow, schema, f"parquet file {path}")
+        projection.warn_of_missing()
+        metadata = parquet.metadata
+        borders = np.cumsum([0, *(metadata.row_group(i).num_rows for i in range(metadata.num_row_groups))])
+        groups = overlapping(borders, start, end)
+        if not groups:
+            return
+        row = int(borders[groups[0]])
+        for batch in parquet.iter_batches(
+            MAX_BATCH_ROWS, row_groups=groups, columns=projection.columns, use_threads=False
+        ):
+            first, stop = max(start - row, 0), min(end - row, batch.num_rows)
+            if first < stop:
+                part = projection.apply(batch.slice(first, stop - first))
+                yield Records(part, positions=pa.array(np.arange(row + first, row + stop)))
+            row += batch.num_rows
+
+
+def _opened(file: pa.NativeFile) -> pq.ParquetFile:
+    return pq.ParquetFile(file, coerce_int96_timestamp_unit="us", arrow_extensions_enabled=False)
+
+
+def _event_times(parquet: pq.ParquetFile, column: str, path: str, scan: bool) -> Sequence[TimeRange | None]:
+    """The range of each row group: from statistics, or else from reading the column."""
+    metadata = parquet.metadata
+    where = _time_column(parquet, column, path)
+    if where is None:
+        return [NO_TIMES] * metadata.num_row_groups
+    found: list[TimeRange | None] = []
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        chunk = group.column(where.leaf)
+        if chunk.physical_type != where.physical:
+            _check_type(chunk.physical_type, metadata.schema.column(where.leaf).physical_type)
+        times = _from_statistics(chunk, group.num_rows, where.kind)
+        if times is None and scan:
+            times = TimeRange.of_column(parquet.read_row_group(number, columns=[where.name]).column(0))
+        found.append(times)
+    return found
+
+
+class _TimeColumn(NamedTuple):
+    """Where the column of event time is in files of a schema, and how it was stored in the first of them."""
+
+    schema: pa.Schema
+    name: str
+    leaf: int
+    kind: pa.DataType
+    physical: str
+
+
+_last_seen: dict[str, _TimeColumn] = {}
+"""By the name asked for. Most files have the schema of the one before, and comparing takes less than looking; besides,
+Arrow's Parquet schema and metadata hold each other, so that asking for the former leaves garbage behind."""
+
+
+def _time_column(parquet: pq.ParquetFile, column: str, path: str) -> _TimeColumn | None:
+    last, schema = _last_seen.get(column), parquet.schema_arrow
+    if last is not None and last.schema.equals(schema):
+        return last
+    index = find_column(schema.names, column)
+    if index is None:
+        return None
+    field = schema.field(index)
+    check_time_column(field.type, column, f"parquet file {path}")
+    columns = parquet.metadata.schema
+    leaf = _leaf(columns, field.name, index)
+    found = _TimeColumn(schema, field.name, leaf, field.type, columns.column(leaf).physical_type)
+    _last_seen[column] = found
+    return found
+
+
+def _leaf(schema: pq.ParquetSchema, name: str, guess: int) -> int:
+    """Where the values of a column without fields are; as far as nothing is nested, where the column is."""
+    if schema.column(guess).path == name:
+        return guess
+    return next(i for i in range(len(schema)) if schema.column(i).path == name)
+
+
+def _check_type(of_chunk: str, of_column: str) -> None:
+    """Raises pa.ArrowInvalid where a footer has two types for a column, at which Arrow would end the process."""
+    if of_chunk != of_column:
+        raise pa.ArrowInvalid(
+            f"its footer says that a column is {of_column}, and that a part of it is {of_chunk}"
+        )
+
+
+def _from_statistics(chunk: Any, rows: int, kind: pa.DataType) -> TimeRange | None:
+    statistics = chunk.statistics
+    if statistics is None:
+        return None
+    if statistics.has_min_max:
+        return TimeRange.of(statistics.min_raw, statistics.max_raw, kind)
+    return NO_TIMES if statistics.has_null_count and statistics.null_count == rows else None

@@ -1,0 +1,276 @@
+"""What is known of files before they are read: their units, event times among them, and how many rows at most."""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import TypeVar
+
+import numpy as np
+import pyarrow as pa
+from pyarrow.fs import FileSystem
+
+from flip27_stream.api import TimestampAssigner
+from flip27_stream.connectors.files.formats.event_times import Divided, TimeRange, columns_of
+from flip27_stream.connectors.files.formats.format_options import FileFormat, FileUnits
+from flip27_stream.connectors.files.formats.lines import codec_of
+from flip27_stream.connectors.files.formats.schemas import constants, find_column, with_constants
+from flip27_stream.connectors.files.formats.units import Int64s
+from flip27_stream.connectors.files.split import Partition
+from flip27_stream.connectors.files.storage.filesystem import Storage
+from flip27_stream.connectors.files.tolerance import UNREADABLE, Tolerance
+from flip27_stream.errors import OptionError, shortened
+from flip27_stream.event_time.assigners import ColumnTimestampAssigner
+from flip27_stream.threads import of_each
+
+_THREADS, _CHUNK = 24, 8
+_WAITING = 8
+"""Where looking takes so many times as long as the processor works at it, many threads look at once; elsewhere they
+would only take turns, at a cost."""
+
+_NEWLINE = ord("\n")
+_ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]+")
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class EventTimeOrder:
+    """How event time is found in files.
+
+    Attributes:
+        name: stands for it in checkpoints.
+        assigner: finds it in rows.
+    """
+
+    name: str
+    assigner: TimestampAssigner
+
+    @staticmethod
+    def of(assigner: TimestampAssigner) -> EventTimeOrder:
+        """The order that an assigner gives.
+
+        Raises:
+            OptionError: it has no name that will be the same after a restart.
+        """
+        name = assigner.column or _lasting_name(assigner)
+        if name is None:
+            raise OptionError(
+                f"The timestamp assigner {shortened(repr(assigner))} has another name in every process, so that a "
+                "restart could not tell that files are still read in its order. Give its class a __repr__ that says "
+                "what it does, as dataclasses have."
+            )
+        return EventTimeOrder(name, assigner)
+
+
+def _lasting_name(assigner: TimestampAssigner) -> str | None:
+    kind = type(assigner)
+    by_default = kind.__str__ is object.__str__ and kind.__repr__ is object.__repr__
+    fields = getattr(assigner, "__dict__", None) or ""
+    name = f"{kind.__module__}.{kind.__qualname__}({fields})" if by_default else str(assigner)
+    return None if _ADDRESS.search(name) else name
+
+
+@dataclass(frozen=True)
+class FileStatistics:
+    """Reads statistics of files.
+
+    Attributes:
+        storage: where the files are.
+        format: how they are read.
+        schema: the columns that the query reads.
+        count_rows: whether rows are counted also in files whose positions are no rows.
+        tolerance: which files are skipped that cannot be read.
+    """
+
+    storage: Storage
+    format: FileFormat
+    schema: pa.Schema
+    count_rows: bool = False
+    tolerance: Tolerance = field(default_factory=Tolerance)
+
+    def order_named(self, name: str) -> EventTimeOrder:
+        """The order of that name, which the query had before.
+
+        Raises:
+            OptionError: it is none of a column that the query reads.
+        """
+        if find_column(self.schema.names, name) is None:
+            raise OptionError(
+                f"Files were being read in the order of event time as option 'scan.watermark.event-time' had it: "
+                f"{name}, which is no column of {', '.join(self.schema.names)}. What is left of them cannot be told "
+                "without it. Set it as it was, until the query has read what there is."
+            )
+        return EventTimeOrder(name, ColumnTimestampAssigner(name))
+
+    def units(self, path: str, order: EventTimeOrder | None, partition: Partition = ()) -> FileUnits:
+        """The units of a file, with their event times if there is an ``order``.
+
+        Raises:
+            Flip27Error: as :class:`FileFormat` does.
+        """
+        fs = self.storage.filesystem()
+        column = order.assigner.column if order is not None else None
+        constant = self._of_partition(path, column, partition)
+        units = self.format.units(fs, path, column if constant is None else None)
+        if constant is not None:
+            units = _with(units, [constant] * len(units))
+        elif order is not None and column is None:
+            units = self._with_event_times(path, units, order.assigner, partition)
+        if units.rows is None and self.count_rows:
+            units = replace(units, rows=_lines(fs, path, units))
+        return units
+
+    def least(
+        self, paths: Sequence[str], order: EventTimeOrder, partitions: Mapping[str, Partition] | None = None
+    ) -> Mapping[str, int | None]:
+        """The least event time (ms) in each file, ``None`` where no row has one.
+
+        Files that cannot be read are left out: what is wrong with one is said when its turn comes, which is at once.
+
+        Args:
+            paths: of the files.
+            order: how event time is found.
+            partitions: values of columns that are not in the files, by path.
+
+        Raises:
+            ConnectorError: the file system refused or did not answer.
+        """
+
+        def least(path: str) -> int | None:
+            return self._least(path, order, given.get(path, ()))
+
+        given = partitions or {}
+        return self._of_many(least, paths)
+
+    def surely_least(
+        self, paths: Sequence[str], order: EventTimeOrder, partitions: Mapping[str, Partition] | None = None
+    ) -> Mapping[str, int | None]:
+        """As :meth:`least`, for files that may have been read: without its place one would be read twice, or never.
+
+        Raises:
+            Flip27Error: also where a file cannot be read, unless such files are skipped.
+        """
+        found = self.least(paths, order, partitions)
+        for path in paths:
+            if path not in found:
+                try:
+                    self._least(path, order, (partitions or {}).get(path, ()))
+                except UNREADABLE as error:
+                    if not self.tolerance.allows(error):
+                        raise
+                    log.warning("File %s is skipped, as far as it was not read: %s", path, error)
+        return found
+
+    def units_of(
+        self, files: Mapping[str, Partition], order: EventTimeOrder | None
+    ) -> Mapping[str, FileUnits]:
+        """:meth:`units` of many files, by path; those that cannot be read are left out.
+
+        Raises:
+            ConnectorError: the file system refused or did not answer.
+        """
+        return self._of_many(lambda path: self.units(path, order, files[path]), list(files))
+
+    def _of_many(self, look: Callable[[str], T], paths: Sequence[str]) -> dict[str, T]:
+        def look_at(chunk: Sequence[str]) -> list[tuple[str, T]]:
+            found = []
+            for path in chunk:
+                with suppress(*UNREADABLE):
+                    found.append((path, look(path)))
+            return found
+
+        began, worked = time.perf_counter(), time.thread_time()
+        found = dict(look_at(paths[:1]))
+        waits = time.perf_counter() - began > _WAITING * (time.thread_time() - worked)
+        if not waits:
+            found.update(look_at(paths[1:]))
+            return found
+        chunks = [paths[i : i + _CHUNK] for i in range(1, len(paths), _CHUNK)]
+        found.update(one for some in of_each(look_at, chunks, _THREADS) for one in some)
+        return found
+
+    def _least(self, path: str, order: EventTimeOrder, partition: Partition) -> int | None:
+        column = order.assigner.column
+        if (constant := self._of_partition(path, column, partition)) is not None:
+            return constant.least
+        if column is None:
+            return self.units(path, order, partition).least_event_time
+        return self.format.least_event_time(self.storage.filesystem(), path, column)
+
+    def _of_partition(self, path: str, column: str | None, partition: Partition) -> TimeRange | None:
+        """The event time of all rows, where it is a column of the partition."""
+        if column is None or not partition or find_column([name for name, _ in partition], column) is None:
+            return None
+        fixed = constants(dict(partition), self.schema, f"{self.format.name} file {path}")
+        index = find_column(list(fixed), column)
+        return None if index is None else TimeRange.of_column(pa.array([list(fixed.values())[index]]))
+
+    def divided(
+        self, path: str, start: int, end: int, latest: int, order: EventTimeOrder, partition: Partition = ()
+    ) -> Divided:
+        """The event times between two positions, read and divided at ``latest`` (ms).
+
+        Raises:
+            Flip27Error: as :class:`FileFormat` does.
+        """
+        found = Divided()
+        for times in self._read_times(path, start, end, order.assigner, partition):
+            found |= Divided.of_times(times, latest)
+        return found
+
+    def _with_event_times(
+        self, path: str, units: FileUnits, assigner: TimestampAssigner, partition: Partition
+    ) -> FileUnits:
+        """By reading the file, since no statistics are about anything but columns."""
+        ranges = []
+        for start, end in _pairs(units.borders):
+            found = TimeRange(None, None)
+            for times in self._read_times(path, start, end, assigner, partition):
+                found |= TimeRange.of_column(times)
+            ranges.append(found)
+        return _with(units, ranges)
+
+    def _read_times(
+        self, path: str, start: int, end: int, assigner: TimestampAssigner, partition: Partition
+    ) -> Iterator[pa.Int64Array]:
+        """Event times (ms) of the rows between two positions; of other columns than theirs nothing is read."""
+        wanted = self.schema
+        if assigner.column is not None and (at := find_column(wanted.names, assigner.column)) is not None:
+            wanted = pa.schema([wanted.field(at)])
+        fixed = constants(dict(partition), wanted, f"{self.format.name} file {path}")
+        stored = pa.schema([field for field in wanted if field.name not in fixed])
+        for records in self.format.read(self.storage.filesystem(), path, start, end, stored):
+            yield assigner.event_times(with_constants(records.rows, fixed, wanted), None)
+
+
+def _with(units: FileUnits, ranges: Sequence[TimeRange]) -> FileUnits:
+    least, greatest, known = columns_of(ranges)
+    return replace(units, least=least, greatest=greatest, known=known)
+
+
+def _lines(fs: FileSystem, path: str, units: FileUnits) -> Int64s:
+    """How many lines begin in each unit; no more rows than that do."""
+    if codec_of(path) is not None:
+        with fs.open_input_stream(path) as stream:
+            return np.array([_newlines(stream.read()) + 1], np.int64)
+    counts = []
+    with fs.open_input_file(path) as file:
+        for start, end in _pairs(units.borders):
+            counts.append(_newlines(file.read_at(end - start, start)) + 1)
+    return np.array(counts, np.int64)
+
+
+def _newlines(data: bytes) -> int:
+    return int(np.count_nonzero(np.frombuffer(data, np.uint8) == _NEWLINE))
+
+
+def _pairs(borders: Iterable[int]) -> Iterable[tuple[int, int]]:
+    return pairwise(int(border) for border in borders)

@@ -1,0 +1,350 @@
+"""The enumerator of files (Flink ``ContinuousFileSplitEnumerator``)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+from zlib import crc32
+
+from flip27_stream.api import (
+    EventTimePositions,
+    PositioningRequest,
+    ReadLimits,
+    SourceEvent,
+    SplitEnumerator,
+    SplitEnumeratorContext,
+    SplitRange,
+    SplitsAssignment,
+    SupportsEventTimePositions,
+)
+from flip27_stream.connectors.files import reader
+from flip27_stream.connectors.files.backlog.backlog import Backlog, Waiting
+from flip27_stream.connectors.files.backlog.processed_files import OrderKey
+from flip27_stream.connectors.files.formats.event_times import Divided
+from flip27_stream.connectors.files.formats.statistics import EventTimeOrder, FileStatistics
+from flip27_stream.connectors.files.formats.units import FileUnits
+from flip27_stream.connectors.files.planning.budget import Budget
+from flip27_stream.connectors.files.planning.enumerator_state import FilesState
+from flip27_stream.connectors.files.planning.opened_file import OpenedFile
+from flip27_stream.connectors.files.planning.positions import FilePositions
+from flip27_stream.connectors.files.planning.units_ahead import Found, UnitsAhead
+from flip27_stream.connectors.files.split import FileSplit
+from flip27_stream.connectors.files.storage.retries import Retries
+from flip27_stream.connectors.files.tolerance import UNREADABLE
+from flip27_stream.errors import ContractError
+
+log = logging.getLogger(__name__)
+
+_LATE_LOOK_MS = 1000
+"""How long (ms) after a look that proved nothing a bounded source looks again."""
+
+
+@dataclass(frozen=True)
+class EnumeratorOptions:
+    """What the enumerator has to know of the options.
+
+    Attributes:
+        monitor_interval_ms: how often new files are looked for; ``None`` for never.
+        max_rows: rows of a micro-batch, where it has limits.
+    """
+
+    monitor_interval_ms: int | None = 1000
+    max_rows: int | None = None
+
+
+class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEventTimePositions):
+    """Finds files, assigns those that the next micro-batch reads, and forgets those that are processed.
+
+    How it works:
+
+    1. :meth:`start` asks for a first look at what is there, which is waited for, and for later ones, as often as
+       ``source.monitor-interval`` says. Looking happens in worker threads; its results go into the :class:`Backlog`.
+    2. :meth:`admit` goes through the files that are begun and then through the backlog, in reading order: that of least
+       event time where the query is aligned, else of modification time. Until the limits are used up it says how far
+       each is read, and assigns those that come from the backlog. So the offset has only the files of a batch or two.
+    3. :meth:`split_ranges` answers with that.
+    4. With alignment, :meth:`event_time_positions` cuts between units, and says what waits.
+    5. :meth:`notify_checkpoint_complete` retires files that are processed to their end. The backlog remembers them.
+    6. :meth:`snapshot_state` is what the backlog remembers: bounded, however many files there were.
+    """
+
+    def __init__(
+        self,
+        context: SplitEnumeratorContext[FileSplit],
+        backlog: Backlog[Any, Any],
+        statistics: FileStatistics,
+        options: EnumeratorOptions,
+        *,
+        bounded: bool,
+    ) -> None:
+        self._context = context
+        self._backlog = backlog
+        self._statistics = statistics
+        self._options = options
+        self._bounded = bounded
+        self._frozen = bounded
+        self._looked = False
+        self._retries = Retries()
+        self._taken = 0
+        self._ahead = UnitsAhead(statistics)
+        self._opened: dict[str, OpenedFile] = {}
+        self._positions: Mapping[str, int] = {}
+        self._latest: int | None = None
+        self._ends: dict[str, int] = {}
+        self._skipped = context.metric_group().counter("skippedFiles")
+
+    def start(self) -> None:
+        self._context.call_async(self._backlog.look, self._on_first_look)
+        period = self._options.monitor_interval_ms
+        if not self._bounded and period is not None:
+            self._context.call_async(self._look_again, self._on_look, period, period)
+
+    def freeze(self) -> None:
+        self._frozen = True
+
+    def pending(self) -> int:
+        """At least one while files of a bounded source are away."""
+        return len(self._backlog) or int(self._bounded and not self._backlog.is_complete)
+
+    def admit(self, limits: ReadLimits) -> None:
+        self._ends = {}
+        self._ahead.begin(self._backlog.order)
+        budget = self._budget(limits)
+        begun = self._begun()
+        ahead = next(begun, None)
+        new: dict[int, list[FileSplit]] = {}
+        while not budget.spent:
+            head = self._backlog.head()
+            if ahead is not None and (head is None or ahead[0] < head.key):
+                self._give(budget, ahead[1].split, ahead[1].units)
+                ahead = next(begun, None)
+            elif head is not None:
+                self._take(head, budget, new)
+                self._check_progress(head, budget)
+            else:
+                break
+        self._context.assign_splits(SplitsAssignment(new))
+        self._taken = sum(map(len, new.values()))
+        if self._bounded and self._backlog.is_complete and not len(self._backlog):
+            for subtask in self._context.registered_readers():
+                self._context.signal_no_more_splits(subtask)
+
+    def split_ranges(self, positions: Mapping[FileSplit, int | None]) -> Mapping[str, SplitRange]:
+        ranges = {}
+        for split, known in positions.items():
+            position = known or 0
+            end = max(self._ends.get(split.split_id, position), position)
+            whole = end >= split.length
+            ranges[split.split_id] = SplitRange(position, end, drained=whole, final=whole, limited=not whole)
+        return ranges
+
+    def event_time_positions(self, request: PositioningRequest) -> EventTimePositions:
+        order = EventTimeOrder.of(request.timestamp_assigner)
+        if self._backlog.order is None or self._backlog.order.name != order.name:
+            # What this plan may read was chosen in another order, and is held until its time comes.
+            self._backlog.order_by(order)
+            self._opened.clear()
+            if request.ranges:  # else it is not known yet which files are begun
+                self._open_begun()
+        self._latest = request.latest_plausible
+        opened = {name: self._opened[name] for name in request.ranges if name in self._opened}
+        times = {name: one.plausible(self._latest) for name, one in opened.items()}
+        return FilePositions(times, request, self._least_to_come(request))
+
+    def snapshot_state(self) -> FilesState:
+        self._look_ahead()
+        state: FilesState = self._backlog.snapshot()
+        return state
+
+    def handle_source_event(self, subtask_id: int, event: SourceEvent) -> None:
+        """A reader skipped a range, or left out records: it has warned of it, and here it is counted."""
+        counter = self._context.metric_group().counter
+        match event:
+            case SourceEvent(reader.SKIPPED):
+                self._skipped.inc()
+            case SourceEvent(reader.MALFORMED, {"records": int(records)}):
+                counter("malformedRecords").inc(records)
+
+    def notify_checkpoint_complete(self, positions: Mapping[str, int]) -> None:
+        self._positions = positions
+        done = [
+            name
+            for name, split in self._context.assigned_splits().items()
+            if positions.get(name, -1) >= split.length
+        ]
+        self._context.retire_splits(done)
+        for name in done:
+            self._opened.pop(name, None)
+
+    def close(self) -> None:
+        self._retries.close()
+
+    # ---- discovery ------------------------------------------------------------------------------------------------
+
+    def _on_first_look(self, look: Any, error: BaseException | None) -> None:
+        if error is not None:
+            raise error
+        self._looked = True
+        self._take_in_until_complete(look)
+
+    def _take_in_until_complete(self, look: Any) -> None:
+        """A bounded source looks once. Where that proves nothing it looks again, until it does, whatever is frozen."""
+        if look is not None:
+            self._backlog.take_in(look)
+        if self._bounded and not self._backlog.is_complete:
+            self._context.call_async(self._look_patiently, self._on_late_look, _LATE_LOOK_MS)
+
+    def _on_late_look(self, look: Any, error: BaseException | None) -> None:
+        if error is not None:
+            raise error
+        self._take_in_until_complete(look)
+
+    def _look_again(self) -> Any:
+        return self._look_patiently() if self._looked and not self._frozen else None
+
+    def _look_patiently(self) -> Any:
+        return self._retries(self._backlog.look)
+
+    def _on_look(self, look: Any, error: BaseException | None) -> None:
+        if error is not None:
+            raise error
+        if look is not None and not self._frozen:
+            self._backlog.take_in(look)
+
+    def _look_ahead(self) -> None:
+        """When the micro-batch is planned, find out about as many files for the next one, while it runs."""
+        following = self._backlog.first(self._taken)
+        self._taken = 0
+        order = self._backlog.order
+
+        def keep(found: Found | None, error: BaseException | None) -> None:
+            self._ahead.keep(
+                following, found or {}, order
+            )  # what is wrong is found again when its turn comes
+
+        if following:
+            self._context.call_async(lambda: self._ahead.look(following), keep)
+
+    # ---- admission ------------------------------------------------------------------------------------------------
+
+    def _budget(self, limits: ReadLimits) -> Budget:
+        """The limits of the batch; where there are none at all, that of rows does not hold either."""
+        limited = limits.max_files is not None or limits.max_bytes is not None
+        rows = self._options.max_rows if limited else None
+        exact = self._statistics.format.positions_are_rows
+        return Budget(limits.max_files, limits.max_bytes, rows, exact_rows=exact)
+
+    def _begun(self) -> Iterator[tuple[OrderKey, OpenedFile]]:
+        """Assigned files that are not read to their end, in reading order."""
+        by_event_time = self._backlog.order is not None
+        rest = []
+        for name, position in self._open_begun():
+            opened = self._opened[name]
+            rest.append((opened.key(position, self._latest, by_event_time=by_event_time), opened))
+        rest.sort(key=lambda one: one[0])
+        return iter(rest)
+
+    def _open_begun(self) -> list[tuple[str, int]]:
+        """Ids and positions of assigned files that are not read to their end. After a restart they are looked at again.
+
+        Raises:
+            Flip27Error: one cannot be read; where such files are skipped it is retired instead.
+        """
+        splits = self._context.assigned_splits()
+        begun = [(n, at) for n, s in splits.items() if (at := self._positions.get(n, 0)) < s.length]
+        closed = [splits[n] for n, _ in begun if n not in self._opened]
+        order = self._backlog.order
+        found = self._statistics.units_of({s.path: s.partition for s in closed}, order) if closed else {}
+        for split in closed:
+            look = partial(self._statistics.units, split.path, order, split.partition)
+            units = found[split.path] if split.path in found else self._units_or_none(split.path, look)
+            if units is None:
+                self._context.retire_splits([split.split_id])
+            else:
+                self._open(split, units)
+        return [one for one in begun if one[0] in self._opened]
+
+    def _open(self, split: FileSplit, units: FileUnits) -> None:
+        order, statistics = self._backlog.order, self._statistics
+
+        def look(start: int, end: int, latest: int) -> Divided:
+            assert order is not None
+            return statistics.divided(split.path, start, end, latest, order, split.partition)
+
+        self._opened[split.split_id] = OpenedFile(split, units, look)
+
+    def _units_or_none(self, path: str, look: Callable[[], FileUnits]) -> FileUnits | None:
+        """The units of a file; ``None`` if it is skipped.
+
+        Raises:
+            Flip27Error: it cannot be read.
+        """
+        try:
+            return look()
+        except UNREADABLE as error:
+            if not self._statistics.tolerance.allows(error):
+                raise
+            log.warning("File %s is skipped: %s", path, error)
+            self._skipped.inc()
+            return None
+
+    def _take(self, head: Waiting, budget: Budget, new: dict[int, list[FileSplit]]) -> None:
+        """The next file of the backlog is assigned, as far as the limits allow; else it stays there."""
+        if self._is_in_offset(head):
+            log.warning(
+                "File %s is there again, as it was when it was read: it is not read again", head.file.path
+            )
+            self._backlog.take(head)
+            return
+        units = self._units_or_none(head.file.path, lambda: self._ahead.of(head, self._backlog.first))
+        if units is None or not units.end:
+            self._backlog.take(head)
+            return
+        if self._backlog.order is not None and head.least is None and units.least_event_time is not None:
+            self._backlog.move(head, units.least_event_time)  # it could not be read when it was listed
+            return
+        split = head.split(units.end)
+        if self._give(budget, split, units):
+            self._backlog.take(head)
+            self._open(split, units)
+            reader_id = crc32(split.path.encode()) % self._context.current_parallelism()
+            new.setdefault(reader_id, []).append(split)
+
+    def _is_in_offset(self, one: Waiting) -> bool:
+        """Whether the file is a split of the offset already: assigned, or retired since that was written."""
+        name = one.split(0).split_id
+        return name in self._positions or name in self._context.assigned_splits()
+
+    def _check_progress(self, head: Waiting, budget: Budget) -> None:
+        """Raises ContractError if a file is still the next one, although the limits leave room for it."""
+        if not budget.spent and self._backlog.head() == head:
+            raise ContractError(
+                f"File {head.file.path} ({head.file.size} bytes, modified {head.file.modified}) is the next to be "
+                "read, and was neither assigned nor given another place. This is an error in flip27-stream: report it. "
+                "Nothing is lost; to go on, start the query again."
+            )
+
+    def _give(self, budget: Budget, split: FileSplit, units: FileUnits) -> bool:
+        """Whether something of the file is in the batch."""
+        position = self._positions.get(split.split_id, 0)
+        end = budget.end(units, position)
+        if end > position:
+            self._ends[split.split_id] = end
+        return end > position
+
+    # ---- event time -----------------------------------------------------------------------------------------------
+
+    def _least_to_come(self, request: PositioningRequest) -> int | None:
+        """Of the backlog, and of what the limits leave of the files that are begun."""
+        rests = []
+        for name, opened in self._opened.items():
+            r = request.ranges.get(name)
+            position = self._positions.get(name, 0) if r is None else max(r.position, self._ends.get(name, 0))
+            if position < opened.split.length:
+                times = opened.times.plausible(request.latest_plausible)
+                rests.append(times.from_position(position).first)
+        known = [time for time in (self._backlog.least(), *rests) if time is not None]
+        return min(known, default=None)

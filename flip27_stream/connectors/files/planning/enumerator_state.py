@@ -1,0 +1,109 @@
+"""What the enumerator of files keeps in a checkpoint."""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from binascii import Error as NotBase64
+from collections.abc import Iterable, Sequence
+
+from flip27_stream.api import JsonValue, SimpleVersionedSerializer
+from flip27_stream.connectors.files.backlog.digest import Bucket, Rest
+from flip27_stream.connectors.files.backlog.marks import MARK_BYTES
+from flip27_stream.connectors.files.backlog.processed_files import Frontier, ProcessedFilesState
+from flip27_stream.connectors.files.delta.delta_state import DeltaState
+from flip27_stream.errors import CorruptCheckpointError
+
+FilesState = ProcessedFilesState | DeltaState
+Marks = tuple[bytes, ...]
+
+
+class FilesStateSerializer(SimpleVersionedSerializer[FilesState]):
+    """``{"seen": [cut, until, frontiers, buckets, recent, late, last, rest, gone]}`` or
+    ``{"delta": [through, until, frontiers, table]}``.
+
+    Frontiers are ``[column, time, path]``, or ``[column]`` before the first file; buckets ``[until, files, digest]``
+    with a digest in hexadecimal, and the rest ``[files, digest]`` or null; marks one after the other, in Base64.
+    Version 1 had neither rest nor gone.
+    """
+
+    @property
+    def version(self) -> int:
+        return 2
+
+    def serialize(self, value: FilesState) -> JsonValue:
+        frontiers = [_frontier_to_json(frontier) for frontier in value.frontiers]
+        if isinstance(value, DeltaState):
+            return {"delta": [value.through, value.until, frontiers, value.table]}
+        buckets: list[JsonValue] = [[b.until, b.files, f"{b.digest:016x}"] for b in value.buckets]
+        many = (value.recent, value.late, value.gone)
+        recent, late, gone = (b64encode(b"".join(one)).decode() for one in many)
+        rest: JsonValue = None if value.rest is None else [value.rest.files, f"{value.rest.digest:016x}"]
+        return {"seen": [value.cut, value.until, frontiers, buckets, recent, late, value.last, rest, gone]}
+
+    def deserialize(self, version: int, data: JsonValue) -> FilesState:
+        self.check_version("state of the enumerator of files", version)
+        try:
+            match data:
+                case {"delta": [int(through), int() | None as until, list(frontiers), str() | None as table]}:
+                    return DeltaState(through, until, _frontiers(frontiers), table)
+                case {"seen": [int(cut), int() | None as until, list(frontiers), list(buckets), *others]}:
+                    others = [*others, None, ""] if version == 1 else others
+                    return ProcessedFilesState(
+                        cut, until, _frontiers(frontiers), _buckets(buckets), *_others(others)
+                    )
+        except (TypeError, ValueError, NotBase64):
+            pass
+        raise CorruptCheckpointError(
+            f"The state of the enumerator of files (version {version}) is not of its form: {data!r:.500}."
+        )
+
+
+def _frontier_to_json(frontier: Frontier) -> JsonValue:
+    return [frontier.by] if frontier.last is None else [frontier.by, *frontier.last]
+
+
+def _frontiers(data: Iterable[object]) -> tuple[Frontier, ...]:
+    frontiers = []
+    for one in data:
+        match one:
+            case [str() | None as by]:
+                frontiers.append(Frontier(by))
+            case [str() | None as by, int(time), str(path)]:
+                frontiers.append(Frontier(by, (time, path)))
+            case _:
+                raise ValueError(one)
+    return tuple(frontiers)
+
+
+def _buckets(data: Iterable[object]) -> tuple[Bucket, ...]:
+    buckets = []
+    for one in data:
+        match one:
+            case [int(until), int(files), str(digest)]:
+                buckets.append(Bucket(until, files, int(digest, 16)))
+            case _:
+                raise ValueError(one)
+    return tuple(buckets)
+
+
+def _others(data: Sequence[object]) -> tuple[Marks, Marks, int | None, Rest | None, Marks]:
+    match data:
+        case [str(recent), str(late), int() | None as last, list() | None as rest, str(gone)]:
+            return _marks(recent), _marks(late), last, _rest(rest), _marks(gone)
+    raise ValueError(data)
+
+
+def _rest(data: list[object] | None) -> Rest | None:
+    match data:
+        case None:
+            return None
+        case [int(files), str(digest)]:
+            return Rest(files, int(digest, 16))
+    raise ValueError(data)
+
+
+def _marks(text: str) -> Marks:
+    data = b64decode(text, validate=True)
+    if len(data) % MARK_BYTES:
+        raise ValueError(text)
+    return tuple(data[i : i + MARK_BYTES] for i in range(0, len(data), MARK_BYTES))

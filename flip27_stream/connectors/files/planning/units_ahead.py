@@ -1,0 +1,63 @@
+"""Units of the files that are read next, found out before they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from flip27_stream.connectors.files.backlog.backlog import Waiting
+from flip27_stream.connectors.files.formats.statistics import EventTimeOrder, FileStatistics
+from flip27_stream.connectors.files.formats.units import FileUnits
+from flip27_stream.connectors.files.storage.found_file import FoundFile
+
+_AT_FIRST: Final = 16
+_MOST: Final = 1024
+
+Found = Mapping[FoundFile, FileUnits]
+
+
+class UnitsAhead:
+    """Asks for units of many files at once, since on an object store each answer takes its time.
+
+    Args:
+        statistics: reads them.
+    """
+
+    def __init__(self, statistics: FileStatistics) -> None:
+        self._statistics = statistics
+        self._found: dict[FoundFile, FileUnits] = {}
+        self._order: EventTimeOrder | None = None
+        self._at_once = _AT_FIRST
+
+    def begin(self, order: EventTimeOrder | None) -> None:
+        """A plan begins."""
+        if order != self._order:
+            self._order = order
+            self._found = {}
+        self._at_once = _AT_FIRST
+
+    def of(self, head: Waiting, following: Callable[[int], Iterable[Waiting]]) -> FileUnits:
+        """The units of ``head``; if they must be looked for, also those of the files ``following`` it, of more and more
+        in the same plan.
+
+        Raises:
+            Flip27Error: the file cannot be read.
+        """
+        if head.file not in self._found:
+            self._found.update(self.look(following(self._at_once)))
+            self._at_once = min(2 * self._at_once, _MOST)
+        if head.file not in self._found:
+            return self._statistics.units(head.file.path, self._order, head.partition)
+        return self._found[head.file]
+
+    def look(self, files: Iterable[Waiting]) -> Found:
+        """The units of files, but for those that are known or cannot be read; also in a worker thread."""
+        waiting = {one.file.path: one for one in files if one.file not in self._found}
+        found = self._statistics.units_of({p: one.partition for p, one in waiting.items()}, self._order)
+        return {waiting[path].file: units for path, units in found.items()}
+
+    def keep(self, files: Iterable[Waiting], found: Found, order: EventTimeOrder | None) -> None:
+        """What :meth:`look` found while the order was ``order``; what is known of other files than these is dropped."""
+        if order == self._order:
+            known = {**self._found, **found}
+            self._found = {one.file: known[one.file] for one in files if one.file in known}

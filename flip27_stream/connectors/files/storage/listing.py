@@ -1,0 +1,173 @@
+"""Lists files: folders with their subfolders, globs, patterns; hidden names are skipped."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from pyarrow import fs
+
+from flip27_stream.connectors.files.storage.filesystem import Storage
+from flip27_stream.connectors.files.storage.found_file import BEING_COPIED, FoundFile, is_hidden_name
+from flip27_stream.connectors.files.storage.local_listing import LocalWalk, local_file
+from flip27_stream.connectors.files.storage.storage_errors import storage_error
+from flip27_stream.errors import ConnectorError, OptionError, UnreachableError
+
+_GLOB = re.compile(r"[*?\[{]")
+
+
+@dataclass(frozen=True)
+class FileListing:
+    """Which files are read.
+
+    Attributes:
+        storage: where they are.
+        paths: files, folders, or globs of either (``/data/2026-*/``), in the file system's form. What is there under
+            just that name is no glob.
+        name_glob: only files whose name it matches (Spark ``pathGlobFilter``).
+        path_regex: only files whose whole path it matches (Flink ``source.path.regex-pattern``).
+        recursive: also files of subfolders.
+    """
+
+    storage: Storage
+    paths: tuple[str, ...]
+    name_glob: str | None = None
+    path_regex: str | None = None
+    recursive: bool = True
+
+    def __call__(self) -> list[FoundFile]:
+        """All files that are there now and have something in them, each once, in no order; see :meth:`by_path`."""
+        return list({file.path: file for files in self.by_path().values() for file in files}.values())
+
+    def by_path(self) -> dict[str, list[FoundFile]]:
+        """The files under each of the paths that are there now and have something in them, in no order.
+
+        An empty one is most often about to be written; if it is not, nothing is lost with it.
+
+        Raises:
+            UnreachableError: a path that is no glob does not exist, or the file system did not answer.
+            ConnectorError: the file system refused, or a name is not UTF-8.
+            OptionError: a path is neither there nor a glob.
+        """
+        try:
+            return {path: list(filter(self._is_wanted, self._under(path))) for path in self.paths}
+        except UnicodeDecodeError as error:
+            raise ConnectorError(
+                f"In {', '.join(self.paths)} is a file with a name that is not UTF-8 ({error.object!r}). Rename it."
+            ) from error
+        except OSError as error:
+            raise storage_error(f"Listing {', '.join(self.paths)} failed", error) from error
+
+    @cached_property
+    def _name_pattern(self) -> re.Pattern[str] | None:
+        return None if self.name_glob is None else re.compile(glob_regex(self.name_glob))
+
+    @cached_property
+    def _path_pattern(self) -> re.Pattern[str] | None:
+        return None if self.path_regex is None else re.compile(self.path_regex)
+
+    def _is_wanted(self, file: FoundFile) -> bool:
+        if not file.size:
+            return False
+        name, path = self._name_pattern, self._path_pattern
+        if name is not None and not name.fullmatch(file.path.rpartition("/")[2]):
+            return False
+        return path is None or path.fullmatch(file.path) is not None
+
+    def _under(self, path: str) -> Iterator[FoundFile]:
+        return self._under_stored(path) if self.storage.uri else self._under_local(path)
+
+    def _under_local(self, path: str) -> Iterator[FoundFile]:
+        try:
+            file = local_file(path)
+        except FileNotFoundError:
+            if not _GLOB.search(path):
+                raise self._nothing_at(path) from None
+            glob = path.rstrip("/")
+            pattern = _compiled(glob)
+            return LocalWalk(self.recursive, pattern, glob.count("/"))(_base(glob))
+        return LocalWalk(self.recursive)(path) if file is None else iter([file])
+
+    def _under_stored(self, path: str) -> Iterator[FoundFile]:
+        filesystem = self.storage.filesystem()
+        info = filesystem.get_file_info(path)
+        if info.type == fs.FileType.NotFound and _GLOB.search(path):
+            return self._matching(filesystem, path)
+        if info.type == fs.FileType.NotFound:
+            raise self._nothing_at(path)
+        return iter([_found(info)]) if info.is_file else self._in_folder(filesystem, path)
+
+    def _nothing_at(self, path: str) -> UnreachableError:
+        return UnreachableError(
+            f"There is no '{path}' in {self.storage.uri or 'the local file system'} (option 'path')."
+        )
+
+    def _in_folder(self, filesystem: fs.FileSystem, folder: str) -> Iterator[FoundFile]:
+        selector = fs.FileSelector(folder, allow_not_found=True, recursive=self.recursive)
+        for info in filesystem.get_file_info(selector):
+            if info.is_file and not is_hidden(info.path[len(folder) :]):
+                yield _found(info)
+
+    def _matching(self, filesystem: fs.FileSystem, glob: str) -> Iterator[FoundFile]:
+        """Files that the glob matches, and those in folders that it matches."""
+        base = _base(glob)
+        pattern = _compiled(glob.rstrip("/"), "(/.*)?")
+        depth = glob.rstrip("/").count("/") + 1
+        for file in FileListing(self.storage, (base,))._in_folder(filesystem, base):
+            if pattern.fullmatch(file.path) and (self.recursive or file.path.count("/") <= depth):
+                yield file
+
+
+def is_hidden(path: str) -> bool:
+    """Whether a name in ``path`` is a hidden one; see :func:`is_hidden_name`."""
+    if "/." not in path and "/_" not in path and BEING_COPIED not in path:
+        return False
+    return any(map(is_hidden_name, path.strip("/").split("/")))
+
+
+def _base(glob: str) -> str:
+    """The folder that all it can match is in."""
+    first = _GLOB.search(glob)
+    assert first is not None
+    return glob[: first.start()].rpartition("/")[0] or "/"
+
+
+def _compiled(glob: str, behind: str = "") -> re.Pattern[str]:
+    """The paths that a glob matches, and then ``behind``.
+
+    Raises:
+        OptionError: it is none.
+    """
+    try:
+        return re.compile(f"{glob_regex(glob)}{behind}", re.DOTALL)
+    except re.error as error:
+        raise OptionError.of(
+            "path", glob, f"Nothing is there under just that name, and it is no glob: {error}."
+        ) from error
+
+
+def glob_regex(glob: str) -> str:
+    """A regular expression for a glob of Hadoop's kind: ``*``, ``?``, ``[a-z]``, ``[^a]``, ``{a,b}``."""
+    parts, depth, at = [], 0, 0
+    while at < len(glob):
+        char = glob[at]
+        close = glob.find("]", at + 2) if char == "[" else -1
+        if close > 0:
+            inside = glob[at + 1 : close].replace("\\", r"\\")
+            parts.append(f"[^{inside[1:]}]" if inside[0] in "!^" else f"[{inside}]")
+            at = close
+        elif char in "{}":
+            depth += 1 if char == "{" else -1
+            parts.append("(?:" if char == "{" else ")")
+        elif char == "," and depth:
+            parts.append("|")
+        else:
+            parts.append({"*": "[^/]*", "?": "[^/]"}.get(char) or re.escape(char))
+        at += 1
+    return "".join(parts)
+
+
+def _found(info: fs.FileInfo) -> FoundFile:
+    return FoundFile(info.path, (info.mtime_ns or 0) // 1_000_000, info.size)

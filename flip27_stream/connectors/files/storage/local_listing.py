@@ -1,0 +1,108 @@
+"""Lists local folders: with the system's own calls, since a listing of many files goes on beside planning."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from stat import S_ISDIR, S_ISREG
+
+from flip27_stream.connectors.files.storage.found_file import FoundFile, is_hidden_name
+
+_GONE = (errno.ENOENT, errno.ELOOP)
+
+
+@dataclass
+class LocalWalk:
+    """Goes through a folder and what is below it.
+
+    A link to a folder is followed, but no folder is visited twice, however many links lead there: first come those that
+    are there under their own names, then links by name.
+
+    Attributes:
+        recursive: also folders below the one that is listed, or below those that the glob matches.
+        glob: whole paths of files, and of folders of which all is listed; ``None`` where that is the first folder.
+        depth: how many slashes a path has at most that the glob matches.
+    """
+
+    recursive: bool = True
+    glob: re.Pattern[str] | None = None
+    depth: int = 0
+    _visited: set[tuple[int, int]] = field(default_factory=set)
+    _folders: list[tuple[str, bool]] = field(default_factory=list)
+    _links: list[tuple[str, bool]] = field(default_factory=list)
+
+    def __call__(self, folder: str) -> Iterator[FoundFile]:
+        """The files; what goes away meanwhile is left out.
+
+        Raises:
+            OSError: a folder may not be read.
+            UnicodeDecodeError: a name is not UTF-8.
+        """
+        self._folders.append((folder, self.glob is None))
+        while self._folders or self._links:
+            if not self._folders:
+                self._links.sort(reverse=True)
+                self._folders.append(self._links.pop())
+            yield from self._in_folder(*self._folders.pop())
+
+    def _in_folder(self, folder: str, inside: bool) -> Iterator[FoundFile]:
+        try:
+            if inside and self._was_visited(folder):
+                return
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    if is_hidden_name(entry.name):
+                        continue
+                    found = self._entry(entry, inside)
+                    if found is not None:
+                        yield found
+        except (FileNotFoundError, NotADirectoryError):
+            return
+
+    def _was_visited(self, folder: str) -> bool:
+        status = os.stat(folder)
+        place = status.st_dev, status.st_ino
+        visited = place in self._visited
+        self._visited.add(place)
+        return visited
+
+    def _entry(self, entry: os.DirEntry[str], inside: bool) -> FoundFile | None:
+        """A file that is listed; folders are kept for later."""
+        name, path = entry.name, entry.path
+        if not name.isascii():
+            os.fsencode(name).decode()
+        try:
+            if entry.is_dir():
+                self._keep(path, inside, entry.is_symlink())
+                return None
+            status = entry.stat()
+        except OSError as error:
+            if error.errno in _GONE:
+                return None
+            raise
+        if not S_ISREG(status.st_mode) or not (inside or self._matches(path)):
+            return None
+        return FoundFile(path, status.st_mtime_ns // 1_000_000, status.st_size)
+
+    def _keep(self, folder: str, inside: bool, is_link: bool) -> None:
+        matches = not inside and self._matches(folder)
+        if self.recursive if inside else matches or folder.count("/") < self.depth:
+            (self._links if is_link else self._folders).append((folder, inside or matches))
+
+    def _matches(self, path: str) -> bool:
+        return self.glob is not None and self.glob.fullmatch(path) is not None
+
+
+def local_file(path: str) -> FoundFile | None:
+    """What is at ``path``: a file; ``None`` for a folder.
+
+    Raises:
+        FileNotFoundError: there is nothing.
+    """
+    status = os.stat(path)
+    if S_ISDIR(status.st_mode):
+        return None
+    return FoundFile(path, status.st_mtime_ns // 1_000_000, status.st_size)

@@ -1,0 +1,274 @@
+"""The chain of sources, and one of them as it is read from its switch on."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from flip27_stream.api import (
+    Boundedness,
+    JsonValue,
+    RecordTimestampAssigner,
+    Source,
+    SplitEnumerator,
+    TimestampAssigner,
+)
+from flip27_stream.connectors.hybrid.exact_seam import ExactSeam
+from flip27_stream.connectors.hybrid.overlap import Overlap
+from flip27_stream.connectors.hybrid.schemas import Converter, check, conform, converted_schema
+from flip27_stream.errors import Flip27Error, OptionError
+
+log = logging.getLogger(__name__)
+
+AnySource = Source[Any, Any]
+
+
+@dataclass(frozen=True)
+class SourceSwitchContext:
+    """What the factory of a source gets (Flink ``SourceSwitchContext``).
+
+    A factory is called once at the switch, and again by each restart after it. Then only the end position is there,
+    from the checkpoint: what a factory makes should depend on nothing else.
+
+    Attributes:
+        previous_enumerator: of the source before, not yet closed; ``None`` after a restart.
+        overlap_ms: how much of the end of the source before is to be read again.
+        known_end: where the source before ends.
+        unknown: why that is not known, if it is not.
+    """
+
+    previous_enumerator: SplitEnumerator[Any, Any] | None = None
+    overlap_ms: int = 0
+    known_end: JsonValue = None
+    unknown: str | None = None
+
+    @property
+    def end_position(self) -> JsonValue:
+        """Where the source before ends: what its enumerator says (:class:`SupportsEndPosition`), or else the greatest
+        event time read of it (ms); ``None`` if it had nothing.
+
+        Raises:
+            OptionError: its event times were never looked at.
+        """
+        if self.unknown is not None:
+            raise OptionError(self.unknown)
+        return self.known_end
+
+    @property
+    def start_time_ms(self) -> int:
+        """The first event time (ms) that is to be read: the one after the greatest of the source before, less the
+        overlap; 0 if that had nothing.
+
+        Raises:
+            OptionError: the end position is not known, or is no time.
+        """
+        end = self.end_position
+        if end is None:
+            return 0
+        if type(end) is not int:
+            raise OptionError(
+                f"The end position of the source before is {end!r}, which is no event time in milliseconds; make the "
+                "next source's start of end_position."
+            )
+        return max(end + 1 - self.overlap_ms, 0)
+
+
+Factory = Callable[[SourceSwitchContext], AnySource]
+
+
+@dataclass(frozen=True)
+class SourceListEntry:
+    """A source of the chain as the builder was told.
+
+    Attributes:
+        made: the source, or one that its factory made on trial; ``None`` if it could not.
+        factory: makes the source at the switch; ``None`` for one that is fixed.
+        boundedness: of the source.
+        converter: turns its rows into those of the chain.
+        event_time: how event time is found in its own rows, if it is not as the query says.
+        overlap: how it overlaps with the source before.
+        seam: that it begins where the source before ends; ``None`` if it begins where it says itself.
+    """
+
+    made: AnySource | None
+    factory: Factory | None
+    boundedness: Boundedness
+    converter: Converter | None = None
+    event_time: TimestampAssigner | None = None
+    overlap: Overlap | None = None
+    seam: ExactSeam | None = None
+
+    @property
+    def name(self) -> str:
+        """For people, and for the fingerprint: what a factory makes may read something else after each switch."""
+        if self.factory is None and self.made is not None:
+            return self.made.fingerprint
+        return "a source made at the switch"
+
+    def accepts_checkpoint_of(self, name: str) -> bool:
+        """Whether this link can take the place of one of that name. What a factory makes is compared once made."""
+        fixed = self.made if self.factory is None else None
+        return name == self.name or (fixed is not None and fixed.accepts_checkpoint_of(name))
+
+    @property
+    def is_bounded(self) -> bool:
+        return self.boundedness is Boundedness.BOUNDED
+
+
+class ActiveSource:
+    """One source of the chain, as it follows from where the one before ended. Pickled with the source, not its
+    factory.
+
+    Attributes:
+        seam: the next source's, for which this one's rows are to be told apart; ``None`` if it has none.
+    """
+
+    def __init__(
+        self,
+        index: int,
+        link: SourceListEntry,
+        schema: pa.Schema,
+        is_last: bool,
+        context: SourceSwitchContext,
+        seam: ExactSeam | None = None,
+    ) -> None:
+        self.index = index
+        self.end_position = None if context.unknown else context.known_end
+        self.is_last = is_last
+        self.converter = link.converter
+        self.event_time = link.event_time
+        self.seam = seam
+        self._schema = schema
+        self._link: SourceListEntry | None = link
+        self._context: SourceSwitchContext | None = context
+
+    @property
+    def name(self) -> str:
+        return f"Source {self.index} of the hybrid source"
+
+    @cached_property
+    def source(self) -> AnySource:
+        """The source; made at the first call.
+
+        Raises:
+            OptionError: its factory fails, or makes one that does not fit in the chain.
+        """
+        assert self._link is not None
+        assert self._context is not None
+        if self._link.factory is not None:
+            source = self._make(self._link.factory, self._context)
+        else:
+            assert self._link.made is not None
+            source = self._link.made
+        self._context = None  # nothing keeps the enumerator before alive
+        if self._link.is_bounded and source.boundedness is not Boundedness.BOUNDED:
+            raise OptionError(
+                f"{self.name} was said to be bounded, but its factory made {source.fingerprint}, which is not."
+            )
+        check(converted_schema(source.schema, self.converter), self._schema, self.name)
+        return source
+
+    def rows(self, records: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows of the chain.
+
+        Raises:
+            RecordFormatError: they do not have its columns.
+        """
+        converted = records if self.converter is None else self.converter(records)
+        return conform(converted, self._schema, self.name)
+
+    def assigner(self, of_query: TimestampAssigner) -> TimestampAssigner:
+        """How event time is found in this source's own rows."""
+        if self.event_time is not None:
+            return self.event_time
+        if self.converter is None:
+            return of_query
+        if isinstance(of_query, RecordTimestampAssigner):  # so that the source may use an index of its own
+            otherwise = of_query.otherwise
+            return RecordTimestampAssigner(otherwise and ConvertedAssigner(self, otherwise))
+        return ConvertedAssigner(self, of_query)
+
+    def _make(self, factory: Factory, context: SourceSwitchContext) -> AnySource:
+        try:
+            return factory(context)
+        except Flip27Error:
+            raise
+        except Exception as error:
+            since = "" if context.previous_enumerator else ", and no previous enumerator (this is a restart)"
+            raise OptionError(
+                f"The factory of source {self.index} of the hybrid source failed with {type(error).__name__}: {error}. "
+                f"It got the end position {context.known_end!r}{since}."
+            ) from error
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"source": self.source, "_link": None, "_context": None}
+
+
+@dataclass(frozen=True)
+class ConvertedAssigner(TimestampAssigner):
+    """Finds event time in what the converter makes of a source's rows."""
+
+    stage: ActiveSource
+    of_query: TimestampAssigner
+
+    def extract_timestamps(self, records: pa.RecordBatch, timestamps: pa.Int64Array | None) -> pa.Int64Array:
+        rows = self.stage.rows(records)
+        if rows.num_rows != records.num_rows:
+            raise OptionError(
+                f"The converter of source {self.stage.index} of the hybrid source leaves out rows, so event times "
+                "cannot be found through it. Give add_source the column of event time, event_time='...'."
+            )
+        return self.of_query.event_times(rows, timestamps)
+
+
+class SourceList:
+    """The sources of a hybrid source, in order."""
+
+    def __init__(self, links: Sequence[SourceListEntry], schema: pa.Schema) -> None:
+        self.links = tuple(links)
+        self.schema = schema
+        self._stages: dict[tuple[int, str], ActiveSource] = {}
+
+    def stage(
+        self,
+        index: int,
+        end_position: JsonValue = None,
+        previous: SplitEnumerator[Any, Any] | None = None,
+        unknown: str | None = None,
+    ) -> ActiveSource:
+        """The stage that follows from an end position; always the same one in a process."""
+        key = index, json.dumps(end_position, sort_keys=True)
+        if key not in self._stages:
+            link = self.links[index]
+            overlap_ms = link.overlap.ms if link.overlap else 0
+            context = SourceSwitchContext(previous, overlap_ms, end_position, unknown)
+            is_last = index + 1 == len(self.links)
+            seam = None if is_last else self.links[index + 1].seam
+            self._stages[key] = ActiveSource(index, link, self.schema, is_last, context, seam)
+        return self._stages[key]
+
+    def overlap_after(self, index: int) -> Overlap | None:
+        """How the source after ``index`` overlaps with it."""
+        return self.links[index + 1].overlap if index + 1 < len(self.links) else None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_stages": {}}
+
+
+def tried(factory: Factory, overlap: Overlap | None) -> AnySource | None:
+    """What a factory makes of an end position of 0, to know its columns and limits before anything is read.
+
+    Returns:
+        ``None`` if it makes nothing of that; then its columns are compared at the switch.
+    """
+    try:
+        return factory(SourceSwitchContext(overlap_ms=overlap.ms if overlap else 0, known_end=0))
+    except Exception as error:  # noqa: BLE001 - the trial is the user's code with a made-up position
+        log.info("The columns of a deferred source will be compared at the switch: %r", error)
+        return None

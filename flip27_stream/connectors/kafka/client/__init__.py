@@ -1,0 +1,1 @@
+"""Requests to a Kafka cluster and the connections below them, for planning."""

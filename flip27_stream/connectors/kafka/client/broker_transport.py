@@ -1,0 +1,133 @@
+"""A socket to a broker, with TLS or without, opened within a deadline.
+
+kafka-python gives the TCP connection a deadline, but not the TLS handshake, and leaves sockets that failed open.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import ssl
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
+
+from flip27_stream.connectors.kafka.client.diagnosis import tls_refusal
+from flip27_stream.errors import AuthenticationError
+
+
+class _HandsOnAll:
+    """Hands on what came before the broker ended the connection, which kafka-python drops with its end."""
+
+    def _sock_recv(self) -> tuple[bytes, Exception | None]:
+        data, error = super()._sock_recv()  # type: ignore[misc]
+        return data, None if data else error  # the next call finds the end again
+
+
+class TcpTransport(_HandsOnAll, KafkaTCPTransport):  # type: ignore[misc] # kafka-python has no types
+    """A socket that is connected."""
+
+
+class TlsTransport(_HandsOnAll, KafkaSSLTransport):  # type: ignore[misc] # kafka-python has no types
+    """TLS over a socket that is connected."""
+
+    async def handshake(self, deadline: float) -> None:
+        """Agree on keys and check the broker's certificate, until ``deadline`` (monotonic seconds)."""
+        while True:
+            try:
+                self._sock.do_handshake()
+            except ssl.SSLWantReadError:  # noqa: PERF203 - a few round trips
+                await self._net.wait_read(self._sock, deadline)
+            except ssl.SSLWantWriteError:
+                await self._net.wait_write(self._sock, deadline)
+            else:
+                return
+
+
+@dataclass(frozen=True)
+class TransportOpener:
+    """Opens transports on an event loop.
+
+    Attributes:
+        loop: kafka-python's ``NetworkSelector``.
+        tls: ``None`` where connections are not encrypted.
+        socket_options: arguments of ``socket.setsockopt``.
+    """
+
+    loop: Any
+    tls: ssl.SSLContext | None
+    socket_options: list[tuple[int, int, int]]
+
+    async def open(
+        self, host: str, port: int, deadline: float, attempt: int, reached: Callable[[], None]
+    ) -> Any:
+        """A transport on which a Kafka conversation can begin.
+
+        A host may have several addresses. Each gets its share of the time, and each attempt begins with another one.
+
+        Args:
+            host: a name or an address.
+            port: where the broker listens.
+            deadline: when to give up, in monotonic seconds.
+            attempt: how many attempts failed before this one.
+            reached: is called when something took the TCP connection.
+
+        Raises:
+            AuthenticationError: the certificate is not trusted, or the broker refused TLS.
+            OSError: no address took the connection.
+            KafkaTimeoutError: the time is over.
+        """
+        found = socket.getaddrinfo(host, port, socket.AF_UNSPEC, socket.SOCK_STREAM)
+        first = attempt % len(found)
+        others = [*found[first:], *found[:first]]
+        while True:
+            address = others.pop(0)
+            now = time.monotonic()
+            try:
+                plain = await self._connected(address, now + (deadline - now) / (len(others) + 1))
+                reached()
+                return await self._encrypted(plain, host, port, now + (deadline - now) / (len(others) + 1))
+            except AuthenticationError:
+                raise
+            except Exception:
+                if not others:
+                    raise
+
+    async def _connected(self, address: Any, deadline: float) -> socket.socket:
+        family, kind, protocol, _, where = address
+        made = socket.socket(family, kind, protocol)
+        try:
+            made.setblocking(False)
+            for option in self.socket_options:
+                made.setsockopt(*option)
+            code = made.connect_ex(where)
+            if code == errno.EINPROGRESS:
+                await self.loop.wait_write(made, deadline)
+                code = made.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            if code:
+                raise OSError(code, f"{os.strerror(code)}, {errno.errorcode[code]}")
+        except BaseException:
+            made.close()
+            raise
+        return made
+
+    async def _encrypted(self, plain: socket.socket, host: str, port: int, deadline: float) -> Any:
+        if self.tls is None:
+            return TcpTransport(self.loop, plain, host=host)
+        try:
+            transport = TlsTransport(self.loop, plain, host=host, ssl_context=self.tls)
+        except BaseException:
+            plain.close()
+            raise
+        try:
+            await transport.handshake(deadline)
+        except BaseException as error:
+            transport.abort(error)
+            if isinstance(error, OSError) and (refusal := tls_refusal(f"{host}:{port}", error)) is not None:
+                raise refusal from error
+            raise
+        return transport

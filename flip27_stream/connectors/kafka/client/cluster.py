@@ -1,0 +1,216 @@
+"""The brokers and leaders of one cluster: the first contact, and metadata from whichever broker answers first."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Collection, Iterable
+from typing import Any
+
+from kafka.cluster import collect_hosts, expand_to_canonical_bootstrap_hosts
+from kafka.protocol.metadata import MetadataRequest
+
+from flip27_stream.connectors.kafka.client.backoff import Backoff
+from flip27_stream.connectors.kafka.client.broker_connections import BrokerConnections
+from flip27_stream.connectors.kafka.client.connection_options import ConnectionOptions
+from flip27_stream.connectors.kafka.client.diagnosis import diagnose
+from flip27_stream.connectors.kafka.client.first_answer import FirstAnswer
+from flip27_stream.connectors.kafka.client.protocol import TopicMetadata, topics_in, unsure_topics
+from flip27_stream.connectors.kafka.split import TopicPartition
+from flip27_stream.errors import ConnectorError, UnreachableError
+
+_LEAST_BACKOFF_MS = 10
+_DOUBT_S = 1.0
+
+
+class Cluster:
+    """What is known of a cluster, and the connections to it. One thread at a time.
+
+    It is contacted with the first request.
+
+    Attributes:
+        options: how to reach it.
+        cluster_id: of the cluster that answered last; empty where brokers do not tell.
+        retry: when metadata is asked for again, because a leader is not known or was the wrong one.
+    """
+
+    def __init__(self, options: ConnectionOptions) -> None:
+        self.options = options
+        self.cluster_id = ""
+        self.retry = Backoff(max(options.retry_backoff_ms, _LEAST_BACKOFF_MS) / 1000)
+        self._connections: BrokerConnections | None = None
+        self._servers: dict[int, tuple[str, int]] = {}  # the bootstrap servers
+        self._brokers: dict[int, tuple[str, int]] = {}  # as the last answer named them
+        self._leaders: dict[TopicPartition, int] = {}
+        self._forgotten: set[TopicPartition] = set()
+        self._known_at: dict[str, float] = {}
+        self._unsure: dict[str, str] = {}  # topics that the broker asked last could not tell about, and why
+        self._addresses: dict[int, str] = {}  # of brokers, also of those that have left
+
+    @property
+    def connections(self) -> BrokerConnections:
+        """The connections to the cluster's brokers.
+
+        Raises:
+            UnreachableError: the first contact failed.
+            AuthenticationError: a bootstrap server refuses this client, or is not trusted.
+        """
+        if self._connections is None:
+            made = BrokerConnections(self.options)
+            try:
+                self._bootstrap(made)
+            except BaseException:
+                made.close()
+                raise
+            self._connections = made
+        return self._connections
+
+    def close(self) -> None:
+        if self._connections is not None:
+            self._connections.close()
+            self._connections = None
+
+    def topics(self, names: Collection[str] | None, within_ms: int | None = None) -> dict[str, TopicMetadata]:
+        """The topics of that name that exist, or all topics; errors as :meth:`KafkaClient.topics`."""
+        connections = self.connections
+        within_ms = within_ms or self.options.api_timeout_ms
+        found = self._ask(names, within_ms / 1000)
+        if found is None:
+            error = self._unreachable(connections, within_ms)
+            self.close()  # the next call bootstraps again: all addresses known may be outdated
+            raise error
+        return found
+
+    def leaders(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The leader of each partition, as far as known after asking for those that were not, if it is time to."""
+        wanted = list(partitions)
+        now = time.monotonic()
+        oldest = now - self.options.metadata_max_age_ms / 1000
+        unknown = {tp.topic for tp in wanted if self.leader(tp) is None}
+        doubtful = {tp.topic for tp in wanted if self._known_at.get(tp.topic, -math.inf) < oldest}
+        if (unknown or doubtful) and self.retry.is_due(now):
+            self.retry.tried(now)
+            if unknown:
+                self.topics(unknown | doubtful)
+            else:
+                self._ask(doubtful, _DOUBT_S)
+        return {tp: leader for tp in wanted if (leader := self.leader(tp)) is not None}
+
+    def leader(self, tp: TopicPartition) -> int | None:
+        """The leader of a partition, as far as known."""
+        leader = self._leaders.get(tp, -1)
+        return None if leader < 0 or tp in self._forgotten else leader
+
+    def doubt_leader(self, tp: TopicPartition) -> None:
+        """Ask again who leads a partition when it is time to, and take it to be the same until then."""
+        self._known_at.pop(tp.topic, None)
+
+    def forget_leaders(self, partitions: Iterable[TopicPartition]) -> None:
+        """Ask again before the next request about these partitions."""
+        self._forgotten.update(partitions)
+
+    def endpoint(self, node: int) -> tuple[str, int] | None:
+        """Host and port of a broker; ``None`` if it is not known (any more)."""
+        return None if self._connections is None else self._connections.address(node)
+
+    def address(self, node: int) -> str:
+        """A broker's address, for messages; the last one known of a broker that has left the cluster."""
+        return f"broker {node} at {self._addresses[node]}" if node in self._addresses else f"broker {node}"
+
+    def why_silent(self, tp: TopicPartition) -> str:
+        """Why there is no answer about a partition, for messages."""
+        leader = self._leaders.get(tp, -1)
+        if leader < 0:
+            return "it has no leader"
+        failure = None if self._connections is None else self._connections.failure(leader)
+        return f"its leader, {self.address(leader)}, did not answer{f' ({failure})' if failure else ''}"
+
+    def _ask(self, names: Collection[str] | None, seconds: float) -> dict[str, TopicMetadata] | None:
+        """The topics, or ``None`` if no broker tells within so many seconds."""
+        connections = self.connections
+        question = FirstAnswer(connections, lambda: _metadata_request(names), self._is_news)
+        response = question.get(seconds)
+        if response is None:
+            return None
+        self._note_brokers(connections, response)
+        self.cluster_id = response.cluster_id or ""
+        found = topics_in(response)
+        now = time.monotonic()
+        for name, topic in found.items():
+            self._known_at[name] = now
+            leaders = {TopicPartition(name, n): leader for n, leader in topic.leaders.items()}
+            self._leaders |= leaders
+            self._forgotten -= leaders.keys()
+        return found
+
+    def _bootstrap(self, connections: BrokerConnections) -> None:
+        """Make the first contact. Servers that hang up are asked why, so that nobody waits for a wrong password."""
+        hosts = collect_hosts(self.options.bootstrap_servers)
+        if self.options.dns_lookup == "resolve_canonical_bootstrap_servers_only":
+            hosts = expand_to_canonical_bootstrap_hosts(hosts)
+        self._servers = {-1 - n: (host, port) for n, (host, port, _) in enumerate(hosts)}
+        connections.know(self._servers)
+        diagnosed: list[bool] = []
+
+        def ask_why() -> None:
+            diagnosed.append(True)
+            if (reason := self._diagnosis(connections)) is not None:
+                raise reason
+
+        patience_ms = self.options.first_contact_timeout_ms
+        question = FirstAnswer(
+            connections, lambda: _metadata_request([]), lambda _, found: bool(found.brokers)
+        )
+        response = question.get(patience_ms / 1000, ask_why)
+        if response is None:
+            raise self._unreachable(connections, patience_ms, ask_why=not diagnosed)
+        connections.know({})
+        self._note_brokers(connections, response)
+
+    def _is_news(self, node: int, response: Any) -> bool:
+        """Bootstrap servers are asked where brokers that do not answer have moved to, if they have."""
+        found, self._unsure = _brokers(response), unsure_topics(response)
+        return bool(found) and not self._unsure and (node >= 0 or found != self._brokers)
+
+    def _note_brokers(self, connections: BrokerConnections, response: Any) -> None:
+        self._brokers = _brokers(response)
+        self._addresses |= {node: f"{host}:{port}" for node, (host, port) in self._brokers.items()}
+        connections.know(self._servers | self._brokers)
+
+    def _unreachable(
+        self, connections: BrokerConnections, tried_ms: int, *, ask_why: bool = True
+    ) -> ConnectorError:
+        if ask_why and (reason := self._diagnosis(connections)) is not None:
+            return reason
+        if self._unsure:
+            errors = ", ".join(f"'{name}': {error}" for name, error in sorted(self._unsure.items()))
+            return UnreachableError(
+                f"No Kafka broker told about all topics within {tried_ms / 1000:g} s ({errors}). Check that the "
+                f"brokers at {self.options.bootstrap_servers} are well."
+            )
+        failures = [connections.failure(node) for node in connections.nodes()]
+        cause = next((failure for failure in failures if failure is not None), None)
+        named = ", ".join(self.address(node) for node in sorted(self._addresses))
+        return UnreachableError(
+            f"No Kafka broker answered at {self.options.bootstrap_servers} within {tried_ms / 1000:g} s"
+            f"{f' ({cause})' if cause else ''}. {f'The cluster named {named}. ' if named else ''}"
+            "Check option 'kafka.bootstrap.servers', that the brokers run, and that "
+            "they advertise addresses this machine can reach."
+        )
+
+    def _diagnosis(self, connections: BrokerConnections) -> ConnectorError | None:
+        """What is wrong with the options, by the servers that took a connection and then did not go on."""
+        odd = connections.was_reached if self.options.security.ssl is not None else connections.hung_up
+        addresses = [connections.address(node) for node in connections.nodes() if odd(node)]
+        return diagnose(self.options, [f"{host}:{port}" for host, port in filter(None, addresses)])
+
+
+def _brokers(response: Any) -> dict[int, tuple[str, int]]:
+    """Host and port by id."""
+    return {int(broker.node_id): (str(broker.host), int(broker.port)) for broker in response.brokers or ()}
+
+
+def _metadata_request(names: Collection[str] | None) -> Any:
+    topic = MetadataRequest.MetadataRequestTopic
+    topics = None if names is None else [topic(name=name) for name in sorted(names)]
+    return MetadataRequest(topics=topics, allow_auto_topic_creation=False)

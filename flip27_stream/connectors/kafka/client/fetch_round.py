@@ -1,0 +1,126 @@
+"""One small fetch from each of several leaders, all at once; for planning, not for reading."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+from flip27_stream.connectors.kafka.client.calls import Call
+from flip27_stream.connectors.kafka.client.protocol import (
+    Fetched,
+    FetchFrom,
+    fetch_request,
+    fetched_partitions,
+    refused,
+    retriable,
+)
+from flip27_stream.connectors.kafka.client.round_context import RoundContext
+from flip27_stream.connectors.kafka.split import TopicPartition
+from flip27_stream.errors import AuthenticationError
+
+Wanted = Mapping[TopicPartition, FetchFrom]
+
+
+class FetchRound:
+    """One round. A leader that is slow is waited for, and one that is silent is not, see :class:`AnswerDeadlines`."""
+
+    def __init__(self, context: RoundContext, *, read_committed: bool, max_bytes: int) -> None:
+        self._context = context
+        self._cluster = context.cluster
+        self._read_committed = read_committed
+        self._max_bytes = max_bytes
+        self._max_wait_s = context.cluster.options.fetch_max_wait_ms / 1000
+        self._began = 0.0
+        self._unsent: dict[int, dict[TopicPartition, FetchFrom]] = defaultdict(dict)
+        self._calls: dict[int, Call] = {}
+
+    def run(self, wanted: Wanted) -> dict[TopicPartition, Fetched]:
+        """Answers by partition; those that no leader answered in time are left out.
+
+        Raises:
+            UnreachableError: no broker tells who leads.
+            AuthenticationError: a leader refuses this client, or is not trusted.
+        """
+        self._began = self._context.begin()
+        by_leader: dict[int, dict[TopicPartition, FetchFrom]] = defaultdict(dict)
+        for tp, leader in self._leaders(wanted).items():
+            by_leader[leader][tp] = wanted[tp]
+        while waiting := self._send(by_leader):
+            until = self._began + max(
+                self._allowed(tp) for leader in by_leader for tp in by_leader[leader] if leader in waiting
+            )
+            if time.monotonic() >= until:
+                break
+            self._context.wait([call for calls in waiting.values() for call in calls], until)
+        return self._end(wanted, by_leader)
+
+    def _leaders(self, wanted: Wanted) -> dict[TopicPartition, int]:
+        """Those that are known; where none is, after waiting until it is time to ask."""
+        leaders = self._cluster.leaders(wanted)
+        while not leaders and (left := self._cluster.retry.next_at - time.monotonic()) > 0:
+            self._cluster.connections.wait(left)
+        return leaders or self._cluster.leaders(wanted)
+
+    def _send(self, by_leader: Mapping[int, Wanted]) -> dict[int, list[Call]]:
+        """Ask those leaders that owe no other answer; what has to be answered yet, by leader."""
+        waiting: dict[int, list[Call]] = {}
+        for leader, wanted in by_leader.items():
+            call = self._calls.get(leader)
+            owed = self._context.under_way.owed_by(leader) if call is None else [call]
+            if not owed:
+                owed = [self._call(leader, wanted)]
+                self._calls[leader] = owed[0]
+            if open_calls := [each for each in owed if not each.is_done]:
+                waiting[leader] = open_calls
+        return waiting
+
+    def _call(self, leader: int, wanted: Wanted) -> Call:
+        def request() -> Any:
+            return fetch_request(
+                wanted,
+                read_committed=self._read_committed,
+                max_bytes=self._max_bytes,
+                max_wait_ms=self._cluster.options.fetch_max_wait_ms,
+            )
+
+        return self._context.call(leader, wanted, request, self._max_wait_s)
+
+    def _allowed(self, tp: TopicPartition) -> float:
+        leader = self._cluster.leader(tp)
+        throttled = 0.0 if leader is None else self._cluster.connections.throttled_for(leader)
+        patience_s = self._patience_s(tp)
+        full = patience_s >= self._context.patience.full(tp)
+        return patience_s + (self._max_wait_s if full else 0.0) + throttled
+
+    def _patience_s(self, tp: TopicPartition) -> float:
+        return self._context.patience.seconds(tp, self._began, at_once=True)
+
+    def _answers(self, leader: int, response: Any, wanted: Wanted) -> dict[TopicPartition, Fetched]:
+        """What a leader answered; its refusal of the whole request counts for each partition."""
+        error = int(response.error_code or 0)
+        if error and not retriable(error):
+            raise refused(f"a fetch by {self._cluster.address(leader)}", error)
+        return (
+            dict.fromkeys(wanted, Fetched(error, b"", [])) if error else fetched_partitions(response, wanted)
+        )
+
+    def _end(self, wanted: Wanted, by_leader: Mapping[int, Wanted]) -> dict[TopicPartition, Fetched]:
+        answers: dict[TopicPartition, Fetched] = {}
+        for leader, partitions in by_leader.items():
+            call = self._calls.get(leader)
+            if call is not None and isinstance(call.error, AuthenticationError):
+                raise call.error
+            if call is not None and call.answer is not None:
+                answers.update(self._answers(leader, call.answer, partitions))
+            elif call is None or not call.is_done:
+                for tp in partitions:
+                    self._context.gave_up(tp, self._patience_s(tp))
+                if call is not None:
+                    self._context.under_way.keep(call)
+        self._cluster.forget_leaders(tp for tp, at in answers.items() if retriable(at.error))
+        self._cluster.forget_leaders(
+            tp for leader, call in self._calls.items() if call.error is not None for tp in by_leader[leader]
+        )
+        return answers

@@ -1,0 +1,87 @@
+"""Asks several brokers what any of them can answer, one after the other, and takes the first answer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from flip27_stream.connectors.kafka.client.broker_connections import BrokerConnections
+from flip27_stream.connectors.kafka.client.calls import Call, wait_for_news
+from flip27_stream.errors import AuthenticationError
+
+_HEAD_START_S = 1.0
+_PAUSE_S = 0.02
+_MOST_PAUSE_S = 0.5
+
+
+class FirstAnswer:
+    """One request to many brokers.
+
+    Each broker has a head start of up to a second before the next one is asked, and all have the rest of the time: one
+    that hangs costs no more than its head start, and one that is slow is heard.
+
+    Args:
+        request: makes the request.
+        accepts: whether a broker's response will do; one that will not counts as a failure.
+    """
+
+    def __init__(
+        self,
+        connections: BrokerConnections,
+        request: Callable[[], Any],
+        accepts: Callable[[int, Any], bool],
+    ) -> None:
+        self._connections = connections
+        self._request = request
+        self._accepts = accepts
+        self._pause_s = _PAUSE_S
+        self._calls: list[Call] = []
+        self._waiting = connections.nodes()
+        self._untried = set(self._waiting)
+
+    def get(self, seconds: float, when_all_failed: Callable[[], None] = lambda: None) -> Any | None:
+        """The first response within so many seconds; ``None`` for no response. A broker that fails is asked again.
+
+        Args:
+            seconds: how long to try.
+            when_all_failed: is called once, when each broker has failed and none is being asked.
+
+        Raises:
+            AuthenticationError: a broker refuses this client, or this client a broker's certificate.
+        """
+        began = time.monotonic()
+        deadline = began + seconds
+        head_start = min(_HEAD_START_S, seconds / max(1, len(self._waiting)))
+        next_at, told = began, False
+        while (now := time.monotonic()) < deadline:
+            asked = len(self._calls)
+            if (response := self._response()) is not None:
+                return response
+            if len(self._calls) < asked:
+                next_at = min(next_at, now + self._pause_s)
+            if not (self._calls or self._untried or told):
+                told = True
+                when_all_failed()
+            if now >= next_at and self._waiting:
+                self._calls.append(Call(self._connections, self._waiting.pop(0), self._request))
+                next_at = now + head_start
+            wait_for_news(
+                self._connections, self._calls, min(next_at, deadline) if self._waiting else deadline
+            )
+        return None
+
+    def _response(self) -> Any | None:
+        for call in list(self._calls):
+            if call.answer is not None and self._accepts(call.node, call.answer):
+                return call.answer
+            if isinstance(call.error, AuthenticationError):
+                raise call.error
+            if call.is_done:
+                self._pause_s = (
+                    _PAUSE_S if call.node in self._untried else min(2 * self._pause_s, _MOST_PAUSE_S)
+                )
+                self._calls.remove(call)
+                self._untried.discard(call.node)
+                self._waiting.append(call.node)
+        return None

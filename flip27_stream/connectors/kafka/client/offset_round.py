@@ -1,0 +1,204 @@
+"""ListOffsets of many partitions: one request per leader, to all leaders at once, and again where that helps."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from kafka.errors import IncompatibleBrokerVersion
+
+from flip27_stream.connectors.kafka.client.answer_deadlines import FULL_S
+from flip27_stream.connectors.kafka.client.calls import Call, Question
+from flip27_stream.connectors.kafka.client.protocol import (
+    MAX_TIMESTAMP,
+    UNKNOWN_SERVER_ERROR,
+    OffsetAndTimestamp,
+    forbidden,
+    list_offsets_request,
+    partition_offsets,
+    refused,
+    unanswerable,
+)
+from flip27_stream.connectors.kafka.client.round_context import RoundContext
+from flip27_stream.connectors.kafka.split import TopicPartition
+from flip27_stream.errors import AuthenticationError, ConnectorError
+
+Asked = Mapping[TopicPartition, int]
+Answers = dict[TopicPartition, OffsetAndTimestamp | None]
+
+_Key = tuple[int, TopicPartition]  # number of the mapping in the round, partition
+
+
+class OffsetRound:
+    """One round. How long it waits for whom, its context's patience says.
+
+    Args:
+        context: the cluster, and what earlier rounds left.
+        read_committed: the isolation level.
+        late: takes answers to calls of earlier rounds, and leaves its own to later ones.
+        within_s: waits so many seconds for all, whatever the patience is.
+    """
+
+    def __init__(
+        self,
+        context: RoundContext,
+        *,
+        read_committed: bool,
+        late: bool = False,
+        within_s: float | None = None,
+    ) -> None:
+        self._context = context
+        self._cluster = context.cluster
+        self._read_committed = read_committed
+        self._late = late
+        self._within = within_s
+        self._asked: Sequence[Asked] = ()
+        self._answers: list[Answers] = []
+        self._began = 0.0
+        self._waiting: dict[Call, list[_Key]] = {}
+        self._unsent: list[_Key] = []
+        self._failed: list[_Key] = []
+        self._throttled: dict[TopicPartition, float] = {}
+
+    def run(self, asked: Sequence[Asked]) -> list[Answers]:
+        """One answer per mapping. What was not answered is left out; what the leader cannot tell is ``None``.
+
+        Raises:
+            UnreachableError: no broker tells who leads.
+            AuthenticationError: a leader refuses this client, or is not trusted.
+            ConnectorError: it refuses to tell about a partition.
+        """
+        self._begin(asked)
+        retry = self._cluster.retry
+        while (until := self._until()) > (now := time.monotonic()):
+            self._retry(now)
+            owed = self._send()
+            if self._failed and not self._waiting and not owed and retry.next_at >= until:
+                break
+            wait_until = min(until, retry.next_at) if self._failed else until
+            while not self._collect() and time.monotonic() < wait_until:
+                self._context.wait([*self._waiting, *owed], wait_until)
+                if any(call.is_done for call in owed):
+                    break
+        self._end()
+        return self._answers
+
+    def _begin(self, asked: Sequence[Asked]) -> None:
+        self._asked, self._answers = asked, [{} for _ in asked]
+        self._began = self._context.begin()
+        leaders = self._cluster.leaders({tp for wanted in asked for tp in wanted})
+        for i, wanted in enumerate(asked):
+            for tp in wanted:
+                call = self._context.under_way.take(self._question((i, tp)))
+                if self._late and call is not None and call.node == leaders.get(tp):
+                    self._waiting.setdefault(call, []).append((i, tp))
+                else:
+                    self._unsent.append((i, tp))
+
+    def _end(self) -> None:
+        for call, keys in self._waiting.items():
+            self._context.under_way.keep(call, map(self._question, keys) if self._late else ())
+        if self._within is None:
+            for tp in {tp for _, tp in self._pending()}:
+                self._context.gave_up(tp, self._allowed(tp))
+
+    def _pending(self) -> Iterable[_Key]:
+        for keys in self._waiting.values():
+            yield from keys
+        yield from self._unsent
+        yield from self._failed
+
+    def _until(self) -> float:
+        """When the last wait for what is not answered ends (monotonic seconds)."""
+        return self._began + max((self._allowed(tp) for _, tp in self._pending()), default=0.0)
+
+    def _allowed(self, tp: TopicPartition) -> float:
+        if self._within is not None:
+            return self._within
+        patience_s = self._context.patience.seconds(tp, self._began, at_once=not self._late)
+        return patience_s + self._throttled.get(tp, 0.0)
+
+    def _question(self, key: _Key) -> Question:
+        i, tp = key
+        return tp, self._asked[i][tp], self._read_committed
+
+    def _retry(self, now: float) -> None:
+        """What failed goes out again, to the leaders of now; what does not exist any more does not."""
+        retry = self._cluster.retry
+        if not self._failed or not retry.is_due(now):
+            return
+        retry.tried(now)
+        failed, self._failed = self._failed, []
+        topics = self._cluster.topics({tp.topic for _, tp in failed})
+        there = {tp for _, tp in failed if tp.topic in topics and tp.partition in topics[tp.topic].leaders}
+        self._unsent += [key for key in failed if key[1] in there]
+
+    def _send(self) -> list[Call]:
+        """Send what can be sent; the calls that leaders have to answer before they are asked anything else."""
+        unsent, self._unsent = self._unsent, []
+        leaders = self._cluster.leaders({tp for _, tp in unsent}) if unsent else {}
+        owed = {leader: self._context.under_way.owed_by(leader) for leader in set(leaders.values())}
+        groups: dict[tuple[int, int], list[_Key]] = defaultdict(list)
+        for i, tp in unsent:
+            if tp not in leaders:
+                self._failed.append((i, tp))
+            elif owed[leaders[tp]]:
+                self._unsent.append((i, tp))
+            else:
+                groups[leaders[tp], i].append((i, tp))
+        for (leader, i), keys in groups.items():
+            self._waiting[self._call(leader, {tp: self._asked[i][tp] for _, tp in keys})] = keys
+        return [call for calls in owed.values() for call in calls]
+
+    def _call(self, leader: int, wanted: Asked) -> Call:
+        throttled = self._cluster.connections.throttled_for(leader)
+        if throttled <= FULL_S:
+            self._throttled |= dict.fromkeys(wanted, throttled)
+        return self._context.call(leader, wanted, lambda: list_offsets_request(wanted, self._read_committed))
+
+    def _collect(self) -> bool:
+        """Take in what came; whether anything did."""
+        done = [call for call in self._waiting if call.is_done]
+        for call in done:
+            keys = self._waiting.pop(call)
+            if call.answer is not None:
+                self._take(call, keys)
+            else:
+                self._act_on(call, keys)
+        return bool(done)
+
+    def _take(self, call: Call, keys: list[_Key]) -> None:
+        now = time.monotonic()
+        found = {tp: (error, answer) for tp, error, answer in partition_offsets(call.answer)}
+        for i, tp in keys:
+            error, answer = found.get(tp, (UNKNOWN_SERVER_ERROR, None))
+            if not error and answer is not None:
+                self._answers[i][tp] = replace(answer, late=now - call.sent > FULL_S)
+                self._context.patience.waited(tp, now - self._began, now)
+            elif unanswerable(error, self._asked[i][tp]):
+                self._answers[i][tp] = None
+            elif forbidden(error):
+                raise refused(f"ListOffsets of {tp}", error)
+            else:
+                self._fail((i, tp))
+
+    def _act_on(self, call: Call, keys: list[_Key]) -> None:
+        """No answer will come to a call."""
+        if isinstance(call.error, AuthenticationError):
+            raise call.error
+        for i, tp in keys:
+            if not isinstance(call.error, IncompatibleBrokerVersion):
+                self._fail((i, tp))
+            elif self._asked[i][tp] == MAX_TIMESTAMP:
+                self._answers[i][tp] = None
+            else:
+                raise ConnectorError(
+                    f"{self._cluster.address(call.node).capitalize()} speaks no version of ListOffsets that is "
+                    f"understood here: {call.error}"
+                )
+
+    def _fail(self, key: _Key) -> None:
+        self._cluster.forget_leaders([key[1]])
+        self._failed.append(key)

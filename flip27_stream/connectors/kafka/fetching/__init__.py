@@ -1,0 +1,1 @@
+"""Reads planned ranges of partitions in a task: fetch connections, responses, the reader."""

@@ -1,0 +1,55 @@
+"""When brokers are to be left alone: on account of their quotas, and after connections that broke."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from flip27_stream.connectors.kafka.client.connection_options import ConnectionOptions
+
+log = logging.getLogger(__name__)
+
+_WARNED_FROM_MS = 1000
+
+
+class BrokerPauses:
+    """Keeps, for each broker, until when it is sent nothing."""
+
+    def __init__(self, options: ConnectionOptions) -> None:
+        self._least_s = options.reconnect_backoff_ms / 1000
+        self._most_s = options.reconnect_backoff_max_ms / 1000
+        self._failures: dict[int, int] = {}
+        self._until: dict[int, float] = {}
+        self._throttled_until: dict[int, float] = {}
+        self._warned: set[int] = set()
+
+    def is_paused(self, node: int) -> bool:
+        return time.monotonic() < max(self._until.get(node, 0.0), self.throttled_until(node))
+
+    def failures(self, node: int) -> int:
+        """How many connections broke, or were not made, since the broker's last answer."""
+        return self._failures.get(node, 0)
+
+    def throttled_until(self, node: int) -> float:
+        """The end (monotonic seconds) of the time that the broker asked for; 0 if it asked for none."""
+        return self._throttled_until.get(node, 0.0)
+
+    def answered(self, node: int, throttle_ms: int) -> None:
+        """A broker answered, and wants to be sent nothing for so long (KIP-219)."""
+        self._failures.pop(node, None)
+        self._until.pop(node, None)
+        self._throttled_until[node] = time.monotonic() + throttle_ms / 1000 if throttle_ms else 0.0
+        if throttle_ms >= _WARNED_FROM_MS and node not in self._warned:
+            self._warned.add(node)
+            log.warning(
+                "Broker %s has used up its quota for this client: it sends nothing for %s ms. Reading is slow until "
+                "the quota (consumer_byte_rate, request_percentage) is raised or less is read.",
+                node,
+                throttle_ms,
+            )
+
+    def failed(self, node: int) -> None:
+        """A connection broke, or was not made: each time in a row it is left alone for twice as long."""
+        failures = self.failures(node)
+        self._failures[node] = failures + 1
+        self._until[node] = time.monotonic() + min(self._least_s * 2 ** min(failures, 30), self._most_s)

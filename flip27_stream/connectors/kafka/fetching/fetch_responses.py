@@ -1,0 +1,110 @@
+"""Fetch responses (versions 4 to 13) without copies: the records stay where they were received."""
+
+from __future__ import annotations
+
+import struct
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kafka import errors as kafka_errors
+
+from flip27_stream.connectors.kafka.client.protocol import (
+    FETCH_BY_TOPIC_ID,
+    Fetched,
+    FetchFrom,
+    refused,
+    retriable,
+)
+from flip27_stream.connectors.kafka.fetching.response_fields import FlexibleFields, ResponseFields
+from flip27_stream.connectors.kafka.split import TopicPartition
+
+LEAST_VERSION = 4
+"""Kafka 0.11 began with it."""
+
+_THROTTLED_BY_CLIENT = 8  # brokers that speak less wait before they answer (KIP-219)
+_FLEXIBLE = 12
+_INT = struct.Struct(">i")
+_ERROR_AND_SESSION = struct.Struct(">hi")
+_ABORTED = struct.Struct(">qq")
+_PARTITION = struct.Struct(">ihqq")
+_LOG_START = struct.Struct(">q")
+_UUID_BYTES = 16
+
+
+@dataclass(frozen=True)
+class FetchResponse:
+    """What a broker said to a fetch.
+
+    Attributes:
+        partitions: the answers, whose records are views of the response.
+        throttle_ms: how long the broker wants to be sent nothing.
+    """
+
+    partitions: Mapping[TopicPartition, Fetched]
+    throttle_ms: int = 0
+
+
+def read_fetch_response(
+    body: memoryview, version: int, asked: Mapping[TopicPartition, FetchFrom]
+) -> FetchResponse:
+    """Read the response to a fetch.
+
+    Args:
+        body: what follows the correlation id.
+        version: of request and response.
+        asked: what was asked for, which tells the topics' names from version 13 on.
+
+    Raises:
+        ConnectorError: the broker refused the whole request.
+        OSError: it refused it now, and may not when it is asked again.
+        struct.error: the response is cut off, or no response to this request.
+    """
+    fields = FlexibleFields(body) if version >= _FLEXIBLE else ResponseFields(body)
+    fields.skip_tags()  # of the response's header
+    (throttle_ms,) = fields.numbers(_INT)
+    if version >= 7:
+        error, _session = fields.numbers(_ERROR_AND_SESSION)
+        _check(error)
+    by_id = version >= FETCH_BY_TOPIC_ID
+    names = {uuid.UUID(at.topic_id).bytes: tp.topic for tp, at in asked.items()} if by_id else {}
+    answers: dict[TopicPartition, Fetched] = {}
+    for _ in range(fields.count()):
+        topic = _name(fields, names) if by_id else fields.text()
+        for _ in range(fields.count()):
+            number, answer = _partition(fields, version)
+            answers[TopicPartition(topic, number)] = answer
+        fields.skip_tags()
+    fields.skip_tags()
+    return FetchResponse(answers, max(throttle_ms, 0) if version >= _THROTTLED_BY_CLIENT else 0)
+
+
+def _check(error: int) -> None:
+    if error and retriable(error):
+        raise ConnectionAbortedError(f"the broker refused the fetch: {kafka_errors.for_code(error).__name__}")
+    if error:
+        raise refused("a fetch", error)
+
+
+def _name(fields: ResponseFields, names: Mapping[bytes, str]) -> str:
+    topic_id = bytes(fields.take(_UUID_BYTES))
+    if topic_id not in names:
+        raise struct.error(f"topic {uuid.UUID(bytes=topic_id)} was not asked for")
+    return names[topic_id]
+
+
+def _partition(fields: ResponseFields, version: int) -> tuple[int, Fetched]:
+    number, error, _high_watermark, _last_stable_offset = fields.numbers(_PARTITION)
+    if version >= 5:
+        fields.numbers(_LOG_START)
+    aborted: list[tuple[int, int]] = []
+    for _ in range(fields.count()):
+        producer, first = fields.numbers(_ABORTED)
+        aborted.append((producer, first))
+        fields.skip_tags()
+    replica = -1
+    if version >= 11:
+        (replica,) = fields.numbers(_INT)
+    records = fields.take(fields.count())
+    fields.skip_tags()
+    return number, Fetched(error, records, aborted, replica)

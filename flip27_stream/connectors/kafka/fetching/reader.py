@@ -1,0 +1,360 @@
+"""Reads planned ranges of partitions into record batches."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from flip27_stream.api import InputStatus, ReaderOutput, SourceReader, SourceReaderContext
+from flip27_stream.connectors.kafka.client.protocol import (
+    CORRUPT_MESSAGE,
+    INCONSISTENT_TOPIC_ID,
+    OFFSET_OUT_OF_RANGE,
+    UNKNOWN_TOPIC_ID,
+    Fetched,
+    FetchFrom,
+    refused,
+    retriable,
+)
+from flip27_stream.connectors.kafka.fetching.client_pool import FETCHERS
+from flip27_stream.connectors.kafka.fetching.fetcher import Answer
+from flip27_stream.connectors.kafka.options.source_options import TRUSTED_CLUSTER, KafkaOptions
+from flip27_stream.connectors.kafka.records.record_batches import batch_headers, decode
+from flip27_stream.connectors.kafka.split import EARLIEST, LATEST, KafkaPartitionSplit, TopicPartition
+from flip27_stream.connectors.kafka.values.rows import RowLayout, RowMaker, record_timestamps
+from flip27_stream.errors import ConnectorError, CorruptRecordError, DataLossError, UnreachableError
+
+log = logging.getLogger(__name__)
+
+_POLL_S = 0.5
+_RETRY_S = 0.05
+_GONE_AFTER_S = 5.0
+_LEAST_FETCH = 64 << 10
+_NO_SUCH_TOPIC = (
+    "nothing: the topic was deleted, or made again (if it was migrated to another cluster with its offsets kept, see "
+    f"option '{TRUSTED_CLUSTER}')"
+)
+_DECODED_AT_ONCE = 1 << 22
+_GUESSED_RECORD = 1 << 10
+
+
+@dataclass
+class _Progress:
+    """How far a split was read: up to ``position``, in rows that were emitted or are in a response to be decoded.
+
+    ``waited`` are the seconds waited since its leader last sent records, of this split or of others asked for with it:
+    a response has room for some, and the rest stand in line. ``asked`` is the broker that was asked last, ``unknown``
+    for how many of these seconds brokers have known no topic of the split's topic id; ``None`` if they do.
+    """
+
+    split_id: str
+    position: int
+    stop: int
+    rows: RowMaker
+    topic_id: str = ""
+    waited: float = 0.0
+    asked: int | None = None
+    unknown: float | None = None
+
+    @property
+    def next_fetch(self) -> int:
+        """Bytes that hold what is left, unless records are large; a range is often much smaller than a full fetch."""
+        return max(_LEAST_FETCH, (self.stop - self.position) * _GUESSED_RECORD)
+
+
+@dataclass
+class _Undecoded:
+    """Records that came for a split, those from ``start`` on are not yet emitted."""
+
+    tp: TopicPartition
+    progress: _Progress
+    start: int
+    fetched: Fetched
+
+
+class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
+    """Reads bounded splits, the partitions of each leader together, the next fetch under way while one is decoded.
+
+    A split ends where its position reaches the stopping offset, not at a record: transaction markers, aborted records
+    and gaps may be last. A partition that moves to another leader is followed.
+
+    Raises:
+        DataLossError: the log no longer has records of a planned range, and ``failOnDataLoss`` is set.
+        ConnectorError: a leader sent nothing for ``kafkaConsumer.pollTimeoutMs``, by default
+            ``default.api.timeout.ms``, or refused.
+        CorruptRecordError: records do not decode.
+    """
+
+    def __init__(
+        self, context: SourceReaderContext, options: KafkaOptions, layout: RowLayout | None = None
+    ) -> None:
+        self._options = options
+        self._layout = layout or RowLayout.of_records()
+        self._patience_ms = options.poll_timeout_ms or options.connection.api_timeout_ms
+        self._fetcher = FETCHERS.borrow(options.connection)
+        self._client = self._fetcher.client
+        self._reading: dict[TopicPartition, _Progress] = {}
+        self._ended: list[str] = []
+        self._undecoded: deque[_Undecoded] = deque()
+        self._replicas: dict[TopicPartition, int] = {}
+        self._pausing = False
+        self._rows = context.metric_group().counter("records_in")
+        self._bytes = context.metric_group().counter("bytes_in")
+
+    def add_splits(self, splits: Sequence[KafkaPartitionSplit]) -> None:
+        for split in splits:
+            if split.stopping_offset is None:
+                raise ValueError(
+                    f"split {split.split_id} has no stopping offset; a reader reads bounded splits"
+                )
+            if split.starting_offset >= split.stopping_offset:
+                self._ended.append(split.split_id)
+            else:
+                tp = split.topic_partition
+                start, stop = split.starting_offset, split.stopping_offset
+                rows = RowMaker(tp, self._layout)
+                self._reading[tp] = _Progress(split.split_id, start, stop, rows, split.topic_id)
+
+    def notify_no_more_splits(self) -> None:
+        """Splits are known from the start."""
+
+    def snapshot_state(self) -> Sequence[KafkaPartitionSplit]:
+        left = {tp: (progress.position, progress) for tp, progress in self._reading.items()}
+        left |= {some.tp: (some.start, some.progress) for some in self._undecoded}
+        return [
+            KafkaPartitionSplit(*tp, start, progress.stop, progress.topic_id)
+            for tp, (start, progress) in left.items()
+        ]
+
+    def poll_next(self, output: ReaderOutput) -> InputStatus:
+        """Decodes some megabytes at a time, and waits for more when all are decoded."""
+        for split_id in self._ended:
+            output.release_output_for_split(split_id)
+        self._ended.clear()
+        if not self._undecoded:
+            if not self._reading:
+                return InputStatus.END_OF_INPUT
+            try:
+                self._take_answer()
+            except UnreachableError as error:
+                tp, progress = next(iter(self._reading.items()))
+                raise UnreachableError(
+                    f"{tp} could not be read at offset {progress.position}: {error}"
+                ) from error
+        if self._undecoded:
+            self._emit_some(output)
+        return InputStatus.MORE_AVAILABLE
+
+    def close(self) -> None:
+        FETCHERS.give_back(self._fetcher)
+
+    def _send_fetches(self) -> None:
+        """One fetch to each broker that has none to answer."""
+        asked = self._fetcher.partitions_in_flight()
+        waiting = [tp for tp in self._reading if tp not in asked]
+        by_node: dict[int, dict[TopicPartition, FetchFrom]] = {}
+        for tp, leader in self._client.leaders(waiting).items() if waiting else ():
+            node = self._replicas.get(tp, leader)
+            if not self._fetcher.is_busy(node):
+                progress = self._reading[tp]
+                size = min(progress.next_fetch, self._options.max_partition_fetch_bytes)
+                by_node.setdefault(node, {})[tp] = FetchFrom(progress.position, size, progress.topic_id)
+        for node, wanted in by_node.items():
+            waited = 0.0
+            for tp in wanted:
+                self._reading[tp].asked = node
+                waited = max(waited, self._reading[tp].waited)
+            self._fetcher.send(
+                node,
+                wanted,
+                read_committed=self._options.read_committed,
+                max_bytes=self._options.fetch_max_bytes,
+                within_s=self._patience_ms / 1000 - waited,
+            )
+
+    def _take_answer(self) -> None:
+        """Wait for an answer, and send the next fetch before it is decoded: the network goes on meanwhile."""
+        began = time.monotonic()
+        if self._pausing:
+            time.sleep(_RETRY_S)
+            self._pausing = False
+        self._send_fetches()
+        answer = self._fetcher.next_answer(_POLL_S if self._fetcher.partitions_in_flight() else _RETRY_S)
+        self._count_waiting(began)
+        if answer is None:
+            return
+        if answer.fetched is None:
+            again = list(answer.partitions)
+        else:
+            again = [tp for tp, fetched in answer.fetched.items() if not self._take(tp, fetched)]
+        self._look_for_leaders(again)
+        if self._undecoded:
+            self._restart_patience(answer.partitions)
+        self._pausing = bool(again) or not (self._undecoded or _redirects(answer))
+        if not self._pausing:
+            self._send_fetches()
+
+    def _take(self, tp: TopicPartition, fetched: Fetched) -> bool:
+        """Take what came for a partition; False if it is to be asked for again, perhaps from another broker."""
+        progress = self._reading.get(tp)
+        if progress is None:
+            return True  # given up meanwhile
+        start = progress.position
+        if fetched.error:
+            self._act_on(tp, progress, fetched.error)
+            return False
+        if fetched.preferred_replica >= 0:
+            is_first = tp not in self._replicas
+            self._replicas[tp] = fetched.preferred_replica
+            return is_first  # replicas that name each other are not asked without a pause
+        if self._advance(tp, progress, fetched):
+            self._undecoded.append(_Undecoded(tp, progress, start, fetched))
+        return True
+
+    def _count_waiting(self, since: float) -> None:
+        """Time in which a quota keeps a broker from sending is not its fault."""
+        now = time.monotonic()
+        for tp, progress in list(self._reading.items()):
+            throttled_until = 0.0 if progress.asked is None else self._fetcher.throttled_until(progress.asked)
+            waited = max(0.0, now - max(since, throttled_until))
+            progress.waited += waited
+            if progress.unknown is not None:
+                progress.unknown += waited
+            if progress.waited > self._patience_ms / 1000:
+                self._give_up(tp, progress)
+        self._restart_patience(self._fetcher.partitions_under_way())
+
+    def _look_for_leaders(self, partitions: Iterable[TopicPartition]) -> None:
+        """Ask who leads them before the next fetch."""
+        self._client.forget_leaders(partitions)
+        for tp in partitions:
+            self._replicas.pop(tp, None)
+
+    def _restart_patience(self, partitions: Iterable[TopicPartition]) -> None:
+        """Their broker sends records, so those in line behind the others have not waited in vain."""
+        for tp in partitions:
+            if tp in self._reading:
+                self._reading[tp].waited = 0.0
+
+    def _advance(self, tp: TopicPartition, progress: _Progress, fetched: Fetched) -> bool:
+        """Move a split behind the batches that came; whether there are any."""
+        self._bytes.inc(len(fetched.records))
+        headers = batch_headers(fetched.records, str(tp))
+        position = max(
+            (header.last_offset + 1 for header in headers if header.complete), default=progress.position
+        )
+        if position <= progress.position:
+            return False
+        self._move(tp, progress, position)
+        return True
+
+    def _move(self, tp: TopicPartition, progress: _Progress, position: int) -> None:
+        """To the end of the line: a leader fills its response in the order asked, and sends a batch that is larger than
+        asked for only to the first."""
+        progress.position = min(position, progress.stop)
+        progress.waited, progress.unknown = 0.0, None
+        del self._reading[tp]
+        if progress.position < progress.stop:
+            self._reading[tp] = progress
+
+    def _emit_some(self, output: ReaderOutput) -> None:
+        some = self._undecoded[0]
+        tp, progress = some.tp, some.progress
+        decoded = decode(
+            some.fetched.records,
+            some.start,
+            progress.stop,
+            source=str(tp),
+            aborted=some.fetched.aborted if self._options.read_committed else None,
+            keys=self._layout.needs_keys,
+            values=self._layout.needs_values,
+            headers=self._layout.needs_headers,
+            enough=_DECODED_AT_ONCE,
+        )
+        if decoded.next_offset <= some.start:
+            raise CorruptRecordError(f"The record batch at offset {some.start} of {tp} has no end.")
+        some.start, records = decoded.next_offset, decoded.records
+        if len(records):
+            self._rows.inc(len(records))
+            output.create_output_for_split(progress.split_id).collect(
+                progress.rows.rows(records), record_timestamps(records), pa.array(records.offsets)
+            )
+        if some.start >= progress.position:
+            self._undecoded.popleft()
+            if progress.position >= progress.stop:
+                self._ended.append(progress.split_id)
+
+    def _act_on(self, tp: TopicPartition, progress: _Progress, error: int) -> None:
+        if error == OFFSET_OUT_OF_RANGE:
+            self._act_on_range(tp, progress)
+        elif error == CORRUPT_MESSAGE:
+            raise CorruptRecordError(
+                f"The broker found the log of {tp} damaged at or after offset {progress.position}."
+            )
+        elif error in (UNKNOWN_TOPIC_ID, INCONSISTENT_TOPIC_ID):
+            self._act_on_topic(tp, progress)
+        elif not retriable(error):
+            raise refused(f"a fetch of {tp} at offset {progress.position}", error)
+
+    def _act_on_range(self, tp: TopicPartition, progress: _Progress) -> None:
+        """The log does not reach the position; ask what it has, for a new leader may not know its end yet."""
+        ends, starts = self._client.list_offsets({tp: LATEST}, {tp: EARLIEST}, read_committed=False)
+        if tp in ends and tp in starts and not starts[tp].offset <= progress.position <= ends[tp].offset:
+            start, end = starts[tp].offset, ends[tp].offset
+            self._lose(
+                tp, progress, f"{start} to {end}", start if start > progress.position else progress.stop
+            )
+
+    def _act_on_topic(self, tp: TopicPartition, progress: _Progress) -> None:
+        """There is no topic of that id. A broker that starts may not know of it yet, so it is asked for a while."""
+        if progress.unknown is None:
+            progress.unknown = 0.0
+        elif progress.unknown >= _GONE_AFTER_S and self._was_deleted(tp, progress):
+            self._lose(tp, progress, _NO_SUCH_TOPIC, progress.stop)
+
+    def _give_up(self, tp: TopicPartition, progress: _Progress) -> None:
+        asked = progress.asked  # whoever leads it by now, if anybody does: this one said nothing
+        who = f"The leader of {tp}" + (f", {self._client.address(asked)}," if asked is not None else "")
+        if self._was_deleted(tp, progress):
+            self._lose(tp, progress, "nothing, the partition was deleted", progress.stop)
+            return
+        why = f" ({self._fetcher.failure})" if self._fetcher.failure is not None else ""
+        given = self._options.poll_timeout_ms is not None
+        option = "kafkaConsumer.pollTimeoutMs" if given else "kafka.default.api.timeout.ms"
+        raise ConnectorError(
+            f"{who} sent no records at offset {progress.position} for {progress.waited:.0f} s{why}, though the range "
+            f"ends at {progress.stop}. Check that the broker is well, or raise option '{option}'."
+        )
+
+    def _was_deleted(self, tp: TopicPartition, progress: _Progress) -> bool:
+        """Whether the topic is gone, or another one has its name; false also where no broker says so in time."""
+        within_ms = min(self._patience_ms, self._options.connection.api_timeout_ms)
+        try:
+            topic = self._client.topics([tp.topic], within_ms).get(tp.topic)
+        except UnreachableError:
+            return False
+        if topic is None or tp.partition not in topic.leaders:
+            return True
+        return bool(progress.topic_id and topic.topic_id) and topic.topic_id != progress.topic_id
+
+    def _lose(self, tp: TopicPartition, progress: _Progress, available: str, instead: int) -> None:
+        what = (
+            f"Records of {tp} were lost while they were read: wanted offsets {progress.position} to {progress.stop}, "
+            f"available {available}. They were aged out, or the topic was deleted."
+        )
+        if self._options.fail_on_data_loss:
+            raise DataLossError(f"{what} To go on with what is there, set option 'failOnDataLoss' to false.")
+        log.warning("%s The query goes on, since option 'failOnDataLoss' is false.", what)
+        self._move(tp, progress, instead)
+        if progress.position >= progress.stop:
+            self._ended.append(progress.split_id)
+
+
+def _redirects(answer: Answer) -> bool:
+    """Whether a broker named another one to ask."""
+    return any(fetched.preferred_replica >= 0 for fetched in (answer.fetched or {}).values())

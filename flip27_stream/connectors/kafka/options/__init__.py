@@ -1,0 +1,1 @@
+"""The options of the Kafka source, and what they mean."""

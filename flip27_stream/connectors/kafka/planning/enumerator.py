@@ -1,0 +1,299 @@
+"""Discovers partitions, assigns them, and knows how far they can be read."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from flip27_stream.api import (
+    EventTimePositions,
+    PositioningRequest,
+    RecordTimestampAssigner,
+    SplitEnumerator,
+    SplitEnumeratorContext,
+    SplitRange,
+    SplitsAssignment,
+    SupportsEventTimePositions,
+    TimestampAssigner,
+    WatermarkStrategy,
+)
+from flip27_stream.connectors.kafka.client.client import KafkaClient
+from flip27_stream.connectors.kafka.client.protocol import TopicMetadata
+from flip27_stream.connectors.kafka.options.source_options import KafkaOptions
+from flip27_stream.connectors.kafka.planning.bounded_ranges import check_batch, refuse_reversed, up_to
+from flip27_stream.connectors.kafka.planning.enumerator_state import KafkaEnumeratorState
+from flip27_stream.connectors.kafka.planning.event_time_probe import EventTimeProbe
+from flip27_stream.connectors.kafka.planning.group_offsets import GroupCommitter
+from flip27_stream.connectors.kafka.planning.log_ranges import LogRanges
+from flip27_stream.connectors.kafka.planning.offset_lookups import ClusterOffsets
+from flip27_stream.connectors.kafka.planning.positions import Bisection, PositionFinder, TimestampIndex
+from flip27_stream.connectors.kafka.split import KafkaPartitionSplit, TopicPartition
+from flip27_stream.connectors.kafka.values.rows import RowLayout
+from flip27_stream.errors import AuthenticationError, ConnectorError, DataLossError
+
+log = logging.getLogger(__name__)
+
+_FLUSH_S = 2.0
+
+
+@dataclass(frozen=True)
+class Discovery:
+    """What one look at the cluster found, where partitions that are new begin, and where all end, if they do."""
+
+    topics: Mapping[str, TopicMetadata]
+    starting_offsets: Mapping[TopicPartition, int]
+    stopping_offsets: Mapping[TopicPartition, int] | None = None
+
+
+@dataclass(frozen=True)
+class Finding:
+    """How positions by event time are found, and for which event time and disorder (ms)."""
+
+    assigner: TimestampAssigner
+    max_out_of_orderness_ms: int
+    probe: EventTimeProbe
+    finder: PositionFinder
+
+
+class KafkaSourceEnumerator(
+    SplitEnumerator[KafkaPartitionSplit, KafkaEnumeratorState], SupportsEventTimePositions
+):
+    """The enumerator of a Kafka source (Flink ``KafkaSourceEnumerator``).
+
+    Life cycle:
+
+    1. :meth:`start` calls for the initial discovery, once, in a worker thread, and for further ones every
+       ``scan.topic-partition-discovery.interval``.
+    2. A discovery lists the topics (:meth:`_discover`). The initial one of a new query also resolves where reading
+       begins: ``latest`` becomes an offset now, ``earliest`` stays a marker until the split is planned; and, for a
+       bounded source, where it ends. Where it ends is kept in the state; partitions found later are not read then.
+       What the options name and the checkpoint does not have must be there. What it has and they do not name any more
+       is left (:meth:`_leave_unsubscribed`).
+    3. In the planning thread, :meth:`_take_in` makes splits of the partitions that were not assigned yet, sorted by
+       topic and number, and assigns each to the reader its topic and number say. Partitions found after the initial
+       discovery, or made while the query was stopped, begin at offset 0, whatever the options say; if that is gone
+       already, records are lost, as in Spark's source.
+    4. For each micro-batch :meth:`split_ranges` looks where the logs end, and whether they still have what is to be
+       read (:class:`LogRanges`).
+    5. With alignment, :meth:`event_time_positions` finds event times in these ranges (:class:`PositionFinder`).
+    6. :meth:`snapshot_state` gives the partitions assigned so far, with the ids of their topics and of the cluster, for
+       the offset.
+    7. :meth:`notify_checkpoint_complete` commits what is processed to the consumer group, if the options name one.
+    """
+
+    def __init__(
+        self,
+        context: SplitEnumeratorContext[KafkaPartitionSplit],
+        options: KafkaOptions,
+        strategy: WatermarkStrategy | None,
+        state: KafkaEnumeratorState,
+        layout: RowLayout | None = None,
+    ) -> None:
+        self._context = context
+        self._options = options
+        self._state = state
+        self._client = KafkaClient(options.connection)
+        self._discovery_client = KafkaClient(options.connection)
+        self._layout = layout
+        self._strategy = strategy
+        self._finding: Finding | None = None
+        self._ranges = LogRanges(self._client, options)
+        self._splits: dict[str, KafkaPartitionSplit] = {}
+        self._looked: Mapping[str, SplitRange] = {}
+        self._unplanned: set[TopicPartition] = set()
+        group = options.group_id
+        self._committer = GroupCommitter(KafkaClient(options.connection), group) if group else None
+
+    def start(self) -> None:
+        self._context.call_async(self._discover, self._on_initial_discovery)
+        period = self._options.discovery_interval_ms
+        if period is not None:
+            self._context.call_async(
+                self._discover_again, self._on_discovery, initial_delay_ms=period, period_ms=period
+            )
+
+    def split_ranges(self, positions: Mapping[KafkaPartitionSplit, int | None]) -> Mapping[str, SplitRange]:
+        self._splits = {split.split_id: split for split in positions}
+        finding = self._finding
+        if finding is not None:
+            self._ranges.verify(finding.probe.take_out_of_range())
+        looked = self._ranges.look(positions, self._state)
+        new = [split for split, position in positions.items() if position is None]
+        self._unplanned = {split.topic_partition for split in new if split.split_id not in looked.ranges}
+        if finding is not None:
+            for tp in looked.reset:
+                finding.finder.forget(tp)
+        if looked.recreated:
+            self._state = self._state.with_successors(looked.recreated)
+        if looked.identified:
+            self._state = self._state.with_identities(looked.identified)
+        self._looked, stops = looked.ranges, self._state.stopping_offsets
+        if stops is None:
+            return looked.ranges
+        if self._options.batch:
+            check_batch(stops, self._splits, looked.ranges, fail_on_data_loss=self._options.fail_on_data_loss)
+        return up_to(stops, self._splits, looked.ranges)
+
+    def log_ends(self, looked: Mapping[str, SplitRange]) -> Mapping[str, int]:
+        return super().log_ends(self._looked)
+
+    def freeze(self) -> None:
+        self._ranges.freeze()
+
+    def describe_positions(self, positions: Mapping[str, int]) -> Mapping[str, Any]:
+        """As Spark's source writes offsets: ``{"topic": {"0": 23}}``, in order."""
+        described: dict[str, dict[str, int]] = {}
+        for tp, offset in sorted((self._splits[i].topic_partition, o) for i, o in positions.items()):
+            described.setdefault(tp.topic, {})[str(tp.partition)] = offset
+        return described
+
+    def event_time_positions(self, request: PositioningRequest) -> EventTimePositions:
+        finder = self._find_for(request).finder
+        trusted = self._options.trusted_cluster
+        splits = [self._state.for_reader(self._splits[split_id], trusted) for split_id in request.ranges]
+        return finder.positions({split.split_id: split for split in splits}, request)
+
+    def snapshot_state(self) -> KafkaEnumeratorState:
+        """Without the partitions that were not planned yet: a restart has to find them again."""
+        return self._state.without(self._unplanned) if self._unplanned else self._state
+
+    def notify_checkpoint_complete(self, positions: Mapping[str, int]) -> None:
+        """Spark can end the process of an AvailableNow run at any time after this, so such a run waits for it."""
+        if self._committer is not None:
+            self._committer.processed(
+                {tp: positions[str(tp)] for tp in self._state.partitions if str(tp) in positions}
+            )
+            if self._ranges.frozen:
+                self._committer.flush(_FLUSH_S)
+
+    def close(self) -> None:
+        if self._committer is not None:
+            self._committer.close(_FLUSH_S)
+        self._client.close()
+        self._discovery_client.close()
+
+    def _discover(self) -> Discovery:
+        """The initial discovery; in a worker thread.
+
+        Raises:
+            MissingTopicError: a topic or partition that the options name does not exist.
+            OptionError: the starting offsets do not fit, or lie behind the end of a batch read.
+            UnreachableError: nobody answered.
+        """
+        subscriber, client = self._options.subscriber, self._discovery_client
+        topics = client.topics(subscriber.topic_names)
+        partitions = subscriber.partitions(topics)
+        options, lookups = self._options, self._lookups()
+        subscriber.require(topics, self._state.partitions)
+        if not self._state.initial_discovery_finished:
+            starts = options.starting_offsets.starting_offsets(partitions, lookups)
+        else:
+            starts = dict.fromkeys(partitions, 0)
+        stops = self._state.stopping_offsets if options.stopping_offsets is not None else None
+        if stops is None and options.stopping_offsets is not None:
+            stops = options.stopping_offsets.stopping_offsets(partitions, lookups)
+        if stops is not None:
+            starts = {tp: offset for tp, offset in starts.items() if tp in stops}
+            if options.batch:
+                refuse_reversed(starts, stops)
+                # Nothing is asked for of the others, so nothing has to be there.
+                starts = {tp: offset for tp, offset in starts.items() if offset != stops[tp]}
+        return Discovery(topics, starts, stops)
+
+    def _discover_again(self) -> Discovery:
+        subscriber = self._options.subscriber
+        topics = self._discovery_client.topics(subscriber.topic_names)
+        return Discovery(topics, dict.fromkeys(subscriber.partitions(topics), 0))
+
+    def _find_for(self, request: PositioningRequest) -> Finding:
+        """How event times are found: as the source was told, or else as the query says, which may change its mind."""
+        says = self._strategy or request
+        assigner, disorder = says.timestamp_assigner, says.max_out_of_orderness_ms
+        found = self._finding
+        if found is not None:
+            if found.assigner == assigner and found.max_out_of_orderness_ms >= disorder:
+                return found
+            disorder = max(disorder, found.max_out_of_orderness_ms)
+        committed = self._options.read_committed
+        probe = EventTimeProbe(self._client, assigner, self._layout, read_committed=committed)
+        by_timestamp = type(assigner) is RecordTimestampAssigner
+        locator = TimestampIndex() if by_timestamp else Bisection(disorder)
+        finder = PositionFinder(self._client, probe, locator, read_committed=committed)
+        self._finding = Finding(assigner, disorder, probe, finder)
+        return self._finding
+
+    def _lookups(self) -> ClusterOffsets:
+        options = self._options
+        return ClusterOffsets(
+            self._discovery_client,
+            options.read_committed,
+            options.fetch_retries,
+            options.fetch_retry_interval_ms,
+        )
+
+    def _on_initial_discovery(self, discovery: Discovery, error: BaseException | None) -> None:
+        if error is not None:
+            raise error
+        self._leave_unsubscribed()
+        self._take_in(discovery)
+
+    def _leave_unsubscribed(self) -> None:
+        """Partitions that the checkpoint has and the options do not name any more are gone, as in Spark's source.
+
+        Raises:
+            DataLossError: there are some, and ``failOnDataLoss`` is set.
+        """
+        subscriber = self._options.subscriber
+        gone = sorted(tp for tp in self._state.partitions if not subscriber.names(tp))
+        if not gone:
+            return
+        what = (
+            f"Partitions {', '.join(map(str, gone))} are in the checkpoint, and {subscriber} does not name them. "
+            "Records of them that were not read yet may be missed."
+        )
+        if self._options.fail_on_data_loss:
+            raise DataLossError(
+                f"{what} To go on without them, set option 'failOnDataLoss' to false; to read on, name them again."
+            )
+        log.warning("%s The query goes on without them, since option 'failOnDataLoss' is false.", what)
+        self._context.retire_splits(self._context.assigned_splits().keys() & {str(tp) for tp in gone})
+        self._state = self._state.without(gone)
+
+    def _on_discovery(self, discovery: Discovery, error: BaseException | None) -> None:
+        if isinstance(error, ConnectorError) and not isinstance(error, AuthenticationError):
+            log.warning("Looking for new partitions failed; it will be tried again: %s", error)
+        elif error is not None:
+            raise error
+        elif self._state.initial_discovery_finished:
+            self._take_in(discovery)
+
+    def _take_in(self, discovery: Discovery) -> None:
+        self._ranges.topics = discovery.topics
+        new = sorted(discovery.starting_offsets.keys() - self._state.partitions)
+        readers = self._context.current_parallelism()
+        assignment: dict[int, list[KafkaPartitionSplit]] = {}
+        for tp in new:
+            split = KafkaPartitionSplit(tp.topic, tp.partition, discovery.starting_offsets[tp])
+            assignment.setdefault(reader_of(tp, readers), []).append(split)
+        if new:
+            log.info("New partitions: %s", ", ".join(map(str, new)))
+            self._context.assign_splits(SplitsAssignment(assignment))
+        ids = {tp: discovery.topics[tp.topic].topic_id for tp in new}
+        self._state = replace(
+            self._state.with_partitions(ids) if new else self._state,
+            initial_discovery_finished=True,
+            stopping_offsets=discovery.stopping_offsets,
+        )
+
+
+def reader_of(tp: TopicPartition, readers: int) -> int:
+    """The reader that a partition belongs to, so that the partitions of one topic are spread evenly.
+
+    Flink's ``KafkaSourceEnumerator.getSplitOwner``, with Java's ``String.hashCode`` and its 32 bits.
+    """
+    topic_hash = 0
+    for character in tp.topic:
+        topic_hash = (topic_hash * 31 + ord(character)) & 0xFFFFFFFF
+    return ((topic_hash * 31 & 0x7FFFFFFF) % readers + tp.partition) % readers

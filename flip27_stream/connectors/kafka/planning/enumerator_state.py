@@ -1,0 +1,203 @@
+"""What the enumerator keeps in a checkpoint."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from flip27_stream.api import JsonValue, SimpleVersionedSerializer
+from flip27_stream.connectors.kafka.split import KafkaPartitionSplit, TopicPartition
+from flip27_stream.errors import CorruptCheckpointError
+
+if TYPE_CHECKING:
+    from flip27_stream.connectors.kafka.client.protocol import TopicMetadata
+
+
+@dataclass(frozen=True)
+class AssignedTopic:
+    """A topic that splits were made of.
+
+    Attributes:
+        topic_id: tells the topic from its successor of the same name; empty where it is not known.
+        partitions: those that were assigned.
+        orphans: those of the partitions that belonged to a predecessor, and that this topic did not have when it was
+            found. If it gets them, they are other logs.
+        cluster_id: of the Kafka cluster that it was last seen on; empty where it is not known.
+    """
+
+    topic_id: str
+    partitions: tuple[int, ...]
+    orphans: tuple[int, ...] = ()
+    cluster_id: str = ""
+
+
+@dataclass(frozen=True)
+class KafkaEnumeratorState:
+    """The partitions that were assigned (Flink ``KafkaSourceEnumState``). Positions are the coordinator's business.
+
+    Attributes:
+        topics: by name.
+        initial_discovery_finished: partitions found from now on are read from their beginning.
+        stopping_offsets: where reading ends, exclusively; ``None`` for a stream without end. No partition is read that
+            is not in here.
+    """
+
+    topics: Mapping[str, AssignedTopic] = field(default_factory=dict)
+    initial_discovery_finished: bool = False
+    stopping_offsets: Mapping[TopicPartition, int] | None = None
+
+    @cached_property
+    def partitions(self) -> frozenset[TopicPartition]:
+        return frozenset(
+            TopicPartition(name, n) for name, topic in self.topics.items() for n in topic.partitions
+        )
+
+    def for_reader(
+        self, split: KafkaPartitionSplit, trusted_cluster: str | None = None
+    ) -> KafkaPartitionSplit:
+        """With the id of the topic that the positions of the split are of, empty where it is not known.
+
+        Where the user trusts the offsets of another cluster than the one that this state was made on, the topic has
+        another id there, which is not known until the next plan.
+        """
+        topic = self.topics.get(split.topic)
+        if topic is None or split.partition in topic.orphans:
+            return split
+        if trusted_cluster is not None and topic.cluster_id != trusted_cluster:
+            return split
+        return replace(split, topic_id=topic.topic_id)
+
+    def with_partitions(self, new: Mapping[TopicPartition, str]) -> KafkaEnumeratorState:
+        """With partitions that were assigned now, and the ids of their topics."""
+        topics = dict(self.topics)
+        for tp, topic_id in sorted(new.items()):
+            known = topics.get(tp.topic, AssignedTopic(topic_id, ()))
+            topics[tp.topic] = replace(known, partitions=tuple(sorted({*known.partitions, tp.partition})))
+        return replace(self, topics=topics, initial_discovery_finished=True)
+
+    def without(self, partitions: Collection[TopicPartition]) -> KafkaEnumeratorState:
+        """As if these partitions had not been found."""
+        kept = {
+            name: replace(
+                topic,
+                partitions=tuple(n for n in topic.partitions if (name, n) not in partitions),
+                orphans=tuple(n for n in topic.orphans if (name, n) not in partitions),
+            )
+            for name, topic in self.topics.items()
+        }
+        return replace(self, topics={name: topic for name, topic in kept.items() if topic.partitions})
+
+    def with_successors(self, recreated: Mapping[TopicPartition, str]) -> KafkaEnumeratorState:
+        """With the ids of topics that were deleted and made again, by the partitions that go on in these."""
+        topics = dict(self.topics)
+        for tp, topic_id in recreated.items():
+            known = topics[tp.topic]
+            before = known.orphans if known.topic_id == topic_id else known.partitions
+            orphans = tuple(n for n in before if n != tp.partition)
+            topics[tp.topic] = replace(known, topic_id=topic_id, orphans=orphans)
+        return replace(self, topics=topics)
+
+    def with_identities(self, identified: Mapping[str, TopicMetadata]) -> KafkaEnumeratorState:
+        """With the ids that these topics have now, and those of their clusters; what is not told stays as it is."""
+        topics = dict(self.topics)
+        for name, topic in identified.items():
+            known = topics[name]
+            cluster = topic.cluster_id or known.cluster_id
+            keeps = not topic.topic_id and cluster == known.cluster_id
+            topics[name] = replace(
+                known, topic_id=known.topic_id if keeps else topic.topic_id, cluster_id=cluster
+            )
+        return replace(self, topics=topics)
+
+
+class KafkaEnumeratorStateSerializer(SimpleVersionedSerializer[KafkaEnumeratorState]):
+    """``{"cluster": id, "discovered": true, "topics": {name: [topic id, [partition, ...]]}}``.
+
+    Of a bounded source also ``"stops": {name: [[partition, offset], ...]}``, which version 1 did not know. A topic with
+    orphans has a list of these, too, which version 2 did not know. Version 3 did not know ``cluster``, which is left
+    out if it is not known; a topic of another cluster than most has the id of its own at the end.
+    """
+
+    @property
+    def version(self) -> int:
+        return 4
+
+    def serialize(self, value: KafkaEnumeratorState) -> JsonValue:
+        cluster = _most_common(topic.cluster_id for topic in value.topics.values())
+        topics = {name: _topic_to_json(topic, cluster) for name, topic in sorted(value.topics.items())}
+        state: dict[str, JsonValue] = {"discovered": value.initial_discovery_finished, "topics": topics}
+        if cluster:
+            state["cluster"] = cluster
+        if value.stopping_offsets is not None:
+            state["stops"] = _stops_to_json(value.stopping_offsets)
+        return state
+
+    def deserialize(self, version: int, data: JsonValue) -> KafkaEnumeratorState:
+        self.check_version("state of the Kafka enumerator", version)
+        match data:
+            case {"discovered": bool(discovered), "topics": dict(topics), **more}:
+                stops = _stops_from_json(more["stops"]) if "stops" in more else None
+                cluster = more.get("cluster", "")
+                if isinstance(cluster, str):
+                    assigned = {
+                        name: _topic_from_json(name, topic, cluster) for name, topic in topics.items()
+                    }
+                    return KafkaEnumeratorState(assigned, discovered, stops)
+        raise CorruptCheckpointError(
+            f"The state of the Kafka enumerator (version {version}) is not of its form: {data!r}."
+        )
+
+
+def _stops_to_json(stops: Mapping[TopicPartition, int]) -> JsonValue:
+    by_topic: dict[str, JsonValue] = {}
+    for topic, group in groupby(sorted(stops.items()), lambda item: item[0].topic):
+        by_topic[topic] = [[tp.partition, offset] for tp, offset in group]
+    return by_topic
+
+
+def _stops_from_json(data: object) -> dict[TopicPartition, int]:
+    stops = {}
+    for topic, pairs in data.items() if isinstance(data, dict) else [("", data)]:
+        for pair in pairs if isinstance(pairs, list) else [pairs]:
+            match pair:
+                case [int(partition), int(offset)] if topic:
+                    stops[TopicPartition(topic, partition)] = offset
+                case _:
+                    raise CorruptCheckpointError(
+                        f"The state of the Kafka enumerator has stops that are not of their form: {data!r}."
+                    )
+    return stops
+
+
+def _most_common(clusters: Iterable[str]) -> str:
+    counted = Counter(clusters)
+    return min(counted, key=lambda cluster: (-counted[cluster], cluster), default="")
+
+
+def _topic_to_json(topic: AssignedTopic, cluster: str) -> JsonValue:
+    orphans: list[JsonValue] = [list(topic.orphans)] if topic.orphans else []
+    own: list[JsonValue] = [topic.cluster_id] if topic.cluster_id != cluster else []
+    return [topic.topic_id, list(topic.partitions), *orphans, *own]
+
+
+def _topic_from_json(name: str, data: JsonValue, cluster: str) -> AssignedTopic:
+    match data:
+        case [str(topic_id), *lists, str(own)] if lists and isinstance(lists[-1], list):
+            return replace(_topic_from_json(name, [topic_id, *lists], ""), cluster_id=own)
+        case [str(topic_id), *lists] if len(lists) in (1, 2):
+            numbers = [found for each in lists if (found := _numbers(each)) is not None]
+            if len(numbers) == len(lists):
+                orphans = numbers[1] if len(numbers) > 1 else ()
+                return AssignedTopic(topic_id, numbers[0], orphans, cluster)
+    raise CorruptCheckpointError(
+        f"The state of the Kafka enumerator has a topic '{name}' that is not of its form: {data!r}."
+    )
+
+
+def _numbers(data: JsonValue) -> tuple[int, ...] | None:
+    numbers = tuple(n for n in data if type(n) is int) if isinstance(data, list) else ()
+    return numbers if data == list(numbers) else None

@@ -1,0 +1,133 @@
+"""Looking at event times in the log itself, with small fetches."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from flip27_stream.api import RecordTimestampAssigner, TimestampAssigner
+from flip27_stream.connectors.kafka.client.client import KafkaClient
+from flip27_stream.connectors.kafka.client.protocol import (
+    CORRUPT_MESSAGE,
+    OFFSET_OUT_OF_RANGE,
+    Fetched,
+    FetchFrom,
+    refused,
+    retriable,
+)
+from flip27_stream.connectors.kafka.planning.event_time_cache import NO_EVENT_TIME, Chunk, Longs
+from flip27_stream.connectors.kafka.records.record_batches import decode
+from flip27_stream.connectors.kafka.split import TopicPartition
+from flip27_stream.connectors.kafka.values.rows import RowLayout, RowMaker, record_timestamps
+from flip27_stream.errors import CorruptRecordError
+
+_PATIENCE_S = 5.0
+_ROUND_BYTES = 32 << 20
+_GROWTH = 8
+_LEAST_BACKOFF_MS = 10
+_LONGEST_PAUSE_S = 1.0
+_NO_STOP = 2**63 - 1
+
+
+class EventTimeProbe:
+    """Reads pieces of partitions and finds the event times of their records."""
+
+    def __init__(
+        self,
+        client: KafkaClient,
+        assigner: TimestampAssigner,
+        layout: RowLayout | None = None,
+        *,
+        read_committed: bool,
+    ) -> None:
+        self._client = client
+        self._assigner = assigner
+        self._layout = layout or RowLayout.of_records()
+        self._read_committed = read_committed
+        self._out_of_range: set[TopicPartition] = set()
+
+    def read(self, wanted: Mapping[TopicPartition, FetchFrom]) -> dict[TopicPartition, Chunk]:
+        """At least one record batch at each offset; a partition whose leader does not answer is left out.
+
+        Raises:
+            ConnectorError: a broker refused, or the log is damaged.
+        """
+        chunks: dict[TopicPartition, Chunk] = {}
+        pending = dict(wanted)
+        deadline = time.monotonic() + _PATIENCE_S
+        pause_s = 0.0
+        while pending:
+            hungry = self._fetch(pending, chunks)
+            left = [tp for tp in pending if tp not in chunks and tp not in self._out_of_range]
+            stuck = [tp for tp in left if tp not in hungry]
+            pause_s = self._longer(pause_s) if stuck else 0.0
+            if time.monotonic() + pause_s > deadline:
+                break
+            time.sleep(pause_s)
+            # A broker sends a batch larger than asked for only to the first in line, and nothing to the others.
+            pending = {**hungry, **{tp: pending[tp] for tp in stuck}}
+        return chunks
+
+    def _fetch(
+        self, pending: Mapping[TopicPartition, FetchFrom], chunks: dict[TopicPartition, Chunk]
+    ) -> dict[TopicPartition, FetchFrom]:
+        """One round, of which chunks are added; returns what is to be asked for at once, with more room."""
+        hungry: dict[TopicPartition, FetchFrom] = {}
+        answers = self._client.fetch(pending, read_committed=self._read_committed, max_bytes=_ROUND_BYTES)
+        for tp, fetched in answers.items():
+            at = pending[tp]
+            chunk = self._chunk(tp, at.offset, fetched)
+            if chunk is not None:
+                chunks[tp] = chunk
+            elif not fetched.error and at.max_bytes < _ROUND_BYTES:
+                hungry[tp] = replace(at, max_bytes=min(at.max_bytes * _GROWTH, _ROUND_BYTES))
+        return hungry
+
+    def _longer(self, pause_s: float) -> float:
+        """The pause after one of so many seconds (``retry.backoff.ms``), which changed nothing."""
+        least_s = max(self._client.options.retry_backoff_ms, _LEAST_BACKOFF_MS) / 1000
+        return max(least_s, min(2 * pause_s, _LONGEST_PAUSE_S))
+
+    def take_out_of_range(self) -> set[TopicPartition]:
+        """The partitions whose log no longer had an offset asked for since the last call."""
+        found, self._out_of_range = self._out_of_range, set()
+        return found
+
+    def _chunk(self, tp: TopicPartition, offset: int, fetched: Fetched) -> Chunk | None:
+        if fetched.error == OFFSET_OUT_OF_RANGE:
+            self._out_of_range.add(tp)
+            return None
+        if fetched.error == CORRUPT_MESSAGE:
+            raise CorruptRecordError(f"The broker found the log of {tp} damaged at or after offset {offset}.")
+        if retriable(fetched.error):
+            return None
+        if fetched.error:
+            raise refused(f"a fetch of {tp} at offset {offset}", fetched.error)
+        by_timestamp = type(self._assigner) is RecordTimestampAssigner
+        decoded = decode(
+            fetched.records,
+            offset,
+            _NO_STOP,
+            source=str(tp),
+            aborted=fetched.aborted if self._read_committed else None,
+            keys=not by_timestamp and self._layout.needs_keys,
+            values=not by_timestamp and self._layout.needs_values,
+            headers=not by_timestamp and self._layout.needs_headers,
+        )
+        if decoded.next_offset <= offset:
+            return None
+        records = decoded.records
+        if by_timestamp:
+            times = records.timestamps
+        else:
+            rows = RowMaker(tp, self._layout).rows(records)
+            column = self._assigner.event_times(rows, record_timestamps(records))
+            times = column.fill_null(NO_EVENT_TIME).to_numpy()
+        return Chunk(offset, decoded.next_offset, records.offsets, _valid(times))
+
+
+def _valid(times: Longs) -> Longs:
+    return np.maximum(times, NO_EVENT_TIME)

@@ -1,0 +1,96 @@
+"""The broker that keeps what a consumer group has committed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection
+from typing import Any
+
+from kafka.protocol.consumer import OffsetFetchRequest
+from kafka.protocol.metadata import FindCoordinatorRequest
+
+from flip27_stream.connectors.kafka.client.client import KafkaClient
+from flip27_stream.connectors.kafka.client.protocol import refused
+from flip27_stream.connectors.kafka.split import TopicPartition
+from flip27_stream.errors import UnreachableError
+
+_TRY_S = 3.0
+_LOOK_AGAIN = frozenset({7, 14, 15, 16})  # the coordinator is slow, loading, not available, or another one
+_ONE_KEY = 3
+_ONE_GROUP = 7
+
+
+class GroupCoordinator:
+    """Finds the coordinator of one group, and finds it again where it moved."""
+
+    def __init__(self, client: KafkaClient, group: str) -> None:
+        self._client = client
+        self._group = group
+        self._node: int | None = None
+
+    def ask(self, request: Callable[[], Any], errors: Callable[[Any], Collection[int]]) -> Any:
+        """The answer to a request, which is made anew for each try.
+
+        Args:
+            request: makes it.
+            errors: the error codes in an answer.
+
+        Raises:
+            UnreachableError: no coordinator answered within ``api_timeout_ms``.
+            ConnectorError: it refused.
+        """
+        options = self._client.options
+        deadline = time.monotonic() + options.api_timeout_ms / 1000
+        while time.monotonic() < deadline:
+            node = self._find() if self._node is None else self._node
+            answer = None if node is None else self._exchange(node, request())
+            failed = {-1} if answer is None else {code for code in errors(answer) if code}
+            if not failed:
+                self._node = node
+                return answer
+            if final := sorted(failed - _LOOK_AGAIN - {-1}):
+                raise refused(f"a request about consumer group '{self._group}'", final[0])
+            self._node = None
+            if answer is None:  # brokers may have moved, or the coordinator may be a new one
+                self._client.topics([], max(1, int((deadline - time.monotonic()) * 1000)))
+            self._client.wait(max(options.retry_backoff_ms, 10) / 1000)
+        raise UnreachableError(
+            f"The coordinator of consumer group '{self._group}' did not answer at {options.bootstrap_servers} within "
+            f"{options.api_timeout_ms / 1000:g} s."
+        )
+
+    def committed_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """What the group has committed; left out where it has not. Errors as :meth:`ask`."""
+        numbers: dict[str, list[int]] = {}
+        for tp in sorted(partitions):
+            numbers.setdefault(tp.topic, []).append(tp.partition)
+
+        def request() -> Any:
+            topics = [
+                OffsetFetchRequest.OffsetFetchRequestTopic(name=name, partition_indexes=indexes)
+                for name, indexes in numbers.items()
+            ]
+            return OffsetFetchRequest(group_id=self._group, topics=topics, max_version=_ONE_GROUP)
+
+        answer = self.ask(
+            request, lambda a: {a.error_code, *(p.error_code for t in a.topics for p in t.partitions)}
+        )
+        return {
+            TopicPartition(topic.name, p.partition_index): p.committed_offset
+            for topic in answer.topics
+            for p in topic.partitions
+            if p.committed_offset >= 0
+        }
+
+    def _find(self) -> int | None:
+        node = self._client.any_node()
+        request = FindCoordinatorRequest(key=self._group, key_type=0, max_version=_ONE_KEY)
+        answer = None if node is None else self._exchange(node, request)
+        if answer is None or answer.error_code in _LOOK_AGAIN:
+            return None
+        if answer.error_code:
+            raise refused(f"to find the coordinator of consumer group '{self._group}'", answer.error_code)
+        return int(answer.node_id)
+
+    def _exchange(self, node: int, request: Any) -> Any:
+        return self._client.ask(node, request, _TRY_S)

@@ -1,0 +1,124 @@
+"""Commits what is processed to a consumer group that has no members, so that lag tools see the query."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping
+from itertools import groupby
+from typing import Any
+
+from kafka.protocol.consumer import OffsetCommitRequest
+
+from flip27_stream.connectors.kafka.client.client import KafkaClient
+from flip27_stream.connectors.kafka.planning.group_coordinator import GroupCoordinator
+from flip27_stream.connectors.kafka.split import TopicPartition
+from flip27_stream.errors import ConnectorError
+from flip27_stream.threads import start
+
+log = logging.getLogger(__name__)
+
+_NO_GENERATION = -1
+_BY_TOPIC_NAME = 8
+
+
+class GroupCommitter:
+    """Commits what is processed, in a worker thread of its own; trouble is only warned of.
+
+    What is not committed yet when more is processed is subsumed.
+    """
+
+    def __init__(self, client: KafkaClient, group: str) -> None:
+        self._client = client
+        self._group = group
+        self._coordinator = GroupCoordinator(client, group)
+        self._changed = threading.Condition()
+        self._due: dict[TopicPartition, int] = {}
+        self._told: dict[TopicPartition, int] = {}
+        self._busy = self._closed = self._lacks_thread = False
+        self._worker: threading.Thread | None = None
+
+    def processed(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Everything before these offsets is processed; only what changed is committed."""
+        changed = {
+            tp: offset for tp, offset in offsets.items() if offset >= 0 and self._told.get(tp) != offset
+        }
+        if not changed:
+            return
+        self._told.update(changed)
+        with self._changed:
+            self._due.update(changed)
+            if self._worker is None:
+                self._start()
+            self._changed.notify_all()
+
+    def _start(self) -> None:
+        worker = threading.Thread(target=self._work, name="flip27-group-offsets", daemon=True)
+        try:
+            start(worker)
+            self._worker = worker
+        except ConnectorError as error:
+            if not self._lacks_thread:
+                log.warning(
+                    "%s Meanwhile offsets are not committed to consumer group '%s'.", error, self._group
+                )
+            self._lacks_thread = True
+
+    def flush(self, timeout_s: float) -> bool:
+        """Wait until everything is committed, or was tried; false if that takes longer."""
+        with self._changed:
+            return self._changed.wait_for(
+                lambda: not self._due and not self._busy, timeout_s if self._worker else 0
+            )
+
+    def close(self, timeout_s: float) -> None:
+        """Commit what is due, but try no longer than so."""
+        self.flush(timeout_s)
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        self._client.close()
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                self._busy = False
+                self._changed.notify_all()
+                self._changed.wait_for(lambda: self._due or self._closed)
+                if self._closed:
+                    return
+                due, self._due, self._busy = self._due, {}, True
+            try:
+                self._commit(due)
+            except ConnectorError as error:
+                log.warning("Offsets were not committed to consumer group '%s': %s", self._group, error)
+            except Exception:
+                log.warning("Offsets were not committed to consumer group '%s'", self._group, exc_info=True)
+
+    def _commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        self._coordinator.ask(
+            lambda: _commit_request(self._group, offsets),
+            lambda answer: [p.error_code for topic in answer.topics for p in topic.partitions],
+        )
+
+
+def _commit_request(group: str, offsets: Mapping[TopicPartition, int]) -> Any:
+    """By nobody: a group without members accepts that, one with members refuses."""
+    topic = OffsetCommitRequest.OffsetCommitRequestTopic
+    partition = topic.OffsetCommitRequestPartition
+    return OffsetCommitRequest(
+        group_id=group,
+        generation_id_or_member_epoch=_NO_GENERATION,
+        member_id="",
+        topics=[
+            topic(
+                name=name,
+                partitions=[
+                    partition(partition_index=tp.partition, committed_offset=offset, committed_metadata="")
+                    for tp, offset in of_topic
+                ],
+            )
+            for name, of_topic in groupby(sorted(offsets.items()), lambda item: item[0].topic)
+        ],
+        max_version=_BY_TOPIC_NAME,
+    )

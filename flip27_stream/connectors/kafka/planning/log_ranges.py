@@ -1,0 +1,300 @@
+"""What can be read of each partition now, and whether records were lost."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from flip27_stream.api import SplitRange
+from flip27_stream.connectors.kafka.client.client import KafkaClient
+from flip27_stream.connectors.kafka.client.protocol import TopicMetadata
+from flip27_stream.connectors.kafka.options.source_options import KafkaOptions
+from flip27_stream.connectors.kafka.planning.enumerator_state import KafkaEnumeratorState
+from flip27_stream.connectors.kafka.planning.topic_identity import IdentityChanges, TopicIdentities
+from flip27_stream.connectors.kafka.planning.unanswered import Unanswered
+from flip27_stream.connectors.kafka.split import EARLIEST, LATEST, KafkaPartitionSplit, TopicPartition
+from flip27_stream.errors import DataLossError
+
+log = logging.getLogger(__name__)
+
+_GONE_AFTER_S = 5.0
+
+
+@dataclass
+class Looked:
+    """The outcome of one look.
+
+    Attributes:
+        ranges: by split id; a split is left out if its leader did not answer, or if it is missing for too short a time
+            to be gone.
+        recreated: partitions that go on in a topic that was deleted and made again, with its id.
+        identified: topics whose id, or whose cluster's, is another one now, as they are there.
+        reset: partitions that go on elsewhere: their records are gone, or they are on another cluster.
+    """
+
+    ranges: dict[str, SplitRange] = field(default_factory=dict)
+    recreated: dict[TopicPartition, str] = field(default_factory=dict)
+    identified: dict[str, TopicMetadata] = field(default_factory=dict)
+    reset: set[TopicPartition] = field(default_factory=set)
+
+
+@dataclass(frozen=True)
+class _Bounds:
+    """Where logs end and, of those asked about that, begin.
+
+    ``high_watermark`` is told of positions behind ``end``, the last stable offset: records there may have been read
+    without isolation, before a transaction that is still open ended. ``late`` are ends of some time ago.
+    """
+
+    end: Mapping[TopicPartition, int]
+    start: Mapping[TopicPartition, int]
+    high_watermark: Mapping[TopicPartition, int]
+    late: Collection[TopicPartition] = ()
+
+    def reach(self, tp: TopicPartition) -> int:
+        """The greatest position that a query can have come to without a loss."""
+        return self.high_watermark.get(tp, self.end[tp])
+
+
+class LogRanges:
+    """Asks the leaders where logs begin and end: in a steady query one round of requests per micro-batch.
+
+    Where a log begins is only asked when a split is planned for the first time, or when a fetch found an offset gone.
+    Where there is something to read, a broker is asked for the topics' ids afterwards: if these are still the same, it
+    was these topics whose ends the leaders told.
+
+    Attributes:
+        topics: the cluster's topics as last seen.
+    """
+
+    def __init__(self, client: KafkaClient, options: KafkaOptions) -> None:
+        self.topics: Mapping[str, TopicMetadata] = {}
+        self._frozen: Mapping[TopicPartition, str] | None = None
+        self._identities = TopicIdentities(options)
+        self._client = client
+        self._options = options
+        self._verified: set[TopicPartition] = set()
+        self._missing_since: dict[TopicPartition, float] = {}
+        self._gone: set[TopicPartition] = set()
+        self._unanswered = Unanswered(
+            options.fetch_retries * options.connection.api_timeout_ms, lambda tp: client.why_silent(tp)
+        )
+
+    @property
+    def frozen(self) -> bool:
+        return self._frozen is not None
+
+    def freeze(self) -> None:
+        """The run reads only what is known now, so from now on no partition that is there must vanish."""
+        self._frozen = _partitions(self.topics)
+
+    def verify(self, partitions: Iterable[TopicPartition]) -> None:
+        """Ask again where these logs begin."""
+        self._verified.difference_update(partitions)
+
+    def look(
+        self, positions: Mapping[KafkaPartitionSplit, int | None], state: KafkaEnumeratorState
+    ) -> Looked:
+        """Ranges of splits, by their next positions.
+
+        Raises:
+            DataLossError: records at a position are gone, and ``failOnDataLoss`` is set.
+            UnreachableError: a partition has no leader that answers, see :class:`Unanswered`.
+        """
+        wanted = {s.topic_partition: s.starting_offset if p is None else p for s, p in positions.items()}
+        changes = self._identities.changes(wanted, state, self.topics)
+        bounds = self._ask(wanted, changes)
+        beyond = {tp for tp in bounds.end if wanted[tp] > bounds.reach(tp)}
+        something_to_read = any(wanted[tp] < end for tp, end in bounds.end.items())
+        if something_to_read or beyond or changes.successors.keys() - self._gone or changes.renamed:
+            self.verify(beyond)
+            self.topics = self._client.topics({tp.topic for tp in wanted})
+            before, changes = changes, self._identities.changes(wanted, state, self.topics)
+            if beyond or changes != before:
+                bounds = self._ask(wanted, changes, again=True)
+        looked, successors = Looked(), changes.successors
+        self._settle_gone({tp: wanted[tp] for tp, new in successors.items() if not new}, state, looked)
+        self._settle_recreated({tp: wanted[tp] for tp in successors if successors[tp]}, state, bounds, looked)
+        for tp, end in bounds.end.items():
+            if tp in successors:
+                continue
+            offset = wanted[tp]
+            if tp not in bounds.start and tp in self._verified and offset <= end:
+                looked.ranges[str(tp)] = SplitRange(offset, end)  # by far the most
+            elif tp in self._verified or tp in bounds.start:
+                self._settle(tp, offset, bounds, looked)
+        self._identify(changes, wanted, state, looked)
+        self._unanswered.note([tp for tp in wanted if successors.get(tp) != ""], bounds.end)
+        return self._with_drained(looked, bounds.late)
+
+    def _identify(
+        self,
+        changes: IdentityChanges,
+        wanted: Iterable[TopicPartition],
+        state: KafkaEnumeratorState,
+        looked: Looked,
+    ) -> None:
+        """A topic has its new identity once all its partitions go on under it."""
+        unsettled = {tp.topic for tp in wanted if str(tp) not in looked.ranges}
+        settled = [tp for tp in (*changes.renamed, *looked.recreated) if tp.topic not in unsettled]
+        looked.identified = {tp.topic: self.topics[tp.topic] for tp in settled}
+        looked.reset.update(settled)
+        for name, topic in looked.identified.items():
+            self._identities.replaced(state.topics[name], topic)
+
+    def _ask(
+        self, wanted: Mapping[TopicPartition, int], changes: IdentityChanges, *, again: bool = False
+    ) -> _Bounds:
+        """Where logs end and begin; ``again`` where the first answer was doubtful, so that no late one will do."""
+        there = [tp for tp in wanted if changes.successors.get(tp) != ""]
+        new = changes.successors.keys() | changes.renamed
+        unsure = [tp for tp in there if tp in new or tp not in self._verified or wanted[tp] == EARLIEST]
+        end, start = self._client.list_offsets(
+            dict.fromkeys(there, LATEST),
+            dict.fromkeys(unsure, EARLIEST),
+            read_committed=self._options.read_committed,
+            late_answers=not again,
+        )
+        ends = {tp: at.offset for tp, at in end.items()}
+        behind = [tp for tp in ends if wanted[tp] > ends[tp]] if self._options.read_committed else []
+        high_watermarks = self._high_watermarks(behind)
+        for tp in behind:
+            if tp not in high_watermarks:
+                del ends[tp]  # the leader fell silent between the two questions
+        starts = {tp: at.offset for tp, at in start.items()}
+        return _Bounds(ends, starts, high_watermarks, [tp for tp, at in end.items() if at.late])
+
+    def _high_watermarks(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        if not partitions:
+            return {}
+        (found,) = self._client.list_offsets(dict.fromkeys(partitions, LATEST), read_committed=False)
+        return {tp: at.offset for tp, at in found.items()}
+
+    def _settle_gone(
+        self, wanted: Mapping[TopicPartition, int], state: KafkaEnumeratorState, looked: Looked
+    ) -> None:
+        """A broker that starts may not know of topics yet, so a partition has to be missing for a while."""
+        now = time.monotonic()
+        self._missing_since = {tp: self._missing_since.get(tp, now) for tp in wanted}
+        gone = {tp for tp, since in self._missing_since.items() if now - since >= _GONE_AFTER_S}
+        self._refuse_lost(dict.fromkeys(gone - self._gone))
+        for tp in sorted(gone):
+            if tp not in self._gone:
+                cause = self._identities.cause(state.topics[tp.topic], self._client.cluster_id)
+                self._lost(
+                    tp,
+                    wanted[tp],
+                    f"nothing, the partition {'is not there' if cause else 'was deleted'}",
+                    cause=cause,
+                )
+            position = max(wanted[tp], 0)
+            looked.ranges[str(tp)] = SplitRange(position, position, drained=False)
+        self._gone = gone
+
+    def _settle_recreated(
+        self,
+        wanted: Mapping[TopicPartition, int],
+        state: KafkaEnumeratorState,
+        bounds: _Bounds,
+        looked: Looked,
+    ) -> None:
+        """Topics all of whose leaders answered; the others stay unknown, since a topic changes its id at once."""
+        self._refuse_lost({tp: self.topics[tp.topic].topic_id for tp in wanted})
+        unknown = {tp.topic for tp in wanted if tp not in bounds.start or tp not in bounds.end}
+        for tp, offset in wanted.items():
+            if tp.topic in unknown:
+                continue
+            start, end = bounds.start[tp], bounds.end[tp]
+            topic = self.topics[tp.topic]
+            cause = self._identities.cause(state.topics[tp.topic], topic.cluster_id)
+            what = "has another id" if cause else "was deleted and made again"
+            available = f"{start} to {end} of a topic that {what}"
+            self._lost(tp, offset, available, start, end if end < offset else start, cause)
+            looked.recreated[tp] = topic.topic_id
+            looked.reset.add(tp)
+            looked.ranges[str(tp)] = SplitRange(start, end)
+            self._verified.add(tp)
+
+    def _settle(self, tp: TopicPartition, offset: int, bounds: _Bounds, looked: Looked) -> None:
+        end, start = bounds.end[tp], bounds.start.get(tp, 0)
+        position = offset if offset != EARLIEST else start
+        behind = end < position <= bounds.reach(tp)
+        if behind:
+            end = position
+        elif not start <= position <= end:
+            position = start if position < start else end
+            self._lost(tp, offset, f"{start} to {end}", position, position)
+            looked.reset.add(tp)
+        looked.ranges[str(tp)] = SplitRange(position, end, drained=not behind)
+        self._verified.add(tp)
+
+    def _refuse_lost(self, found: Mapping[TopicPartition, str | None]) -> None:
+        """Under ``Trigger.AvailableNow``, as Spark does, whatever ``failOnDataLoss`` says (scenario SK-02).
+
+        Only of partitions that were there when the run began, by their topics' ids now; ``None`` for gone.
+        """
+        frozen = self._frozen or {}
+        lost = [tp for tp, topic_id in found.items() if tp in frozen and frozen[tp] != topic_id]
+        if lost:
+            there = _partitions(self.topics)
+            raise DataLossError(
+                "Some of partitions in Kafka topic(s) have been lost during running query with Trigger.AvailableNow. "
+                "Make sure topic partitions are not dropped, or made again, during the query run. "
+                f"topic-partitions for latest offset: {_names(there)}, lost topic-partitions for end offset: "
+                f"{_names(lost)}"
+            )
+
+    def _lost(
+        self,
+        tp: TopicPartition,
+        offset: int,
+        available: str,
+        instead: int | None = None,
+        changed_to: int | None = None,
+        cause: str = "",
+    ) -> None:
+        where = ""
+        if instead is not None:
+            where = f" Partition {tp}'s offset was changed from {offset} to {changed_to}"
+            where += "." if instead == changed_to else f", and it is read from {instead} on."
+        what = (
+            f"Records of {tp} may have been lost: wanted from offset {'earliest' if offset == EARLIEST else offset}, "
+            f"available {available}.{where}"
+            f"{cause or ' They were aged out, or the topic was deleted before they were read.'}"
+        )
+        if self._options.fail_on_data_loss:
+            raise DataLossError(f"{what} To go on with what is there, set option 'failOnDataLoss' to false.")
+        log.warning("%s The query goes on, since option 'failOnDataLoss' is false.", what)
+
+    def _with_drained(self, looked: Looked, late: Collection[TopicPartition]) -> Looked:
+        """An open transaction hides records behind the end (the last stable offset) of a split that was read to it.
+
+        Nor is a split known to be drained whose end is that of some time ago.
+        """
+        for split_id in looked.ranges.keys() & set(map(str, late)):
+            looked.ranges[split_id] = replace(looked.ranges[split_id], drained=False)
+        if not self._options.read_committed:
+            return looked
+        by_id = {str(tp): tp for tp in self._verified}
+        quiet = [
+            by_id[i]
+            for i, span in looked.ranges.items()
+            if span.drained and span.position == span.end and i in by_id
+        ]
+        high_watermarks = self._high_watermarks(quiet)
+        for tp in quiet:
+            span = looked.ranges[str(tp)]
+            drained = tp in high_watermarks and high_watermarks[tp] <= span.end
+            looked.ranges[str(tp)] = SplitRange(span.position, span.end, drained)
+        return looked
+
+
+def _partitions(topics: Mapping[str, TopicMetadata]) -> dict[TopicPartition, str]:
+    """All there are, with their topics' ids."""
+    return {TopicPartition(name, n): topic.topic_id for name, topic in topics.items() for n in topic.leaders}
+
+
+def _names(partitions: Collection[TopicPartition]) -> str:
+    return f"[{', '.join(map(str, sorted(partitions)))}]"

@@ -1,0 +1,70 @@
+"""What initializers ask the cluster, with the retries that ``fetchOffset.*`` allow."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from flip27_stream.connectors.kafka.client.client import KafkaClient
+from flip27_stream.connectors.kafka.planning.group_coordinator import GroupCoordinator
+from flip27_stream.connectors.kafka.split import EARLIEST, LATEST, TopicPartition
+from flip27_stream.errors import AuthenticationError, UnreachableError
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class ClusterOffsets:
+    """The ``OffsetLookups`` of a real cluster.
+
+    Attributes:
+        attempts: how often to ask before giving up (``fetchOffset.numRetries``); each may take ``api_timeout_ms``.
+        interval_ms: how long to wait in between (``fetchOffset.retryIntervalMs``).
+    """
+
+    client: KafkaClient
+    read_committed: bool = False
+    attempts: int = 3
+    interval_ms: int = 1000
+
+    def start_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Where each partition begins now."""
+        return self._list(dict.fromkeys(partitions, EARLIEST))
+
+    def end_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Where each partition ends now, in the isolation level of the source."""
+        return self._list(dict.fromkeys(partitions, LATEST))
+
+    def offsets_for_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """The first offset with a timestamp (ms) at or after the one given; left out where there is none."""
+        return {tp: offset for tp, offset in self._list(times).items() if offset >= 0}
+
+    def committed_offsets(
+        self, group: str, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, int]:
+        """What a consumer group has committed; left out where it has not."""
+        return self._retried(lambda: GroupCoordinator(self.client, group).committed_offsets(partitions))
+
+    def _list(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        return self._retried(lambda: self.client.offsets(wanted, read_committed=self.read_committed))
+
+    def _retried(self, ask: Callable[[], T]) -> T:
+        attempt = 1
+        while True:
+            try:
+                return ask()
+            except AuthenticationError:
+                raise
+            except UnreachableError as error:
+                if attempt >= self.attempts:
+                    raise UnreachableError(
+                        f"{error} Tries: {attempt}, as option 'fetchOffset.numRetries' says."
+                    ) from error
+                log.warning("Attempt %d of %d to get offsets failed: %s", attempt, self.attempts, error)
+            time.sleep(self.interval_ms / 1000)
+            attempt += 1

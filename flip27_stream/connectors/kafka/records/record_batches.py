@@ -1,0 +1,257 @@
+"""The records of a FetchResponse as columns: what a broker keeps, without an object per record.
+
+A broker answers a fetch at an offset with whole record batches as they are in its log: the first may begin before that
+offset, the last may be cut off, transaction markers and the records of aborted transactions are among them.
+:func:`decode` does with them what Kafka's own consumer does (``CompletedFetch``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+import pyarrow as pa
+from crc32c import crc32c
+
+from flip27_stream.connectors.kafka.records import records_v0_v1 as legacy
+from flip27_stream.connectors.kafka.records.batch_headers import (
+    HEADER_SIZE,
+    BatchHeader,
+    batch_headers,
+    corrupt,
+)
+from flip27_stream.connectors.kafka.records.compression import LARGEST_BATCH, Inflated
+from flip27_stream.connectors.kafka.records.record_columns import RecordColumns, Wanted, read_records
+from flip27_stream.connectors.kafka.records.records_scalar import are_few, read_few
+from flip27_stream.connectors.kafka.records.varints import Bytes, MalformedError
+from flip27_stream.errors import CorruptRecordError
+
+__all__ = ["BatchHeader", "Decoded", "RecordColumns", "batch_headers", "decode"]
+
+_CRC_FROM = 21
+_ARROW_LIMIT = 2**31 - 1
+_ABORT = b"\x00\x00"
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """Records, and where to fetch next.
+
+    ``next_offset`` is behind the last batch seen, also where that held no data (markers, aborted or compacted records),
+    but not above ``stop``. It is ``start`` if the data held no complete batch: a larger fetch may bring one.
+    """
+
+    records: RecordColumns
+    next_offset: int
+
+
+def decode(
+    data: bytes | memoryview,
+    start: int,
+    stop: int,
+    *,
+    source: str,
+    aborted: Sequence[tuple[int, int]] | None = None,
+    headers: bool = False,
+    keys: bool = True,
+    values: bool = True,
+    check_crcs: bool = True,
+    enough: int | None = None,
+) -> Decoded:
+    """The records with ``start`` <= offset < ``stop`` in ``data``, the records of one partition in a FetchResponse.
+
+    ``aborted`` are the response's aborted transactions, (producer id, first offset), whose records are left out; None
+    keeps them (read_uncommitted). ``source`` names the partition in errors. ``headers``, ``keys`` and ``values`` say
+    which columns are wanted; headers that aren't wanted aren't checked either.
+
+    What comes after ``enough`` bytes of records (decompressed) is left for the next call with the same data, at
+    ``next_offset``; without it there is a limit far above what a fetch brings.
+    CorruptRecordError, naming the offset, on bytes that aren't what the format demands, before any row is returned and
+    before memory is taken that the data doesn't justify.
+    """
+    view = memoryview(data)[:_ARROW_LIMIT]
+    enough = LARGEST_BATCH if enough is None else enough
+    batches, next_offset = _data_batches(view, start, stop, source, aborted, check_crcs, enough)
+    wanted = Wanted(start, stop, keys, values, headers)
+    parts, read, inflated = [], 0, 0
+    while read < len(batches) and inflated < enough:
+        group = _alike(batches[read:])
+        if group[0].magic == 2:
+            part, taken, size = _read_v2(view, group, wanted, source, enough)
+        else:
+            before = batches[read - 1].last_offset if read else -1
+            part, taken, size = _read_legacy(view, group, wanted, source, check_crcs, enough, before)
+        parts.append(part)
+        read += taken
+        inflated += size
+    if read < len(batches):
+        next_offset = batches[read - 1].last_offset + 1
+    return Decoded(_concatenated(parts, wanted), min(max(next_offset, start), stop))
+
+
+def _data_batches(
+    view: memoryview,
+    start: int,
+    stop: int,
+    source: str,
+    aborted: Sequence[tuple[int, int]] | None,
+    check_crcs: bool,
+    enough: int,
+) -> tuple[list[BatchHeader], int]:
+    """The complete batches that may hold records asked for, and the offset behind the last batch seen."""
+    batches: list[BatchHeader] = []
+    next_offset = size = 0
+    transactions = None if aborted is None else _Transactions(aborted)
+    for batch in batch_headers(view, source):
+        if not batch.complete:
+            break
+        if batch.base_offset < next_offset:
+            raise corrupt(source, batch.base_offset, f"the batch before it ends at offset {next_offset - 1}")
+        if batch.base_offset >= stop and (batch.magic == 2 or not batch.codec):
+            next_offset = stop
+            break
+        next_offset = batch.last_offset + 1
+        if check_crcs and batch.magic == 2 and batch.last_offset >= start:
+            _check_crc(view, batch, source)
+        skip = transactions is not None and batch.magic == 2 and transactions.skip(view, batch, source)
+        if not (skip or batch.control or batch.last_offset < start or batch.record_count == 0):
+            batches.append(batch)
+            size += batch.size
+        if next_offset >= stop or size >= enough:
+            break
+    return batches, next_offset
+
+
+class _Transactions:
+    """Which batches belong to aborted transactions, as read_committed consumers see it (KIP-98)."""
+
+    def __init__(self, aborted: Sequence[tuple[int, int]]) -> None:
+        self._to_come = sorted(aborted, key=lambda transaction: transaction[1], reverse=True)
+        self._open: set[int] = set()  # producers whose transaction under way was aborted
+
+    def skip(self, view: memoryview, batch: BatchHeader, source: str) -> bool:
+        """Whether ``batch`` is to be left out; to be asked for every batch in turn, markers included."""
+        while self._to_come and self._to_come[-1][1] <= batch.last_offset:
+            self._open.add(self._to_come.pop()[0])
+        if batch.control:
+            if batch.producer_id in self._open and _is_abort_marker(view, batch, source):
+                self._open.remove(batch.producer_id)
+            return True
+        return batch.transactional and batch.producer_id in self._open
+
+
+def _is_abort_marker(view: memoryview, batch: BatchHeader, source: str) -> bool:
+    """The key of a marker's only record is its version and type (``ControlRecordType``); compaction may empty it."""
+    if batch.record_count == 0:
+        return False
+    marker, _, _ = _read_v2(view, [batch], Wanted(0, batch.last_offset + 1, values=False), source)
+    key = marker.keys[0].as_py() if marker.keys else None
+    if key is None or len(key) < 4:
+        raise corrupt(source, batch.base_offset, f"a transaction marker with key {key!r}")
+    return bytes(key[2:4]) == _ABORT
+
+
+def _alike(batches: list[BatchHeader]) -> list[BatchHeader]:
+    """The first of ``batches`` that can be read in one go."""
+    return list(next(groupby(batches, lambda batch: batch.magic == 2))[1])
+
+
+def _check_crc(view: memoryview, batch: BatchHeader, source: str) -> None:
+    if crc32c(view[batch.position + _CRC_FROM : batch.position + batch.size]) != batch.crc:
+        raise corrupt(source, batch.base_offset, "its checksum (CRC-32C) doesn't match")
+
+
+def _read_v2(
+    view: memoryview, batches: list[BatchHeader], wanted: Wanted, source: str, enough: int = LARGEST_BATCH
+) -> tuple[RecordColumns, int, int]:
+    """Records, how many of the batches they are from, and the bytes that those were decompressed to."""
+    buffer, spans = _payloads(view, batches, source, enough)
+    taken = batches[: len(spans)]
+    inflated = len(buffer) if any(batch.codec for batch in taken) else 0
+    read = read_few if are_few(spans, taken, wanted) else read_records
+    try:
+        return read(buffer, spans, taken, wanted), len(taken), inflated
+    except MalformedError as error:
+        raise _damage(buffer, spans, taken, wanted, source) or corrupt(
+            source, taken[0].base_offset, error
+        ) from error
+
+
+def _damage(
+    buffer: Bytes, spans: list[tuple[int, int]], batches: list[BatchHeader], wanted: Wanted, source: str
+) -> CorruptRecordError | None:
+    """Which of the batches it is that can't be read, if there are several."""
+    if len(batches) == 1:
+        return None
+    for i, batch in enumerate(batches):
+        try:
+            read_records(buffer, spans[i : i + 1], [batch], wanted)
+        except MalformedError as error:  # noqa: PERF203
+            return corrupt(source, batch.base_offset, error)
+    return None
+
+
+def _payloads(
+    view: memoryview, batches: list[BatchHeader], source: str, enough: int
+) -> tuple[Bytes, list[tuple[int, int]]]:
+    """One buffer with the records of the batches, and where each one's are; of fewer batches if they grow too large."""
+    data = np.frombuffer(view, np.uint8)
+    spans = [(batch.position + HEADER_SIZE, batch.position + batch.size) for batch in batches]
+    if not any(batch.codec for batch in batches):
+        return data, spans
+    inflated = Inflated(sum(high - low for low, high in spans))
+    found: list[tuple[int, int]] = []
+    try:
+        while len(found) < len(batches) and inflated.used < enough:
+            low, high = spans[len(found)]
+            found.append(inflated.add(batches[len(found)].codec, data[low:high]))
+    except MalformedError as error:
+        raise corrupt(source, batches[len(found)].base_offset, error) from error
+    return inflated.bytes, found
+
+
+def _read_legacy(
+    view: memoryview,
+    batches: list[BatchHeader],
+    wanted: Wanted,
+    source: str,
+    check_crcs: bool,
+    enough: int,
+    before: int,
+) -> tuple[RecordColumns, int, int]:
+    """As :func:`_read_v2`; offsets are above ``before``, which the header of compressed messages does not say."""
+    messages: list[legacy.Message] = []
+    inflated = taken = 0
+    try:
+        while taken < len(batches) and inflated < enough:
+            found = legacy.read_messages(view, batches[taken], check_crcs)
+            if found[0].offset <= before:
+                raise MalformedError(
+                    f"it begins at offset {found[0].offset}, the one before it ends at {before}"
+                )
+            before = batches[taken].last_offset
+            messages += found
+            inflated += sum(len(message.value or b"") for message in found)
+            taken += 1
+    except MalformedError as error:
+        raise corrupt(source, batches[taken].base_offset, error) from error
+    return legacy.records(messages, wanted), taken, inflated
+
+
+def _concatenated(parts: list[RecordColumns], wanted: Wanted) -> RecordColumns:
+    if len(parts) == 1:
+        return parts[0]
+    if not parts:
+        return legacy.records([], wanted)
+    # fmt: off
+    return RecordColumns(
+        np.concatenate([part.offsets for part in parts]),
+        np.concatenate([part.timestamps for part in parts]),
+        np.concatenate([part.timestamp_types for part in parts]),
+        pa.concat_arrays([part.keys for part in parts]) if wanted.keys else None,
+        pa.concat_arrays([part.values for part in parts]) if wanted.values else None,
+        pa.concat_arrays([part.headers for part in parts]) if wanted.headers else None,
+    )
+    # fmt: on

@@ -1,0 +1,177 @@
+"""Where the records of batches begin: the only part of decoding in which one record depends on the one before it.
+
+Each record begins with its length, so a loop can follow them, one after the other. Numpy is faster in two cases.
+Records of one length are followed many at a time: where the bytes of a length are the same at every stride, each
+record ends where the next begins. And for small records without headers it looks for the bytes around every beginning,
+in all batches at once, and then proves that the places found are linked by their lengths from the first byte of a
+batch to its last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from flip27_stream.connectors.kafka.records.varints import (
+    INT_BYTES,
+    Bytes,
+    Longs,
+    MalformedError,
+    read_varint,
+)
+
+SMALLEST_RECORD = 7
+"""Bytes of a record with null key, null value and no headers."""
+
+# Bytes a record, on average; looking at every byte of larger ones takes longer than following them.
+_SEARCH_UP_TO = 600
+_MANY = 512  # records of a batch in which it pays to look whether they are of one length
+_FEWEST_RUNS, _SHORT_RUN = 8, 64
+_MOST_PLACES = 3
+_CHUNK = 1 << 18  # stays in cache
+
+
+def find_records(buffer: Bytes, spans: Sequence[tuple[int, int]], counts: Longs) -> tuple[Longs, Longs]:
+    """Where each record begins (with its length), and where the next begins or its span ends.
+
+    MalformedError or IndexError if the ``counts`` of records can't be in the ``spans``. That a record is as long as it
+    says is proven for some of them only: the caller compares.
+    """
+    lows, highs = np.array(spans, np.int64).T
+    if (counts * SMALLEST_RECORD > highs - lows).any():
+        raise MalformedError(f"{counts.sum()} records can't be in {(highs - lows).sum()} bytes")
+    behind = np.cumsum(counts)
+    starts = np.empty(int(behind[-1]), np.int64)
+    missing = np.arange(len(spans))
+    if len(starts) >= _MANY * len(spans):
+        missing = _follow_runs(buffer, lows, highs, counts, starts)
+    if len(missing) == len(spans) and (highs - lows).sum() <= _SEARCH_UP_TO * len(starts):
+        missing = _search(buffer, lows, highs, counts, starts)
+    for batch in missing.tolist():
+        low, high = spans[batch]
+        rows = starts[behind[batch] - counts[batch] : behind[batch]]
+        rows[:] = _follow(buffer[low:high].data, len(rows))
+        rows += low
+    ends = np.roll(starts, -1)
+    ends[behind - 1] = highs
+    return starts, ends
+
+
+def _follow_runs(buffer: Bytes, lows: Longs, highs: Longs, counts: Longs, starts: Longs) -> Longs:
+    """Fill ``starts`` for the batches whose records are of few lengths; the numbers of the other batches."""
+    behind = np.cumsum(counts)
+    for batch, (low, high, end) in enumerate(np.stack([lows, highs, behind], axis=1).tolist()):
+        if not _runs(buffer[low:high], starts[end - int(counts[batch]) : end]):
+            return np.arange(batch, len(lows))
+        starts[end - int(counts[batch]) : end] += low
+    return np.empty(0, np.int64)
+
+
+def _runs(data: Bytes, starts: Longs) -> bool:
+    """Whether the records are of few lengths; then ``starts`` are where they begin."""
+    at = row = runs = 0
+    while row < len(starts):
+        if runs >= _FEWEST_RUNS and row < _SHORT_RUN * runs:
+            return False
+        length, body = read_varint(data[at : at + INT_BYTES].tobytes(), 0)
+        stride = body + length
+        most = min(len(starts) - row, (len(data) - at) // stride if length > 0 else 0)
+        if most < 1:
+            raise MalformedError("a record leaves its batch")
+        for window in (min(most, _SHORT_RUN), most):
+            run = _same(data[at : at + window * stride].reshape(window, stride)[:, :body])
+            if run < window:
+                break
+        starts[row : row + run] = np.arange(at, at + run * stride, stride)
+        at, row, runs = at + run * stride, row + run, runs + 1
+    return True
+
+
+def _same(heads: Bytes) -> int:
+    """How many of the first rows are alike."""
+    differs = np.zeros(len(heads), bool)
+    for column in heads.T:
+        differs |= column != column[0]
+    first = int(differs.argmax())
+    return first if differs[first] else len(heads)
+
+
+def _follow(data: memoryview, count: int) -> list[int]:
+    """The beginnings of ``count`` records, from one to the next."""
+    starts, at = [], 0
+    for _ in range(count):
+        starts.append(at)
+        low = data[at]
+        if low < 0x80:
+            at += (low >> 1) + 1
+        elif (high := data[at + 1]) < 0x80:
+            at += ((low & 0x7F) >> 1) + (high << 6) + 2
+        else:
+            length, at = read_varint(data, at)
+            at += max(length, 0)
+    return starts
+
+
+def _search(buffer: Bytes, lows: Longs, highs: Longs, counts: Longs, starts: Longs) -> Longs:
+    """Fill ``starts`` for the batches in which a search finds all records; the numbers of the other batches."""
+    places, ends = _lengths(buffer, _places(buffer, lows, highs, _MOST_PLACES * len(starts)))
+    if len(places) != len(starts):
+        places, ends = _linked(places, ends, lows, len(buffer))
+    first, behind = np.searchsorted(places, lows), np.searchsorted(places, highs)
+    found = behind - first == counts
+    following = np.append(places[1:], -1)
+    following[behind[found] - 1] = highs[found]
+    # The places that are not linked with the next one, counted up to each place: a batch must hold none.
+    broken = np.append(0, np.cumsum(ends != following))
+    found &= broken[behind] == broken[first]
+    found[found] = places[first[found]] == lows[found]
+    if found.all() and len(places) == len(starts):
+        starts[:] = places
+        return np.empty(0, np.int64)
+    rows = np.cumsum(counts)
+    for batch in np.flatnonzero(found).tolist():
+        starts[rows[batch] - counts[batch] : rows[batch]] = places[first[batch] : behind[batch]]
+    return np.flatnonzero(~found)
+
+
+def _linked(places: Longs, ends: Longs, lows: Longs, size: int) -> tuple[Longs, Longs]:
+    """The places at which a batch begins or another place ends; one within a key or a value rarely is among them."""
+    reached = np.zeros(size + 1, bool)
+    reached[ends[ends <= size]] = True
+    reached[lows] = True
+    linked = reached[places]
+    return places[linked], ends[linked]
+
+
+def _places(buffer: Bytes, lows: Longs, highs: Longs, most: int) -> Longs:
+    """Places, in order, where a record may begin: behind a zero (no headers), before a length and a zero (attributes).
+
+    The first record of each batch is among them. Nothing if there are more than ``most``, in data full of zeros.
+    """
+    begin, end, found, total = int(lows[0]) + 1, int(highs[-1]), [lows[:1]], 1
+    for at in range(begin, end, _CHUNK):
+        zero = buffer[at - 1 : min(at + _CHUNK + 2, end)] == 0
+        place = zero[2:-1] | zero[3:]
+        place &= zero[:-3]
+        first, behind = np.searchsorted(lows, (at, at + _CHUNK))
+        place[lows[first:behind] - at] = True
+        found.append(np.flatnonzero(place) + at)
+        total += len(found[-1])
+        if total > most:
+            return np.empty(0, np.int64)
+    return np.concatenate(found)
+
+
+def _lengths(buffer: Bytes, places: Longs) -> tuple[Longs, Longs]:
+    """The places that have a length of one or two bytes before a zero, and where a record of that length would end."""
+    low, high = buffer.take(places), buffer.take(places + 1)
+    two = low >> 7
+    bodies = places + 1 + two
+    lengths = ((low & 0x7F) >> 1) + (high * two).astype(np.int64) * 64
+    ends = bodies + lengths
+    valid = (low & 1 == 0) & (two & high >> 7 == 0) & (lengths >= SMALLEST_RECORD - 1)
+    valid &= buffer.take(bodies) == 0
+    if valid.all():
+        return places, ends
+    return places[valid], ends[valid]

@@ -1,0 +1,122 @@
+"""A few small records as columns, read one record after the other.
+
+Reading columns with numpy takes some hundred microseconds however few records there are. A planner that looks at one
+record of each of a thousand partitions would spend its time there, and so would a task of a query that is caught up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from flip27_stream.connectors.kafka.records.batch_headers import BatchHeader
+from flip27_stream.connectors.kafka.records.record_columns import RecordColumns, Wanted
+from flip27_stream.connectors.kafka.records.record_headers import HEADERS
+from flip27_stream.connectors.kafka.records.varints import Bytes, MalformedError, read_varint, read_varlong
+
+_FEW = 32
+_SMALL = 1 << 16
+
+Row = tuple[int, int, int, bytes | None, bytes | None, list[dict[str, Any]] | None]
+"""Offset, timestamp and its type, key, value, headers."""
+
+
+def are_few(spans: Sequence[tuple[int, int]], batches: Sequence[BatchHeader], wanted: Wanted) -> bool:
+    """Whether :func:`read_few` is faster than reading columns."""
+    if sum(batch.record_count for batch in batches) > _FEW:
+        return False
+    is_light = not (wanted.keys or wanted.values or wanted.headers)
+    return is_light or sum(high - low for low, high in spans) <= _SMALL
+
+
+def read_few(
+    buffer: Bytes, spans: Sequence[tuple[int, int]], batches: Sequence[BatchHeader], wanted: Wanted
+) -> RecordColumns:
+    """As :func:`~flip27_stream.connectors.kafka.records.record_columns.read_records`.
+
+    Where neither keys nor values nor headers are wanted, nothing behind the offset of a record is looked at.
+    """
+    rows: list[Row] = []
+    try:
+        for (low, high), batch in zip(spans, batches, strict=True):
+            _read_batch(buffer[low:high].data, batch, wanted, rows)
+    except IndexError as error:
+        raise MalformedError("a record leaves its batch") from error
+    if any(rows[i][0] <= rows[i - 1][0] for i in range(1, len(rows))):
+        raise MalformedError("offsets of records don't rise from the first to the last of their batch")
+    return _columns([row for row in rows if wanted.start <= row[0] < wanted.stop], wanted)
+
+
+def _columns(rows: list[Row], wanted: Wanted) -> RecordColumns:
+    offsets, times, types, keys, values, headers = zip(*rows, strict=True) if rows else ((),) * 6
+    return RecordColumns(
+        np.array(offsets, np.int64),
+        np.array(times, np.int64),
+        np.array(types, np.int32),
+        pa.array(keys, pa.binary()) if wanted.keys else None,
+        pa.array(values, pa.binary()) if wanted.values else None,
+        pa.array(headers, HEADERS) if wanted.headers else None,
+    )
+
+
+def _read_batch(data: memoryview, batch: BatchHeader, wanted: Wanted, rows: list[Row]) -> None:
+    at, appended = 0, batch.log_append_time
+    is_light = not (wanted.keys or wanted.values or wanted.headers)
+    for _ in range(batch.record_count):
+        size, body = read_varint(data, at)
+        delta, behind = read_varlong(data, body + 1)
+        offset_delta, behind = read_varint(data, behind)
+        at = body + size
+        offset = batch.base_offset + offset_delta
+        if not behind <= at <= len(data) or not batch.base_offset <= offset <= batch.last_offset:
+            raise MalformedError("a record contradicts its batch")
+        time = batch.max_timestamp if appended else _wrapped(batch.base_timestamp + delta)
+        fields = (None, None, None) if is_light else _fields(data, behind, at, wanted, offset)
+        rows.append((offset, time, appended, *fields))
+    if at != len(data):
+        raise MalformedError("the records don't fill their batch")
+
+
+def _fields(
+    data: memoryview, at: int, end: int, wanted: Wanted, offset: int
+) -> tuple[bytes | None, bytes | None, list[dict[str, Any]] | None]:
+    """What stands behind the offset of a record: its key, its value and, as far as they are wanted, its headers."""
+    key, at = _blob(data, at)
+    value, at = _blob(data, at)
+    count, at = read_varint(data, at)
+    if count < 0 or at + 2 * count > end or (count == 0 and at != end):
+        raise MalformedError("a record has an impossible number of headers")
+    headers = None
+    if count and wanted.headers and wanted.start <= offset < wanted.stop:
+        headers = _headers(data, at, end, count)
+    return key, value, headers
+
+
+def _headers(data: memoryview, at: int, end: int, count: int) -> list[dict[str, Any]]:
+    headers: list[dict[str, Any]] = []
+    for _ in range(count):
+        key, at = _blob(data, at)
+        if key is None:
+            raise MalformedError("a header without a key")
+        value, at = _blob(data, at)
+        headers.append({"key": key.decode(errors="replace"), "value": value})
+    if at != end:
+        raise MalformedError("the headers of a record don't end where it ends")
+    return headers
+
+
+def _blob(data: memoryview, at: int) -> tuple[bytes | None, int]:
+    size, at = read_varint(data, at)
+    if size < 0:
+        return None, at
+    if at + size > len(data):
+        raise MalformedError("a record leaves its batch")
+    return bytes(data[at : at + size]), at + size
+
+
+def _wrapped(number: int) -> int:
+    """As Java adds longs."""
+    return (number + 2**63) % 2**64 - 2**63

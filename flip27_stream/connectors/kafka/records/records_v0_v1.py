@@ -1,0 +1,150 @@
+"""Message sets of the formats before record batches (magic 0 and 1, KIP-31 and KIP-32), message by message.
+
+Brokers hand these out for topics that were written before Kafka 0.11. kafka-python reads them too, but where a length
+is damaged it cuts fields short or goes on for ever, and it expands without a bound; so they are taken apart here.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from flip27_stream.connectors.kafka.records.batch_headers import BatchHeader, batch_headers
+from flip27_stream.connectors.kafka.records.compression import Inflated
+from flip27_stream.connectors.kafka.records.record_columns import RecordColumns, Wanted
+from flip27_stream.connectors.kafka.records.record_headers import HEADERS
+from flip27_stream.connectors.kafka.records.varints import MalformedError
+from flip27_stream.errors import CorruptRecordError
+
+_CRC_FROM = 16
+_FIELDS_AT = {0: 18, 1: 26}
+_LZ4 = 3
+_WORD = 0xFFFFFFFF
+
+
+class Message(NamedTuple):
+    offset: int
+    timestamp: int
+    timestamp_type: int
+    key: bytes | None
+    value: bytes | None
+
+
+def read_messages(data: bytes | memoryview, header: BatchHeader, check_crcs: bool) -> list[Message]:
+    """The record at ``header``, or the records within it if it is compressed; MalformedError if they are damaged."""
+    message = _message(data, header, check_crcs)
+    if not header.codec:
+        return [message]
+    if message.value is None:
+        raise MalformedError("a compressed message without a value")
+    inner = _inflate(header, message.value)
+    messages = [_message(inner, each, check_crcs) for each in _inner_headers(inner, header)]
+    return _absolute(messages, message, header)
+
+
+def records(messages: Iterable[Message], wanted: Wanted) -> RecordColumns:
+    """Messages as columns."""
+    rows = [message for message in messages if wanted.start <= message.offset < wanted.stop]
+    return RecordColumns(
+        np.array([row.offset for row in rows], np.int64),
+        np.array([row.timestamp for row in rows], np.int64),
+        np.array([row.timestamp_type for row in rows], np.int32),
+        pa.array([row.key for row in rows], pa.binary()) if wanted.keys else None,
+        pa.array([row.value for row in rows], pa.binary()) if wanted.values else None,
+        pa.nulls(len(rows), HEADERS) if wanted.headers else None,
+    )
+
+
+def _message(data: bytes | memoryview, header: BatchHeader, check_crcs: bool) -> Message:
+    message = bytes(data[header.position : header.position + header.size])
+    if check_crcs and zlib.crc32(message[_CRC_FROM:]) != header.crc & _WORD:
+        raise MalformedError("its checksum (CRC-32) doesn't match")
+    key, at = _bytes(message, _FIELDS_AT[header.magic])
+    value, at = _bytes(message, at)
+    if at != len(message):
+        raise MalformedError("the fields of a message don't fill it")
+    time_type = int(header.log_append_time) if header.magic else -1
+    return Message(header.base_offset, header.base_timestamp, time_type, key, value)
+
+
+def _bytes(message: bytes, at: int) -> tuple[bytes | None, int]:
+    size = int.from_bytes(message[at : at + 4], "big", signed=True)
+    at += 4
+    if size == -1:
+        return None, at
+    if not 0 <= size <= len(message) - at:
+        raise MalformedError(f"a field of {size} bytes, {len(message) - at} are left")
+    return message[at : at + size], at + size
+
+
+def _inflate(header: BatchHeader, payload: bytes) -> bytes:
+    if header.codec > _LZ4:
+        raise MalformedError(f"unknown compression codec {header.codec}")
+    if header.codec == _LZ4 and header.magic == 0:
+        payload = _with_frame_checksum(payload)
+    inflated = Inflated(len(payload))
+    inflated.add(header.codec, np.frombuffer(payload, np.uint8))
+    return inflated.bytes.tobytes()
+
+
+def _inner_headers(inner: bytes, outer: BatchHeader) -> list[BatchHeader]:
+    """Headers of the messages within one; nothing may be cut off, compressed once more or of another format."""
+    try:
+        headers = list(batch_headers(inner))
+    except CorruptRecordError as error:
+        raise MalformedError(f"a message within it is damaged: {error}") from error
+    if sum(each.size for each in headers) != len(inner) or not headers:
+        raise MalformedError("the messages within it don't fill it")
+    if any(each.codec or each.magic != outer.magic for each in headers):
+        raise MalformedError("a message within it is compressed again or of another format")
+    return headers
+
+
+def _absolute(messages: list[Message], outer: Message, header: BatchHeader) -> list[Message]:
+    """Offsets within magic 1 are relative, the outer one is that of the last; a broker's time is the outer one."""
+    shift = outer.offset - messages[-1].offset if header.magic else 0
+    time = outer.timestamp if header.log_append_time else None
+    offsets = [each.offset + shift for each in messages]
+    if offsets[0] < 0 or messages[-1].offset > outer.offset or any(b <= a for a, b in pairwise(offsets)):
+        raise MalformedError("offsets of the messages within it don't rise to its own")
+    return [
+        each._replace(
+            offset=offset,
+            timestamp=each.timestamp if time is None else time,
+            timestamp_type=outer.timestamp_type,
+        )
+        for each, offset in zip(messages, offsets, strict=True)
+    ]
+
+
+def _with_frame_checksum(payload: bytes) -> bytes:
+    """The frame with the right checksum in its header: clients before Kafka 0.10 computed another (KIP-57)."""
+    if len(payload) < 15:
+        raise MalformedError("LZ4 frame cut off")
+    at = 14 if payload[4] & 0x08 else 6  # the header is longer when it has the size of the content
+    return payload[:at] + bytes([_xxh32(payload[4:at]) >> 8 & 0xFF]) + payload[at + 1 :]
+
+
+def _xxh32(data: bytes) -> int:
+    """xxHash of fewer than 16 bytes, seed 0, which is what the checksum is a byte of."""
+    words = len(data) & ~3
+    value = 0x165667B1 + len(data)
+    for i in range(0, words, 4):
+        value += int.from_bytes(data[i : i + 4], "little") * 0xC2B2AE3D
+        value = _rotate(value, 17) * 0x27D4EB2F
+    for byte in data[words:]:
+        value = _rotate(value + byte * 0x165667B1, 11) * 0x9E3779B1
+    value &= _WORD
+    value = (value ^ value >> 15) * 0x85EBCA77 & _WORD
+    value = (value ^ value >> 13) * 0xC2B2AE3D & _WORD
+    return value ^ value >> 16
+
+
+def _rotate(value: int, bits: int) -> int:
+    value &= _WORD
+    return (value << bits | value >> (32 - bits)) & _WORD

@@ -1,0 +1,1 @@
+"""Encryption and authentication: TLS, SASL, and the key stores of Java."""

@@ -1,0 +1,138 @@
+"""Trust stores and key stores of Java's client: what the options say of them, and how they get into an SSL context."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from ssl import VERIFY_X509_PARTIAL_CHAIN, SSLContext, SSLError
+from tempfile import TemporaryDirectory
+
+from flip27_stream.connectors.kafka.security.store_formats import (
+    KeyAndChain,
+    StoreFormat,
+    format_of,
+    join_pem,
+)
+from flip27_stream.errors import OptionError
+
+
+class StoreType(Enum):
+    """Formats, by their names in Java's client."""
+
+    JKS = "JKS"
+    PKCS12 = "PKCS12"
+    PEM = "PEM"
+
+
+@dataclass(frozen=True)
+class TrustStore:
+    """The certificates that brokers may present, or that theirs are signed with: a file, or PEM text.
+
+    Attributes:
+        password: checks the integrity of a JKS store, decrypts a PKCS12 store; PEM has none.
+        certificates: PEM text (``ssl.truststore.certificates``), in place of a file.
+    """
+
+    type: StoreType
+    location: str | None = None
+    password: str | None = field(default=None, repr=False)
+    certificates: str | None = field(default=None, repr=False)
+
+    def load_into(self, context: SSLContext) -> None:
+        """Trust these certificates, be they of an authority or of the broker itself.
+
+        Raises:
+            OptionError: the store cannot be read or opened, or holds no certificate.
+        """
+        option, where = _place("truststore", self.location, "ssl.truststore.certificates")
+        data = _read(self.location, self.certificates, option)
+        try:
+            certificates = _format(self.type, data).certificates(data, self.password)
+            if not certificates:
+                raise OptionError(f"{where} holds no certificate (option '{option}').")
+            context.load_verify_locations(cadata=join_pem(certificates))
+        except (ValueError, SSLError) as error:
+            raise _unopened(where, option, self.type, "kafka.ssl.truststore.password", error) from None
+        context.verify_flags |= VERIFY_X509_PARTIAL_CHAIN
+
+
+@dataclass(frozen=True)
+class KeyStore:
+    """The key and certificates by which this client is known to brokers: a file, or PEM text.
+
+    Attributes:
+        key: PEM text (``ssl.keystore.key``), in place of a file.
+        certificate_chain: PEM text (``ssl.keystore.certificate.chain``), likewise.
+        key_password: decrypts the key in the store or in the PEM text.
+    """
+
+    type: StoreType
+    location: str | None = None
+    password: str | None = field(default=None, repr=False)
+    key: str | None = field(default=None, repr=False)
+    certificate_chain: str | None = field(default=None, repr=False)
+    key_password: str | None = field(default=None, repr=False)
+
+    def load_into(self, context: SSLContext) -> None:
+        """Present this certificate.
+
+        Raises:
+            OptionError: the store cannot be read or opened, or holds not just one key with its certificate.
+        """
+        option, where = _place("keystore", self.location, "ssl.keystore.key")
+        text = None if self.key is None else f"{self.key}\n{self.certificate_chain}"
+        data = _read(self.location, text, option)
+        password = "kafka.ssl.key.password" if self.type is StoreType.PEM else "kafka.ssl.keystore.password"
+        try:
+            found = _format(self.type, data).keys(data, self.password, self.key_password)
+            if len(found) != 1:
+                raise OptionError(f"{where} must hold one private key, not {len(found)} (option '{option}').")
+            _present(found[0], context)
+        except (ValueError, TypeError, SSLError) as error:
+            raise _unopened(where, option, self.type, password, error) from None
+
+
+def _present(pair: KeyAndChain, context: SSLContext) -> None:
+    """OpenSSL takes keys from files only: a short-lived one that nobody else can read, encrypted at that."""
+    password = secrets.token_hex(16)
+    with TemporaryDirectory() as directory:
+        path = Path(directory, "client.pem")
+        path.touch(mode=0o600)
+        path.write_text(pair.pem(password))
+        context.load_cert_chain(path, password=password)
+
+
+def _format(kind: StoreType, data: bytes) -> type[StoreFormat]:
+    return format_of(data) if kind is not StoreType.PEM else format_of(data, pem=True)
+
+
+def _place(store: str, location: str | None, inline: str) -> tuple[str, str]:
+    """The option that says where the store is, and the store in words."""
+    if location is None:
+        return f"kafka.{inline}", f"The PEM text of option 'kafka.{inline}'"
+    return f"kafka.ssl.{store}.location", f"The {store} at {location}"
+
+
+def _read(location: str | None, text: str | None, option: str) -> bytes:
+    if location is None:
+        return (text or "").encode()
+    try:
+        return Path(location).read_bytes()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise OptionError.of(
+            option,
+            location,
+            f"It cannot be read ({reason}). It must be there on the driver and on every executor.",
+        ) from None
+
+
+def _unopened(where: str, option: str, kind: StoreType, password: str, error: Exception) -> OptionError:
+    if isinstance(error, OptionError):
+        return error
+    return OptionError(
+        f"{where} cannot be opened as {kind.value}: {error}. Check options '{option}', '{password}' and "
+        f"'kafka.ssl.{'truststore' if 'truststore' in option else 'keystore'}.type'."
+    )

@@ -1,0 +1,142 @@
+"""Certificates and keys in the formats that Java's client reads. All errors are ``ValueError`` or ``TypeError``."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from abc import ABC, abstractmethod
+from base64 import b64decode, b64encode
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from flip27_stream.connectors.kafka.security.jks_store import JKS_MAGIC, read_jks
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
+
+_BLOCK = re.compile(rb"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", re.DOTALL)
+_WRITTEN_BREAK = re.compile(rb"\\[rn]")
+_ENCRYPTED = b"-----BEGIN ENCRYPTED PRIVATE KEY-----"
+
+
+class KeyAndChain(NamedTuple):
+    """A private key with the certificates that go with it (DER), its own first."""
+
+    key: PrivateKeyTypes
+    chain: Sequence[bytes]
+
+    def pem(self, password: str) -> str:
+        """All in one, the key encrypted."""
+        from cryptography.hazmat.primitives.serialization import (
+            BestAvailableEncryption,
+            Encoding,
+            PrivateFormat,
+        )
+
+        encryption = BestAvailableEncryption(password.encode())
+        key = self.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption)
+        return key.decode() + join_pem(self.chain)
+
+
+class StoreFormat(ABC):
+    """Reads one format."""
+
+    @staticmethod
+    @abstractmethod
+    def certificates(data: bytes, password: str | None) -> list[bytes]:
+        """All of a trust store, in DER."""
+
+    @staticmethod
+    @abstractmethod
+    def keys(data: bytes, password: str | None, key_password: str | None) -> list[KeyAndChain]:
+        """All of a key store."""
+
+
+def format_of(data: bytes, *, pem: bool = False) -> type[StoreFormat]:
+    """The format of a store. Java opens stores of type JKS and PKCS12 as what they are, whichever was named."""
+    if pem:
+        return Pem
+    if b"-----BEGIN " in data:
+        raise ValueError("it is PEM text")
+    return Jks if data.startswith(JKS_MAGIC) else Pkcs12
+
+
+class Pem(StoreFormat):
+    """Text: blocks in any order, with anything between them."""
+
+    @staticmethod
+    def certificates(data: bytes, password: str | None) -> list[bytes]:
+        return [der for label, der in _blocks(data) if label == "CERTIFICATE"]
+
+    @staticmethod
+    def keys(data: bytes, password: str | None, key_password: str | None) -> list[KeyAndChain]:
+        from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+        chain = Pem.certificates(data, None)
+        found = []
+        for label, der in _blocks(data):
+            if label.endswith("PRIVATE KEY"):
+                block = _pem(label, der).encode()
+                secret = key_password.encode() if key_password and block.startswith(_ENCRYPTED) else None
+                found.append(KeyAndChain(load_pem_private_key(block, secret), chain))
+        if found and not chain:
+            raise ValueError("it holds no certificate")
+        return found
+
+
+class Pkcs12(StoreFormat):
+    """The default of Java's keytool; one password for all."""
+
+    @staticmethod
+    def certificates(data: bytes, password: str | None) -> list[bytes]:
+        return _load_pkcs12(data, password)[1]
+
+    @staticmethod
+    def keys(data: bytes, password: str | None, key_password: str | None) -> list[KeyAndChain]:
+        if key_password not in (None, password):
+            raise ValueError("it has one password for all, and kafka.ssl.key.password is another")
+        key, certificates = _load_pkcs12(data, password)
+        return [] if key is None or not certificates else [KeyAndChain(key, certificates)]
+
+
+def _load_pkcs12(data: bytes, password: str | None) -> tuple[PrivateKeyTypes | None, list[bytes]]:
+    from cryptography.hazmat.primitives.serialization import Encoding
+    from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
+
+    store = load_pkcs12(data, None if password is None else password.encode())
+    own = [] if store.cert is None else [store.cert]
+    return store.key, [c.certificate.public_bytes(Encoding.DER) for c in (*own, *store.additional_certs)]
+
+
+class Jks(StoreFormat):
+    """Java's own."""
+
+    @staticmethod
+    def certificates(data: bytes, password: str | None) -> list[bytes]:
+        """As Java's trust manager has it, the certificate of a private key is trusted, too."""
+        store = read_jks(data, password)
+        return [*store.trusted, *(key.chain[0] for key in store.keys)]
+
+    @staticmethod
+    def keys(data: bytes, password: str | None, key_password: str | None) -> list[KeyAndChain]:
+        from cryptography.hazmat.primitives.serialization import load_der_private_key
+
+        secret = key_password or password or ""
+        store = read_jks(data, password)
+        return [KeyAndChain(load_der_private_key(key.pkcs8(secret), None), key.chain) for key in store.keys]
+
+
+def _blocks(data: bytes) -> list[tuple[str, bytes]]:
+    """Line breaks may be written as backslashes and letters, as they are in JSON."""
+    data = _WRITTEN_BREAK.sub(b"\n", data)
+    return [(m[1].decode(), b64decode(b"".join(m[2].split()))) for m in _BLOCK.finditer(data)]
+
+
+def _pem(label: str, der: bytes) -> str:
+    body = "\n".join(textwrap.wrap(b64encode(der).decode(), 64))
+    return f"-----BEGIN {label}-----\n{body}\n-----END {label}-----\n"
+
+
+def join_pem(certificates: Sequence[bytes]) -> str:
+    """Certificates in DER as one PEM text."""
+    return "".join(_pem("CERTIFICATE", der) for der in certificates)

@@ -1,0 +1,177 @@
+"""Rows of the source: what they are made of, and record batches of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NoReturn
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from flip27_stream.connectors.kafka.records.record_batches import RecordColumns
+from flip27_stream.connectors.kafka.split import TopicPartition
+from flip27_stream.connectors.kafka.values.value_decoder import ValueDecoder
+from flip27_stream.errors import RecordFormatError
+
+SCHEMA = pa.schema(
+    [
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("us", tz="UTC")),
+        ("timestampType", pa.int32()),
+    ]
+)
+"""The schema of Spark's built-in source: every column is nullable (``KafkaRecordToRowConverter``)."""
+
+_TIMESTAMP = SCHEMA.field("timestamp").type
+_GREATEST_MS = (2**63 - 1) // 1000
+_LEAST_MS = -(2**63 // 1000)
+_FEWEST_CONSTANTS = 1 << 10
+
+
+@dataclass(frozen=True)
+class RowLayout:
+    """The columns of rows, and where they come from. Picklable.
+
+    Attributes:
+        schema: of the record batches made.
+        record_columns: for each column the column of the record that it is, by Spark's name; ``None`` for a column
+            that ``decoder`` makes.
+        decoder: makes columns of values.
+        fail_fast: fail at a value that does not decode.
+        corrupt_column: position of the column that has the values that do not decode, if any.
+    """
+
+    schema: pa.Schema
+    record_columns: tuple[str | None, ...]
+    decoder: ValueDecoder | None = None
+    fail_fast: bool = False
+    corrupt_column: int | None = None
+
+    @classmethod
+    def of_records(cls, schema: pa.Schema = SCHEMA) -> RowLayout:
+        """Rows that are records as they are."""
+        return cls(schema, tuple(schema.names))
+
+    @property
+    def needs_keys(self) -> bool:
+        return "key" in self.record_columns
+
+    @property
+    def needs_values(self) -> bool:
+        return "value" in self.record_columns or self.decoder is not None
+
+    @property
+    def needs_headers(self) -> bool:
+        return "headers" in self.record_columns
+
+
+class RowMaker:
+    """Makes record batches of one partition; keeps the constant columns between them."""
+
+    def __init__(self, partition: TopicPartition, layout: RowLayout | None = None) -> None:
+        self._partition = partition
+        self._layout = layout or RowLayout.of_records()
+        self._topics = pa.array([], pa.string())
+        self._numbers = pa.array([], pa.int32())
+
+    def rows(self, records: RecordColumns) -> pa.RecordBatch:
+        """``records``, which have the columns that the layout needs. A missing timestamp is -1 ms, as in Spark.
+
+        Raises:
+            RecordFormatError: a value does not decode, and the layout says to fail; a column that is NOT NULL has
+                nothing; or a timestamp is outside those of Spark.
+        """
+        layout = self._layout
+        decoded = self._decoded(records)
+        columns = [
+            next(decoded) if name is None else self._record_column(name, records)
+            for name in layout.record_columns
+        ]
+        for field, column in zip(layout.schema, columns, strict=True):
+            if not field.nullable and column.null_count:
+                self._refuse_null(field.name, column, records)
+        if not columns:
+            return pa.RecordBatch.from_struct_array(pa.array([{}] * len(records), pa.struct([])))
+        return pa.RecordBatch.from_arrays(columns, schema=layout.schema)
+
+    def _record_column(self, name: str, records: RecordColumns) -> pa.Array:
+        if name in ("topic", "partition"):
+            return self._constant(name, len(records))
+        if name == "timestamp":
+            return self._timestamps(records)
+        if name == "offset":
+            return pa.array(records.offsets)
+        if name == "timestampType":
+            return pa.array(records.timestamp_types)
+        return {"key": records.keys, "value": records.values, "headers": records.headers}[name]
+
+    def _timestamps(self, records: RecordColumns) -> pa.Array:
+        """In microseconds. Kafka takes any number of milliseconds; Spark fails at one too large, too."""
+        outside = (records.timestamps > _GREATEST_MS) | (records.timestamps < _LEAST_MS)
+        if outside.any():
+            row = int(outside.argmax())
+            raise RecordFormatError(
+                f"The record of {self._partition} at offset {records.offsets[row]} has the timestamp "
+                f"{records.timestamps[row]} ms, which a column of type timestamp cannot hold. Correct its producer; to "
+                "read the other columns of such records, give a schema without 'timestamp'."
+            )
+        return _wrap(_TIMESTAMP, records.timestamps * 1000)
+
+    def _constant(self, name: str, count: int) -> pa.Array:
+        if count > len(self._topics):
+            capacity = max(_FEWEST_CONSTANTS, 1 << count.bit_length())
+            self._topics = pa.repeat(pa.scalar(self._partition.topic, pa.string()), capacity)
+            self._numbers = pa.repeat(pa.scalar(self._partition.partition, pa.int32()), capacity)
+        return (self._topics if name == "topic" else self._numbers).slice(0, count)
+
+    def _decoded(self, records: RecordColumns) -> Iterator[pa.Array]:
+        """The columns that are made of values, in the layout's order."""
+        layout = self._layout
+        if layout.decoder is None:
+            return iter(())
+        values = layout.decoder.decode(records.values)
+        if values.bad is not None and layout.fail_fast:
+            self._refuse_value(layout.decoder, values.bad.index(True).as_py(), records)
+        columns = list(values.columns)
+        if layout.corrupt_column is not None:
+            made_before = layout.record_columns[: layout.corrupt_column].count(None)
+            columns.insert(made_before, _only_bad(records.values, values.bad))
+        return iter(columns)
+
+    def _refuse_value(self, decoder: ValueDecoder, row: int, records: RecordColumns) -> NoReturn:
+        assert records.values is not None
+        why = decoder.explain(records.values[row].as_py())
+        raise RecordFormatError(
+            f"The value of {self._partition} at offset {records.offsets[row]} does not decode as "
+            f"{decoder.format.value}: {why}. To have nulls in its place, set option 'value.mode' to permissive."
+        )
+
+    def _refuse_null(self, name: str, column: pa.Array, records: RecordColumns) -> NoReturn:
+        row = column.is_null().index(True).as_py()
+        raise RecordFormatError(
+            f"The record of {self._partition} at offset {records.offsets[row]} has nothing for column '{name}', which "
+            "the schema says is NOT NULL. Leave NOT NULL out of the schema."
+        )
+
+
+def record_timestamps(records: RecordColumns) -> pa.Int64Array:
+    """The records' timestamps (ms), null where there is none."""
+    missing = records.timestamps < 0
+    return pa.array(records.timestamps, mask=missing if missing.any() else None)
+
+
+def _only_bad(values: pa.BinaryArray, bad: pa.BooleanArray | None) -> pa.Array:
+    if bad is None:
+        return pa.nulls(len(values), pa.binary())
+    return pc.if_else(bad, values, pa.scalar(None, pa.binary()))
+
+
+def _wrap(kind: pa.DataType, values: npt.NDArray[np.int64]) -> pa.Array:
+    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values)])

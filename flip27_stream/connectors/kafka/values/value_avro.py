@@ -1,0 +1,208 @@
+"""Avro values into columns."""
+
+from __future__ import annotations
+
+import copy
+import json
+import struct
+from collections.abc import Mapping, Sequence
+from io import BytesIO
+from typing import Any
+
+import fastavro
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from fastavro.schema import SchemaParseException
+
+from flip27_stream.connectors.kafka.options.value_options import ValueFormat
+from flip27_stream.connectors.kafka.values.avro_types import as_written, field_types, fits
+from flip27_stream.connectors.kafka.values.avro_walk import RecordWalk
+from flip27_stream.connectors.kafka.values.value_decoder import DecodedValues, ValueDecoder
+from flip27_stream.errors import OptionError, shortened
+
+_FRAME = 5
+_LONGEST = 10  # bytes of a number
+_DAMAGE = (ArithmeticError, EOFError, LookupError, MemoryError, struct.error, TypeError, ValueError)
+"""What fastavro raises for bytes that are no record, and Arrow for a record that is not of its schema."""
+
+
+def writer_schema(text: str, option: str = "value.avro.schema") -> Any:
+    """The Avro schema that ``text`` is, parsed.
+
+    Raises:
+        OptionError: it is none, or none of a record.
+    """
+    try:
+        schema = fastavro.parse_schema(json.loads(text))
+    except (*_DAMAGE, SchemaParseException) as error:
+        why = shortened(f"this is none: {type(error).__name__}: {error}")
+        raise OptionError.of(option, text, f"Allowed: an Avro schema of a record, as JSON; {why}.") from error
+    if not isinstance(schema, dict) or schema.get("type") != "record":
+        raise OptionError.of(option, text, "Allowed: an Avro schema of a record, as JSON.")
+    return schema
+
+
+class AvroDecoder(ValueDecoder):
+    """Single records in Avro's binary encoding, all written with one schema.
+
+    fastavro reads them. It takes what is no record in three ways, so such values are sorted out before: indexes below
+    zero (by :func:`_guarded`), numbers of more than 64 bits, and nesting without end (by :class:`RecordWalk`).
+
+    Args:
+        fields: the columns wanted, each a field of the record.
+        schema: the writer's schema, as JSON.
+        framed: each value begins with a zero byte and a schema id of 4 bytes (Confluent). The id is not looked at.
+
+    Raises:
+        OptionError: a column is no field of the record, or of another type.
+    """
+
+    format = ValueFormat.AVRO
+
+    def __init__(self, fields: pa.Schema, schema: str, framed: bool) -> None:
+        self._fields, self._text, self._framed = fields, schema, framed
+        parsed = writer_schema(schema)
+        written = field_types(parsed)
+        for field in fields:
+            kind = written.get(field.name)
+            if kind is None or not fits(field.type, kind):
+                there = ", ".join(f"{name} ({kind or 'not supported'})" for name, kind in written.items())
+                raise OptionError(
+                    f"Column '{field.name}' of the schema, {field.type}, is no field of option 'value.avro.schema'. "
+                    f"Its fields: {there}."
+                )
+        self._schema = _guarded(copy.deepcopy(parsed))
+        self._walk = RecordWalk(parsed)
+        self._wanted = pa.struct([(field.name, field.type) for field in fields])
+        self._written = pa.struct([(f.name, as_written(f.type, written[f.name])) for f in fields])
+
+    def __reduce__(self) -> tuple[type[AvroDecoder], tuple[pa.Schema, str, bool]]:
+        return AvroDecoder, (self._fields, self._text, self._framed)
+
+    def decode(self, values: pa.BinaryArray) -> DecodedValues:
+        records = [
+            None if value is None else self._record_or_none(value)
+            for value in self._without_faulty(values).to_pylist()
+        ]
+        try:
+            rows = self._rows(records)
+        except _DAMAGE:
+            rows = self._rows([record if self._fits(record) else None for record in records])
+        bad = None
+        if rows.null_count > values.null_count:
+            bad = pc.and_(rows.is_null(), values.is_valid())
+        return DecodedValues(rows.flatten(), bad)
+
+    def explain(self, value: bytes) -> str:
+        try:
+            self._walk.check(value, self._start(value))
+            record = self._record(value)
+        except _DAMAGE as error:
+            return str(error) or "it ends within a field"
+        for field in self._written:
+            kind = self._wanted.field(field.name).type
+            try:
+                pa.array([record[field.name]], field.type).cast(kind)
+            except _DAMAGE:
+                return f"field '{field.name}' is not within the bounds of {field.type} and {kind}"
+        return ""
+
+    def _rows(self, records: Sequence[Mapping[str, Any] | None]) -> pa.StructArray:
+        """Raises one of ``_DAMAGE`` where a field is not of its type."""
+        rows = pa.array(records, self._written)
+        return rows if self._written == self._wanted else rows.cast(self._wanted)
+
+    def _fits(self, record: Mapping[str, Any] | None) -> bool:
+        try:
+            self._rows([record])
+        except _DAMAGE:
+            return False
+        return True
+
+    def _without_faulty(self, values: pa.BinaryArray) -> pa.BinaryArray:
+        """``values``, with nulls for those that fastavro cannot be given."""
+        doubtful = np.arange(len(values)) if self._walk.recursive else _rows_with_long_runs(values)
+        if not len(doubtful):
+            return values
+        sound = np.ones(len(values), np.bool_)
+        sound[doubtful] = [self._walks(value) for value in values.take(pa.array(doubtful)).to_pylist()]
+        return pc.if_else(pa.array(sound), values, pa.scalar(None, pa.binary()))
+
+    def _walks(self, value: bytes | None) -> bool:
+        try:
+            if value is not None:
+                self._walk.check(value, self._start(value))
+        except _DAMAGE:
+            return False
+        return True
+
+    def _record_or_none(self, value: bytes) -> dict[str, Any] | None:
+        try:
+            return self._record(value)
+        except _DAMAGE:
+            return None
+
+    def _record(self, value: bytes) -> dict[str, Any]:
+        data = BytesIO(value)
+        data.seek(self._start(value))
+        record: Any = fastavro.schemaless_reader(data, self._schema, None)
+        if data.tell() != len(value):
+            raise ValueError(f"the record ends before byte {data.tell()} of {len(value)}")
+        return record  # type: ignore[no-any-return]
+
+    def _start(self, value: bytes) -> int:
+        if not self._framed:
+            return 0
+        if len(value) < _FRAME or value[0]:
+            raise ValueError("it does not begin with a zero byte and a schema id")
+        return _FRAME
+
+
+def _guarded(schema: Any) -> Any:
+    """A parsed schema, changed in place, with which fastavro takes no index below zero.
+
+    Python counts such an index from the end of a list; in a mapping it is not found. Of logical types only decimals are
+    left: Arrow takes dates and times as the numbers that they are, in years that Python has not, and a field that is
+    not wanted need not be what its logical type says.
+    """
+    if isinstance(schema, list):
+        members = [_guarded(member) for member in schema]
+        # fastavro knows a union by its being a list, and adds the length to an index below zero.
+        lookup = {"__getitem__": dict(enumerate(members)).__getitem__, "__len__": lambda _: 0}
+        return type("Union", (list,), lookup)(members)
+    if not isinstance(schema, dict):
+        return schema
+    if schema.get("logicalType") != "decimal":
+        schema.pop("logicalType", None)
+    if "symbols" in schema:
+        schema["symbols"] = dict(enumerate(schema["symbols"]))
+    for inner in ("type", "items", "values"):
+        if inner in schema:
+            schema[inner] = _guarded(schema[inner])
+    for field in schema.get("fields", ()):
+        field["type"] = _guarded(field["type"])
+    return schema
+
+
+def _rows_with_long_runs(values: pa.BinaryArray) -> npt.NDArray[np.int64]:
+    """Which values may have a number of more than 64 bits: bytes with the high bit set, and one that is too great."""
+    _, starts, content = values.buffers()
+    if content is None:
+        return np.empty(0, np.int64)
+    bounds = np.frombuffer(starts, np.int32)[values.offset : values.offset + len(values) + 1]
+    data = np.frombuffer(content, np.uint8)[bounds[0] : bounds[-1]]
+    if len(data) < _LONGEST:
+        return np.empty(0, np.int64)
+    run = data.view(np.int8) < 0
+    for reach in (1, 2, 4):
+        run = run[:-reach] & run[reach:]
+    # Now eight in a row; the ninth goes on as well, and of the tenth only the lowest bit belongs to the number.
+    run = run[:-2] & (data[8:-1] > 0x7F) & (data[9:] > 1)
+    begins = run.copy()
+    begins[1:] &= ~run[:-1]
+    heads = bounds[:-1][bounds[:-1] - bounds[0] < len(run)] - bounds[0]
+    begins[heads] = run[heads]
+    found = np.searchsorted(bounds, np.flatnonzero(begins) + bounds[0], side="right") - 1
+    return np.unique(found)

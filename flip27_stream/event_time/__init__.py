@@ -1,0 +1,1 @@
+"""Where a record's event time comes from: a column, a JSON pointer, or a function."""

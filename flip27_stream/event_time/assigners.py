@@ -1,0 +1,186 @@
+"""Where a record's event time comes from: ``scan.watermark.event-time``.
+
+A column, a JSON pointer (RFC 6901) into ``value``, or a function. Event times are int64 milliseconds since
+the epoch; null or negative means that the record has none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from operator import attrgetter
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from flip27_stream.api import RecordTimestampAssigner, TimestampAssigner
+from flip27_stream.errors import EventTimeError, OptionError
+from flip27_stream.event_time.json_pointer import JsonPointer
+
+_FUNCTION: Final = re.compile(r"([A-Za-z_][\w.]*):([A-Za-z_][\w.]*)")
+_LARGEST: Final = 2**63 - 1
+
+
+def timestamp_assigner(
+    spec: str,
+    schema: pa.Schema,
+    option: str = "scan.watermark.event-time",
+    record_timestamp_column: str | None = "timestamp",
+) -> TimestampAssigner:
+    """The assigner that ``spec`` describes.
+
+    Args:
+        spec: a column of ``schema`` in any case (a timestamp, or int64 in ms); a JSON pointer into its column
+            ``value``, to an integer (ms) or an ISO-8601 string (UTC where it has no zone); or
+            ``module:function``, which gets a record batch and returns as many event times (ms, or timestamps).
+        schema: of the record batches.
+        option: named in errors.
+        record_timestamp_column: the column of the times the external system gave the records; naming it
+            yields :class:`RecordTimestampAssigner`, so that a connector may use the system's own index; where its
+            records carry no such times, the column is read.
+
+    Raises:
+        OptionError: ``spec`` is none of these, or does not fit ``schema``.
+    """
+    if (column := _column(spec, schema)) is not None:
+        if not _is_time(column.type):
+            wrong = f"column '{column.name}' is {column.type}, not timestamp or int64"
+            raise _refused(option, spec, wrong, schema)
+        if column.name.lower() == record_timestamp_column:
+            return RecordTimestampAssigner(otherwise=ColumnTimestampAssigner(column.name))
+        return ColumnTimestampAssigner(column.name)
+    if spec.startswith("/"):
+        return _pointer_assigner(spec, schema, option)
+    if ":" in spec:
+        return _function_assigner(spec, schema, option)
+    raise _refused(option, spec, "there is no such column", schema)
+
+
+@dataclass(frozen=True)
+class ColumnTimestampAssigner(TimestampAssigner):
+    """Event time is a column: a timestamp of any unit, rounded down, or int64 milliseconds."""
+
+    name: str
+
+    @property
+    def column(self) -> str:
+        return self.name
+
+    def extract_timestamps(self, records: pa.RecordBatch, timestamps: pa.Int64Array | None) -> pa.Int64Array:
+        return _milliseconds(records.column(self.name))
+
+
+@dataclass(frozen=True)
+class JsonTimestampAssigner(TimestampAssigner):
+    """Event time is what a JSON pointer finds in the column ``value``."""
+
+    pointer: JsonPointer
+
+    def extract_timestamps(self, records: pa.RecordBatch, timestamps: pa.Int64Array | None) -> pa.Int64Array:
+        return self.pointer.times(records.column("value"))
+
+
+@dataclass(frozen=True)
+class FunctionTimestampAssigner(TimestampAssigner):
+    """Event time is what a function makes of a record batch; it is imported where it runs."""
+
+    spec: str
+
+    def extract_timestamps(self, records: pa.RecordBatch, timestamps: pa.Int64Array | None) -> pa.Int64Array:
+        try:
+            returned = _load(self.spec)(records)
+        except Exception as error:
+            raise EventTimeError(
+                f"Event-time function {self.spec!r}: {type(error).__name__}: {error}"
+            ) from error
+        array = returned.combine_chunks() if isinstance(returned, pa.ChunkedArray) else returned
+        if isinstance(array, np.ndarray) and array.ndim == 1 and array.dtype.kind in "iuM":
+            array = pa.array(array)
+        if not isinstance(array, pa.Array) or len(array) != records.num_rows:
+            raise self._useless(returned, records)
+        if pa.types.is_integer(array.type) or pa.types.is_null(array.type):
+            try:
+                array = array.cast(pa.int64())
+            except pa.ArrowInvalid as error:
+                raise self._useless(returned, records) from error
+        if not _is_time(array.type):
+            raise self._useless(returned, records)
+        return _milliseconds(array)
+
+    def _useless(self, returned: Any, records: pa.RecordBatch) -> EventTimeError:
+        kind = getattr(returned, "type", getattr(returned, "dtype", None))
+        what = f"{type(returned).__name__}{'' if kind is None else f' of {kind}'}"
+        length = f"{len(returned)} long" if hasattr(returned, "__len__") else "without a length"
+        return EventTimeError(
+            f"Event-time function {self.spec!r} returned {what}, {length}; expected an Arrow or NumPy "
+            f"array of {records.num_rows} 64-bit integers (ms) or timestamps, null where there is none."
+        )
+
+
+def _column(name: str, schema: pa.Schema) -> pa.Field | None:
+    """The column of that name, in any case unless there are several."""
+    found = [column for column in schema if column.name.lower() == name.lower()]
+    exact = [column for column in found if column.name == name]
+    return exact[0] if exact else found[0] if len(found) == 1 else None
+
+
+def _pointer_assigner(spec: str, schema: pa.Schema, option: str) -> TimestampAssigner:
+    if "value" not in schema.names:
+        raise _refused(option, spec, "a JSON pointer needs a column 'value'", schema)
+    kind = schema.field("value").type
+    if not any(is_kind(kind) for is_kind in (pa.types.is_binary, pa.types.is_string)):
+        raise _refused(
+            option, spec, f"a JSON pointer needs 'value' to be binary or string, not {kind}", schema
+        )
+    try:
+        return JsonTimestampAssigner(JsonPointer(spec))
+    except ValueError as error:
+        raise _refused(option, spec, str(error), schema) from error
+
+
+def _function_assigner(spec: str, schema: pa.Schema, option: str) -> TimestampAssigner:
+    try:
+        function = _load(spec)
+    except Exception as error:
+        wrong = f"it cannot be imported ({type(error).__name__}: {error})"
+        raise _refused(option, spec, wrong, schema) from error
+    if not callable(function):
+        raise _refused(option, spec, f"it is no function but {type(function).__name__}", schema)
+    return FunctionTimestampAssigner(spec)
+
+
+def _load(spec: str) -> Callable[[pa.RecordBatch], Any]:
+    if (parts := _FUNCTION.fullmatch(spec)) is None:
+        raise ValueError("not of the form module:function")
+    function: Callable[[pa.RecordBatch], Any] = attrgetter(parts[2])(import_module(parts[1]))
+    return function
+
+
+def _refused(option: str, spec: str, wrong: str, schema: pa.Schema) -> OptionError:
+    columns = ", ".join(f"{column.name} ({column.type})" for column in schema)
+    return OptionError.of(
+        option,
+        spec,
+        f"Expected a timestamp or int64 column, a JSON pointer into 'value' such as '/event/time', or "
+        f"'module:function'; {wrong}. Columns: {columns}.",
+    )
+
+
+def _is_time(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_timestamp(kind) or pa.types.is_int64(kind))
+
+
+def _milliseconds(times: pa.Array) -> pa.Int64Array:
+    """Milliseconds, rounded down, of int64 milliseconds or timestamps; null for times before the epoch."""
+    unit = times.type.unit if pa.types.is_timestamp(times.type) else "ms"
+    ticks = times.cast(pa.int64())
+    ticks = pc.if_else(pc.greater_equal(ticks, 0), ticks, pa.scalar(None, pa.int64()))
+    # Nothing is negative any more, so that Arrow's division, which truncates, rounds down.
+    if unit == "s":
+        return pc.multiply(pc.min_element_wise(ticks, _LARGEST // 1000, skip_nulls=False), 1000)
+    per_ms = {"ms": 1, "us": 1000, "ns": 1_000_000}[unit]
+    return ticks if per_ms == 1 else pc.divide(ticks, per_ms)

@@ -1,0 +1,84 @@
+"""The batch reader: ``spark.read``, a bounded read from where the options say to what is there."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from flip27_stream.api import ReadLimits, SplitEnumerator
+from flip27_stream.spark.execution.task import SplitTask, read_task
+from flip27_stream.spark.planning.available_now import FrozenEnds
+from flip27_stream.spark.planning.enumerator_context import CoordinatorContext
+from flip27_stream.spark.planning.packing import Range, for_readers, tasks_of
+from flip27_stream.spark.planning.stall_detector import StallDetector, find_stall
+from flip27_stream.spark.planning.stream_reader import TaskPartition
+from flip27_stream.spark.source_contract import check_made, check_ranges, pending_splits
+from flip27_stream.spark.source_spec import AnyEnumerator, SourceSpec
+
+
+class Flip27BatchReader(DataSourceReader):
+    """Plans once, at the first action, and reads unaligned: a batch query has no watermark (scenario WM-24)."""
+
+    def __init__(self, spec: SourceSpec) -> None:
+        self._spec = spec
+
+    def partitions(self) -> Sequence[InputPartition]:
+        parallelism = max(self._spec.driver.parallelism, 1)
+        context = CoordinatorContext(parallelism, self._spec.driver.host)
+        enumerator = self._spec.source.create_enumerator(context)
+        check_made("The source's create_enumerator()", enumerator, SplitEnumerator)
+        try:
+            enumerator.start()
+            for subtask in context.registered_readers():
+                enumerator.add_reader(subtask)
+            to_read = _all_ranges(self._spec.fingerprint, enumerator, context)
+            to_read = for_readers(self._spec.source, to_read, enumerator.snapshot_state())
+        finally:
+            context.close()
+            with contextlib.suppress(Exception):
+                enumerator.close()
+        tasks = tasks_of(to_read, parallelism, self._spec.limits)
+        return [
+            TaskPartition(SplitTask(i % parallelism, 0, tuple(task), number=i))
+            for i, task in enumerate(tasks)
+        ]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Where there are no partitions, Spark asks for one that holds ``None``."""
+        task = partition.value
+        return iter(()) if task is None else read_task(self._spec, task)
+
+
+def _all_ranges(source: str, enumerator: AnyEnumerator, context: CoordinatorContext) -> list[Range]:
+    """What an AvailableNow run would read; while splits are pending, what is planned counts as processed."""
+    ranges: list[Range] = []
+    positions: dict[str, int] = {}
+    run: FrozenEnds | None = None
+    patience, pending = StallDetector(), 0
+    while True:
+        context.run_due()
+        enumerator.admit(ReadLimits())
+        assigned = dict(context.splits)
+        found = enumerator.split_ranges({split: positions.get(name) for name, split in assigned.items()})
+        check_ranges(found, assigned, enumerator)
+        if run is None:
+            run = FrozenEnds(assigned)
+        else:
+            run.follow(assigned, more=pending > 0)
+        pending = pending_splits(enumerator)
+        new = [(assigned[name], r.position, r.end) for name, r in run.cut(found).items()]
+        ranges += [piece for piece in new if piece[1] < piece[2]]
+        positions.update({split.split_id: end for split, _, end in new})
+        left = run.left(positions)
+        if not pending and not left:
+            return ranges
+        if pending:
+            enumerator.notify_checkpoint_complete(dict(positions))
+        silent, moved = assigned.keys() - found.keys(), any(start < end for _, start, end in new)
+        halt = None
+        if not silent and not moved:
+            halt = find_stall(source, enumerator, pending=pending, left=left, turns=context.turns())
+        patience.wait_for(silent, halt)

@@ -1,0 +1,76 @@
+"""What an enumerator says of positions by event time, looked at before the planner trusts it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from flip27_stream.api import EventTimePositions, EventTimes, PositioningRequest
+from flip27_stream.errors import ContractError, shortened
+from flip27_stream.spark.source_contract import check_made
+
+
+class CheckedPositions(EventTimePositions):
+    """Hands on what is asked and answered.
+
+    Raises:
+        ContractError: an answer is not of the form that it must have, or leads out of the ranges of the plan.
+    """
+
+    def __init__(self, enumerator: object, request: PositioningRequest, positions: object) -> None:
+        who = type(enumerator).__name__
+        check_made(f"{who}.event_time_positions()", positions, EventTimePositions)
+        assert isinstance(positions, EventTimePositions)
+        self._positions = positions
+        self._request = request
+        self._who = type(positions).__name__
+        self._known: Mapping[str, EventTimes] | None = None
+
+    def event_times(self) -> Mapping[str, EventTimes]:
+        times = self._positions.event_times()
+        who = f"{self._who}.event_times()"
+        check_made(who, times, Mapping)
+        for name, known in times.items():
+            if name not in self._request.ranges:
+                raise ContractError(
+                    f"{who} answered about {shortened(repr(name))}, which was not asked about."
+                )
+            if not isinstance(known, EventTimes) or not (_is_time(known.next) and _is_time(known.reach)):
+                raise ContractError(
+                    f"{who} answered {shortened(repr(known))} about split {name!r}; it must be EventTimes of "
+                    "milliseconds as int, or None."
+                )
+        self._known = times
+        return times
+
+    def first_at_or_after(self, event_time: int) -> Mapping[str, tuple[int, int]]:
+        answer = self._positions.first_at_or_after(event_time)
+        who = f"{self._who}.first_at_or_after({event_time})"
+        check_made(who, answer, Mapping)
+        if missing := (self._known or {}).keys() - answer.keys():
+            raise ContractError(f"{who} left out split {min(missing)!r}, whose event times are known.")
+        for name, found in answer.items():
+            if type(found) is not tuple or len(found) != 2 or not type(found[0]) is type(found[1]) is int:
+                raise ContractError(
+                    f"{who} answered {shortened(repr(found))} about split {name!r}; it must be a position and a number "
+                    "of rows, both of type int."
+                )
+            span = self._request.ranges.get(name)
+            if span is not None and (not span.position <= found[0] <= span.end or found[1] < 0):
+                raise ContractError(
+                    f"{who} answered {found} about split {name!r}; the position must be from {span.position} up to "
+                    f"{span.end}, and the rows not negative."
+                )
+        return answer
+
+    def least_to_come(self) -> int | None:
+        least: object = self._positions.least_to_come()
+        if not _is_time(least):
+            raise ContractError(
+                f"{self._who}.least_to_come() returned {shortened(repr(least))}; it must return milliseconds "
+                "as int, or None."
+            )
+        return least  # type: ignore[return-value]
+
+
+def _is_time(value: object) -> bool:
+    return value is None or type(value) is int

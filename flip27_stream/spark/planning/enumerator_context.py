@@ -1,0 +1,219 @@
+"""The enumerator's view of the coordinator."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import queue
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+from flip27_stream.api import (
+    MetricGroup,
+    ReaderInfo,
+    SourceEvent,
+    SourceSplit,
+    SplitEnumeratorContext,
+    SplitsAssignment,
+)
+from flip27_stream.api.arguments import check_assignment, check_call, check_callable, check_ids
+from flip27_stream.errors import ConnectorError
+from flip27_stream.spark.source_contract import check_split, size_of_event
+from flip27_stream.threads import start
+
+log = logging.getLogger(__name__)
+
+_CLOSE_TIMEOUT_S = 0.5
+_WARN_AFTER_S = 60.0
+
+
+class CoordinatorContext(SplitEnumeratorContext[Any]):
+    """Keeps what the enumerator assigned and runs its asynchronous calls (Flink ``SourceCoordinatorContext``).
+
+    Callables run in daemon threads, so a stuck one delays neither planning nor the end of the process; their
+    handlers run in the planning thread, in :meth:`run_due`.
+    """
+
+    def __init__(self, parallelism: int, location: str) -> None:
+        self._readers = {i: ReaderInfo(i, location) for i in range(parallelism)}
+        self._metrics = MetricGroup()
+        self._due: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._closed = threading.Event()
+        self._calls = threading.Condition()
+        self._running = 0
+        self._awaited = 0
+        self._turns: dict[int, int] = {}
+        self._numbers = itertools.count()
+        self.splits: dict[str, SourceSplit] = {}
+        """All assigned splits, by id."""
+        self.events: dict[int, list[SourceEvent]] = {}
+        """Events to send with the next micro-batch, by subtask."""
+        self.retired: dict[str, SourceSplit] = {}
+        """Splits that are no longer assigned, while the last offset has them."""
+        self._given_back: set[str] = set()
+        self._no_more_splits: set[int] = set()
+
+    def restore(self, splits: Mapping[str, SourceSplit]) -> None:
+        """Take over the splits that an offset says were assigned."""
+        self.splits.update(splits)
+
+    def metric_group(self) -> MetricGroup:
+        return self._metrics
+
+    def current_parallelism(self) -> int:
+        return len(self._readers)
+
+    def registered_readers(self) -> Mapping[int, ReaderInfo]:
+        return dict(self._readers)
+
+    def assigned_splits(self) -> Mapping[str, SourceSplit]:
+        return dict(self.splits)
+
+    def assign_splits(self, assignment: SplitsAssignment[Any]) -> None:
+        check_assignment(assignment)
+        for subtask_id, splits in assignment.assignment.items():
+            self._check_reader("assign splits to", subtask_id)
+            for split in splits:
+                check_split(split)
+        told = sorted(
+            i for i, splits in assignment.assignment.items() if splits and i in self._no_more_splits
+        )
+        if told:
+            raise ValueError(f"Cannot assign splits to readers {told}: they were told that there are no more")
+        all_new = [split for splits in assignment.assignment.values() for split in splits]
+        new = {split.split_id: split for split in all_new}
+        if len(new) < len(all_new):
+            raise ValueError(
+                f"Cannot assign {len(all_new)} splits: they have only {len(new)} ids: {sorted(new)}"
+            )
+        again = new.keys() & self._given_back
+        twice = sorted((new.keys() - again) & self.splits.keys())
+        if twice:
+            raise ValueError(f"Cannot assign splits {twice}: they are assigned already")
+        retired = sorted(new.keys() & self.retired.keys())
+        if retired:
+            raise ValueError(f"Cannot assign splits {retired}: they were retired")
+        self._given_back -= again
+        self.splits.update({name: split for name, split in new.items() if name not in again})
+
+    def give_back(self, splits: Sequence[SourceSplit]) -> None:
+        """A reader failed that had these; they stay assigned, and may be assigned again."""
+        self._given_back.update(split.split_id for split in splits)
+
+    def located(self, subtask_id: int, host: str) -> None:
+        """A task of that reader ran on ``host``."""
+        if subtask_id in self._readers:
+            self._readers[subtask_id] = ReaderInfo(subtask_id, host)
+
+    def retire_splits(self, split_ids: Collection[str]) -> None:
+        check_ids("retire_splits", split_ids)
+        unknown = sorted(set(split_ids) - set(self.splits))
+        if unknown:
+            raise ValueError(f"Cannot retire splits {unknown}: they are not assigned")
+        self.retired.update({split_id: self.splits.pop(split_id) for split_id in split_ids})
+        self._given_back -= self.retired.keys()
+
+    def signal_no_more_splits(self, subtask_id: int) -> None:
+        self._check_reader("tell there are no more splits to", subtask_id)
+        self._no_more_splits.add(subtask_id)
+
+    def has_no_more_splits(self, subtask_id: int) -> bool:
+        """Whether the reader was told that there are no more."""
+        return subtask_id in self._no_more_splits
+
+    @property
+    def has_all_splits(self) -> bool:
+        """Whether all readers were told so: the source is bounded by what is assigned."""
+        return self._no_more_splits >= self._readers.keys()
+
+    def send_event_to_source_reader(self, subtask_id: int, event: SourceEvent) -> None:
+        self._check_reader("send an event to", subtask_id)
+        size_of_event(event)
+        self.events.setdefault(subtask_id, []).append(event)
+
+    def run_in_coordinator_thread(self, runnable: Callable[[], None]) -> None:
+        check_callable("run_in_coordinator_thread", "runnable", runnable)
+        self._due.put(runnable)
+
+    def call_async(
+        self,
+        callable: Callable[[], Any],
+        handler: Callable[[Any, BaseException | None], None],
+        initial_delay_ms: int | None = None,
+        period_ms: int | None = None,
+    ) -> None:
+        check_call(callable, handler, initial_delay_ms, period_ms)
+        once_now = period_ms is None and not initial_delay_ms
+        self._awaited += once_now
+        number, handled = next(self._numbers), threading.Event()
+        self._turns[number] = 0
+
+        def handle(value: Any, error: BaseException | None) -> None:
+            self._awaited -= once_now
+            handled.set()
+            self._turns[number] += 1
+            if period_ms is None:
+                del self._turns[number]
+            handler(value, error)
+
+        def call() -> None:
+            with self._calls:
+                if self._closed.is_set():
+                    return
+                self._running += 1
+            try:
+                value, error = callable(), None
+            except BaseException as e:  # noqa: BLE001 - the handler decides what an error means
+                value, error = None, e
+            finally:
+                with self._calls:
+                    self._running -= 1
+                    self._calls.notify_all()
+            handled.clear()
+            self._due.put(lambda: handle(value, error))
+
+        def run() -> None:
+            if self._closed.wait((initial_delay_ms or 0) / 1000):
+                return
+            call()
+            while period_ms is not None and not self._closed.wait(period_ms / 1000):
+                handled.wait()  # so results never pile up behind a long batch, or one that Spark never plans again
+                call()
+
+        try:
+            start(threading.Thread(target=run, name="flip27-call-async", daemon=True))
+        except ConnectorError:
+            self._awaited -= once_now
+            del self._turns[number]
+            raise
+
+    def turns(self) -> dict[int, int]:
+        """How often each call that will be made, or is being made, was handled before, by its number."""
+        return dict(self._turns)
+
+    def run_due(self) -> None:
+        """Run what is due in the planning thread; waits for one-time calls that were to start at once.
+
+        Raises:
+            Exception: whatever a handler raises.
+        """
+        while self._awaited or not self._due.empty():
+            try:
+                handle = self._due.get(timeout=_WARN_AFTER_S)
+            except queue.Empty:
+                log.warning("Planning waits for %d calls of call_async that do not end", self._awaited)
+                continue
+            handle()
+
+    def _check_reader(self, what: str, subtask_id: int) -> None:
+        if subtask_id not in self._readers:
+            raise ValueError(
+                f"Cannot {what} reader {subtask_id!r}: registered are 0 to {len(self._readers) - 1}"
+            )
+
+    def close(self) -> None:
+        """Start no further calls, and give those that run a moment to end before what they use is closed."""
+        self._closed.set()
+        with self._calls:
+            self._calls.wait_for(lambda: not self._running, _CLOSE_TIMEOUT_S)

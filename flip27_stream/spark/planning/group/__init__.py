@@ -1,0 +1,1 @@
+"""Planning a source that is a member of an alignment group."""

@@ -1,0 +1,1 @@
+"""What runs in the session, when a query is defined."""

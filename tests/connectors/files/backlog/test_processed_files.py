@@ -1,0 +1,357 @@
+"""FI-01, FI-04, FI-12: no file is missed and none is read twice, whatever happens; memory stays bounded."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flip27_stream.connectors.files.backlog import digest
+from flip27_stream.connectors.files.backlog.listed_files import ModifiedFiles
+from flip27_stream.connectors.files.backlog.processed_files import ProcessedFilesState
+from flip27_stream.connectors.files.formats.statistics import EventTimeOrder
+from flip27_stream.errors import DataLossError
+from tests.connectors.files.support.folder_model import BY_TIME, Folder, Query
+
+WINDOW = 8
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_buckets() -> Iterator[None]:
+    """So few that the digest cannot stand in for what has to be remembered exactly."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(digest, "BUCKETS", 2)
+        yield
+
+
+@contextmanager
+def warnings() -> Iterator[list[str]]:
+    """What is warned of meanwhile."""
+    said: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: said.append(record.getMessage())  # type: ignore[method-assign]
+    logger = logging.getLogger("flip27_stream.connectors.files.backlog.processed_files")
+    logger.addHandler(handler)
+    try:
+        yield said
+    finally:
+        logger.removeHandler(handler)
+
+
+ORDERS = st.sampled_from([None, BY_TIME])
+TIMES = st.one_of(st.none(), st.integers(0, 50))
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("add"), st.integers(1, 12), TIMES),
+        st.tuples(st.just("remove"), st.integers(0, 30)),
+        st.tuples(st.just("modify"), st.integers(0, 30)),
+        st.tuples(st.just("look")),
+        st.tuples(st.just("take"), st.integers(1, 6)),
+        st.tuples(st.just("log")),
+        st.tuples(st.just("restart")),
+    ),
+    max_size=30,
+)
+
+
+class Clock:
+    """Modification times that grow, several files having the same one."""
+
+    def __init__(self) -> None:
+        self.now = 0
+        self.names = 0
+
+    def name(self) -> str:
+        self.names += 1
+        return f"file-{self.names}"
+
+    def tick(self) -> int:
+        self.now += 1
+        return self.now
+
+
+def bounded(state: ProcessedFilesState) -> bool:
+    most = WINDOW + 6
+    return len(state.recent) <= most and len(state.late) <= WINDOW and len(state.buckets) <= digest.BUCKETS
+
+
+@given(STEPS, ORDERS, st.integers(0, 40))
+def test_exactly_once_where_modification_times_grow(
+    steps: list[tuple[object, ...]], order: EventTimeOrder | None, at_first: int
+) -> None:
+    """FI-04: files appear, vanish, are modified (and read again); the process ends at any point."""
+    folder, clock = Folder(), Clock()
+    for number in range(at_first):
+        folder.put(clock.name(), number // 3, number * 7 % 11)
+    clock.now = at_first
+    query = Query(folder, window=WINDOW, order=order)
+    with warnings() as said:
+        for step in steps:
+            perform(query, clock, step)
+            assert bounded(query.state)
+        query.take_all()
+        query.start()
+    assert all(count == 1 for count in query.read.values())
+    assert set(folder()) <= set(query.read)
+    assert bounded(query.state)
+    assert not len(query.files)
+    assert not said or any(step[0] in ("remove", "modify") for step in steps)
+
+
+def perform(query: Query, clock: Clock, step: tuple[object, ...]) -> None:
+    folder = query.folder
+    there = sorted(folder.files)
+    match step:
+        case ["add", int(count), int() | None as time]:
+            modified = clock.tick()
+            for _ in range(count):
+                folder.put(clock.name(), modified, time)
+        case ["remove", int(which)] if there:
+            folder.remove(there[which % len(there)])
+        case ["modify", int(which)] if there:
+            path = there[which % len(there)]
+            folder.put(path, clock.tick(), folder.times[path])
+        case ["look"]:
+            query.look()
+        case ["take", int(count)]:
+            query.take(count)
+        case ["log"]:
+            query.log()
+        case ["restart"]:
+            query.start()
+
+
+ARRIVALS = st.lists(
+    st.tuples(
+        st.lists(st.tuples(st.integers(0, 60), TIMES), max_size=5),
+        st.integers(0, 8),
+        st.booleans(),
+    ),
+    max_size=20,
+)
+
+
+@given(ARRIVALS, ORDERS, st.integers(0, 40))
+def test_latecomers_are_read_once_as_long_as_somebody_looked(
+    arrivals: list[tuple[list[tuple[int, int | None]], int, bool]],
+    order: EventTimeOrder | None,
+    at_first: int,
+) -> None:
+    """Files come with any modification time, in sight of a query whose offset is written before it ends.
+
+    More latecomers than there are marks can be found only with luck, or not at all, which is an error.
+    """
+    folder = Folder()
+    for number in range(at_first):
+        folder.put(f"first-{number}", number, number * 7 % 11)
+    query, too_many = Query(folder, window=WINDOW, order=order), False
+    with warnings() as said:
+        for number, (files, taken, restarted) in enumerate(arrivals):
+            for one, (modified, time) in enumerate(files):
+                folder.put(f"file-{number}-{one}", modified, time)
+            query.look()
+            query.take(taken)
+            query.log()
+            assert len(query.state.late) <= WINDOW
+            too_many = too_many or len(query.state.late) == WINDOW
+            if restarted and not too_many:
+                query.start()
+        query.take_all()
+    assert all(count == 1 for count in query.read.values())
+    assert set(folder()) <= set(query.read)
+    assert not said
+
+
+@given(
+    st.integers(0, 60),
+    st.lists(st.integers(0, 70), max_size=6),
+    st.sets(st.integers(0, 59)),
+    st.integers(0, 60),
+)
+def test_what_comes_late_while_nobody_looks_is_read_or_complained_of(
+    at_first: int, late: list[int], removed: set[int], taken: int
+) -> None:
+    """Never silent: with losses and additions below the cut at once, a warning or an error says so."""
+    folder = Folder()
+    for number in range(at_first):
+        folder.put(f"first-{number}", number)
+    query = Query(folder, window=WINDOW)
+    query.take(taken)
+    query.log()
+    for number in removed:
+        folder.files.pop(f"first-{number}", None)
+    for number, modified in enumerate(late):
+        folder.put(f"late-{number}", modified)
+    with warnings() as said:
+        try:
+            query.start()
+            query.take_all()
+        except DataLossError:
+            return
+    assert all(count == 1 for count in query.read.values())
+    assert set(folder()) <= set(query.read) or said
+
+
+def many(count: int) -> Folder:
+    folder = Folder()
+    for number in range(count):
+        folder.put(f"file-{number:04}", number)
+    return folder
+
+
+@pytest.mark.parametrize("late", [1, 2])
+def test_few_latecomers_are_found_among_many(late: int) -> None:
+    """The digest of a bucket tells which file is new, if nothing else happened to it."""
+    folder = many(500)
+    query = Query(folder, window=WINDOW)
+    query.take_all()
+    for number in range(late):
+        folder.put(f"late-{number}", 100)
+    query.start()
+    assert sorted(file.path for file in query.take(10)) == [f"late-{n}" for n in range(late)]
+
+
+def test_more_latecomers_than_can_be_found_fail_the_query() -> None:
+    folder = many(500)
+    query = Query(folder, window=WINDOW)
+    query.take_all()
+    for number in range(3):
+        folder.put(f"late-{number}", 100)
+    with pytest.raises(DataLossError, match=r"some were added while no query ran.*failOnDataLoss"):
+        query.start()
+
+
+def test_or_are_warned_of_if_the_option_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    folder = many(500)
+    query = Query(folder, window=WINDOW, fail_on_data_loss=False)
+    query.take_all()
+    for number in range(3):
+        folder.put(f"late-{number}", 100)
+    query.start()
+    assert query.take(10) == []
+    assert "some were added while no query ran" in caplog.text
+
+
+def test_files_that_are_cleaned_up_while_no_query_runs_are_no_error(caplog: pytest.LogCaptureFixture) -> None:
+    """Retention removes the oldest: buckets that are empty prove themselves, one may be left in doubt."""
+    folder = many(500)
+    query = Query(folder, window=WINDOW)
+    query.take_all()
+    for number in range(245):
+        folder.remove(f"file-{number:04}")
+    query.start()
+    assert query.take(10) == []
+    assert caplog.text.count("are gone since the last run") <= 1
+
+
+@pytest.mark.parametrize("policy", ModifiedFiles)
+def test_modified_files_by_policy(policy: ModifiedFiles, caplog: pytest.LogCaptureFixture) -> None:
+    folder = Folder()
+    folder.put("a", 1)
+    query = Query(folder, window=WINDOW, modified=policy)
+    query.take_all()
+    folder.put("a", 2, size=5)
+    if policy is ModifiedFiles.FAIL:
+        with pytest.raises(DataLossError, match=r"File a was read and has changed.*files\.modified"):
+            query.look()
+        return
+    query.look()
+    query.log()
+    query.start()
+    assert [file.path for file in query.take(5)] == (["a"] if policy is ModifiedFiles.READ else [])
+    assert ("File a was read and has changed" in caplog.text) == (policy is ModifiedFiles.IGNORE)
+
+
+def test_a_change_while_no_query_runs_is_seen_among_the_newest() -> None:
+    folder = Folder()
+    folder.put("a", 1)
+    query = Query(folder, window=WINDOW, modified=ModifiedFiles.FAIL)
+    query.take_all()
+    folder.put("a", 2)
+    with pytest.raises(DataLossError, match="File a was read and has changed"):
+        query.start()
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_folder_that_is_empty_for_a_while_is_not_read_again(restarted: bool) -> None:
+    """A disk that is not mounted, say."""
+    folder = many(30)
+    query = Query(folder, window=WINDOW)
+    query.take_all()
+    there, folder.files = folder.files, {}
+    query.start() if restarted else query.look()
+    assert query.take(5) == []
+    query.log()
+    folder.files = there
+    folder.put("new", 100)
+    query.take_all()
+    assert set(query.read.values()) == {1}
+    assert len(query.read) == 31
+
+
+def test_the_state_is_bounded_however_many_files_come() -> None:
+    folder, query = Folder(), None
+    largest = 0
+    for hour in range(60):
+        for number in range(20):
+            folder.put(f"{hour}-{number}", hour * 100 + number)
+        query = query or Query(folder, window=WINDOW)
+        query.take_all()
+        largest = max(largest, len(query.state.recent))
+        assert bounded(query.state)
+    assert query is not None
+    assert len(query.read) == 1200
+    assert largest >= WINDOW // 2
+
+
+def test_files_that_wait_long_keep_the_cut_below_them() -> None:
+    """They are the last in event time, and as old as files that were taken: a restart must tell them apart."""
+    folder = Folder()
+    for number in range(4):
+        folder.put(f"goes-{number}", 0, time=1)
+    query = Query(folder, window=WINDOW, order=BY_TIME)
+    query.take(4)
+    for number in range(4):
+        folder.put(f"waits-{number}", 0, time=1000)
+    for number in range(10):
+        folder.put(f"new-{number}", 1 + number, time=2)
+        query.look()
+        query.take(1)
+        query.log()
+    query.start()
+    query.take_all()
+    assert set(query.read) == set(folder())
+    assert set(query.read.values()) == {1}
+
+
+def test_nothing_new_makes_no_new_state() -> None:
+    """I8: an offset that changes is a micro-batch."""
+    folder = many(30)
+    query = Query(folder, window=WINDOW)
+    query.take_all()
+    folder.remove("file-0003")
+    query.look()
+    assert query.files.snapshot() == query.state
+
+
+def test_another_order_in_the_middle_of_a_generation() -> None:
+    """Alignment is switched on, then off: what was taken stays taken."""
+    folder = Folder()
+    for number in range(40):
+        folder.put(f"file-{number:02}", number, time=1000 - number)
+    query = Query(folder, window=WINDOW)
+    assert [file.modified for file in query.take(5)] == [0, 1, 2, 3, 4]
+    query.log()
+    query.order = BY_TIME
+    query.start()
+    assert [file.modified for file in query.take(5)] == [39, 38, 37, 36, 35]
+    query.log()
+    query.order = None
+    query.start()
+    query.take_all()
+    assert len(query.read) == 40
+    assert set(query.read.values()) == {1}

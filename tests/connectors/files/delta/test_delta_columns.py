@@ -1,0 +1,208 @@
+"""Columns of a Delta table that change: under a running query, while it is stopped, before it starts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from flip27_stream.connectors.files import FileSource
+from flip27_stream.connectors.files.delta.delta_columns import ReadColumns
+from flip27_stream.connectors.files.delta.delta_log import DeltaLog
+from flip27_stream.errors import ConnectorError, OptionError, SchemaChangedError
+from flip27_stream.spark.planning.coordinator import SourceCoordinator
+from tests.connectors.files.support.delta_tables import add_rows, commit, fails, query, reads, running
+
+READ = pa.schema(
+    {"id": pa.int64(), "at": pa.struct({"x": pa.int64(), "y": pa.list_(pa.struct({"z": "string"}))})}
+)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path = tmp_path / "t"
+    add_rows(path, range(10))
+    return path
+
+
+def with_name(table: Path, ids: range) -> None:
+    """A commit that adds column ``name``."""
+    add_rows(table, ids, {"name": [f"row {n}" for n in ids]}, schema_mode="merge")
+
+
+def test_a_new_column_fails_a_running_query_and_a_restart_reads_it(table: Path) -> None:
+    """As in Spark (DELTA_SCHEMA_CHANGED): no row comes without the column, nor twice."""
+    reading = running(table)
+    add_rows(table, range(10, 20))
+    with_name(table, range(20, 30))
+    with pytest.raises(
+        SchemaChangedError, match=r"Version 2 .*column 'name' \(string\).*files\.schema-change"
+    ):
+        fails(reading)
+    with_name(table, range(30, 40))
+    reading.restart()
+    reads(reading, 40)
+    names = {row["id"]: row.get("name") for row in reading.rows}
+    assert names == {n: f"row {n}" if n >= 20 else None for n in range(40)}
+
+
+def test_a_new_column_that_came_while_the_query_was_stopped(table: Path) -> None:
+    reading = running(table)
+    with_name(table, range(10, 20))
+    reading.restart()
+    reads(reading, 20)
+    assert {row["name"] for row in reading.rows[10:]} == {f"row {n}" for n in range(10, 20)}
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_definition_from_before_the_change(table: Path, begun: bool) -> None:
+    """A DataFrame that was made with load() before the table changed, and is started, or started again, after it."""
+    reading = running(table) if begun else query(table)
+    reading.coordinator.close()
+    with_name(table, range(10, 20))
+    coordinator = SourceCoordinator(reading._job)
+    with pytest.raises(SchemaChangedError, match=r"The Delta table .*column 'name'.*load\(\)"):
+        coordinator.latest_offset(reading.offset, 1000)
+    coordinator.close()
+
+
+def test_a_change_between_two_questions_of_the_first_look(
+    table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The columns were compared at one version, and the snapshot was one of the next, with the new column."""
+    snapshot = DeltaLog.snapshot
+
+    def late(self: DeltaLog, version: int | None, column: str | None) -> Any:
+        monkeypatch.setattr(DeltaLog, "snapshot", snapshot)
+        with_name(table, range(10, 20))
+        return snapshot(self, version, column)
+
+    monkeypatch.setattr(DeltaLog, "snapshot", late)
+    with pytest.raises(SchemaChangedError, match="column 'name'"):
+        running(table)
+
+
+def test_the_query_goes_on_with_its_columns_where_the_option_says_so(
+    table: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    reading = running(table, **{"files.schema-change": "ignore"})
+    with_name(table, range(10, 20))
+    reads(reading, 20)
+    assert all(set(row) == {"ts", "id"} for row in reading.rows)
+    assert "column 'name' (string) is not among the query's" in caplog.text
+
+
+def test_columns_that_the_user_did_not_name_do_not_matter(table: Path) -> None:
+    reading = running(table, schema=pa.schema({"id": pa.int64()}))
+    with_name(table, range(10, 20))
+    reads(reading, 20)
+
+
+def test_a_column_that_the_user_named_gets_another_type(table: Path) -> None:
+    reading = running(table, schema=pa.schema({"id": pa.int64()}), ignoreChanges="true")
+    rows = pa.table({"id": pa.array(["ten"])})
+
+    write_deltalake(table, rows, mode="overwrite", schema_mode="overwrite")
+    with pytest.raises(
+        SchemaChangedError, match=r"column 'id' is string, which the query reads as int64.*\.schema"
+    ):
+        fails(reading)
+
+
+def test_a_change_in_the_middle_of_what_was_begun(table: Path) -> None:
+    """Files before the change and after it are planned in one range, and read by a query that knows the column."""
+    for first in range(10, 40, 10):
+        add_rows(table, range(first, first + 10))
+    reading = query(table, startingVersion="1", maxFilesPerTrigger="1")
+    assert reading.step()
+    with_name(table, range(40, 50))
+    reading.restart()
+    reading.run()
+    names = {row["id"]: row.get("name") for row in reading.rows}
+    assert names == {n: f"row {n}" if n >= 40 else None for n in range(10, 50)}
+
+
+def test_settings_are_no_change_of_columns(table: Path) -> None:
+
+    reading = running(table)
+    DeltaTable(table).alter.set_table_properties({"delta.logRetentionDuration": "interval 7 days"})
+    add_rows(table, range(10, 20))
+    reads(reading, 20)
+
+
+@pytest.mark.parametrize(
+    ("table_columns", "said"),
+    [
+        ({"id": "int64"}, None),
+        ({"ID": "int32"}, None),
+        ({"id": "int64", "more": "string"}, "column 'more'"),
+        ({"id": "float64"}, "column 'id' is double"),
+        ({"at": pa.struct({"x": pa.int64()})}, None),
+        ({"at": pa.struct({"x": pa.int64(), "w": pa.int64()})}, "field 'at.w'"),
+        (
+            {"at": pa.struct({"y": pa.list_(pa.struct({"z": "string", "w": "string"}))})},
+            "field 'at.y.element.w'",
+        ),
+        ({"at": pa.struct({"x": "string"})}, "column 'at' is struct"),
+    ],
+)
+def test_which_columns_fit(table_columns: dict[str, pa.DataType], said: str | None) -> None:
+    columns = ReadColumns(READ, inferred=True)
+    if said is None:
+        columns.check(pa.schema(table_columns), "The table")
+    else:
+        with pytest.raises(SchemaChangedError, match=said):
+            columns.check(pa.schema(table_columns), "The table")
+
+
+def test_the_option_is_for_delta_tables(table: Path) -> None:
+    with pytest.raises(OptionError, match=r"files\.schema-change.*goes with files\.format delta"):
+        FileSource({"path": str(table), "files.schema-change": "ignore"})
+    with pytest.raises(OptionError, match=r"files\.schema-change"):
+        query(table, **{"files.schema-change": "go on"})
+
+
+def refused(kind: str) -> list[dict[str, Any]]:
+    """Actions of a commit that a table may get at any time and that cannot be read."""
+    features: dict[str, Any] = {"minReaderVersion": 3, "minWriterVersion": 7, "writerFeatures": []}
+    added = {"path": "a.parquet", "partitionValues": {}, "size": 1, "modificationTime": 1, "dataChange": True}
+    vector = {"storageType": "u", "pathOrInlineDv": "x", "offset": 1, "sizeInBytes": 1, "cardinality": 1}
+    kinds: dict[str, list[dict[str, Any]]] = {
+        "type widening": [{"protocol": {**features, "readerFeatures": ["typeWidening"]}}],
+        "a later protocol": [{"protocol": {"minReaderVersion": 4, "minWriterVersion": 7}}],
+        "deletion vectors": [{"add": {**added, "deletionVector": vector}}],
+        "a shallow clone": [{"add": {**added, "path": "s3://elsewhere/a.parquet"}}],
+        "column mapping": [
+            {
+                "metaData": {
+                    "id": "any",
+                    "schemaString": "{}",
+                    "configuration": {"delta.columnMapping.mode": "name"},
+                }
+            }
+        ],
+        "no form": [{"add": {"dataChange": True}}],
+    }
+    return kinds[kind]
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("type widening", "typeWidening"),
+        ("a later protocol", "protocol version 4"),
+        ("deletion vectors", "deletion vectors"),
+        ("a shallow clone", "lies elsewhere"),
+        ("column mapping", r"columnMapping\.mode name"),
+        ("no form", "not of Delta's form"),
+    ],
+)
+def test_what_cannot_be_read_fails_a_running_query_at_once(table: Path, kind: str, said: str) -> None:
+
+    reading = running(table)
+    commit(table, 1, *refused(kind))
+    with pytest.raises(ConnectorError, match=said):
+        fails(reading)

@@ -1,0 +1,180 @@
+"""A Delta table that vanishes, comes back, is made anew or loses versions, under a running query and a stopped one."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from flip27_stream.connectors.files.delta import delta_backlog as delta_files
+from flip27_stream.connectors.files.storage.retries import Retries
+from flip27_stream.errors import ConnectorError, DataLossError, UnreachableError
+from tests.connectors.files.support.delta_tables import append, fails, query, reads, running
+
+
+def made(path: Path, versions: int, first_id: int = 0) -> Path:
+    for number in range(versions):
+        append(path, 1, first_id + number * 10, rows=10)
+    return path
+
+
+def drop_versions(table: Path, versions: range) -> None:
+    for version in versions:
+        (table / "_delta_log" / f"{version:020}.json").unlink()
+
+
+@pytest.mark.parametrize("versions", [1, 3, 6])
+def test_a_table_made_anew_under_a_running_query(tmp_path: Path, versions: int) -> None:
+    """Its first versions would count as read: whether it has fewer versions than the one before, as many, or more."""
+    table = made(tmp_path / "t", 3)
+    reading = running(table)
+    made(tmp_path / "new", versions, first_id=1000)
+    shutil.rmtree(table)
+    (tmp_path / "new").rename(table)
+    with pytest.raises(DataLossError, match="made anew"):
+        fails(reading)
+    assert len(reading.rows) == 30
+
+
+def test_a_table_made_anew_in_the_middle_of_a_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its commits were read after those of the one before, and nobody had compared its id."""
+    table = made(tmp_path / "t", 3)
+    reading = running(table, **{"source.monitor-interval": "1 h"})
+    backlog = reading.coordinator._enumerator._backlog  # type: ignore[union-attr]
+    made(tmp_path / "new", 6, first_id=1000)
+    look = backlog._added_after
+
+    def swapped(version: int) -> object:
+        shutil.rmtree(table)
+        (tmp_path / "new").rename(table)
+        return look(version)
+
+    monkeypatch.setattr(backlog, "_added_after", swapped)
+    with pytest.raises(DataLossError, match="made anew"):
+        backlog.look()
+
+
+def test_a_table_made_anew_whose_commits_would_be_refused(tmp_path: Path) -> None:
+    """The error is that it is another table, and not what is wrong with its commits."""
+    table = made(tmp_path / "t", 1)
+    reading = running(table)
+    new = made(tmp_path / "new", 2, first_id=1000)
+    DeltaTable(new).delete("id = 1001")
+    shutil.rmtree(table)
+    new.rename(table)
+    with pytest.raises(DataLossError, match="made anew"):
+        fails(reading)
+
+
+def test_an_older_copy_put_back(tmp_path: Path) -> None:
+    """It has the same id, and other rows under the same version."""
+    table = made(tmp_path / "t", 2)
+    shutil.copytree(table, tmp_path / "copy")
+    append(table, 1, 20, rows=10)
+    reading = running(table)
+    append(tmp_path / "copy", 1, 1000, rows=10)
+    append(tmp_path / "copy", 1, 2000, rows=10)
+    shutil.rmtree(table)
+    (tmp_path / "copy").rename(table)
+    with pytest.raises(DataLossError, match="older copy"):
+        fails(reading)
+
+
+def test_a_table_that_is_away_for_a_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mount that hiccups: nothing is lost, nothing is read twice."""
+    monkeypatch.setattr(Retries, "pause_s", 0.01)
+    table = made(tmp_path / "t", 3)
+    reading = running(table)
+    table.rename(tmp_path / "away")
+    backlog = reading.coordinator._enumerator._backlog  # type: ignore[union-attr]
+    with pytest.raises(UnreachableError, match="no Delta table at"):
+        backlog.look()
+    (tmp_path / "away").rename(table)
+    append(table, 1, 30, rows=10)
+    reads(reading, 40)
+    assert Counter(row["id"] for row in reading.rows) == Counter(range(40))
+
+
+def test_a_table_that_is_away_for_good(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Retries, "pause_s", 0.01)
+    monkeypatch.setattr(Retries, "patience_s", 0.1)
+    table = made(tmp_path / "t", 3)
+    reading = running(table)
+    shutil.rmtree(table)
+    with pytest.raises(UnreachableError, match=r"no Delta table at .* was tried again and again for"):
+        fails(reading)
+
+
+def test_versions_that_were_cleaned_up_under_a_query_that_slept(tmp_path: Path) -> None:
+    """The next version never comes: a query that asked for nothing else would wait for it for ever."""
+    table = made(tmp_path / "t", 3)
+    reading = running(table, **{"source.monitor-interval": "1 h"})
+    made(table, 3, first_id=100)
+    DeltaTable(table).create_checkpoint()
+    drop_versions(table, range(5))
+    backlog = reading.coordinator._enumerator._backlog  # type: ignore[union-attr]
+    with pytest.raises(DataLossError, match=r"Version 3 .* up to version 4, is no longer in its log"):
+        backlog.look()
+
+
+def test_a_version_that_is_lost_while_later_ones_are_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next version is not there, the last one still is: a running query waited for ever, and did not say so."""
+    monkeypatch.setattr(delta_files, "_PROVEN_S", 0.0)
+    table = made(tmp_path / "t", 3)
+    reading = running(table)
+    made(tmp_path / "t", 3, first_id=100)
+    DeltaTable(table).create_checkpoint()
+    reads(reading, 60)
+    made(tmp_path / "t", 1, first_id=200)
+    later = table / "_delta_log" / f"{6:020}.json"
+    later.rename(later.with_name(f"{7:020}.json"))
+    with pytest.raises((ConnectorError, DataLossError)):
+        fails(reading)
+
+
+def test_versions_that_are_gone_are_passed_over_without_fail_on_data_loss(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As Delta's source has it; what they added is lost, and the log says so."""
+    table = made(tmp_path / "t", 3)
+    reading = query(table, failOnDataLoss="false")
+    reading.run()
+    made(table, 3, first_id=100)
+    DeltaTable(table).create_checkpoint()
+    drop_versions(table, range(5))
+    reading.restart()
+    reading.run()
+    append(table, 1, 500, rows=10)
+    reading.restart()
+    reading.run()
+    assert {row["id"] for row in reading.rows} == {*range(30), *range(120, 130), *range(500, 510)}
+    assert "Version 3 of the Delta table" in caplog.text
+
+
+def test_a_start_that_is_gone_without_fail_on_data_loss(tmp_path: Path) -> None:
+    table = made(tmp_path / "t", 6)
+    DeltaTable(table).create_checkpoint()
+    drop_versions(table, range(4))
+    reading = query(table, startingVersion="1", failOnDataLoss="false")
+    reading.run()
+    assert {row["id"] for row in reading.rows} == set(range(40, 60))
+
+
+@pytest.mark.parametrize("options", [{"startingVersion": "1"}, {}])
+def test_what_was_begun_is_gone_without_fail_on_data_loss(tmp_path: Path, options: dict[str, str]) -> None:
+    """The rest of it is lost, a snapshot too, and what came after it is read."""
+    table = made(tmp_path / "t", 4)
+    reading = query(table, maxFilesPerTrigger="1", failOnDataLoss="false", **options)
+    assert reading.step()
+    append(table, 1, 500, rows=10)
+    DeltaTable(table).create_checkpoint()
+    drop_versions(table, range(4))
+    reading.restart()
+    reading.run()
+    assert {row["id"] for row in reading.rows} >= set(range(500, 510))
+    assert len(reading.rows) == 20

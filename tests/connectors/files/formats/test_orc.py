@@ -1,0 +1,164 @@
+"""ORC: pieces by rows, stripes and their statistics, which Arrow's reader does not show."""
+
+from __future__ import annotations
+
+import contextlib
+from datetime import datetime, timezone
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyarrow import orc
+
+from flip27_stream.connectors.files.formats.orc import OrcFormat
+from flip27_stream.connectors.files.formats.orc_footer import read_orc_footer
+from flip27_stream.errors import CorruptRecordError, DataLossError, RecordFormatError
+from tests.connectors.files.support.reading import INSTANT, LOCAL_FS, read_rows, units_of
+
+ORC = OrcFormat()
+ROWS = 5000
+IDS = pa.schema([("ID", pa.int64())])
+BORDERS = [0, 1024, 2048, 3072, 4096, 5000]
+CODECS = ["uncompressed", "zlib", "snappy", "lz4", "zstd"]
+
+
+@pytest.fixture(scope="module")
+def numbers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """5000 rows in five stripes; a row a second."""
+    return _written(tmp_path_factory.mktemp("orc") / "numbers.orc", "uncompressed")
+
+
+def _written(path: Path, compression: str) -> Path:
+    seconds = np.arange(ROWS) * 1000
+    noise = np.random.default_rng(1).bytes(ROWS * 16)
+    table = pa.table(
+        {
+            "id": np.arange(ROWS),
+            "noise": [noise[i * 16 : i * 16 + 16] for i in range(ROWS)],
+            "at": pa.array(seconds, pa.timestamp("ms", "UTC")),
+            "wall": pa.array(seconds, pa.timestamp("ms")),
+            "none": pa.nulls(ROWS, pa.timestamp("ms", "UTC")),
+        }
+    )
+    orc.write_table(table, path, stripe_size=16 << 10, compression=compression)
+    return path
+
+
+@given(cuts=st.lists(st.integers(0, ROWS), max_size=5))
+def test_every_row_once_wherever_it_is_cut(numbers: Path, cuts: list[int]) -> None:
+    """I1: pieces are exactly the planned rows, on borders of stripes or not."""
+    assert [row["ID"] for row in read_rows(ORC, numbers, IDS, sorted(cuts))] == list(range(ROWS))
+
+
+@pytest.mark.parametrize("compression", CODECS)
+def test_footer_of_every_compression(tmp_path: Path, compression: str) -> None:
+    """Rows of the stripes are those that Arrow reads, statistics those of the rows."""
+    path = _written(tmp_path / "a.orc", compression)
+    opened = orc.ORCFile(path)
+    units = units_of(ORC, path, "At")
+    assert units.rows is not None
+    assert units.rows.tolist() == [opened.read_stripe(i).num_rows for i in range(opened.nstripes)]
+    assert units.sizes.sum() == path.stat().st_size
+    assert units.least.tolist() == [start * 1000 for start in units.borders[:-1]]
+    assert units.greatest.tolist() == [(end - 1) * 1000 for end in units.borders[1:]]
+
+
+def test_event_times(numbers: Path) -> None:
+    """Of instants, of wall-clock times (in UTC), of integers (ms); nulls have none."""
+    assert units_of(ORC, numbers).borders.tolist() == BORDERS
+    for column, factor in (("at", 1000), ("WALL", 1000), ("id", 1)):
+        units = units_of(ORC, numbers, column)
+        assert (units.least_event_time, units.greatest_event_time) == (0, (ROWS - 1) * factor)
+    for column in ("none", "absent"):
+        units = units_of(ORC, numbers, column)
+        assert units.all_known
+        assert units.least_event_time is None
+    with pytest.raises(RecordFormatError, match=r"Column 'noise' of orc file .* is binary; event time is"):
+        units_of(ORC, numbers, "noise")
+
+
+def test_event_times_without_statistics(numbers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The column is read instead, or nothing is claimed."""
+    footer = read_orc_footer(pa.OSFile(str(numbers)))
+    for stripe in footer.stripes:
+        stripe.times.clear()
+    monkeypatch.setattr("flip27_stream.connectors.files.formats.orc.read_orc_footer", lambda file: footer)
+    assert units_of(ORC, numbers, "at").greatest.tolist() == [(end - 1) * 1000 for end in BORDERS[1:]]
+    assert not units_of(ORC, numbers, "at", scan=False).known.any()
+
+
+def test_schema_and_types(numbers: Path) -> None:
+    """A timestamp of ORC, with zone or without, is an instant, as in Spark."""
+    schema = ORC.schema(LOCAL_FS, str(numbers))
+    assert [schema.field(name).type for name in ("id", "noise", "at", "wall")] == [
+        pa.int64(),
+        pa.binary(),
+        INSTANT,
+        INSTANT,
+    ]
+    row = read_rows(ORC, numbers, pa.schema([("wall", INSTANT), ("at", INSTANT), ("new", pa.string())]))[1]
+    assert row == {"wall": datetime(1970, 1, 1, 0, 0, 1, tzinfo=timezone.utc), "at": row["wall"], "new": None}
+    with pytest.raises(
+        RecordFormatError, match=r"Column 'id' of orc file .* is int64, and the schema asks for string"
+    ):
+        read_rows(ORC, numbers, pa.schema([("id", pa.string())]))
+
+
+def test_large_stripes_come_in_parts(tmp_path: Path) -> None:
+    path = tmp_path / "large.orc"
+    orc.write_table(pa.table({"id": np.arange(50_000)}), path, compression="zstd")
+    lengths = [len(r) for r in ORC.read(LOCAL_FS, str(path), 10, 50_000, IDS)]
+    assert lengths == [20_000, 20_000, 9_990]
+
+
+def test_empty_file(tmp_path: Path) -> None:
+    path = tmp_path / "empty.orc"
+    orc.write_table(pa.table({"id": pa.array([], pa.int64())}), path)
+    assert units_of(ORC, path, "id").end == 0
+    assert read_rows(ORC, path, IDS) == []
+
+
+@pytest.mark.parametrize("size", [0, 3, 50, -1, -30, -400])
+def test_damaged_files(numbers: Path, tmp_path: Path, size: int) -> None:
+    """Cut off anywhere: an error that names file and format, whatever part of the footer is left."""
+    path = tmp_path / "damaged.orc"
+    path.write_bytes(numbers.read_bytes()[:size])
+    with pytest.raises(CorruptRecordError, match=r"The orc file .*damaged\.orc does not decode"):
+        units_of(ORC, path, "at")
+    with pytest.raises(CorruptRecordError, match=r"The orc file .*damaged\.orc does not decode.*position 7"):
+        list(ORC.read(LOCAL_FS, str(path), 7, 10, IDS))
+
+
+@given(at=st.integers(1, 600), value=st.integers(0, 255))
+def test_damaged_footer(numbers: Path, tmp_path_factory: pytest.TempPathFactory, at: int, value: int) -> None:
+    """Any byte of the tail may be wrong: it is read, or refused as damaged; nothing else happens."""
+    data = bytearray(numbers.read_bytes())
+    data[-at] = value
+    with contextlib.suppress(pa.ArrowInvalid):
+        read_orc_footer(pa.BufferReader(bytes(data)))
+
+
+def test_a_footer_with_bytes_in_place_of_a_number() -> None:
+    postscript = b"\x0a\x02no" + b"\x82\xf4\x03\x03ORC"
+    with pytest.raises(pa.ArrowInvalid, match="field 1 of a message is no number"):
+        read_orc_footer(pa.BufferReader(b"ORC" + postscript + bytes([len(postscript)])))
+
+
+def test_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(DataLossError, match=r"The orc file .* is gone"):
+        units_of(ORC, tmp_path / "absent.orc")
+
+
+def test_times_that_spark_wrote_elsewhere() -> None:
+    """Spark 4.2 in a JVM of the zone America/Los_Angeles: an instant is an instant, local times are as they were."""
+    path = Path(__file__).with_name("written_by_spark_in_los_angeles.orc")
+    first = datetime(2023, 11, 14, 22, 13, 20, tzinfo=timezone.utc)
+    schema = ORC.schema(LOCAL_FS, str(path))
+    assert schema == pa.schema([("id", pa.int64()), ("at", INSTANT), ("local", pa.timestamp("us"))])
+    assert read_rows(ORC, path, schema)[0] == {"id": 0, "at": first, "local": first.replace(tzinfo=None)}
+    for column in ("at", "local"):
+        units = units_of(ORC, path, column)
+        assert (units.least_event_time, units.greatest_event_time) == (1700000000000, 1700007200000)

@@ -1,0 +1,360 @@
+"""Parquet: pieces by rows, columns as Spark has them, event times of row groups."""
+
+from __future__ import annotations
+
+import gc
+import logging
+from collections.abc import Callable
+from datetime import datetime, timezone
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flip27_stream.connectors.files.formats import file_format, schemas
+from flip27_stream.connectors.files.formats.parquet import ParquetFormat
+from flip27_stream.connectors.files.formats.units import NEVER
+from flip27_stream.errors import CorruptRecordError, DataLossError, RecordFormatError
+from tests.connectors.files.support.reading import (
+    INSTANT,
+    LOCAL_FS,
+    pieces_of,
+    read_rows,
+    read_table,
+    units_of,
+)
+
+PARQUET = ParquetFormat()
+ROWS = 1000
+IDS = pa.schema([("id", pa.int64())])
+
+
+@pytest.fixture(scope="module")
+def numbers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """1000 rows in groups of 300."""
+    path = tmp_path_factory.mktemp("parquet") / "numbers.parquet"
+    table = pa.table({"id": np.arange(ROWS), "name": [f"n{i}" for i in range(ROWS)], "other": ["x"] * ROWS})
+    pq.write_table(table, path, row_group_size=300)
+    return path
+
+
+@given(cuts=st.lists(st.integers(0, ROWS), max_size=5))
+def test_every_row_once_wherever_it_is_cut(numbers: Path, cuts: list[int]) -> None:
+    """I1: pieces are exactly the planned rows, on borders of row groups or not."""
+    rows = read_rows(PARQUET, numbers, IDS, sorted(cuts))
+    assert [row["id"] for row in rows] == list(range(ROWS))
+
+
+def test_positions_are_row_numbers(numbers: Path) -> None:
+    ((batch, positions),) = pieces_of(PARQUET, numbers, 250, 290, IDS)
+    assert positions == batch.column("id").to_pylist() == list(range(250, 290))
+
+
+def test_only_row_groups_touched_and_columns_asked_for_are_read(
+    numbers: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Damage in what is not asked for is not even seen."""
+    damaged = bytearray(numbers.read_bytes())
+    metadata = pq.read_metadata(numbers)
+    for group, column in ((0, 0), (1, 1), (1, 2)):
+        chunk = metadata.row_group(group).column(column)
+        begin = chunk.dictionary_page_offset or chunk.data_page_offset
+        damaged[begin : begin + chunk.total_compressed_size] = b"\xff" * chunk.total_compressed_size
+    path = tmp_path / "damaged.parquet"
+    path.write_bytes(damaged)
+    pieces = pieces_of(PARQUET, path, 300, 600, IDS)
+    assert [i for batch, _ in pieces for i in batch.column(0).to_pylist()] == list(range(300, 600))
+    with pytest.raises(
+        CorruptRecordError,
+        match=r"parquet file .*damaged\.parquet does not decode: .* ignoreCorruptFiles .* position 0",
+    ):
+        list(PARQUET.read(LOCAL_FS, str(path), 0, 600, IDS))
+
+
+def test_batches_are_bounded(tmp_path: Path) -> None:
+    path = tmp_path / "large.parquet"
+    pq.write_table(pa.table({"id": np.arange(150_000)}), path)
+    lengths = [len(r) for r in PARQUET.read(LOCAL_FS, str(path), 0, 150_000, IDS)]
+    assert sum(lengths) == 150_000
+    assert max(lengths) <= file_format.MAX_BATCH_ROWS
+
+
+def test_columns_by_name_in_any_case_and_order(numbers: Path) -> None:
+    wanted = pa.schema([("NAME", pa.string()), ("Id", pa.int64())])
+    assert read_rows(PARQUET, numbers, wanted)[7] == {"NAME": "n7", "Id": 7}
+
+
+def test_no_columns_at_all(numbers: Path) -> None:
+    """A count needs no column, or only those of partitions."""
+    assert sum(batch.num_rows for batch, _ in pieces_of(PARQUET, numbers, 10, 700, pa.schema([]))) == 690
+
+
+def test_missing_column_is_null_and_said_once(
+    numbers: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in Spark: files may be older than a column."""
+    monkeypatch.setattr(schemas, "_warned", set())
+    wanted = pa.schema([("id", pa.int64()), ("new", pa.string())])
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            assert read_rows(PARQUET, numbers, wanted)[0] == {"id": 0, "new": None}
+    assert [record.getMessage() for record in caplog.records] == [
+        f"parquet file {numbers} has no column new; its rows have null there. Others may be so, too."
+    ]
+
+
+def test_not_null_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "nulls.parquet"
+    pq.write_table(pa.table({"id": pa.array([1, None])}), path)
+    for name in ("id", "new"):
+        with pytest.raises(RecordFormatError, match=rf"Column '{name}' is NOT NULL"):
+            read_rows(PARQUET, path, pa.schema([pa.field(name, pa.int64(), nullable=False)]))
+
+
+NOON = datetime(2024, 2, 29, 12, tzinfo=timezone.utc)
+
+
+@pytest.mark.parametrize(
+    ("stored", "wanted", "value"),
+    [
+        (pa.array([7], pa.int8()), pa.int64(), 7),
+        (pa.array([7], pa.int32()), pa.float64(), 7.0),
+        (pa.array([7], pa.int16()), pa.decimal128(9, 2), Decimal("7.00")),
+        (pa.array([7], pa.uint32()), pa.int64(), 7),
+        (pa.array([1.5], pa.float32()), pa.float64(), 1.5),
+        (pa.array(["x"], pa.large_string()), pa.string(), "x"),
+        (pa.array(["x"], pa.string_view()), pa.string(), "x"),
+        (pa.array(["x"]).dictionary_encode(), pa.string(), "x"),
+        (pa.array([b"x"]), pa.string(), "x"),
+        (pa.array(["x"]), pa.binary(), b"x"),
+        (pa.array([NOON], pa.timestamp("ns", "UTC")), INSTANT, NOON),
+        (pa.array([NOON], pa.timestamp("ms", "Europe/Paris")), INSTANT, NOON),
+        (pa.array([NOON.replace(tzinfo=None)], pa.timestamp("us")), INSTANT, NOON),
+        (pa.array([NOON.date()]), pa.timestamp("us"), NOON.replace(hour=0, tzinfo=None)),
+        (pa.array([Decimal("1.5")], pa.decimal128(5, 1)), pa.decimal128(10, 3), Decimal("1.500")),
+        (pa.array([[1]], pa.large_list(pa.int32())), pa.list_(pa.field("element", pa.int64())), [1]),
+        (
+            pa.array([{"a": 1, "b": "x"}]),
+            pa.struct([("b", pa.string()), ("c", pa.int64())]),
+            {"b": "x", "c": None},
+        ),
+        (
+            pa.array([[("k", 1)]], pa.map_(pa.string(), pa.int32())),
+            pa.map_(pa.string(), pa.int64()),
+            [("k", 1)],
+        ),
+        (pa.nulls(1), pa.string(), None),
+    ],
+)
+def test_types_become_what_is_asked_for(
+    tmp_path: Path, stored: pa.Array, wanted: pa.DataType, value: object
+) -> None:
+    """Exactly Spark's Arrow types, whatever the file's writer had in mind."""
+    path = tmp_path / "typed.parquet"
+    pq.write_table(pa.table({"c": stored}), path)
+    assert read_table(PARQUET, path, pa.schema([("c", wanted)])).column(0).to_pylist() == [value]
+
+
+@pytest.mark.parametrize(
+    ("stored", "wanted"),
+    [
+        (pa.int64(), pa.int32()),
+        (pa.int64(), pa.string()),
+        (pa.string(), pa.int64()),
+        (pa.float64(), pa.int64()),
+        (pa.int64(), INSTANT),
+        (INSTANT, pa.timestamp("us")),
+        (pa.decimal128(10, 4), pa.decimal128(10, 2)),
+        (pa.list_(pa.int64()), pa.int64()),
+        (pa.struct([("a", pa.string())]), pa.struct([("a", pa.int64())])),
+        (pa.time64("us"), pa.int64()),
+    ],
+)
+def test_types_that_do_not_fit_are_refused(tmp_path: Path, stored: pa.DataType, wanted: pa.DataType) -> None:
+    """A schema change is an error that names file, column and both types, even where no value is there to convert."""
+    path = tmp_path / "typed.parquet"
+    pq.write_table(pa.table({"c": pa.array([], stored)}), path)
+    with pytest.raises(
+        RecordFormatError, match=r"Column 'c' of parquet file .*typed\.parquet is .* asks for "
+    ):
+        list(PARQUET.read(LOCAL_FS, str(path), 0, 1, pa.schema([("c", wanted)])))
+
+
+def test_schema_is_inferred(tmp_path: Path) -> None:
+    """As Spark infers it: all nullable, instants with zone UTC; INT96 is an instant."""
+    table = pa.table(
+        {
+            "small": pa.array([1], pa.uint8()),
+            "text": pa.array(["x"], pa.large_string()),
+            "at": pa.array([NOON], pa.timestamp("ms", "UTC")),
+            "local": pa.array([NOON.replace(tzinfo=None)], pa.timestamp("us")),
+            "tags": pa.array([["x"]], pa.large_list(pa.large_string())),
+        }
+    )
+    pq.write_table(table, tmp_path / "a.parquet")
+    assert PARQUET.schema(LOCAL_FS, str(tmp_path / "a.parquet")) == pa.schema(
+        [
+            ("small", pa.int16()),
+            ("text", pa.string()),
+            ("at", INSTANT),
+            ("local", pa.timestamp("us")),
+            ("tags", pa.list_(pa.string())),
+        ]
+    )
+    pq.write_table(table.select(["local"]), tmp_path / "b.parquet", use_deprecated_int96_timestamps=True)
+    assert PARQUET.schema(LOCAL_FS, str(tmp_path / "b.parquet")) == pa.schema([("local", INSTANT)])
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        (
+            {"t": pa.array([], pa.time64("us"))},
+            r"Column 't' of parquet file .* is time64\[us\], for which Spark",
+        ),
+        ({"a": [1], "A": [2]}, "Columns 'a' and 'A' of parquet file .* have the same name to Spark"),
+    ],
+)
+def test_schema_that_spark_cannot_have(tmp_path: Path, table: dict[str, object], message: str) -> None:
+    pq.write_table(pa.table(table), tmp_path / "a.parquet")
+    with pytest.raises(RecordFormatError, match=message):
+        PARQUET.schema(LOCAL_FS, str(tmp_path / "a.parquet"))
+
+
+TIMES = [5000, 1000, 9000, -3000, None, None, -7000, -8000, 20_000, 30_000]
+"""In groups of two: disorder, one before the epoch, none, both before the epoch, order."""
+
+
+@pytest.mark.parametrize("statistics", [True, False])
+@pytest.mark.parametrize(
+    "kind", [pa.int64(), *(pa.timestamp(unit, "UTC") for unit in ("s", "ms", "us", "ns"))]
+)
+def test_event_times_of_row_groups(tmp_path: Path, kind: pa.DataType, statistics: bool) -> None:
+    """From statistics, or else from reading the column: the same, in ms; a negative time is none."""
+    stored = pa.array(TIMES, pa.int64() if pa.types.is_int64(kind) else pa.timestamp("ms", "UTC")).cast(kind)
+    path = tmp_path / "times.parquet"
+    pq.write_table(
+        pa.table({"x": range(10), "at": stored}), path, row_group_size=2, write_statistics=statistics
+    )
+    units = units_of(PARQUET, path, "AT")
+    least = [1000, 0, NEVER, NEVER, 20_000] if statistics else [1000, 9000, NEVER, NEVER, 20_000]
+    assert units.least.tolist() == least
+    assert units.greatest.tolist() == [5000, 9000, -1, -1, 30_000]
+    assert units.all_known
+    assert units.least_event_time == min(least)
+    assert PARQUET.least_event_time(LOCAL_FS, str(path), "at") == units.least_event_time
+    assert units.borders.tolist() == [0, 2, 4, 6, 8, 10]
+    assert units.rows is not None
+    assert units.rows.tolist() == [2] * 5
+    assert units.sizes.sum() == path.stat().st_size
+
+
+def test_event_times_without_statistics_may_stay_unknown(tmp_path: Path) -> None:
+    """Spark writes INT96, which has no statistics: unless the column is read, nothing is claimed."""
+    path = tmp_path / "times.parquet"
+    at = pa.array([NOON.replace(tzinfo=None)], pa.timestamp("us"))
+    pq.write_table(pa.table({"at": at}), path, use_deprecated_int96_timestamps=True)
+    assert units_of(PARQUET, path, "at").least_event_time == int(NOON.timestamp() * 1000)
+    unknown = units_of(PARQUET, path, "at", scan=False)
+    assert not unknown.all_known
+    assert unknown.least_event_time is None
+    assert not units_of(PARQUET, path).all_known
+
+
+def test_event_times_of_a_nested_namesake(tmp_path: Path) -> None:
+    """A field of a struct is not the column of that name."""
+    path = tmp_path / "nested.parquet"
+    pq.write_table(pa.table({"s": [{"at": 5}], "at": [7]}), path)
+    assert units_of(PARQUET, path, "at").least_event_time == 7
+
+
+def test_file_without_the_event_time_column(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"x": [1]}), path)
+    units = units_of(PARQUET, path, "at")
+    assert units.all_known
+    assert units.least_event_time is None
+    assert PARQUET.least_event_time(LOCAL_FS, str(path), "at") is None
+    pq.write_table(pa.table({"x": ["1"]}), path)
+    with pytest.raises(RecordFormatError, match=r"Column 'X' of parquet file .* is string; event time is"):
+        units_of(PARQUET, path, "X")
+
+
+def test_empty_file(tmp_path: Path) -> None:
+    path = tmp_path / "empty.parquet"
+    pq.write_table(pa.table({"id": pa.array([], pa.int64())}), path)
+    units = units_of(PARQUET, path, "id")
+    assert (units.end, units.all_known, units.least_event_time) == (0, True, None)
+    assert read_rows(PARQUET, path, IDS) == []
+
+
+def _truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+@pytest.mark.parametrize(
+    ("damage", "error", "message"),
+    [
+        (Path.unlink, DataLossError, "The parquet file .* is gone.* ignoreMissingFiles"),
+        (_truncate, CorruptRecordError, "The parquet file .* does not decode: .* ignoreCorruptFiles"),
+        (lambda path: path.write_bytes(b""), CorruptRecordError, "The parquet file .* does not decode"),
+        (
+            lambda path: path.write_bytes(b"no" * 99),
+            CorruptRecordError,
+            "The parquet file .* does not decode",
+        ),
+    ],
+)
+def test_damaged_and_missing_files(
+    numbers: Path, tmp_path: Path, damage: Callable[[Path], object], error: type[Exception], message: str
+) -> None:
+    path = tmp_path / "a.parquet"
+    path.write_bytes(numbers.read_bytes())
+    damage(path)
+    with pytest.raises(error, match=message):
+        units_of(PARQUET, path, "id")
+    with pytest.raises(error, match=message):
+        list(PARQUET.read(LOCAL_FS, str(path), 0, 10, IDS))
+    with pytest.raises(error, match=message):
+        PARQUET.schema(LOCAL_FS, str(path))
+
+
+def test_a_footer_that_has_two_types_for_a_column(numbers: Path, tmp_path: Path) -> None:
+    """A single bit is wrong: Arrow's question for statistics ended the process."""
+    data = numbers.read_bytes()
+    footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    damaged = data[footer:].replace(b"\x15\x04\x19", b"\x15\x00\x19")
+    assert damaged != data[footer:]
+    path = tmp_path / "a.parquet"
+    path.write_bytes(data[:footer] + damaged)
+    with pytest.raises(CorruptRecordError, match=r"column is INT64, and that a part of it is BOOLEAN"):
+        units_of(PARQUET, path, "id")
+
+
+def test_file_that_was_written_anew(numbers: Path) -> None:
+    """Positions of another version mean nothing: that version is gone."""
+    size = numbers.stat().st_size
+    assert len(list(PARQUET.read(LOCAL_FS, str(numbers), 0, 1, IDS, size=size))) == 1
+    with pytest.raises(DataLossError, match=rf"had {size - 1} bytes when it was listed and has {size} now"):
+        list(PARQUET.read(LOCAL_FS, str(numbers), 0, 1, IDS, size=size - 1))
+
+
+def test_footers_leave_no_garbage(tmp_path: Path) -> None:
+    """Plans run without garbage collection: of 100,000 footers some hundred megabytes would stay."""
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"at": pa.array([1], pa.timestamp("ms"))}), path)
+    units_of(PARQUET, path, "at")
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(20):
+            units_of(PARQUET, path, "at")
+            PARQUET.least_event_time(LOCAL_FS, str(path), "at")
+        assert gc.collect() < 20
+    finally:
+        gc.enable()

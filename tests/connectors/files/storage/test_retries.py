@@ -1,0 +1,126 @@
+"""Looks that fail: what may pass is tried again for a bounded time, all else fails the query at once. No JVM."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from flip27_stream.connectors.files.storage.listing import FileListing
+from flip27_stream.connectors.files.storage.retries import Retries
+from flip27_stream.connectors.files.storage.storage_errors import storage_error
+from flip27_stream.errors import ConnectorError, Flip27Error, UnreachableError
+from tests.connectors.files.support.delta_tables import fails, reads
+from tests.connectors.files.support.file_query import FileQuery, write
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Retries, "pause_s", 0.01)
+    monkeypatch.setattr(Retries, "patience_s", 0.3)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    write(tmp_path / "data" / "a.parquet", 1)
+    return tmp_path / "data"
+
+
+def running(folder: Path) -> FileQuery:
+    reading = FileQuery({"path": str(folder), "source.monitor-interval": "1 ms"}, available_now=False)
+    reading.run()
+    return reading
+
+
+def failing(raises: Callable[[], Exception]) -> Callable[..., object]:
+    def listing(*_: object) -> object:
+        raise raises()
+
+    return listing
+
+
+def test_a_folder_that_is_away_for_a_moment(data: Path) -> None:
+    reading = running(data)
+    data.rename(data.with_name("away"))
+    reading.run()
+    data.with_name("away").rename(data)
+    write(data / "b.parquet", 1, ids=100)
+    reads(reading, 200)
+    assert set(reading.ids().values()) == {1}
+
+
+def test_a_folder_that_is_away_for_good(data: Path) -> None:
+    """The error says what is wrong, and that waiting did not help."""
+    reading = running(data)
+    shutil.rmtree(data)
+    with pytest.raises(UnreachableError, match=r"There is no '.*data' .* tried again and again for"):
+        fails(reading)
+
+
+def test_a_listing_that_fails_for_ever(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reading = running(data)
+    monkeypatch.setattr(FileListing, "_under", failing(lambda: OSError(5, "Input/output error")))
+    with pytest.raises(UnreachableError, match=r"Listing .* failed: .*Input/output error"):
+        fails(reading)
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        PermissionError(13, "Permission denied"),
+        OSError("AWS Error ACCESS_DENIED during ListObjectsV2 operation"),
+    ],
+)
+def test_a_listing_that_is_refused_fails_at_once(
+    data: Path, monkeypatch: pytest.MonkeyPatch, refusal: OSError
+) -> None:
+    monkeypatch.setattr(Retries, "patience_s", 3600)
+    reading = running(data)
+    monkeypatch.setattr(FileListing, "_under", failing(lambda: refusal))
+    with pytest.raises(ConnectorError, match=r"(?i)access_denied|permission denied"):
+        fails(reading)
+
+
+def test_the_time_begins_anew_after_a_look_that_succeeds() -> None:
+    outcomes: list[Flip27Error | int] = [UnreachableError("away"), 1, UnreachableError("away"), 2]
+
+    def look() -> int:
+        outcome = outcomes.pop(0)
+        if isinstance(outcome, Flip27Error):
+            raise outcome
+        return outcome
+
+    retries = Retries()
+    assert [retries(look), retries(look)] == [1, 2]
+
+
+def test_one_that_is_closed_does_not_try_again() -> None:
+    retries = Retries()
+    retries.close()
+    assert retries(failing(lambda: UnreachableError("away"))) is None
+
+
+@pytest.mark.parametrize(
+    ("error", "passes"),
+    [
+        (OSError(5, "Input/output error"), True),
+        (ConnectionResetError("reset"), True),
+        (TimeoutError("timed out"), True),
+        (OSError("When listing: AWS Error NETWORK_CONNECTION: curlCode: 7"), True),
+        (OSError("AWS Error SLOW_DOWN (HTTP status 503)"), True),
+        (PermissionError(13, "Permission denied"), False),
+        (OSError("AWS Error ACCESS_DENIED during HeadObject operation: No response body."), False),
+        (OSError("Generic S3 error: <Code>InvalidAccessKeyId</Code>"), False),
+        (OSError("Generic S3 error: SignatureDoesNotMatch"), False),
+        (OSError("Server returned 403 Forbidden"), False),
+    ],
+)
+def test_what_a_store_refuses_is_told_from_what_may_pass(error: OSError, passes: bool) -> None:
+    assert isinstance(storage_error("It failed", error), UnreachableError) == passes
+
+
+def test_a_cause_is_one_line_without_colours_and_foreign_stacks() -> None:
+    text = "Kernel error\n   \x1b[31m↳\x1b[0m HTTP\n   error.\n   0: <unknown>\n   1: start_thread"
+    assert str(storage_error("It failed", OSError(text))) == "It failed: Kernel error HTTP error."

@@ -1,0 +1,135 @@
+"""A folder that exists only as a table of files, and a query over it that can stop at any point."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pyarrow as pa
+
+from flip27_stream.api import TimestampAssigner
+from flip27_stream.connectors.files.backlog.listed_files import ListedFiles, ModifiedFiles
+from flip27_stream.connectors.files.backlog.processed_files import ProcessedFiles, ProcessedFilesState
+from flip27_stream.connectors.files.formats.statistics import EventTimeOrder, FileStatistics
+from flip27_stream.connectors.files.planning.enumerator_state import FilesStateSerializer
+from flip27_stream.connectors.files.storage.found_file import FoundFile
+
+
+class ByColumn(TimestampAssigner):
+    """Stands for a column; nothing is read."""
+
+    @property
+    def column(self) -> str:
+        return "time"
+
+    def extract_timestamps(self, records: pa.RecordBatch, timestamps: pa.Int64Array | None) -> pa.Int64Array:
+        raise AssertionError("nothing is read here")
+
+
+BY_TIME = EventTimeOrder.of(ByColumn())
+
+
+@dataclass
+class Folder:
+    """Files by path, those that were moved out of it, and the event time of each."""
+
+    files: dict[str, FoundFile] = field(default_factory=dict)
+    times: dict[str, int | None] = field(default_factory=dict)
+    away: dict[str, FoundFile] = field(default_factory=dict)
+
+    def put(self, path: str, modified: int, time: int | None = None, size: int = 1) -> FoundFile:
+        self.files[path] = FoundFile(path, modified, size)
+        self.times[path] = time
+        return self.files[path]
+
+    def remove(self, path: str) -> None:
+        del self.files[path]
+
+    def take_away(self, path: str) -> None:
+        self.away[path] = self.files.pop(path)
+
+    def bring_back(self, path: str) -> None:
+        self.files[path] = self.away.pop(path)
+
+    def __call__(self) -> list[FoundFile]:
+        return list(self.files.values())
+
+    def by_path(self) -> dict[str, list[FoundFile]]:
+        return {"folder": self()}
+
+    def least(self, paths: Sequence[str], order: EventTimeOrder) -> Mapping[str, int | None]:
+        return {path: self.times[path] for path in paths}
+
+    surely_least = least
+
+    def order_named(self, name: str) -> EventTimeOrder:
+        return BY_TIME
+
+
+class Query:
+    """Takes files, logs what it took, and can be stopped in between: what was not logged is taken again."""
+
+    def __init__(
+        self,
+        folder: Folder,
+        *,
+        window: int = 8,
+        order: EventTimeOrder | None = None,
+        modified: ModifiedFiles = ModifiedFiles.READ,
+        fail_on_data_loss: bool = True,
+    ) -> None:
+        self.folder = folder
+        self.order = order
+        self.state = ProcessedFilesState()
+        self.read: Counter[FoundFile] = Counter()
+        self._settings: dict[str, Any] = {"fail_on_data_loss": fail_on_data_loss, "window": window}
+        self._modified = modified
+        self._batch: list[FoundFile] = []
+        self.start()
+
+    def start(self) -> None:
+        """A process begins: the first look is waited for."""
+        self.files = ListedFiles(
+            self.folder.by_path,
+            cast(FileStatistics, self.folder),
+            ProcessedFiles(self.state, **self._settings),
+            self._modified,
+            self.order,
+        )
+        self._batch = []
+        self.look()
+
+    def look(self) -> None:
+        self.files._not_before = 0.0
+        found = self.files.look()
+        if found is not None:
+            self.files.take_in(found)
+
+    def take(self, count: int) -> list[FoundFile]:
+        """Up to so many files are planned."""
+        taken: list[FoundFile] = []
+        while len(taken) < count and (head := self.files.head()) is not None:
+            self.files.take(head)
+            taken.append(head.file)
+        self._batch += taken
+        return taken
+
+    def log(self) -> None:
+        """The offset is written, so what is planned is read for certain."""
+        self.read.update(self._batch)
+        self._batch = []
+        serializer = FilesStateSerializer()
+        stored = serializer.serialize(self.files.snapshot())
+        state = serializer.deserialize(serializer.version, stored)
+        assert isinstance(state, ProcessedFilesState)
+        self.state = state
+
+    def take_all(self) -> None:
+        """Look and read until nothing is left."""
+        self.look()
+        while self.take(3):
+            self.log()
+        assert not len(self.files)
+        self.log()

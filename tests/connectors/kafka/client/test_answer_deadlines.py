@@ -1,0 +1,103 @@
+"""How long rounds wait, by numbers."""
+
+from __future__ import annotations
+
+import pytest
+
+from flip27_stream.connectors.kafka.client.answer_deadlines import AnswerDeadlines
+from flip27_stream.connectors.kafka.client.backoff import Backoff
+
+MOST_S = 30.0
+
+
+class Rounds:
+    """Rounds, one a second, about one broker that takes ``latency`` seconds; ``None`` for one that never answers."""
+
+    def __init__(self, *, at_once: bool = False) -> None:
+        self.patience: AnswerDeadlines[str] = AnswerDeadlines(MOST_S)
+        self.now, self.at_once = 1000.0, at_once
+
+    def run(self, latency: float | None) -> float:
+        """Seconds that one more round waits."""
+        allowed = self.patience.seconds("broker", self.now, at_once=self.at_once)
+        in_time = latency is not None and latency <= allowed
+        waited = latency if in_time and latency is not None else allowed
+        self.now += waited
+        if not in_time:
+            self.patience.gave_up("broker", allowed, self.now)
+        if latency is not None:  # be it before the next round
+            self.patience.answered("broker", latency)
+        if in_time:
+            self.patience.waited("broker", waited, self.now)
+        self.now += 1
+        return waited
+
+
+def test_one_that_is_prompt_is_waited_for_in_full() -> None:
+    rounds = Rounds()
+    rounds.run(None)
+    rounds.run(0.3)
+    assert rounds.patience.seconds("broker", rounds.now, at_once=False) == 5
+
+
+def test_silence_costs_the_others_little() -> None:
+    """A full wait, then glances, and full waits that come ever more seldom."""
+    rounds = Rounds()
+    waits = [rounds.run(None) for _ in range(200)]
+    assert waits[0] == 5
+    assert max(waits[1:7]) < 1
+    assert sum(waits) < 0.3 * (rounds.now - 1000)
+
+
+def test_silence_within_one_plan_costs_glances_only() -> None:
+    rounds = Rounds(at_once=True)
+    assert [rounds.run(None) for _ in range(50)] == [5] + [0.25] * 49
+
+
+@pytest.mark.parametrize("latency", [2.0, 4.0, 6.0, 12.0])
+def test_one_that_is_slow_is_heard_and_does_not_hold_every_round(latency: float) -> None:
+    rounds = Rounds()
+    waits = [rounds.run(latency) for _ in range(40)]
+    assert sum(wait == min(latency, 5) for wait in waits) >= 6
+    assert sum(wait < 1.5 for wait in waits) >= 28
+
+
+@pytest.mark.parametrize("latency", [6.0, 12.0])
+def test_seldom_rounds_wait_long_enough_for_one_that_is_slow(latency: float) -> None:
+    """With a trigger each ten minutes no answer of the round before is young enough."""
+    rounds = Rounds()
+    waits = []
+    for _ in range(4):
+        waits.append(rounds.run(latency))
+        rounds.now += 600
+    assert waits[1:] == [latency] * 3
+
+
+@pytest.mark.parametrize("latency", [2.0, 4.0, 6.0, 12.0])
+def test_one_that_is_slow_is_waited_for_where_a_late_answer_is_worth_nothing(latency: float) -> None:
+    rounds = Rounds(at_once=True)
+    waits = [rounds.run(latency) for _ in range(5)]
+    assert waits[1:] == [latency] * 4
+
+
+def test_seldom_rounds_wait_in_full() -> None:
+    """What a glance is for one round a second is nothing for a query with a trigger each ten minutes."""
+    rounds = Rounds()
+    for _ in range(3):
+        assert rounds.run(None) == 5
+        rounds.now += 600
+
+
+def test_backoff() -> None:
+    """At once, then later and later up to a second, and at once again after a quiet time."""
+    backoff, now = Backoff(0.05), 100.0
+    delays = []
+    for _ in range(8):
+        assert backoff.is_due(now)
+        backoff.tried(now)
+        assert not backoff.is_due(now)
+        delays.append(round(backoff.next_at - now, 3))
+        now = backoff.next_at
+    assert delays == [0.05, 0.1, 0.2, 0.4, 0.8, 1, 1, 1]
+    backoff.tried(now + 5)
+    assert round(backoff.next_at - now - 5, 3) == 0.05

@@ -1,0 +1,118 @@
+"""The client when brokers are away: what the user is told, and that it goes on when they are back."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from flip27_stream.connectors.kafka.client.client import ConnectionOptions, KafkaClient
+from flip27_stream.connectors.kafka.client.protocol import FetchFrom
+from flip27_stream.connectors.kafka.split import LATEST, KafkaPartitionSplit, TopicPartition
+from flip27_stream.errors import ConnectorError, UnreachableError
+from flip27_stream.testing import KafkaBroker
+from tests.connectors.kafka.support.kit import read, running, source
+
+TP = TopicPartition("t", 0)
+
+
+@pytest.fixture(autouse=True)
+def _no_socket_is_left_open() -> Iterator[None]:
+    """Warnings of the garbage collector are errors."""
+    yield
+    gc.collect()
+
+
+def test_nobody_listens(capfd: pytest.CaptureFixture[str]) -> None:
+    """The error names the address, the time tried and the cause; kafka-python's own log stays off stderr."""
+    client = KafkaClient(ConnectionOptions("127.0.0.1:1", first_contact_timeout_ms=300))
+    with pytest.raises(
+        UnreachableError, match=r"answered at 127.0.0.1:1 within 0.3 s \(.*ECONNREFUSED\)\. Check"
+    ):
+        client.topics(["t"])
+    client.close()
+    assert capfd.readouterr().err == ""
+
+
+def test_no_level_of_a_logger_changes() -> None:
+    assert logging.getLogger("kafka").level == logging.NOTSET
+
+
+@pytest.fixture
+def own_broker() -> Iterator[KafkaBroker]:
+    """A broker to freeze and kill."""
+    with KafkaBroker() as running_broker:
+        running_broker.create_topic("t")
+        running_broker.write("t", [(0, i, None, b"v") for i in range(10)])
+        yield running_broker
+
+
+@pytest.mark.jvm
+def test_frozen_and_killed_broker(own_broker: KafkaBroker) -> None:
+    """A frozen broker is unreachable after the time given; when it is back, so are the ranges and the rows."""
+    quick = {"kafka.default.api.timeout.ms": "2000", "kafka.request.timeout.ms": "1000"}
+    made = source(own_broker, quick, subscribe="t", startingOffsets="earliest")
+    with running(made) as query:
+        assert query.move_to_ends()["t-0"].end == 10
+        own_broker.pause()
+        with pytest.raises(UnreachableError, match=rf"{own_broker.bootstrap_servers} within 2 s"):
+            query.ranges()
+        own_broker.resume()
+        assert query.ranges()["t-0"].end == 10
+        own_broker.kill()
+        with pytest.raises(UnreachableError, match="ECONNREFUSED"):
+            query.ranges()
+        own_broker.restart()
+        assert query.ranges()["t-0"].end == 10
+
+
+@pytest.mark.jvm
+def test_frozen_broker_and_the_patience_of_a_task(own_broker: KafkaBroker) -> None:
+    """``kafkaConsumer.pollTimeoutMs``: named with broker, partition and offset. Other time-outs are not waited for."""
+    made = source(own_broker, {"kafkaConsumer.pollTimeoutMs": "1000"}, subscribe="t")
+    assert read(made, KafkaPartitionSplit("t", 0, 0, 5)).column("offset") == list(range(5))
+    own_broker.pause()
+    try:
+        with pytest.raises(ConnectorError) as caught:
+            read(made, KafkaPartitionSplit("t", 0, 5, 10))
+    finally:
+        own_broker.resume()
+    said = str(caught.value)
+    assert (
+        f"The leader of t-0, broker 1 at {own_broker.bootstrap_servers}, sent no records at offset 5" in said
+    )
+    assert "'kafkaConsumer.pollTimeoutMs'" in said
+
+
+@pytest.mark.jvm
+def test_reader_goes_on_after_a_restart(own_broker: KafkaBroker) -> None:
+    """A task that finds the broker down waits for it, and a pooled connection to the broker of before is no harm."""
+    made = source(own_broker, subscribe="t")
+    split = KafkaPartitionSplit("t", 0, 0, 10)
+    assert read(made, split).column("offset") == list(range(10))
+    own_broker.kill()
+    back = threading.Timer(0.5, own_broker.restart)
+    back.start()
+    try:
+        assert read(made, split).column("offset") == list(range(10))
+    finally:
+        back.join()
+
+
+@pytest.mark.jvm
+def test_silent_leader_is_left_out(own_broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a leader does not answer in time is missing, not an error; the next round waits less for it."""
+    monkeypatch.setattr("flip27_stream.connectors.kafka.client.answer_deadlines.FULL_S", 0.5)
+    client = KafkaClient(ConnectionOptions(own_broker.bootstrap_servers))
+    try:
+        assert client.list_offsets({TP: LATEST}, read_committed=False)[0][TP].offset == 10
+        own_broker.pause()
+        assert client.list_offsets({TP: LATEST}, read_committed=False) == [{}]
+        assert client.fetch({TP: FetchFrom(0, 1000)}, read_committed=False, max_bytes=1000) == {}
+        own_broker.resume()
+        assert client.list_offsets({TP: LATEST}, read_committed=False)[0][TP].offset == 10
+    finally:
+        client.close()

@@ -1,0 +1,342 @@
+"""Brokers that die, freeze, restart, and networks that are slow, cut or half open, in the middle of reading.
+
+Rows are complete and none comes twice where trying again helps within the time that the options allow; else the error
+names broker, topic, partition and offset.
+"""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import flip27_stream
+from flip27_stream.api import InputStatus
+from flip27_stream.connectors.kafka import KafkaSource
+from flip27_stream.connectors.kafka.client.client import KafkaClient
+from flip27_stream.connectors.kafka.client.connection_options import ConnectionOptions
+from flip27_stream.connectors.kafka.split import KafkaPartitionSplit
+from flip27_stream.errors import ConnectorError, UnreachableError
+from flip27_stream.testing import (
+    BlackHole,
+    CutAfter,
+    FaultyNetwork,
+    HalfOpen,
+    KafkaBroker,
+    KafkaCluster,
+    Link,
+    Refuse,
+    Throttle,
+    wait_until,
+    write_bulk,
+)
+from flip27_stream.testing.topics import Topics
+from tests.connectors.kafka.support.kit import Output, ReaderContext, running
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [
+    pytest.mark.jvm,
+    # kafka-python forgets the socket of a connection that was refused, and leaves it to the garbage collector.
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
+]
+
+COUNT = 2000
+"""Records of a partition, of 1 kB each."""
+
+FAST_FAILOVER = {"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "200"}
+SMALL_FETCHES = {"kafka.fetch.max.bytes": "100000", "kafka.max.partition.fetch.bytes": "50000"}
+IMPATIENT = {"kafka.request.timeout.ms": "500", "kafka.default.api.timeout.ms": "2000"}
+QUICK = {"kafka.request.timeout.ms": "1000"}
+
+
+@pytest.fixture(autouse=True)
+def _collect_refused_connections(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    yield
+    caplog.get_records("call").clear()  # they hold connections
+    gc.collect()
+
+
+@pytest.fixture(scope="module")
+def _cluster() -> Iterator[KafkaCluster]:
+    with KafkaCluster(properties=FAST_FAILOVER) as running_cluster:
+        yield running_cluster
+
+
+@pytest.fixture
+def cluster(_cluster: KafkaCluster) -> KafkaCluster:
+    """All of its nodes are up: those that the test before killed are started again, if there is a test behind it."""
+    for node in {1, 2, 3}.difference(_cluster.nodes):
+        _cluster.restart(node)
+    return _cluster
+
+
+@pytest.fixture(scope="module")
+def network() -> Iterator[FaultyNetwork]:
+    with FaultyNetwork() as running_network:
+        yield running_network
+
+
+@pytest.fixture(scope="module")
+def far_broker(network: FaultyNetwork) -> Iterator[KafkaBroker]:
+    """A broker that clients reach by a link."""
+    with KafkaBroker(FAST_FAILOVER, through=network.link) as running_broker:
+        fill(running_broker, "far", 1)
+        yield running_broker
+
+
+@pytest.fixture
+def link(network: FaultyNetwork, far_broker: KafkaBroker) -> Link:
+    return network.links["PLAINTEXT"]
+
+
+def fill(servers: Topics, topic: str, partitions: int, replication: int = -1) -> None:
+    """A topic whose values say where they are, in batches of 50 records."""
+    servers.create_topic(topic, partitions, replication=replication)
+    for partition in range(partitions):
+        values = pa.array([b"%d:%d" % (partition, i) + b"x" * 1000 for i in range(COUNT)], pa.binary())
+        write_bulk(servers.direct_servers, topic, partition, np.arange(COUNT) + 1, values, batch_records=50)
+
+
+def source(servers: Topics, topic: str, *options: Mapping[str, str]) -> KafkaSource:
+    given = {"kafka.bootstrap.servers": servers.bootstrap_servers, "subscribe": topic} | SMALL_FETCHES
+    for more in options:
+        given |= more
+    return KafkaSource({**given, "startingOffsets": "earliest"}, None)
+
+
+class Reading:
+    """A task that reads all of a topic, step by step."""
+
+    def __init__(self, made: KafkaSource, topic: str, partitions: int) -> None:
+        self.output, self.partitions = Output(), partitions
+        self.reader = made.create_reader(ReaderContext())
+        self.reader.start()
+        self.reader.add_splits([KafkaPartitionSplit(topic, n, 0, COUNT) for n in range(partitions)])
+        self.reader.notify_no_more_splits()
+
+    @property
+    def rows(self) -> int:
+        return sum(batch.num_rows for batch in self.output.batches)
+
+    def to_the_middle(self) -> None:
+        """Until there are rows of each partition, and more to come of each."""
+        while len(self._offsets()) < self.partitions:
+            assert self.reader.poll_next(self.output) is not InputStatus.END_OF_INPUT
+        assert all(len(offsets) < COUNT for offsets in self._offsets().values())
+
+    def to_the_end(self) -> None:
+        while self.reader.poll_next(self.output) is not InputStatus.END_OF_INPUT:
+            pass
+
+    def assert_complete(self) -> None:
+        """Each record is there once, in order, as it was written."""
+        assert self._offsets() == {n: list(range(COUNT)) for n in range(self.partitions)}
+        for batch in self.output.batches:
+            at = zip(batch["partition"].to_pylist(), batch["offset"].to_pylist(), strict=True)
+            expected = [b"%d:%d" % each for each in at]
+            assert [value.rstrip(b"x") for value in batch["value"].to_pylist()] == expected
+
+    def _offsets(self) -> dict[int, list[int]]:
+        found: dict[int, list[int]] = {}
+        for batch in self.output.batches:
+            for partition, offset in zip(
+                batch["partition"].to_pylist(), batch["offset"].to_pylist(), strict=True
+            ):
+                found.setdefault(partition, []).append(offset)
+        return found
+
+
+@contextmanager
+def in_the_middle(made: KafkaSource, topic: str, partitions: int) -> Iterator[Reading]:
+    """A task that has read a part; what happens in the block happens to it."""
+    reading = Reading(made, topic, partitions)
+    with closing(reading.reader):
+        reading.to_the_middle()
+        yield reading
+
+
+@contextmanager
+def paused(cluster: KafkaCluster, node: int) -> Iterator[None]:
+    cluster.pause(node)
+    try:
+        yield
+    finally:
+        cluster.resume(node)
+
+
+def test_leader_killed(cluster: KafkaCluster) -> None:
+    """The task and the enumerator follow the partition to its next leader."""
+    fill(cluster, "killed", 3)
+    made = source(cluster, "killed")
+    with running(made) as query, in_the_middle(made, "killed", 3) as reading:
+        query.ranges()
+        killed = cluster.leader_of("killed", 0)
+        cluster.kill(killed)
+        reading.to_the_end()
+        assert cluster.leader_of("killed", 0) != killed
+        ends = {split: at.end for split, at in query.ranges().items()}
+    reading.assert_complete()
+    assert ends == {f"killed-{n}": COUNT for n in range(3)}
+
+
+def test_leader_frozen(cluster: KafkaCluster) -> None:
+    """It goes on after the request time-out, when the partition has another leader."""
+    fill(cluster, "frozen", 3)
+    made = source(cluster, "frozen", QUICK)
+    with running(made) as query, in_the_middle(made, "frozen", 3) as reading:
+        query.ranges()
+        with paused(cluster, cluster.leader_of("frozen", 0)):
+            reading.to_the_end()
+            wait_until(
+                lambda: (
+                    {split: at.end for split, at in query.ranges().items()}
+                    == {f"frozen-{n}": COUNT for n in range(3)}
+                ),
+                "the ends of all partitions",
+            )
+    reading.assert_complete()
+
+
+def test_frozen_leader_that_nobody_replaces(cluster: KafkaCluster) -> None:
+    """After default.api.timeout.ms there is an error that says who, what and where."""
+    fill(cluster, "alone", 1, replication=1)
+    leader = cluster.leader_of("alone")
+    with (
+        in_the_middle(source(cluster, "alone", IMPATIENT), "alone", 1) as reading,
+        paused(cluster, leader),
+        pytest.raises(ConnectorError, match=r"leader of alone-0") as caught,
+    ):
+        reading.to_the_end()
+    assert f"at offset {reading.rows}" in str(caught.value)
+    assert f"broker {leader} at {cluster.address(leader)}" in str(caught.value)
+
+
+@pytest.mark.parametrize("frozen", [1, 2, 3])
+def test_metadata_comes_from_a_broker_that_answers(cluster: KafkaCluster, frozen: int) -> None:
+    """One that was silent is not asked again while there are others, so a short time-out is enough."""
+    options = ConnectionOptions(cluster.bootstrap_servers, request_timeout_ms=300, api_timeout_ms=1500)
+    with closing(KafkaClient(options)) as client:
+        client.topics(None)
+        with paused(cluster, frozen):
+            for _ in range(5):
+                client.topics(None)
+
+
+@pytest.mark.timeout(400)
+def test_query_whose_leader_is_killed(cluster: KafkaCluster, spark: SparkSession, tmp_path: Path) -> None:
+    """Through Spark: the leader of a partition dies after the first of two batches."""
+    fill(cluster, "query", 2)
+    flip27_stream.register(spark)
+    killed: list[int] = []
+    found: list[tuple[int, int, bytes]] = []
+
+    def take(batch: Any, number: int) -> None:
+        found.extend((r["partition"], r["offset"], r["value"].rstrip(b"x")) for r in batch.collect())
+        if not killed:
+            killed.append(cluster.leader_of("query", 0))
+            cluster.kill(killed[0])
+
+    options = {"kafka.bootstrap.servers": cluster.bootstrap_servers, "subscribe": "query"}
+    stream = spark.readStream.format("flip27_kafka").options(**options, **SMALL_FETCHES)
+    stream = stream.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", COUNT)
+    writer = stream.load().writeStream.foreachBatch(take).trigger(availableNow=True)
+    query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    try:
+        assert query.awaitTermination(300)
+    finally:
+        query.stop()
+    assert killed
+    assert sorted(found) == [(p, i, b"%d:%d" % (p, i)) for p in range(2) for i in range(COUNT)]
+
+
+def test_broker_restarted(far_broker: KafkaBroker) -> None:
+    """The only one, killed and started again: the task waits for it."""
+    with in_the_middle(source(far_broker, "far"), "far", 1) as reading:
+        far_broker.kill()
+        back = threading.Thread(target=far_broker.restart)
+        back.start()
+        try:
+            reading.to_the_end()
+        finally:
+            back.join()
+    reading.assert_complete()
+
+
+def test_slow_connection(far_broker: KafkaBroker, link: Link) -> None:
+    """Answers that come in small pieces with pauses between them are answers all the same."""
+    with link.apply(Throttle(2_000_000)), in_the_middle(source(far_broker, "far"), "far", 1) as reading:
+        reading.to_the_end()
+    reading.assert_complete()
+
+
+@pytest.mark.parametrize("after", [2, 100, 60_000, 400_000])
+def test_connection_cut_within_an_answer(far_broker: KafkaBroker, link: Link, after: int) -> None:
+    """Half an answer is none: in its length, in its header, within the first and a later batch."""
+    with (
+        in_the_middle(source(far_broker, "far"), "far", 1) as reading,
+        link.apply(CutAfter(after)) as applied,
+    ):
+        reading.to_the_end()
+        assert applied.cuts == 1
+    reading.assert_complete()
+
+
+def test_black_hole(far_broker: KafkaBroker, link: Link) -> None:
+    """Nothing arrives, and nothing says that the connection is dead: the request time-out does."""
+    with (
+        in_the_middle(source(far_broker, "far", QUICK), "far", 1) as reading,
+        link.apply(BlackHole(on_heal="reset")) as applied,
+    ):
+        healing = threading.Timer(1.5, applied.heal)
+        healing.start()
+        reading.to_the_end()
+        healing.join()
+    reading.assert_complete()
+
+
+def test_connections_that_the_network_forgot(far_broker: KafkaBroker, link: Link) -> None:
+    """As Azure does after 4 minutes: who is connected is not told. No task waits for the request time-out, 30 s."""
+    made = source(far_broker, "far")
+    with in_the_middle(made, "far", 1) as before:
+        before.to_the_end()
+    began = time.monotonic()
+    with link.apply(HalfOpen("neither")), in_the_middle(made, "far", 1) as reading:
+        reading.to_the_end()
+    assert time.monotonic() - began < 20
+    reading.assert_complete()
+
+
+def test_black_hole_that_stays(far_broker: KafkaBroker, link: Link) -> None:
+    """Both tasks and planning end in time, and say what they waited for."""
+    made = source(far_broker, "far", IMPATIENT)
+    with running(made) as query:
+        query.ranges()
+        with in_the_middle(made, "far", 1) as reading, link.apply(BlackHole()):
+            with pytest.raises(ConnectorError) as caught:
+                reading.to_the_end()
+            with pytest.raises(UnreachableError, match=far_broker.bootstrap_servers):
+                query.ranges()
+    message = str(caught.value)
+    assert link.address in message
+    assert "far-0" in message
+    assert f"offset {reading.rows}" in message
+
+
+def test_metadata_that_names_a_dead_broker(far_broker: KafkaBroker, link: Link) -> None:
+    """The bootstrap address answers, the one that it advertises does not: the error names both."""
+    near = link.target
+    made = source(far_broker, "far", IMPATIENT, {"kafka.bootstrap.servers": near})
+    with link.apply(Refuse()), pytest.raises(UnreachableError) as caught, running(made) as query:
+        query.ranges()
+    assert near in str(caught.value)
+    assert link.address in str(caught.value)

@@ -1,0 +1,193 @@
+"""Fetch connections that are kept between tasks, and what networks and brokers do to them meanwhile."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+
+import pytest
+
+from flip27_stream.connectors.kafka.client.protocol import FetchFrom
+from flip27_stream.connectors.kafka.fetching import broker_pauses
+from flip27_stream.connectors.kafka.fetching import fetcher as fetcher_module
+from tests.connectors.kafka.support.fetch_server import OPTIONS, TP, fetch, fetching, frame, records, response
+from tests.module_time import replace_time
+
+
+def answer(connection: socket.socket, request: bytes) -> None:
+    connection.sendall(frame(request, response(b"abc")))
+
+
+@pytest.fixture
+def quick_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetcher_module, "_DOUBT_S", 0.05)
+
+
+@pytest.mark.usefixtures("quick_doubt")
+def test_connection_that_the_network_dropped_is_made_again_within_the_same_fetch() -> None:
+    """Azure forgets a connection after 4 minutes and tells neither end: what is sent over it is never answered."""
+    swallowed: list[bytes] = []
+
+    def serve(connection: socket.socket, request: bytes) -> None:
+        if connection is dropped:
+            swallowed.append(request)
+        else:
+            answer(connection, request)
+
+    dropped: socket.socket | None = None
+    options = replace(OPTIONS, request_timeout_ms=60_000, fetch_max_wait_ms=50)
+    with fetching(serve, options) as (server, fetcher):
+        for task in range(3):
+            assert records(fetch(fetcher)) == b"abc"
+            fetcher.give_up()
+            dropped = server.connections[-1]
+            assert len(server.connections) == task + 1
+        assert len(swallowed) == 2
+
+
+@pytest.mark.usefixtures("quick_doubt")
+def test_connection_that_was_quiet_within_a_task_is_doubted_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rows of the last fetch took minutes to write, and the network has forgotten the connection meanwhile."""
+    swallowed: list[bytes] = []
+
+    def serve(connection: socket.socket, request: bytes) -> None:
+        if swallow.is_set() and connection is server.connections[0]:
+            swallowed.append(request)
+        else:
+            answer(connection, request)
+
+    swallow = threading.Event()
+    options = replace(OPTIONS, request_timeout_ms=60_000, fetch_max_wait_ms=50)
+    with fetching(serve, options) as (server, fetcher):
+        fetch(fetcher)
+        monkeypatch.setattr(fetcher_module, "_QUIET_S", 0.0)
+        swallow.set()
+        assert records(fetch(fetcher)) == b"abc"
+        assert len(swallowed) == 1
+
+
+@pytest.mark.usefixtures("quick_doubt")
+def test_new_connection_gets_all_the_time_there_is() -> None:
+    """A broker that is slow, not gone: the fetch is asked twice at most, and its answer is waited for."""
+    slow = threading.Event()
+
+    def serve(connection: socket.socket, request: bytes) -> None:
+        if slow.is_set():
+            time.sleep(0.4)
+        with suppress(OSError):
+            answer(connection, request)
+
+    with fetching(serve, replace(OPTIONS, fetch_max_wait_ms=50)) as (server, fetcher):
+        fetch(fetcher)
+        fetcher.give_up()
+        slow.set()
+        assert records(fetch(fetcher)) == b"abc"
+        assert len(server.connections) == 2
+        assert records(fetch(fetcher)) == b"abc"  # the same task: the connection is proven now
+        assert len(server.connections) == 2
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        lambda connection: connection.shutdown(socket.SHUT_RDWR),
+        lambda connection: connection.sendall(b"HTTP/1.1 408 Request Timeout\r\n\r\n"),
+    ],
+)
+def test_connection_that_ends_under_its_first_fetch_is_made_again(
+    end: Callable[[socket.socket], None],
+) -> None:
+    """A broker closes what was idle for long, just when the next fetch is sent."""
+    kept: list[socket.socket] = []
+    broken = threading.Event()
+
+    def serve(connection: socket.socket, request: bytes) -> None:
+        if connection in kept or broken.is_set():
+            end(connection)
+        else:
+            answer(connection, request)
+
+    with fetching(serve) as (server, fetcher):
+        fetch(fetcher)
+        fetcher.give_up()
+        kept += server.connections
+        assert records(fetch(fetcher)) == b"abc"
+        assert len(server.connections) == 2
+        fetcher.give_up()
+        broken.set()
+        assert fetch(fetcher).fetched is None  # a new connection, too: the caller hears of that
+        assert len(server.connections) == 3
+
+
+def test_idle_connection_is_not_used_for_longer_than_the_option_says(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """``kafka.connections.max.idle.ms``, for those whose network forgets sooner than a broker does."""
+    late = 0.0
+    replace_time(
+        monkeypatch,
+        "flip27_stream.connectors.kafka.fetching.fetch_connection",
+        monotonic=lambda: time.monotonic() + late,
+    )
+    with fetching(answer, replace(OPTIONS, connections_max_idle_ms=200_000)) as (server, fetcher):
+        for idle_s, connections in ((0, 1), (199, 1), (201, 2), (50, 2)):
+            late += idle_s
+            assert records(fetch(fetcher)) == b"abc"
+            assert len(server.connections) == connections
+
+
+def test_broker_that_is_not_there_is_left_alone_for_longer_and_longer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """``reconnect.backoff.ms`` and ``reconnect.backoff.max.ms``."""
+    now = 1000.0
+    replace_time(monkeypatch, "flip27_stream.connectors.kafka.fetching.broker_pauses", monotonic=lambda: now)
+    pauses = broker_pauses.BrokerPauses(
+        replace(OPTIONS, reconnect_backoff_ms=50, reconnect_backoff_max_ms=300)
+    )
+    waited = []
+    for _ in range(5):
+        pauses.failed(1)
+        began = now
+        while pauses.is_paused(1):
+            now += 0.01
+        waited.append(now - began)
+        assert not pauses.is_paused(2)
+    assert waited == pytest.approx([0.05, 0.1, 0.2, 0.3, 0.3], abs=0.02)
+    pauses.answered(1, 0)
+    assert not pauses.is_paused(1)
+
+
+def test_quota_is_kept(caplog: pytest.LogCaptureFixture) -> None:
+    """KIP-219: a broker that asks for a pause is sent nothing until it is over, and the user hears of long ones."""
+
+    def serve(connection: socket.socket, request: bytes) -> None:
+        connection.sendall(frame(request, response(b"", throttle_ms=3_600_000)))
+
+    with fetching(serve) as (_, fetcher):
+        for _ in range(2):
+            assert records(fetch(fetcher)) == b""
+            assert fetcher.is_busy(1)
+            assert fetcher.throttled_until(1) > time.monotonic() + 3000
+        assert not fetcher.is_busy(2)
+    assert caplog.text.count("Broker 1 has used up its quota") == 1
+
+
+@pytest.mark.parametrize("wait_ms", [0, 500, 20_000])
+def test_wait_for_the_first_byte(wait_ms: int) -> None:
+    """``fetch.max.wait.ms``: brokers with tiered storage may need long for the first byte."""
+    asked: list[bytes] = []
+
+    def serve(connection: socket.socket, request: bytes) -> None:
+        asked.append(request)
+        answer(connection, request)
+
+    with fetching(serve, replace(OPTIONS, fetch_max_wait_ms=wait_ms)) as (_, fetcher):
+        fetcher.send(1, {TP: FetchFrom(5, 1)}, read_committed=False, max_bytes=1)
+        assert fetcher.next_answer(10) is not None
+    replica_and_wait = b"\xff\xff\xff\xff" + wait_ms.to_bytes(4, "big")
+    assert replica_and_wait in asked[0]

@@ -1,0 +1,255 @@
+"""Fetches over sockets: brokers that are slow, silent, cut off or no brokers at all, by a server made for it."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+
+import pytest
+from kafka.protocol.consumer import FetchResponse as TheirResponse
+
+from flip27_stream.connectors.kafka.client.protocol import FETCH_BY_TOPIC_ID, Fetched, FetchFrom
+from flip27_stream.connectors.kafka.fetching.client_pool import FetcherPool
+from flip27_stream.connectors.kafka.fetching.fetch_responses import (
+    LEAST_VERSION,
+    FetchResponse,
+    read_fetch_response,
+)
+from flip27_stream.connectors.kafka.fetching.fetcher import Fetcher
+from flip27_stream.errors import ConnectorError
+from tests.connectors.kafka.support.fetch_server import (
+    OPTIONS,
+    TOPIC_ID,
+    TP,
+    Cluster,
+    fetch,
+    fetching,
+    frame,
+    records,
+    response,
+)
+from tests.module_time import replace_time
+
+ASKED = {TP: FetchFrom(5, 100, TOPIC_ID)}
+
+
+def test_answer_that_comes_byte_by_byte() -> None:
+    def serve(connection: socket.socket, request: bytes) -> None:
+        for byte in frame(request, response(b"abc")):
+            connection.sendall(bytes([byte]))
+
+    with fetching(serve) as (server, fetcher):
+        assert [records(fetch(fetcher)) for _ in range(3)] == [b"abc"] * 3
+        assert len(server.connections) == 1
+
+
+def test_large_answers_and_small_ones_in_turn() -> None:
+    """A message of any size is read; its room is not kept, that of ordinary answers is used again."""
+    sizes = iter((10, 3_000_000, 7, 50_000_000, 1_000))
+
+    def serve(connection: socket.socket, request: bytes) -> None:
+        connection.sendall(frame(request, response(b"%d" % (size := next(sizes)) + b"x" * size)))
+
+    with fetching(serve) as (_, fetcher):
+        for size in (10, 3_000_000, 7, 50_000_000, 1_000):
+            found = records(fetch(fetcher))
+            assert len(found) == size + len(str(size))
+            assert found.startswith(b"%dx" % size)
+        assert len(fetcher._open[1]._kept) < 4_000_000
+
+
+@pytest.mark.parametrize(("rack", "sent"), [("east-1", b"\0\6east-1"), ("", b"\0\0")])
+def test_kr06_rack_of_the_client(rack: str, sent: bytes) -> None:
+    """KR-06, KIP-392: brokers are told, at the end of each fetch; nothing by default."""
+    asked: list[bytes] = []
+
+    def serve(connection: socket.socket, request: bytes) -> None:
+        asked.append(request)
+        connection.sendall(frame(request, response(b"abc")))
+
+    with fetching(serve, replace(OPTIONS, client_rack=rack)) as (_, fetcher):
+        assert records(fetch(fetcher)) == b"abc"
+    assert asked[0].endswith(sent)
+
+
+def test_silent_broker_is_given_up() -> None:
+    """A half-open connection: nothing comes, or the beginning of an answer and then nothing more."""
+    quick = replace(OPTIONS, request_timeout_ms=200)
+    for part in (0, 6, 20):
+
+        def serve(connection: socket.socket, request: bytes, part: int = part) -> None:
+            connection.sendall(frame(request, response(b"abc"))[:part])
+
+        with fetching(serve, quick) as (server, fetcher):
+            assert fetch(fetcher).fetched is None
+            assert str(fetcher.failure) == "no answer for 0.2 s"
+            assert server.connections
+
+
+def test_answer_under_way_is_told_from_silence() -> None:
+    gate = threading.Event()
+
+    def serve(connection: socket.socket, request: bytes) -> None:
+        whole = frame(request, response(b"abc"))
+        connection.sendall(whole[:20])
+        gate.wait(10)
+        connection.sendall(whole[20:])
+
+    with fetching(serve) as (_, fetcher):
+        fetcher.send(1, {TP: FetchFrom(5, 1)}, read_committed=False, max_bytes=1)
+        grown = False
+        while not grown:
+            assert fetcher.next_answer(0.02) is None
+            grown = fetcher.partitions_under_way() == {TP}
+        assert fetcher.next_answer(0.02) is None
+        assert fetcher.partitions_under_way() == set()
+        gate.set()
+        answer = fetcher.next_answer(10)
+        assert answer is not None
+        assert records(answer) == b"abc"
+
+
+@pytest.mark.parametrize(
+    ("spoil", "failure"),
+    [
+        (lambda whole: whole[:20], "the broker closed the connection"),
+        (lambda whole: b"HTTP/1.1 400 Bad Request\r\n\r\n", "does not speak Kafka's protocol"),
+        (lambda whole: struct.pack(">i", 2**31 - 1) + b"\xff" * 4, "answers another request"),
+        (lambda whole: struct.pack(">i", 12) + whole[4:16], "unpack_from requires a buffer"),
+        (lambda whole: struct.pack(">i", 3) + whole[4:], "does not speak Kafka's protocol"),
+    ],
+)
+def test_broken_answers(spoil: Callable[[bytes], bytes], failure: str) -> None:
+    """The connection is dropped, and the next fetch goes over another one."""
+    spoilt: list[bytes] = []
+
+    def serve(connection: socket.socket, request: bytes) -> None:
+        whole = frame(request, response(b"abc"))
+        if spoilt:
+            connection.sendall(whole)
+            return
+        spoilt.append(spoil(whole))
+        connection.sendall(spoilt[0])
+        connection.shutdown(socket.SHUT_RDWR)
+
+    with fetching(serve) as (server, fetcher):
+        assert fetch(fetcher).fetched is None
+        assert failure in str(fetcher.failure)
+        assert records(fetch(fetcher)) == b"abc"
+        assert fetcher.failure is None
+        assert len(server.connections) == 2
+
+
+def test_connection_that_died_while_idle_is_made_again() -> None:
+    with fetching(lambda connection, request: connection.sendall(frame(request, response(b"abc")))) as (
+        server,
+        fetcher,
+    ):
+        fetch(fetcher)
+        server.connections[0].shutdown(socket.SHUT_RDWR)
+        while fetcher._open[1].is_usable:
+            pass
+        assert records(fetch(fetcher)) == b"abc"
+        assert len(server.connections) == 2
+
+
+def test_broker_that_is_not_there() -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
+        port = listener.getsockname()[1]
+    with closing(Fetcher(Cluster(port, OPTIONS))) as fetcher:  # type: ignore[arg-type]
+        assert fetch(fetcher).fetched is None
+        assert isinstance(fetcher.failure, ConnectionRefusedError)
+
+
+def test_what_was_asked_before_is_not_answered_to_the_next_task() -> None:
+    """A task may end with a fetch under way: its connection is not used again."""
+    with fetching(lambda connection, request: connection.sendall(frame(request, response(b"abc")))) as (
+        server,
+        fetcher,
+    ):
+        fetcher.send(1, {TP: FetchFrom(5, 1)}, read_committed=False, max_bytes=1)
+        fetcher.give_up()
+        assert not fetcher.partitions_in_flight()
+        assert records(fetch(fetcher)) == b"abc"
+        assert len(server.connections) == 2
+
+
+@pytest.mark.parametrize("version", range(LEAST_VERSION, FETCH_BY_TOPIC_ID + 1))
+def test_reads_what_kafka_python_writes(version: int) -> None:
+    """Every version, whole and cut off anywhere."""
+    kind = TheirResponse.FetchableTopicResponse.PartitionData.AbortedTransaction
+    aborted = [kind(producer_id=5, first_offset=6), kind(producer_id=7, first_offset=2**40)]
+    body = response(b"some records", version, 3, aborted_transactions=aborted, preferred_read_replica=4)
+    replica = 4 if version >= 11 else -1
+    expected = FetchResponse({TP: Fetched(3, b"some records", [(5, 6), (7, 2**40)], replica)})
+    assert read_fetch_response(memoryview(body), version, ASKED) == expected
+    for size in range(len(body)):
+        with pytest.raises(struct.error):
+            read_fetch_response(memoryview(body)[:size], version, ASKED)
+    nothing = response(None, version, aborted_transactions=None, throttle_ms=70)
+    # Brokers of old versions have waited themselves.
+    expected = FetchResponse({TP: Fetched(0, b"", [], -1)}, 70 if version >= 8 else 0)
+    assert read_fetch_response(memoryview(nothing), version, ASKED) == expected
+
+
+@pytest.mark.parametrize("size", [-1, -100, -(2**15)])
+def test_a_name_of_less_than_no_bytes(size: int) -> None:
+    """It never brings the reader of a response back to where it has been."""
+    body = bytearray(response(b"abc"))
+    at = body.index(b"\0\1t")
+    struct.pack_into(">h", body, at, size)
+    struct.pack_into(">i", body, at - 4, 2**31 - 1)
+    with pytest.raises(struct.error):
+        read_fetch_response(memoryview(body), 11, ASKED)
+
+
+def test_a_name_that_is_no_text() -> None:
+    body = response(b"abc").replace(b"\0\1t", b"\0\1\xff")
+    with pytest.raises(struct.error, match="not UTF-8"):
+        read_fetch_response(memoryview(body), 11, ASKED)
+
+
+@pytest.mark.parametrize(("version", "name", "none"), [(11, b"\0\1t", b"\xff\xff"), (12, b"\2t", b"\0")])
+def test_a_topic_without_a_name(version: int, name: bytes, none: bytes) -> None:
+    body = response(b"abc", version).replace(name, none)
+    with pytest.raises(struct.error, match="-1 bytes"):
+        read_fetch_response(memoryview(body), version, ASKED)
+
+
+def test_a_topic_that_was_not_asked_for() -> None:
+    body = response(b"abc", 13, topic_id="00000000-0000-0000-0000-000000000007")
+    with pytest.raises(struct.error, match="0007 was not asked for"):
+        read_fetch_response(memoryview(body), 13, ASKED)
+
+
+def test_refusal_of_a_whole_request() -> None:
+    body = response(b"", refusal=29)
+    with pytest.raises(ConnectorError, match="refused a fetch: TopicAuthorizationFailed"):
+        read_fetch_response(memoryview(body), 11, ASKED)
+    with pytest.raises(OSError, match="refused the fetch: KafkaStorageError"):
+        read_fetch_response(memoryview(response(b"", refusal=56)), 11, ASKED)
+
+
+def test_pool_closes_what_nobody_used_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last one given back is borrowed first; those idle for more than five minutes are closed, without a thread."""
+    now = 1000.0
+    replace_time(monkeypatch, "flip27_stream.connectors.kafka.fetching.client_pool", monotonic=lambda: now)
+    monkeypatch.setattr(
+        "flip27_stream.connectors.kafka.fetching.client_pool.KafkaClient", lambda options: Cluster(1, options)
+    )
+    pool = FetcherPool()
+    first, second = pool.borrow(OPTIONS), pool.borrow(OPTIONS)
+    assert first is not second
+    pool.give_back(first)
+    now += 200
+    pool.give_back(second)
+    assert pool.borrow(OPTIONS) is second
+    pool.give_back(second)
+    now += 150
+    other = pool.borrow(replace(OPTIONS, client_id="other"))
+    assert [fetcher.client.closed for fetcher in (first, second, other)] == [True, False, False]  # type: ignore[attr-defined]
+    assert pool.borrow(OPTIONS) is second

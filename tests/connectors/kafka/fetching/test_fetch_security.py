@@ -1,0 +1,66 @@
+"""Connections for fetches at a real broker that encrypts and wants passwords."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import replace
+
+import pytest
+from kafka.protocol.metadata import MetadataRequest
+
+from flip27_stream.connectors.kafka.client.connection_options import ConnectionOptions
+from flip27_stream.connectors.kafka.fetching.fetch_connection import FetchConnection
+from flip27_stream.connectors.kafka.security.key_stores import StoreType, TrustStore
+from flip27_stream.connectors.kafka.security.security_options import SaslOptions, SecurityOptions, SslOptions
+from flip27_stream.errors import AuthenticationError
+from flip27_stream.testing import KafkaBroker, SecureListener
+
+pytestmark = pytest.mark.jvm
+
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+
+
+def trusting(broker: KafkaBroker) -> SslOptions:
+    return SslOptions(TrustStore(StoreType.PEM, str(broker.secure.broker_keys.trust_store("PEM"))))
+
+
+def connect(
+    broker: KafkaBroker, listener: SecureListener, sasl: SaslOptions | None, tls: SslOptions | None = None
+) -> FetchConnection:
+    tls = None if listener == "SASL_PLAINTEXT" else tls or trusting(broker)
+    security = SecurityOptions(listener, tls, sasl)
+    host, _, port = broker.secure.bootstrap_servers(listener).partition(":")
+    return FetchConnection(host, int(port), ConnectionOptions("unused:1", security=security))
+
+
+def answers(connection: FetchConnection) -> bool:
+    """A connection that did not authenticate gets no answer."""
+    connection.send(MetadataRequest(topics=[], allow_auto_topic_creation=False), 5)
+    while (body := connection.receive()) is None:
+        pass
+    return len(body) > 20
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("listener", ["SASL_PLAINTEXT", "SASL_SSL"])
+def test_password_is_proven(secure_broker: KafkaBroker, listener: SecureListener, mechanism: str) -> None:
+    sasl = SaslOptions(mechanism, secure_broker.secure.user, secure_broker.secure.password)
+    with closing(connect(secure_broker, listener, sasl)) as connection:
+        assert connection.is_usable
+        assert answers(connection)
+    wrong = replace(sasl, password="not-the-password")
+    with pytest.raises(AuthenticationError, match=f"refused SASL {mechanism}") as caught:
+        connect(secure_broker, listener, wrong)
+    assert "not-the-password" not in str(caught.value)
+
+
+def test_encryption_alone(secure_broker: KafkaBroker) -> None:
+    with closing(connect(secure_broker, "SSL", None)) as connection:
+        assert answers(connection)
+    with pytest.raises(AuthenticationError, match=r"certificate of broker .* is not trusted"):
+        connect(secure_broker, "SSL", None, SslOptions())
+
+
+def test_mechanism_that_the_broker_has_not(secure_broker: KafkaBroker) -> None:
+    with pytest.raises(AuthenticationError, match=r"UnsupportedSaslMechanism.*it has .*PLAIN"):
+        connect(secure_broker, "SASL_PLAINTEXT", SaslOptions("OAUTHBEARER", "alice", "x"))

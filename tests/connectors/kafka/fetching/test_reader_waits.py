@@ -1,0 +1,282 @@
+"""How long the reader waits for a leader that sends nothing, by a client and a clock that are simulated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from flip27_stream.api import InputStatus
+from flip27_stream.connectors.kafka.client.protocol import (
+    INCONSISTENT_TOPIC_ID,
+    OFFSET_OUT_OF_RANGE,
+    UNKNOWN_TOPIC_ID,
+    Fetched,
+    TopicMetadata,
+)
+from flip27_stream.connectors.kafka.fetching import reader as reader_module
+from flip27_stream.connectors.kafka.fetching.fetcher import Answer
+from flip27_stream.connectors.kafka.fetching.reader import KafkaSourceReader
+from flip27_stream.connectors.kafka.options.source_options import parse_kafka_options
+from flip27_stream.connectors.kafka.split import KafkaPartitionSplit, TopicPartition
+from flip27_stream.errors import ConnectorError, DataLossError, UnreachableError
+from tests.connectors.kafka.support.kit import Output, ReaderContext
+
+PARTITIONS, TIMEOUT_S, ANSWER_S, PAUSE_S = 30, 2.0, 0.15, 0.05
+OPTIONS = {"kafka.bootstrap.servers": "localhost:1", "subscribe": "t", "failOnDataLoss": "false"}
+
+Answering = Callable[[list[TopicPartition]], dict[TopicPartition, Fetched]]
+
+
+class Cluster:
+    """Fetcher and client of one broker that leads all partitions; answers come ``ANSWER_S`` after their requests."""
+
+    def __init__(self, answering: Answering) -> None:
+        self.now, self.answering = 100.0, answering
+        self.exists = self.reachable = True
+        self.failure: OSError | None = None
+        self.throttled = 0.0
+        self.client = self
+        self._in_flight: list[TopicPartition] = []
+        self._due = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    def leaders(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return dict.fromkeys(partitions, 0)
+
+    def is_busy(self, node: int) -> bool:
+        return bool(self._in_flight)
+
+    def throttled_until(self, node: int) -> float:
+        return self.throttled
+
+    def partitions_in_flight(self) -> set[TopicPartition]:
+        return set(self._in_flight)
+
+    def send(self, node: int, wanted: Iterable[TopicPartition], **_: Any) -> None:
+        self._in_flight, self._due = list(wanted), self.now + ANSWER_S
+
+    def next_answer(self, seconds: float) -> Answer | None:
+        assert self._in_flight
+        if self._due > self.now + seconds:
+            self.now += seconds
+            return None
+        self.now = max(self.now, self._due)
+        asked, self._in_flight = self._in_flight, []
+        return Answer(asked, self.answering(asked))
+
+    def partitions_under_way(self) -> set[TopicPartition]:
+        return set()
+
+    def forget_leaders(self, partitions: Iterable[TopicPartition]) -> None:
+        pass
+
+    def topics(self, names: Iterable[str], within_ms: int) -> dict[str, TopicMetadata]:
+        if not self.reachable:
+            raise UnreachableError(f"nobody answered within {within_ms} ms")
+        return {"t": TopicMetadata("id", False, dict.fromkeys(range(PARTITIONS), 0))} if self.exists else {}
+
+    def address(self, node: int) -> str:
+        return f"broker {node}"
+
+
+MakeReader = Callable[..., KafkaSourceReader]
+
+
+@pytest.fixture
+def make_reader(monkeypatch: pytest.MonkeyPatch) -> Iterator[MakeReader]:
+    """A reader of 30 partitions with 10 records each, of which a "batch" holds one record."""
+    made: list[KafkaSourceReader] = []
+
+    def make(cluster: Cluster, **more: str) -> KafkaSourceReader:
+        patch = monkeypatch.setattr
+        patch(reader_module, "FETCHERS", SimpleNamespace(borrow=lambda _: cluster, give_back=lambda _: None))
+        patch(reader_module, "time", cluster)
+        given = {**OPTIONS, "kafka.default.api.timeout.ms": str(int(TIMEOUT_S * 1000)), **more}
+        reader = KafkaSourceReader(ReaderContext(), parse_kafka_options(given))
+        reader.add_splits([KafkaPartitionSplit("t", n, 0, 10) for n in range(PARTITIONS)])
+        made.append(reader)
+        return reader
+
+    yield make
+    for reader in made:
+        reader.close()
+
+
+def read_out(reader: KafkaSourceReader) -> None:
+    while reader.poll_next(Output()) is not InputStatus.END_OF_INPUT:
+        pass
+
+
+def test_partitions_in_line_do_not_time_out(make_reader: MakeReader, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each response holds one of 30 partitions, so the last waits for longer than the time-out."""
+    order: list[TopicPartition] = []
+
+    def first_only(wanted: list[TopicPartition]) -> dict[TopicPartition, Fetched]:
+        order.append(wanted[0])
+        return {tp: Fetched(0, b"full" if tp == wanted[0] else b"", []) for tp in wanted}
+
+    def headers(records: bytes, _: str) -> list[SimpleNamespace]:
+        return [SimpleNamespace(last_offset=4, complete=True)] if records else []
+
+    monkeypatch.setattr(reader_module, "batch_headers", headers)
+    monkeypatch.setattr(KafkaSourceReader, "_emit_some", lambda self, _: self._undecoded.clear())
+    cluster = Cluster(first_only)
+    reader = make_reader(cluster)
+    while len(order) < PARTITIONS:
+        reader.poll_next(Output())
+    assert cluster.now - 100 > TIMEOUT_S
+    assert [tp.partition for tp in order] == list(range(PARTITIONS))
+
+
+def test_leader_that_sends_nothing_times_out(make_reader: MakeReader) -> None:
+    """Empty responses are none."""
+    cluster = Cluster(lambda wanted: {tp: Fetched(0, b"", []) for tp in wanted})
+    reader = make_reader(cluster)
+    while cluster.now + PAUSE_S + ANSWER_S < 100 + TIMEOUT_S:
+        reader.poll_next(Output())
+    with pytest.raises(
+        ConnectorError, match="The leader of t-0, broker 0, sent no records at offset 0 for 2 s"
+    ):
+        reader.poll_next(Output())
+
+
+@pytest.mark.parametrize(("poll_timeout_s", "reachable"), [(1, True), (1, False), (4, True)])
+def test_kafka_consumer_poll_timeout(make_reader: MakeReader, poll_timeout_s: int, reachable: bool) -> None:
+    """``kafkaConsumer.pollTimeoutMs`` goes before ``kafka.default.api.timeout.ms``, and is named; also where nobody can
+    say whether the partition still exists."""
+    cluster = Cluster(lambda wanted: {tp: Fetched(0, b"", []) for tp in wanted})
+    cluster.reachable = reachable
+    reader = make_reader(cluster, **{"kafkaConsumer.pollTimeoutMs": f"{poll_timeout_s}000"})
+    while cluster.now + PAUSE_S + ANSWER_S < 100 + poll_timeout_s:
+        reader.poll_next(Output())
+    with pytest.raises(
+        ConnectorError,
+        match=rf"t-0, broker 0, sent no .* for {poll_timeout_s} s.*'kafkaConsumer\.pollTimeoutMs'",
+    ):
+        reader.poll_next(Output())
+
+
+def test_quota_of_the_broker_is_no_silence(make_reader: MakeReader) -> None:
+    """KIP-219: it said that it would send nothing for longer than the time-out; only what comes after that counts."""
+    cluster = Cluster(lambda wanted: {tp: Fetched(0, b"", []) for tp in wanted})
+    reader = make_reader(cluster)
+    reader.poll_next(Output())
+    cluster.throttled = cluster.now + 10 * TIMEOUT_S
+    while cluster.now + PAUSE_S + ANSWER_S < cluster.throttled + TIMEOUT_S - ANSWER_S:
+        reader.poll_next(Output())
+    with pytest.raises(ConnectorError, match="t-0, broker 0, sent no records"):
+        read_out(reader)
+    assert cluster.now < cluster.throttled + 2 * TIMEOUT_S
+
+
+def test_broker_that_answers_with_nothing_is_not_asked_without_end(make_reader: MakeReader) -> None:
+    """It does not wait for the first byte as it should, and says nothing of the partitions it was asked for."""
+    for nothing in ({}, {TopicPartition("t", 0): Fetched(0, b"", [])}):
+        asked: list[int] = []
+
+        class Quick(Cluster):
+            def next_answer(self, seconds: float) -> Answer | None:
+                self._due = self.now
+                return super().next_answer(seconds)
+
+        def answering(
+            wanted: list[TopicPartition],
+            asked: list[int] = asked,
+            nothing: dict[TopicPartition, Fetched] = nothing,
+        ) -> dict[TopicPartition, Fetched]:
+            asked.append(len(wanted))
+            return nothing
+
+        reader = make_reader(Quick(answering))
+        with pytest.raises(ConnectorError, match="sent no records"):
+            read_out(reader)
+        assert len(asked) <= TIMEOUT_S / PAUSE_S + 2
+
+
+@pytest.mark.parametrize("strict", [True, False])
+@pytest.mark.parametrize("error", [UNKNOWN_TOPIC_ID, INCONSISTENT_TOPIC_ID])
+def test_sk25_topic_made_again_between_plan_and_fetch(
+    make_reader: MakeReader, error: int, strict: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """SK-25: nobody knows the id that was planned, and the name is another topic's: records are lost."""
+    cluster = Cluster(lambda wanted: {tp: Fetched(error, b"", []) for tp in wanted})
+    reader = make_reader(
+        cluster, **{"kafkaConsumer.pollTimeoutMs": "60000", "failOnDataLoss": str(strict).lower()}
+    )
+    for progress in reader._reading.values():
+        progress.topic_id = "the one that was planned"
+    if strict:
+        with pytest.raises(DataLossError, match=r"t-0 were lost .* the topic was deleted, or made again"):
+            read_out(reader)
+    else:
+        read_out(reader)
+        assert caplog.text.count("were lost while they were read") == PARTITIONS
+    assert 5 <= cluster.now - 100 < 20
+
+
+def test_broker_that_does_not_know_a_topic_yet(make_reader: MakeReader) -> None:
+    """It has just started. The others know the topic by its id, so nothing is lost, however long that takes."""
+    cluster = Cluster(lambda wanted: {tp: Fetched(UNKNOWN_TOPIC_ID, b"", []) for tp in wanted})
+    reader = make_reader(cluster, **{"kafkaConsumer.pollTimeoutMs": "30000", "failOnDataLoss": "true"})
+    for progress in reader._reading.values():
+        progress.topic_id = "id"
+    with pytest.raises(ConnectorError, match="sent no records at offset 0 for 30 s"):
+        read_out(reader)
+
+
+def test_answer_about_splits_that_were_given_up(make_reader: MakeReader) -> None:
+    """SK-27: their topic was deleted while the fetch was under way, and the answer comes all the same."""
+    cluster = Cluster(lambda wanted: {tp: Fetched(OFFSET_OUT_OF_RANGE, b"", []) for tp in wanted})
+    cluster.exists = False
+    reader = make_reader(cluster)
+    reader._send_fetches()
+    for progress in reader._reading.values():
+        progress.waited = TIMEOUT_S
+    reader.poll_next(Output())
+    assert reader.snapshot_state() == []
+
+
+def test_broker_that_led_is_named_when_nobody_leads_any_more(make_reader: MakeReader) -> None:
+    """A leader that froze has lost its partitions by the time the reader gives up, and has no successor."""
+
+    class Leaderless(Cluster):
+        def leaders(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+            return super().leaders(partitions) if self.now == 100.0 else {}
+
+        def next_answer(self, seconds: float) -> Answer | None:
+            self._in_flight = []
+            self.now += 0.6 * TIMEOUT_S
+            return None
+
+    reader = make_reader(Leaderless(lambda asked: {}))
+    reader.poll_next(Output())
+    with pytest.raises(ConnectorError, match=r"The leader of t-0, broker 0, sent no records at offset 0"):
+        reader.poll_next(Output())
+
+
+def test_replica_that_the_leader_prefers(make_reader: MakeReader) -> None:
+    """KR-06, KIP-392: the nearest one is asked from then on, and the leader again once that one refuses."""
+    asked: list[int] = []
+
+    class Near(Cluster):
+        def send(self, node: int, wanted: Iterable[TopicPartition], **more: Any) -> None:
+            asked.append(node)
+            super().send(node, wanted, **more)
+
+    def answering(partitions: list[TopicPartition]) -> dict[TopicPartition, Fetched]:
+        if asked[-1] == 0:
+            return {tp: Fetched(0, b"", [], 7) for tp in partitions}
+        return {tp: Fetched(6, b"", [], -1) for tp in partitions}
+
+    reader = make_reader(Near(answering))
+    for _ in range(3):
+        reader.poll_next(Output())
+    assert asked[:4] == [0, 7, 0, 7]

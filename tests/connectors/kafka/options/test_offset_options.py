@@ -1,0 +1,230 @@
+"""Where reading begins and ends: what the options say, and what becomes of it at a cluster."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+import pytest
+
+from flip27_stream.connectors.kafka.offsets_initializer import (
+    AtTimestamp,
+    Committed,
+    Earliest,
+    Latest,
+    OffsetsInitializer,
+    Specific,
+)
+from flip27_stream.connectors.kafka.options.source_options import KafkaOptions, parse_kafka_options
+from flip27_stream.connectors.kafka.split import EARLIEST, TopicPartition
+from flip27_stream.errors import ConnectorError, OptionError
+
+LEAST = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "t"}
+P0, P1, P2 = (TopicPartition("t", n) for n in range(3))
+
+
+def batch(**options: str) -> KafkaOptions:
+    return parse_kafka_options({**LEAST, **options}, bounded=True)
+
+
+def stream(options: Mapping[str, str]) -> KafkaOptions:
+    return parse_kafka_options({**LEAST, **options})
+
+
+@dataclass
+class Log:
+    """A cluster of 10 records a partition, from offset 2 on; each has its offset for a time, and P2 is empty."""
+
+    committed: dict[TopicPartition, int] = field(default_factory=dict)
+
+    def start_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        return {tp: 0 if tp == P2 else 2 for tp in partitions}
+
+    def end_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        return {tp: 0 if tp == P2 else 12 for tp in partitions}
+
+    def offsets_for_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        return {tp: max(time, 2) for tp, time in times.items() if time < self.end_offsets([tp])[tp]}
+
+    def committed_offsets(
+        self, group: str, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, int]:
+        return {tp: self.committed[tp] for tp in partitions if tp in self.committed}
+
+
+def test_sk15_precedence() -> None:
+    """SK-15: startingTimestamp, then startingOffsetsByTimestamp, then startingOffsets; the same for endings."""
+    given = {
+        "startingTimestamp": "5",
+        "startingOffsetsByTimestamp": '{"t":{"0":7}}',
+        "startingOffsets": "earliest",
+    }
+    ends = {name.replace("starting", "ending"): value for name, value in given.items()}
+    parsed = batch(**given, **ends | {"endingOffsets": "latest"})
+    assert parsed.starting_offsets == AtTimestamp(5, "startingTimestamp")
+    assert parsed.stopping_offsets == AtTimestamp(5, "endingTimestamp", True)
+    del given["startingTimestamp"], ends["endingTimestamp"]
+    parsed = batch(**given, **ends | {"endingOffsets": "latest"})
+    assert parsed.starting_offsets == AtTimestamp({P0: 7}, "startingOffsetsByTimestamp")
+    assert parsed.stopping_offsets == AtTimestamp({P0: 7}, "endingOffsetsByTimestamp", True)
+
+
+def test_sk20_endings_of_batch_reads() -> None:
+    """SK-20, SK-21: the default is latest, in any case; a part of the partitions may end at latest."""
+    assert batch().stopping_offsets == Latest()
+    assert batch(endingOffsets="LaTest").stopping_offsets == Latest()
+    assert batch(endingOffsets='{"t":{"0":-1,"1":5}}').stopping_offsets == Specific(
+        {P0: -1, P1: 5}, "endingOffsets"
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "bounded", "message"),
+    [
+        ({"startingTimestamp": "noon"}, False, "Expected a single long value"),
+        ({"startingTimestamp": "-1"}, False, "Expected a single long value"),
+        ({"startingTimestamp": str(2**63)}, False, "Expected a single long value"),
+        ({"startingOffsetsByTimestamp": "5"}, False, 'Expected e.g. {"topicA":{"0":123456789'),
+        ({"startingOffsetsByTimestamp": '{"t":{"0":-1}}'}, False, 'Expected e.g. {"topicA":{"0":123456789'),
+        ({"startingOffsetsByTimestampStrategy": "none"}, False, "Allowed: error, latest."),
+        ({"endingTimestamp": "noon"}, True, "Expected a single long value"),
+        ({"endingOffsets": "earliest"}, True, "ending offset can't be earliest for batch queries on Kafka"),
+        (
+            {"endingOffsets": '{"t":{"3":-2}}'},
+            True,
+            "ending offset for t-3 can't be earliest for batch queries",
+        ),
+        ({"endingOffsets": "newest"}, True, 'Expected latest, or e.g. {"topicA"'),
+        ({"scan.bounded.mode": "latest-offset"}, True, "Option 'scan.bounded.mode' is for streams"),
+        (
+            {"scan.bounded.mode": "latest"},
+            False,
+            "Allowed: unbounded, latest-offset, timestamp, specific-offsets",
+        ),
+        ({"scan.bounded.mode": "timestamp"}, False, "'scan.bounded.timestamp-millis' goes with option"),
+        ({"scan.bounded.timestamp-millis": "5"}, False, "the mode is unbounded"),
+        ({"scan.bounded.mode": "group-offsets"}, False, "needs option 'kafka.group.id'"),
+        (
+            {"scan.bounded.mode": "specific-offsets", "scan.bounded.specific-offsets": "0:5"},
+            False,
+            "partition:0,off",
+        ),
+        (
+            {"startingOffsets": '{"t":{"0":1,"1":1}}', "endingOffsets": '{"t":{"0":1,"2":1}}'},
+            True,
+            "[MISMATCHED_TOPIC_PARTITIONS_BETWEEN_START_OFFSET_AND_END_OFFSET]",
+        ),
+        (
+            {"startingOffsets": '{"t":{"0":5}}', "endingOffsets": '{"t":{"0":4}}'},
+            True,
+            "[UNRESOLVED_START_OFFSET_GREATER_THAN_END_OFFSET] The specified start offset 5",
+        ),
+        (
+            {"startingOffsetsByTimestamp": '{"t":{"0":5}}', "endingOffsetsByTimestamp": '{"t":{"0":4}}'},
+            True,
+            "start timestamp 5 of option 'startingOffsetsByTimestamp' is greater than the end timestamp 4",
+        ),
+    ],
+)
+def test_wrong_offsets(options: dict[str, str], bounded: bool, message: str) -> None:
+    """SK-16, SK-17, SK-20, SK-40."""
+    with pytest.raises(OptionError, match=re.escape(message)):
+        parse_kafka_options({**LEAST, **options}, bounded=bounded)
+
+
+@pytest.mark.parametrize(
+    ("options", "end"),
+    [
+        ({}, None),
+        ({"scan.bounded.mode": "UNBOUNDED"}, None),
+        ({"scan.bounded.mode": "latest-offset"}, Latest()),
+        (
+            {"scan.bounded.mode": "timestamp", "scan.bounded.timestamp-millis": "9"},
+            AtTimestamp(9, "scan.bounded.timestamp-millis", True),
+        ),
+        (
+            {
+                "scan.bounded.mode": "specific-offsets",
+                "scan.bounded.specific-offsets": '{"t":{"0":3,"1":-1}}',
+            },
+            Specific({P0: 3, P1: -1}, "scan.bounded.specific-offsets"),
+        ),
+        (
+            {
+                "scan.bounded.mode": "specific-offsets",
+                "scan.bounded.specific-offsets": "partition:0,offset:42;partition:1,offset:300",
+            },
+            Specific({P0: 42, P1: 300}, "scan.bounded.specific-offsets"),
+        ),
+        ({"scan.bounded.mode": "group-offsets", "kafka.group.id": "g"}, Committed("g")),
+    ],
+)
+def test_bounded_streams(options: dict[str, str], end: OffsetsInitializer | None) -> None:
+    """Flink's options of the same names. What is bounded has the splits it began with."""
+    parsed = stream(options)
+    assert parsed.stopping_offsets == end
+    assert parsed.discovery_interval_ms == (1000 if end is None else None)
+
+
+def test_ko01_markers() -> None:
+    """KO-01: earliest stays a marker until a split is planned, latest is resolved at once."""
+    assert Earliest().starting_offsets([P0, P1], Log()) == {P0: EARLIEST, P1: EARLIEST}
+    assert Latest().starting_offsets([P0, P2], Log()) == {P0: 12, P2: 0}
+    assert Specific({P0: 5, P1: -1, P2: -2}).starting_offsets([P0, P1, P2], Log()) == {P0: 5, P1: 12, P2: -2}
+    assert Latest().stopping_offsets([P0], Log()) == {P0: 12}
+    assert Specific({P0: 50, P1: -1}).stopping_offsets([P0, P1], Log()) == {P0: 50, P1: 12}
+
+
+def test_sk13_times_without_a_record() -> None:
+    """SK-13, SK-16, KO-03: a start fails unless the strategy is latest; an end is the end of the partition."""
+    error, latest = (
+        stream({"startingTimestamp": "4", "startingOffsetsByTimestampStrategy": word}).starting_offsets
+        for word in ("error", "Latest")
+    )
+    assert error.starting_offsets([P0, P1], Log()) == {P0: 4, P1: 4}
+    with pytest.raises(
+        OptionError, match="No offset matched from request of topic-partition t-2 and timestamp 4"
+    ):
+        error.starting_offsets([P0, P2], Log())
+    assert latest.starting_offsets([P0, P2], Log()) == {P0: 4, P2: 0}
+    end = batch(endingTimestamp="4").stopping_offsets
+    assert end is not None
+    assert end.stopping_offsets([P0, P2], Log()) == {P0: 4, P2: 0}
+
+
+@pytest.mark.parametrize(
+    ("initializer", "condition"),
+    [
+        (Specific({P0: 1, P2: 1}), "KAFKA_START_OFFSET_DOES_NOT_MATCH_ASSIGNED"),
+        (
+            AtTimestamp({P0: 1, P2: 1}, "startingOffsetsByTimestamp"),
+            "KAFKA_TIMESTAMP_OFFSET_DOES_NOT_MATCH_ASSIGNED",
+        ),
+    ],
+)
+def test_sk33_exactly_the_partitions_read(initializer: OffsetsInitializer, condition: str) -> None:
+    """SK-33: with Spark's names for these errors."""
+    message = rf"\[{condition}\] .* Missing: t-1. Named but not read: t-2."
+    for find in (initializer.starting_offsets, initializer.stopping_offsets):
+        with pytest.raises(OptionError, match=message):
+            find([P0, P1], Log())
+
+
+def test_ko05_a_group_that_committed_nothing() -> None:
+    """KO-05, KR-04 adapted: there is no reset policy that would begin somewhere else."""
+    assert Committed("g").stopping_offsets([P0], Log({P0: 7})) == {P0: 7}
+    with pytest.raises(ConnectorError, match=r"Consumer group 'g' .* committed no offset for t-1\."):
+        Committed("g").stopping_offsets([P0, P1], Log({P0: 7}))
+
+
+def test_initializers_are_hashable() -> None:
+    made = [
+        Earliest(),
+        Latest(),
+        Specific({P0: 1}),
+        AtTimestamp({P0: 1}, "x"),
+        AtTimestamp(1, "x"),
+        Committed("g"),
+    ]
+    assert len(set(made)) == len(made)

@@ -1,0 +1,156 @@
+"""Bounded reads of a real broker: where they end is found once, and kept."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import closing
+
+import pytest
+from kafka import KafkaAdminClient
+from kafka import TopicPartition as ClientPartition
+
+from flip27_stream.api import SplitRange
+from flip27_stream.connectors.kafka import KafkaSource
+from flip27_stream.connectors.kafka.split import KafkaPartitionSplit, TopicPartition
+from flip27_stream.errors import DataLossError, Flip27Error, OptionError
+from flip27_stream.testing import KafkaBroker
+from tests.connectors.kafka.support.kit import running, source
+
+pytestmark = pytest.mark.jvm
+
+MakeTopic = Callable[..., str]
+
+
+def write(broker: KafkaBroker, topic: str, count: int, partition: int = 0) -> None:
+    broker.write(topic, [(partition, 1000 * i, None, b"%d" % i) for i in range(count)])
+
+
+def test_a_stream_up_to_the_latest_offsets(broker: KafkaBroker, topic: MakeTopic) -> None:
+    """KB-04, KR-08: found at the first discovery, kept across restarts; partitions found later are not read."""
+    name = topic()
+    write(broker, name, 5)
+    bounded = {"startingOffsets": "earliest", "scan.bounded.mode": "latest-offset"}
+    with running(source(broker, bounded, subscribePattern=f"{name}.*")) as query:
+        assert [call.period_ms for call in query.context.calls] == [None]
+        write(broker, name, 3)
+        assert query.move_to_ends() == {f"{name}-0": SplitRange(0, 5, final=True)}
+        state = query.enumerator.snapshot_state()
+        assert state.stopping_offsets == {TopicPartition(name, 0): 5}
+    broker.create_topic(f"{name}-later")
+    with running(source(broker, bounded, subscribePattern=f"{name}.*"), state) as query:
+        assert query.context.splits == {}
+        query.positions[KafkaPartitionSplit(name, 0)] = 2
+        assert query.ranges() == {f"{name}-0": SplitRange(2, 5, final=True)}
+        query.positions[KafkaPartitionSplit(name, 0)] = 5
+        assert query.ranges() == {f"{name}-0": SplitRange(5, 5, final=True)}
+    with running(source(broker, subscribePattern=f"{name}.*"), state) as query:  # the option was taken away
+        query.positions[KafkaPartitionSplit(name, 0)] = 5
+        assert query.ranges()[f"{name}-0"] == SplitRange(5, 8)
+
+
+def test_a_stream_up_to_offsets_that_are_still_to_come(broker: KafkaBroker, topic: MakeTopic) -> None:
+    """KR-03, KR-07: a split is finished at its stop and not before; one that begins there is so at once."""
+    name = topic(2)
+    write(broker, name, 3)
+    stops = "partition:0,offset:5;partition:1,offset:0"
+    bounded = {"scan.bounded.mode": "specific-offsets", "scan.bounded.specific-offsets": stops}
+    with running(source(broker, bounded, subscribe=name, startingOffsets="earliest")) as query:
+        assert query.move_to_ends() == {
+            f"{name}-0": SplitRange(0, 3),
+            f"{name}-1": SplitRange(0, 0, final=True),
+        }
+        write(broker, name, 9)
+        looked = query.move_to_ends()
+        assert looked[f"{name}-0"] == SplitRange(3, 5, final=True)
+        ends = query.enumerator.describe_positions(query.enumerator.log_ends(looked))
+        assert ends == {name: {"0": 12, "1": 0}}  # SK-34: what is reported is not bounded
+
+
+def test_sk_16_a_batch_read_between_times(broker: KafkaBroker, topic: MakeTopic) -> None:
+    """SK-16, KO-03: no record at or after the ending time means to the end of that partition."""
+    name = topic(2)
+    write(broker, name, 10)
+    write(broker, name, 3, partition=1)
+    options = {
+        "kafka.bootstrap.servers": broker.bootstrap_servers,
+        "subscribe": name,
+        "startingTimestamp": "2000",
+        "endingTimestamp": "5000",
+    }
+    with running(KafkaSource(options, bounded=True)) as query:
+        assert query.ranges() == {
+            f"{name}-0": SplitRange(2, 5, final=True),
+            f"{name}-1": SplitRange(2, 3, final=True),
+        }
+
+
+def test_sk_12_latest_is_found_once(broker: KafkaBroker, topic: MakeTopic) -> None:
+    """SK-12: what comes between the first discovery and the first plan is not lost."""
+    name = topic()
+    write(broker, name, 2)
+    offsets = json.dumps({name: {"0": -1}})
+    with running(source(broker, subscribe=name, startingOffsets=offsets)) as query:
+        write(broker, name, 3)
+        assert query.ranges() == {f"{name}-0": SplitRange(2, 5)}
+
+
+ERRORS: list[tuple[tuple[int, int], type[Flip27Error], str]] = [
+    ((6, 8), DataLossError, r"{0}-0 .*wanted up to offset 8, but the log ends at 7\. .*'endingOffsets'"),
+    ((2, 6), DataLossError, r"{0}-0 .*wanted from offset 2, available 4 to 7"),
+    ((-2, 3), OptionError, r"Beginning offset 4 is after the ending offset 3 for topic {0} partition 0"),
+]
+
+
+@pytest.fixture(scope="module")
+def aged(broker: KafkaBroker) -> str:
+    """A topic with records 4 to 6 in its first partition; 0 to 3 are deleted."""
+    name = "aged-out"
+    broker.create_topic(name)
+    write(broker, name, 7)
+    with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)) as admin:
+        admin.delete_records({ClientPartition(name, 0): 4})
+    return name
+
+
+def batch(broker: KafkaBroker, name: str, start: int, stop: int, *, fail: bool) -> KafkaSource:
+    options = {
+        "kafka.bootstrap.servers": broker.bootstrap_servers,
+        "subscribe": name,
+        "startingOffsets": json.dumps({name: {"0": start}}),
+        "endingOffsets": json.dumps({name: {"0": stop}}),
+        "failOnDataLoss": str(fail),
+    }
+    return KafkaSource(options, bounded=True)
+
+
+@pytest.mark.parametrize(("asked", "kind", "said"), ERRORS)
+def test_a_batch_read_of_what_is_not_there(
+    broker: KafkaBroker, aged: str, asked: tuple[int, int], kind: type[Flip27Error], said: str
+) -> None:
+    """SK-26, SK-33: before the log begins, behind its end, or backwards."""
+    with (
+        running(batch(broker, aged, *asked, fail=True)) as query,
+        pytest.raises(kind, match=said.format(aged)),
+    ):
+        query.ranges()
+
+
+def test_a_batch_read_of_what_is_not_there_that_goes_on(
+    broker: KafkaBroker, aged: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """SK-26: failOnDataLoss false gives what is there, with a warning; backwards is wrong all the same (SK-33)."""
+    for asked, there in (((6, 9), (6, 7)), ((9, 12), (7, 7)), ((1, 6), (4, 6)), ((0, 2), (4, 4))):
+        with running(batch(broker, aged, *asked, fail=False)) as query:
+            found = query.ranges()[f"{aged}-0"]
+            assert (found.position, found.end) == there
+    assert "wanted up to offset 9, but the log ends at 7. The read goes on" in caplog.text
+    with running(batch(broker, aged, -2, 3, fail=False)) as query, pytest.raises(OptionError):
+        query.ranges()
+
+
+def test_a_batch_read_that_asks_for_nothing(broker: KafkaBroker, aged: str) -> None:
+    """SK-33: nothing has to be there then, before the log or behind it."""
+    for offset in (2, 12):
+        with running(batch(broker, aged, offset, offset, fail=True)) as query:
+            assert query.ranges() == {}

@@ -1,0 +1,249 @@
+"""What can be read of logs whose brokers answer oddly, by a cluster that is simulated."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from flip27_stream.api import SplitRange
+from flip27_stream.connectors.kafka.client.client import KafkaClient
+from flip27_stream.connectors.kafka.client.protocol import OffsetAndTimestamp, TopicMetadata
+from flip27_stream.connectors.kafka.options.source_options import parse_kafka_options
+from flip27_stream.connectors.kafka.planning import log_ranges, unanswered
+from flip27_stream.connectors.kafka.planning.enumerator_state import AssignedTopic, KafkaEnumeratorState
+from flip27_stream.connectors.kafka.planning.log_ranges import LogRanges
+from flip27_stream.connectors.kafka.split import EARLIEST, KafkaPartitionSplit, TopicPartition
+from flip27_stream.errors import DataLossError, UnreachableError
+
+STATE = KafkaEnumeratorState({"t": AssignedTopic("id", (0,))}, initial_discovery_finished=True)
+THERE = {"t": TopicMetadata("id", False, {0: 1})}
+AGAIN = {"t": TopicMetadata("new", False, {0: 1})}
+
+
+class Log:
+    """Partition ``t-0``: records 0 to 9, of which those from 5 on are in an open transaction.
+
+    ``asked`` are the requests made, as "topics" and "offsets".
+    """
+
+    def __init__(self) -> None:
+        self.metadata: Mapping[str, TopicMetadata] = THERE
+        self.start, self.stable, self.high_watermark = 0, 5, 10
+        self.silent_about_all = False
+        self.cluster_id = ""
+        self.asked: list[str] = []
+        self.late = self.no_leader = False
+
+    def why_silent(self, tp: TopicPartition) -> str:
+        return "it has no leader"
+
+    def topics(self, names: object) -> Mapping[str, TopicMetadata]:
+        self.asked.append("topics")
+        return self.metadata
+
+    def list_offsets(
+        self, *rounds: Mapping[TopicPartition, int], read_committed: bool, late_answers: bool = False
+    ) -> list[dict[TopicPartition, OffsetAndTimestamp]]:
+        self.asked.append("offsets")
+        if self.no_leader:
+            return [{} for _ in rounds]
+        late = self.late and late_answers
+        if self.silent_about_all and not read_committed:
+            return [{} for _ in rounds]
+        end = self.stable if read_committed else self.high_watermark
+        return [
+            {
+                tp: OffsetAndTimestamp(self.start if at == EARLIEST else end, -1, late)
+                for tp, at in wanted.items()
+            }
+            for wanted in rounds
+        ]
+
+
+class Query:
+    def __init__(self, log: Log, *, isolation: str = "read_uncommitted", fail: bool = False) -> None:
+        given = {
+            "kafka.bootstrap.servers": "localhost:1",
+            "subscribe": "t",
+            "failOnDataLoss": str(fail),
+            "kafka.isolation.level": isolation,
+        }
+        self.log_ranges = LogRanges(cast(KafkaClient, log), parse_kafka_options(given))
+        self.log_ranges.topics = log.metadata
+        self.state = STATE
+
+    def ranges(self, position: int) -> dict[str, SplitRange]:
+        looked = self.log_ranges.look({KafkaPartitionSplit("t", 0): position}, self.state)
+        self.state = self.state.with_successors(looked.recreated)
+        return looked.ranges
+
+
+@pytest.fixture
+def now(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    clock = SimpleNamespace(now=100.0)
+    monkeypatch.setattr(log_ranges, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    return clock
+
+
+@pytest.mark.parametrize("fail", [True, False])
+def test_position_behind_the_last_stable_offset(fail: bool) -> None:
+    """I1: a query that read without isolation goes on with it; nothing is lost, and nothing is read twice."""
+    log = Log()
+    query = Query(log, isolation="read_committed", fail=fail)
+    for position in (10, 7):
+        assert query.ranges(position) == {"t-0": SplitRange(position, position, drained=False)}
+    log.stable = 10
+    assert query.ranges(7) == {"t-0": SplitRange(7, 10)}
+
+
+def test_leader_that_falls_silent_before_it_tells_the_high_watermark() -> None:
+    """Whether the position is lost is not known then."""
+    log = Log()
+    log.silent_about_all = True
+    assert Query(log, isolation="read_committed", fail=True).ranges(10) == {}
+
+
+def test_end_of_some_time_ago_is_no_proof_of_idleness() -> None:
+    """I9: it can be read to, and is not known to be the end still."""
+    log = Log()
+    log.late = True
+    assert Query(log).ranges(3) == {"t-0": SplitRange(3, 10, drained=False)}
+    assert Query(log).ranges(10) == {"t-0": SplitRange(10, 10, drained=False)}
+    log.late = False
+    assert Query(log).ranges(10) == {"t-0": SplitRange(10, 10)}
+
+
+def test_position_beyond_an_end_of_some_time_ago_is_not_lost() -> None:
+    """What is told now counts."""
+    log = Log()
+    log.late, log.high_watermark = True, 5
+    query = Query(log, fail=True)
+    ask = log.list_offsets
+
+    def grown(*rounds: Mapping[TopicPartition, int], **how: bool) -> object:
+        answers = ask(*rounds, **how)
+        log.high_watermark = 10
+        return answers
+
+    log.list_offsets = grown  # type: ignore[assignment]
+    assert query.ranges(8) == {"t-0": SplitRange(8, 10)}
+
+
+def test_partition_that_stays_unanswered_fails_the_query(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As long as Spark's source tries, three times 60 s, and not at the first plans after a long pause."""
+    clock = SimpleNamespace(now=100.0)
+    monkeypatch.setattr(unanswered, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    log = Log()
+    query = Query(log)
+    log.no_leader = True
+    for clock.now in (100, 200, 279, 279):
+        assert query.ranges(3) == {}
+    log.no_leader = False
+    assert query.ranges(3) == {"t-0": SplitRange(3, 10)}
+    log.no_leader = True
+    for clock.now in (1000, 2000):
+        assert query.ranges(3) == {}
+    clock.now = 3000
+    with pytest.raises(UnreachableError, match=r"no answer about t-0 for 2000 s: it has no leader\. Check"):
+        query.ranges(3)
+
+
+def test_position_behind_the_high_watermark_is_lost() -> None:
+    with pytest.raises(DataLossError, match="wanted from offset 11, available 0 to 5"):
+        Query(Log(), isolation="read_committed", fail=True).ranges(11)
+
+
+@pytest.mark.parametrize("fail", [True, False])
+def test_topic_that_a_starting_broker_does_not_know_yet(fail: bool, now: SimpleNamespace) -> None:
+    """I9: it is unknown, not gone or drained; and the wait starts anew when it was seen."""
+    log = Log()
+    query = Query(log, fail=fail)
+    for _ in range(3):
+        log.metadata = query.log_ranges.topics = {}
+        assert query.ranges(3) == {}
+        now.now += 4.9
+        assert query.ranges(3) == {}
+        log.metadata = THERE
+        assert query.ranges(3) == {"t-0": SplitRange(3, 10)}
+        now.now += 4.9
+
+
+def test_topic_that_stays_away_is_gone(now: SimpleNamespace, caplog: pytest.LogCaptureFixture) -> None:
+    """SK-27: the error, or once a warning and a range that ends an AvailableNow run but proves nothing idle."""
+    log = Log()
+    log.metadata = {}
+    strict, lenient = Query(log, fail=True), Query(log)
+    assert strict.ranges(3) == lenient.ranges(3) == {}
+    now.now += 5
+    for _ in range(2):
+        with pytest.raises(
+            DataLossError, match=r"t-0 .* offset 3, available nothing, the partition was deleted"
+        ):
+            strict.ranges(3)
+        with caplog.at_level(logging.WARNING):
+            assert lenient.ranges(3) == {"t-0": SplitRange(3, 3, drained=False)}
+    assert caplog.text.count("may have been lost") == 1
+
+
+def test_topic_ids_are_asked_for_where_there_is_something_to_read() -> None:
+    """After the ends, so that they vouch for these; and not by a plan in vain."""
+    log = Log()
+    query = Query(log)
+    assert query.ranges(9) == {"t-0": SplitRange(9, 10)}
+    assert log.asked == ["offsets", "topics"]
+    log.asked.clear()
+    assert query.ranges(10) == {"t-0": SplitRange(10, 10)}
+    assert log.asked == ["offsets"]
+
+
+def test_broker_that_does_not_know_yet_that_a_topic_was_made_again() -> None:
+    """I1: its answer takes no query back to the log that is gone; the topic is unknown until it knows."""
+    log = Log()
+    query = Query(log)
+    log.metadata = AGAIN
+    assert query.ranges(7) == {"t-0": SplitRange(0, 10)}
+    log.metadata = THERE
+    assert query.ranges(8) == {}
+    log.metadata = AGAIN
+    assert query.ranges(8) == {"t-0": SplitRange(8, 10)}
+
+
+@pytest.mark.parametrize("after", [{}, AGAIN])
+def test_what_was_there_when_a_run_began_must_not_be_lost_by_it(
+    after: Mapping[str, TopicMetadata], now: SimpleNamespace
+) -> None:
+    """SK-02: whatever failOnDataLoss says, and however much the new topic has."""
+    log = Log()
+    query = Query(log)
+    query.ranges(3)
+    query.log_ranges.freeze()
+    log.metadata = after
+    if not after:
+        assert query.ranges(3) == {}
+        now.now += 5
+    with pytest.raises(DataLossError, match=r"during running query with .*: \[t-0\]$"):
+        query.ranges(3)
+
+
+@pytest.mark.parametrize(
+    ("after", "left"), [({}, SplitRange(3, 3, drained=False)), (AGAIN, SplitRange(0, 10))]
+)
+def test_what_was_lost_before_a_run_began_does_not_fail_it(
+    after: Mapping[str, TopicMetadata], left: SplitRange, now: SimpleNamespace
+) -> None:
+    """SK-02, SK-24: that is for failOnDataLoss to say."""
+    log = Log()
+    log.metadata = {}
+    query, strict = Query(log), Query(log, fail=True)
+    for each in (query, strict):
+        assert each.ranges(3) == {}
+        each.log_ranges.freeze()
+    log.metadata = after
+    now.now += 5
+    assert query.ranges(3) == {"t-0": left}
+    with pytest.raises(DataLossError, match="t-0 may have been lost"):
+        strict.ranges(3)

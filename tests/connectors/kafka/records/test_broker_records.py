@@ -1,0 +1,269 @@
+"""Whatever a real broker can have in its log, through the reader: as it was written, and as kafka-python reads it.
+
+Formats before record batches: brokers since 4.0 let nobody write them, and still serve what older ones left on disk.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from itertools import pairwise
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from kafka import KafkaAdminClient, KafkaProducer
+from kafka import TopicPartition as ClientPartition
+
+from flip27_stream.api import SplitRange
+from flip27_stream.connectors.kafka.split import KafkaPartitionSplit
+from flip27_stream.testing import KafkaBroker, wait_until
+from flip27_stream.testing.bulk import _send
+from tests.connectors.kafka.support.batch_bytes import (
+    GZIP,
+    LZ4,
+    SNAPPY,
+    T0,
+    ZSTD,
+    Row,
+    old,
+    old_rows,
+    patched,
+    some_rows,
+    v2,
+    xerial,
+)
+from tests.connectors.kafka.support.kit import (
+    Output,
+    read,
+    running,
+    settle,
+    source,
+    transactions,
+    write_transaction,
+)
+from tests.testing.reading import read as consume
+
+pytestmark = pytest.mark.jvm
+
+MakeTopic = Callable[..., str]
+
+READ_COMMITTED = {"kafka.isolation.level": "read_committed"}
+HEADERS = {"includeHeaders": "true"}
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where :func:`own_broker` keeps its partitions."""
+    return tmp_path_factory.mktemp("broker") / "logs"
+
+
+@pytest.fixture(scope="module")
+def own_broker(logs: Path) -> Iterator[KafkaBroker]:
+    """A broker that compacts at once, and whose log a test can write to while it is down."""
+    with KafkaBroker({"log.cleaner.backoff.ms": "100", "log.dirs": str(logs)}) as running_broker:
+        yield running_broker
+
+
+def append(broker: KafkaBroker, topic: str, *batches: bytes, partition: int = 0) -> None:
+    """Batches as they are; the broker gives them their offsets, which have no gaps within a batch."""
+    _send(broker.bootstrap_servers, topic, partition, iter(batches))
+
+
+def rows(output: Output) -> list[Row]:
+    found = []
+    for batch in output.batches:
+        times = batch["timestamp"].cast(pa.int64()).to_pylist()
+        for row, time_us in zip(batch.to_pylist(), times, strict=True):
+            headers = tuple((h["key"], h["value"]) for h in row.get("headers") or ())
+            found.append(Row(row["offset"], time_us // 1000, row["key"], row["value"], headers))
+    return found
+
+
+def consumed(broker: KafkaBroker, topic: str, isolation: str = "read_uncommitted") -> list[Row]:
+    records = consume(broker.bootstrap_servers, topic, isolation=isolation)
+    return [Row(r.offset, r.timestamp, r.key, r.value, tuple(r.headers)) for r in records]
+
+
+def assert_read(broker: KafkaBroker, topic: str, expected: list[Row], end: int, **options: str) -> None:
+    """These rows, by ranges that begin and end anywhere, within batches and gaps, too."""
+    made = source(broker, options | HEADERS, subscribe=topic)
+    rng = random.Random(4)
+    cuts = sorted({0, end, *(rng.randrange(end + 1) for _ in range(6))})
+    assert rows(read(made, KafkaPartitionSplit(topic, 0, 0, end))) == expected
+    for start, stop in [*pairwise(cuts), (cuts[1], cuts[-2])]:
+        found = rows(read(made, KafkaPartitionSplit(topic, 0, start, stop)))
+        assert found == [row for row in expected if start <= row.offset < stop]
+
+
+def batch_of(rows: list[Row], codec: int) -> bytes:
+    return v2([row._replace(offset=i) for i, row in enumerate(rows)], codec)
+
+
+def test_nulls_and_headers_in_every_codec(broker: KafkaBroker, topic: MakeTopic) -> None:
+    """All codecs in one partition, none among them, and both ways to frame snappy; headers in their order."""
+    name = topic()
+    kinds = [
+        (None, None, ()),
+        (None, b"", (("b", b"1"), ("a", None), ("b", b""), ("", b"\xff"))),
+        (b"", None, (("a", None),)),
+        (b"key", b"value" * 90, ()),
+        (b"key", b"v", (("é", b"x" * 200),) * 40),
+    ]
+    expected: list[Row] = []
+    for codec in (0, GZIP, SNAPPY, LZ4, ZSTD, LZ4, 0, ZSTD, SNAPPY, GZIP):
+        at = len(expected)
+        expected += [Row(at + i, T0 - at - i, *kind) for i, kind in enumerate(kinds)]
+        append(broker, name, batch_of(expected[at:], codec))
+    framed = batch_of(expected[:5], 0)
+    append(broker, name, patched(framed, attributes=SNAPPY, records=xerial(framed[61:])))
+    expected += [row._replace(offset=len(expected) + i) for i, row in enumerate(expected[:5])]
+    assert consumed(broker, name) == expected
+    assert_read(broker, name, expected, len(expected))
+
+
+@pytest.mark.parametrize("codec", ["producer", "gzip", "lz4", "zstd", "uncompressed"])
+def test_the_time_of_the_broker(broker: KafkaBroker, topic: MakeTopic, codec: str) -> None:
+    """LogAppendTime, with compression by the broker as well: all records of a batch have its one time."""
+    name = topic(config={"message.timestamp.type": "LogAppendTime", "compression.type": codec})
+    before = int(time.time() * 1000)
+    for codec_id in (0, LZ4, GZIP):
+        append(broker, name, batch_of(some_rows(4), codec_id))
+    output = read(source(broker, subscribe=name), KafkaPartitionSplit(name, 0, 1, 12))
+    assert rows(output) == consumed(broker, name)[1:]
+    assert output.column("timestampType") == [1] * 11
+    assert before <= min(output.timestamps) <= max(output.timestamps) <= time.time() * 1000
+    assert len({*output.timestamps[:3]}) == len({*output.timestamps[3:7]}) == 1
+
+
+def test_transactions_in_each_other(broker: KafkaBroker, topic: MakeTopic) -> None:
+    """Records of one that is committed, one that is aborted, one that stays open and none at all lie mixed."""
+    name = topic()
+    with ExitStack() as stack:
+        one, other, left_open = (
+            stack.enter_context(transactions(broker, f"{name}-{number}")) for number in range(3)
+        )
+        plain = stack.enter_context(closing(KafkaProducer(bootstrap_servers=broker.bootstrap_servers)))
+        for kept, dropped in ((one, other), (other, one), (one, other)):
+            for producer in (one, other):
+                producer.begin_transaction()
+            for number in range(12):
+                producer = (one, other, plain, other)[number % 4]
+                producer.send(name, b"%d" % number, partition=0, timestamp_ms=T0).get(timeout=30)
+            dropped.abort_transaction()
+            kept.commit_transaction()
+        settle(broker, name)
+        ended = consumed(broker, name, "read_committed")
+        assert len(ended) == (3 + 3) + (6 + 3) + (3 + 3)
+        write_transaction(left_open, name, [T0] * 5, commit=None)
+        plain.send(name, b"behind", partition=0, timestamp_ms=T0).get(timeout=30)
+        for isolation in ("read_committed", "read_uncommitted"):
+            options = {"kafka.isolation.level": isolation, "startingOffsets": "earliest"}
+            with running(source(broker, options, subscribe=name)) as query:
+                found = rows(query.read(query.ranges()))
+            assert found == consumed(broker, name, isolation)
+            assert (found == ended) is (isolation == "read_committed")
+        left_open.commit_transaction()
+        settle(broker, name)
+        expected = consumed(broker, name, "read_committed")
+        assert len(expected) == len(ended) + 6
+        assert_read(broker, name, expected, expected[-1].offset + 2, **READ_COMMITTED)
+
+
+def test_compacted_topic(own_broker: KafkaBroker) -> None:
+    """What compaction leaves: holes within batches and between them, tombstones, markers; aborted records go."""
+    compact = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01", "segment.ms": "1000"}
+    own_broker.create_topic("compacted", 1, compact)
+    rng = random.Random(7)
+    written: list[Row] = []
+    for codec in (0, LZ4, ZSTD, 0):
+        keys = [b"%d" % rng.randrange(40 if len(written) < 60 else 8) for _ in range(30)]
+        some = [Row(len(written) + i, T0, key, rng.choice([b"v", None])) for i, key in enumerate(keys)]
+        append(own_broker, "compacted", batch_of(some, codec))
+        written += some
+    with transactions(own_broker, "compacted") as producer:
+        write_transaction(producer, "compacted", [T0] * 3, commit=False, key=b"0")
+        settle(own_broker, "compacted")
+    # A later time closes the segment, and only closed ones are compacted.
+    append(own_broker, "compacted", batch_of([Row(0, T0 + 10_000, b"last", b"v")], 0))
+    newest = {row.key: row for row in written}
+    end = len(written) + 3 + 1 + 1
+
+    def compacted() -> bool:
+        return len(consumed(own_broker, "compacted", "read_committed")) <= len(newest) + 1
+
+    wait_until(compacted, "the topic to be compacted")
+    expected = consumed(own_broker, "compacted", "read_committed")
+    assert expected == [*sorted(newest.values()), Row(end - 1, T0 + 10_000, b"last", b"v")]
+    assert any(row.value is None for row in expected)
+    assert_read(own_broker, "compacted", expected, end, **READ_COMMITTED)
+
+
+def test_records_larger_than_any_fetch(broker: KafkaBroker, topic: MakeTopic) -> None:
+    """Above max.partition.fetch.bytes and fetch.max.bytes, among small ones; and one batch that is large unpacked."""
+    name = topic(config={"max.message.bytes": str(16 << 20)})
+    small, large = some_rows(2), [Row(0, T0, b"k", random.Random(1).randbytes(9 << 20))]
+    unpacked = [Row(i, T0, None, bytes(3 << 20)) for i in range(8)]
+    batches = [(small, 0), (large, 0), (small, LZ4), (large, LZ4), (unpacked, ZSTD), (small, 0)]
+    expected: list[Row] = []
+    for some, codec in batches:
+        append(broker, name, batch_of(some, codec))
+        expected += [row._replace(offset=len(expected) + i) for i, row in enumerate(some)]
+    for fetch, partition in ((52_428_800, 1_048_576), (2 << 20, 52_428_800), (1 << 20, 1000)):
+        limits = {
+            "kafka.fetch.max.bytes": str(fetch),
+            "kafka.max.partition.fetch.bytes": str(partition),
+        }
+        output = read(source(broker, limits, subscribe=name), KafkaPartitionSplit(name, 0, 1, len(expected)))
+        assert rows(output) == expected[1:]
+
+
+def test_partitions_with_nothing_in_them(broker: KafkaBroker, topic: MakeTopic) -> None:
+    """Never written to, emptied, and with nothing but an aborted transaction: no rows, and no waiting for any."""
+    name = topic(4)
+    append(broker, name, batch_of(some_rows(5), LZ4), partition=1)
+    append(broker, name, batch_of(some_rows(3), 0), partition=3)
+    with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)) as admin:
+        admin.delete_records({ClientPartition(name, 1): 5})
+    with transactions(broker, name) as producer:
+        write_transaction(producer, name, [T0] * 3, commit=False, partition=2)
+        settle(broker, name, partition=2)
+    with running(source(broker, READ_COMMITTED, subscribe=name, startingOffsets="earliest")) as query:
+        ranges = query.ranges()
+        assert ranges == {
+            f"{name}-0": SplitRange(0, 0),
+            f"{name}-1": SplitRange(5, 5),
+            f"{name}-2": SplitRange(0, 4),
+            f"{name}-3": SplitRange(0, 3),
+        }
+        output = query.read(ranges)
+    assert output.column("partition") == [3, 3, 3]
+
+
+def test_formats_before_record_batches(own_broker: KafkaBroker, logs: Path) -> None:
+    """A log that lived through two upgrades, as a broker finds it on its disk: magic 0, 1 and 2, with each codec."""
+    own_broker.create_topic("old")
+    expected: list[Row] = []
+    log = b""
+    for magic in (0, 1):
+        for codec in (0, GZIP, SNAPPY, *([LZ4] if magic else [])):
+            some = [row._replace(offset=row.offset + 10 * len(expected)) for row in old_rows(magic)]
+            log += old(some, magic, codec)
+            expected += some
+    after = [row._replace(offset=1000 + i) for i, row in enumerate(some_rows(3))]
+    log += v2(after, ZSTD)
+    expected += after
+    append(own_broker, "old", batch_of(some_rows(1), 0))  # so that the log is there
+    own_broker.kill()
+    (logs / "old-0" / f"{0:020}.log").write_bytes(log)
+    own_broker.restart()
+    made = source(own_broker, subscribe="old", startingOffsets="earliest")
+    with running(made) as query:
+        whole = {"old-0": SplitRange(0, 1003)}
+        wait_until(lambda: query.ranges() == whole, "the broker to have recovered its log")
+    output = read(made, KafkaPartitionSplit("old", 0, 0, 1003))
+    assert rows(output) == expected
+    assert output.column("timestampType") == [-1] * 9 + [0] * 15
+    assert_read(own_broker, "old", expected, 1003)

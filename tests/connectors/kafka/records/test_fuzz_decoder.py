@@ -1,0 +1,125 @@
+"""Mutated record batches: the decoder's rows are kafka-python's, or it raises CorruptRecordError.
+
+Never wrong rows, a hang, a crash, or memory that the bytes at hand don't justify. ``FLIP27_EXPLORE=1`` looks at other
+examples with each run.
+"""
+
+from __future__ import annotations
+
+import resource
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+
+from benchmarks.mutated_bytes.damage import bombs
+from flip27_stream.connectors.kafka.records import compression, record_batches, record_headers, record_starts
+from flip27_stream.connectors.kafka.records.record_batches import Decoded, decode
+from flip27_stream.errors import CorruptRecordError
+from tests.connectors.kafka.support.batch_bytes import (
+    END,
+    SOURCE,
+    Row,
+    rows_of,
+)
+from tests.connectors.kafka.support.damage import logs, old_logs
+from tests.connectors.kafka.support.reference_decoder import by_kafka_python
+from tests.exploring import examples
+
+_MORE_MEMORY = 4 << 30
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _bounded_memory() -> Iterator[None]:
+    """Whoever wants far more than the bytes at hand justify gets a MemoryError."""
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    with open("/proc/self/statm") as statm:
+        pages = int(statm.read().split()[0])
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + _MORE_MEMORY, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+@pytest.fixture
+def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compression, "LARGEST_BATCH", 8 << 20)
+    monkeypatch.setattr(record_batches, "LARGEST_BATCH", 8 << 20)
+
+
+@pytest.fixture(params=["few", "many"])
+def ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The decoder has other ways for many records, which a few here and there are sent now."""
+    if request.param == "many":
+        monkeypatch.setattr(record_starts, "_MANY", 1)
+        monkeypatch.setattr(record_starts, "_FEWEST_RUNS", 3)
+        monkeypatch.setattr(record_starts, "_SHORT_RUN", 2)
+        monkeypatch.setattr(record_starts, "_CHUNK", 32)
+        monkeypatch.setattr(record_headers, "_FEW_RECORDS", 1)
+
+
+def check(log: bytes, start: int, stop: int, **options: Any) -> None:
+    """Rows and the next position are right, or the error says what is wrong where."""
+    try:
+        decoded = decode(log, start, stop, source=SOURCE, headers=True, **options)
+    except CorruptRecordError:
+        return
+    # What lies behind ``next_offset`` was not looked at.
+    assert rows_of(decoded) == by_kafka_python(log, start, min(stop, decoded.next_offset))
+    assert start <= decoded.next_offset <= max(start, stop)
+    check_columns(log, start, stop, decoded)
+
+
+def check_columns(log: bytes, start: int, stop: int, whole: Decoded) -> None:
+    """Offsets and times are read alone, too, in another way where they are few; and a little at a time."""
+    alone = decode(log, start, stop, source=SOURCE, keys=False, values=False)
+    assert alone.next_offset == whole.next_offset
+    assert alone.records.offsets.tolist() == whole.records.offsets.tolist()
+    assert alone.records.timestamps.tolist() == whole.records.timestamps.tolist()
+    found: list[Row] = []
+    while start < whole.next_offset:
+        some = decode(log, start, stop, source=SOURCE, headers=True, enough=1)
+        found += rows_of(some)
+        assert some.next_offset > start
+        start = some.next_offset
+    assert found == rows_of(whole)
+
+
+@pytest.mark.usefixtures("small_batches", "ways")
+@settings(max_examples=examples(400))
+@given(logs())
+def test_record_batches(log: tuple[bytes, int, int]) -> None:
+    check(*log)
+
+
+@pytest.mark.usefixtures("small_batches")
+@settings(max_examples=examples(300))
+@given(old_logs())
+def test_messages_of_older_formats(log: bytes) -> None:
+    check(log, 0, 2**63 - 1)
+
+
+def test_most_damage_gets_past_the_checksums() -> None:
+    """Else the tests above would look at checksums, and at nothing behind them."""
+    found: Counter[str] = Counter()
+
+    @settings(max_examples=examples(400))
+    @given(logs().map(lambda drawn: drawn[0]) | old_logs())
+    def look(log: bytes) -> None:
+        try:
+            found["rows"] += len(decode(log, 0, END, source=SOURCE, headers=True).records) > 0
+        except CorruptRecordError as error:
+            found["checksum" if "checksum" in str(error) else "deeper"] += 1
+
+    look()
+    assert found["deeper"] > 3 * found["checksum"]
+    assert min(found["rows"], found["deeper"]) > found.total() / 5
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_decompression_bomb(codec: str) -> None:
+    """Far more zeros than a batch may have, in one that fits a fetch."""
+    bomb = bombs(2 * compression.LARGEST_BATCH)[codec]
+    with pytest.raises(CorruptRecordError, match=f"offset 0 of {SOURCE}.*larger than 268435456 bytes"):
+        decode(bomb, 0, END, source=SOURCE)

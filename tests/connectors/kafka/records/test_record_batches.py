@@ -1,0 +1,283 @@
+"""Columns out of record batches: what kafka-python reads record by record (magic 2)."""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flip27_stream.connectors.kafka.records import record_starts
+from flip27_stream.connectors.kafka.records.record_batches import batch_headers, decode
+from flip27_stream.errors import CorruptRecordError
+from tests.connectors.kafka.support.batch_bytes import (
+    CONTROL,
+    DELETE_HORIZON,
+    END,
+    GZIP,
+    LOG_APPEND_TIME,
+    LZ4,
+    SNAPPY,
+    SOURCE,
+    T0,
+    TRANSACTIONAL,
+    Row,
+    all_rows,
+    batches,
+    by_kafka_python,
+    old,
+    old_rows,
+    one_by_one,
+    patched,
+    rows_of,
+    some_rows,
+    v2,
+    xerial,
+)
+from tests.exploring import examples
+
+
+@settings(max_examples=examples(180))
+@given(batches(), st.lists(st.integers(0, 4), min_size=4, max_size=4), st.data())
+def test_equals_kafka_python(groups: list[list[Row]], codec_ids: list[int], data: st.DataObject) -> None:
+    """Any records, any codecs side by side, trimmed at both ends, the last batch cut off."""
+    plain = b"".join(v2(rows) for rows in groups)
+    expected = by_kafka_python(plain)
+    assert expected == [row for rows in groups for row in rows]
+    assert one_by_one(v2(groups[0])[61:], groups[0], len(groups[0])) == groups[0]
+    low = data.draw(st.integers(expected[0].offset - 2, expected[-1].offset + 2))
+    high = data.draw(st.integers(low, expected[-1].offset + 2))
+    log = b"".join(v2(rows, codec) for rows, codec in zip(groups, codec_ids, strict=False))
+    assert all_rows(log) == expected
+    assert all_rows(log, low, high) == [row for row in expected if low <= row.offset < high]
+    cut = decode(log[:-1], 0, END, source=SOURCE, headers=True)
+    assert rows_of(cut) == [row for rows in groups[:-1] for row in rows]
+    assert cut.next_offset == (groups[-2][-1].offset + 1 if len(groups) > 1 else 0)
+
+
+@pytest.mark.parametrize("count", [1, 47, 48, 64, 65, 1025, 9000])
+@pytest.mark.parametrize("codec", range(5))
+def test_many_records_of_one_size(count: int, codec: int) -> None:
+    """Runs of equal records, broken where the varints of offset and time grow."""
+    rows = some_rows(count, base=7)
+    assert all_rows(v2(rows, codec)) == rows
+
+
+@pytest.mark.parametrize("batch_size", [1, 7, 64])
+def test_values_that_look_like_records(batch_size: int) -> None:
+    """Records within values and keys, zeros, ends like a record's: a search for beginnings must not fall for them."""
+    decoy = v2([Row(i, T0 + i, None, b"x" * (50 + i)) for i in range(4)])[61:]
+    values = [
+        decoy,
+        b"plain" * 20,
+        bytes(30),
+        None,
+        b"\x00" + decoy,
+        decoy[:-1],
+        b"y" * 70 + b"\x00",
+        b"z" * 64,
+    ]
+    rows = [
+        Row(i, T0 + i, decoy[:40] if i % 11 == 3 else None, values[i * i % 8] if i % 3 else b"v" * 90)
+        for i in range(256)
+    ]
+    log = b"".join(v2(rows[i : i + batch_size]) for i in range(0, len(rows), batch_size))
+    assert all_rows(log) == rows
+
+
+def test_value_that_ends_like_a_record_of_its_own() -> None:
+    """The search misses the first record, too long for it, finds another in its value, and must notice."""
+    decoy = (
+        b"\x00" + bytes([0x90, 0x01]) + b"\x00" + b"y" * 70
+    )  # 72 bytes with the header count behind the value
+    rows = [Row(0, T0, None, b"x" * 9000 + decoy), *some_rows(40, 1)]
+    assert all_rows(v2(rows)) == rows
+
+
+def test_search_finds_what_the_loop_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ordinary records need no loop; and where nothing is searched for, the loop gives the same."""
+    rows = [Row(i, T0 + i // 3, None, b"v" * (i * 37 % 200)) for i in range(7000)]
+    log = b"".join(v2(rows[i : i + 500]) for i in range(0, len(rows), 500))
+    with monkeypatch.context() as patch:
+        patch.setattr(record_starts, "_follow", None)
+        assert all_rows(log) == rows
+    monkeypatch.setattr(record_starts, "_search", None)
+    monkeypatch.setattr(record_starts, "_SEARCH_UP_TO", 0)
+    assert all_rows(log) == rows
+
+
+def test_lengths_of_every_width() -> None:
+    rows = [
+        Row(i, T0, b"k" * (size // 3), b"v" * size)
+        for i, size in enumerate([0, 55, 63, 64, 8191, 8192, 1 << 20])
+    ]
+    assert all_rows(v2(rows)) == rows
+
+
+def test_memoryview_and_unaligned_input() -> None:
+    rows = some_rows(200)
+    data = b"abc" + v2(rows)
+    assert rows_of(decode(memoryview(data)[3:], 0, END, source=SOURCE, headers=True)) == rows
+
+
+def test_xerial_snappy() -> None:
+    rows = some_rows(100)
+    plain = v2(rows)
+    framed = patched(plain, attributes=SNAPPY, records=xerial(plain[61:]))
+    assert all_rows(framed) == rows
+    cut = patched(plain, attributes=SNAPPY, records=xerial(plain[61:])[:-3])
+    with pytest.raises(CorruptRecordError, match="snappy"):
+        all_rows(cut)
+
+
+def test_columns_not_asked_for_are_none() -> None:
+    records = decode(v2(some_rows(3)), 0, END, source=SOURCE, keys=False, values=False).records
+    assert (records.keys, records.values, records.headers) == (None, None, None)
+    assert len(records) == 3
+
+
+@pytest.mark.parametrize("data", [b"", b"\x00" * 11, v2(some_rows(5))[:70]])
+def test_no_complete_batch_leaves_the_position(data: bytes) -> None:
+    decoded = decode(data, 5, 9, source=SOURCE, headers=True)
+    assert rows_of(decoded) == []
+    assert decoded.next_offset == 5
+    assert decoded.records.values is not None
+    assert decoded.records.values.type == pa.binary()
+
+
+def test_headers_are_null_where_a_record_has_none() -> None:
+    """As in Spark's own source."""
+    rows = [Row(0, T0, None, b"a"), Row(1, T0, None, b"b", (("k", None), ("k", b""), ("k", b"2")))]
+    headers = decode(v2(rows), 0, END, source=SOURCE, headers=True).records.headers
+    assert headers is not None
+    assert headers.to_pylist() == [
+        None,
+        [{"key": "k", "value": None}, {"key": "k", "value": b""}, {"key": "k", "value": b"2"}],
+    ]
+
+
+def test_many_headers() -> None:
+    """More records with headers, and more headers in one record, than one way of reading them takes."""
+    many = tuple((f"h{i}", b"%d" % i) for i in range(300))
+    rows = [Row(i, T0, None, b"v", many if i == 40 else many[: i % 5]) for i in range(100)]
+    assert all_rows(v2(rows)) == rows
+
+
+def test_header_key_that_is_no_text() -> None:
+    """Kafka's own client puts U+FFFD where a key isn't UTF-8."""
+    batch = v2([Row(0, T0, None, b"v", (("key!", b"1"),))])
+    broken = patched(batch, records=batch[61:].replace(b"key!", b"key\xff"))
+    assert all_rows(broken) == [Row(0, T0, None, b"v", (("key\ufffd", b"1"),))]
+
+
+def test_log_append_time() -> None:
+    """The broker's time stands once, in the header; the other batch keeps its producer's times."""
+    log = v2(some_rows(3), attributes=LOG_APPEND_TIME, max_timestamp=T0 + 99) + v2(some_rows(2, base=3))
+    records = decode(log, 0, END, source=SOURCE).records
+    assert records.timestamps.tolist() == [T0 + 99] * 3 + [T0, T0 + 1]
+    assert records.timestamp_types.tolist() == [1, 1, 1, 0, 0]
+    assert records.timestamp_types.dtype == np.int32
+
+
+def test_delete_horizon_is_the_base_of_the_deltas() -> None:
+    """KIP-534 keeps the horizon in the base timestamp and writes the deltas for it: no other rule for reading."""
+    rows = [Row(0, T0 + 500, b"k", None), Row(1, T0 - 500, b"k", None)]
+    assert all_rows(v2(rows, attributes=DELETE_HORIZON)) == rows
+
+
+def test_timestamps_wrap_as_in_kafka() -> None:
+    """A delta that only fits 64 bits by wrapping gives the time that the producer set."""
+    batch = v2([Row(0, 2**62, None, b"")], base_timestamp=-(2**62))
+    grown = bytearray(batch[61:])
+    assert grown[:3] == bytes([12, 0, 0])
+    delta = bytes([0xFF] * 9 + [0x01])  # the least of all, -2**63
+    wrapped = patched(batch, base_timestamp=-5, records=bytes([12 + 18, 0]) + delta + bytes(grown[3:]))
+    assert decode(wrapped, 0, END, source=SOURCE).records.timestamps.tolist() == [2**63 - 5]
+
+
+# Transactions: I12, markers and aborted records are no data
+
+
+def marker(offset: int, producer: int, kind: int) -> bytes:
+    row = Row(offset, T0 + 10**9, struct.pack(">hh", 0, kind), struct.pack(">hi", 0, 0))
+    return v2([row], attributes=TRANSACTIONAL | CONTROL, producer=producer)
+
+
+def in_transaction(offset: int, producer: int, codec: int = 0) -> bytes:
+    return v2(some_rows(2, offset), codec, TRANSACTIONAL, producer)
+
+
+def transactional_log() -> bytes:
+    """Producer 7 aborts 0..1 and 5..6, then commits 9..10; producer 8 commits 2..3, producer 9 writes plainly at 12."""
+    return b"".join([
+        in_transaction(0, 7), in_transaction(2, 8, LZ4), marker(4, 8, 1), in_transaction(5, 7), marker(7, 7, 0),
+        v2([Row(8, T0, None, b"p")]), in_transaction(9, 7), marker(11, 7, 1), v2(some_rows(1, 12), producer=9),
+    ])  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("aborted", "expected"),
+    [
+        (None, [0, 1, 2, 3, 5, 6, 8, 9, 10, 12]),
+        ([], [0, 1, 2, 3, 5, 6, 8, 9, 10, 12]),
+        ([(7, 0)], [2, 3, 8, 9, 10, 12]),
+        ([(7, 9), (7, 0)], [2, 3, 8, 12]),
+        ([(8, 2), (9, 12)], [0, 1, 5, 6, 8, 9, 10, 12]),
+    ],
+)
+def test_aborted_transactions(aborted: list[tuple[int, int]] | None, expected: list[int]) -> None:
+    """I12: markers never show, aborted records only when read_uncommitted asks; plain records of a producer always."""
+    decoded = decode(transactional_log(), 0, END, source=SOURCE, aborted=aborted)
+    assert decoded.records.offsets.tolist() == expected
+    assert decoded.next_offset == 13
+
+
+def test_transaction_that_began_before_the_fetch() -> None:
+    assert (
+        decode(in_transaction(5, 7) + marker(7, 7, 0), 5, END, source=SOURCE, aborted=[(7, 1)]).next_offset
+        == 8
+    )
+
+
+def test_marker_without_a_type_is_corrupt() -> None:
+    bad = v2([Row(7, T0, b"x", b"")], attributes=TRANSACTIONAL | CONTROL, producer=7)
+    with pytest.raises(CorruptRecordError, match=f"offset 7 of {SOURCE}: a transaction marker"):
+        decode(bad, 0, END, source=SOURCE, aborted=[(7, 1)])
+
+
+def test_next_offset_goes_behind_batches_without_data() -> None:
+    """I12: a tail of markers and of batches emptied by compaction moves the position, but not beyond ``stop``."""
+    empty = patched(v2(some_rows(5, 20)), records=b"", count=0)
+    log = v2(some_rows(2, 10)) + marker(12, 1, 1) + empty
+    assert decode(log, 0, END, source=SOURCE).next_offset == 25
+    assert decode(log, 12, 22, source=SOURCE).next_offset == 22
+    assert decode(log, 11, 12, source=SOURCE).next_offset == 12
+    assert decode(log, 13, 15, source=SOURCE).next_offset == 15
+    assert decode(empty, 30, 40, source=SOURCE).next_offset == 30
+
+
+# Header scan
+
+
+def test_batch_headers_of_truncated_data() -> None:
+    """Planning fetches little: all that a header says is known as soon as its 61 bytes are there."""
+    first = v2(some_rows(3, 5), LZ4, LOG_APPEND_TIME, max_timestamp=T0 + 9)
+    second = v2(some_rows(4, 10), 0, TRANSACTIONAL | CONTROL, producer=77)
+    one, two = batch_headers(first + second[:61])
+    assert (one.base_offset, one.last_offset, one.record_count, one.complete) == (5, 7, 3, True)
+    assert (one.codec, one.log_append_time, one.control, one.transactional) == (LZ4, True, False, False)
+    assert (one.base_timestamp, one.max_timestamp, one.producer_id, one.magic) == (T0, T0 + 9, -1, 2)
+    assert (two.position, two.size, two.complete) == (len(first), len(second), False)
+    assert (two.base_offset, two.last_offset, two.max_timestamp) == (10, 13, T0 + 3)
+    assert (two.control, two.transactional, two.producer_id) == (True, True, 77)
+    assert len(list(batch_headers(first + second[:60]))) == 1
+    assert list(batch_headers(b"")) == []
+
+
+def test_batch_headers_of_old_formats() -> None:
+    zero, one = batch_headers(old([Row(3, -1, None, b"v")], 0) + old(old_rows(1), 1, GZIP))
+    assert (zero.base_offset, zero.last_offset, zero.max_timestamp, zero.codec) == (3, 3, -1, 0)
+    assert (one.last_offset, one.max_timestamp, one.codec, one.complete) == (9, T0 + 1, GZIP, True)

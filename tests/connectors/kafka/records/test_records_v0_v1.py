@@ -1,0 +1,90 @@
+"""Messages of the formats before record batches (magic 0 and 1)."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from flip27_stream.connectors.kafka.records import records_v0_v1 as legacy
+from flip27_stream.connectors.kafka.records.record_batches import decode
+from flip27_stream.errors import CorruptRecordError
+from tests.connectors.kafka.support.batch_bytes import (
+    END,
+    GZIP,
+    LOG_APPEND_TIME,
+    LZ4,
+    SNAPPY,
+    SOURCE,
+    T0,
+    Row,
+    all_rows,
+    by_kafka_python,
+    compressed,
+    old,
+    old_rows,
+    some_rows,
+    v2,
+    wrapper,
+)
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("codec", [0, GZIP, SNAPPY, LZ4])
+def test_old_formats(magic: int, codec: int) -> None:
+    """Among record batches, too, as in a topic that lived through an upgrade."""
+    rows = old_rows(magic)
+    log = old(rows, magic, codec) + v2(some_rows(2, 10)) + old([Row(20, T0, None, b"z")], 1)
+    if (magic, codec) != (0, LZ4):  # for which kafka-python wants one more library
+        theirs = by_kafka_python(old(rows, magic, codec))
+        assert [row._replace(timestamp=row.timestamp or -1) for row in theirs] == rows
+    assert all_rows(log) == [*rows, *some_rows(2, 10), Row(20, T0, None, b"z")]
+    assert all_rows(log, 6, 10) == rows[1:]
+    decoded = decode(log, 0, 6, source=SOURCE)
+    assert decoded.next_offset == 6
+    assert decoded.records.timestamp_types.tolist() == [0 if magic else -1]
+
+
+def test_old_format_with_log_append_time() -> None:
+    inner = bytes(compressed(old([row._replace(offset=i) for i, row in enumerate(old_rows(1))], 1), GZIP))
+    records = decode(wrapper(9, 1, GZIP | LOG_APPEND_TIME, inner, T0 + 77), 0, END, source=SOURCE).records
+    assert records.offsets.tolist() == [7, 8, 9]
+    assert records.timestamps.tolist() == [T0 + 77] * 3
+    assert records.timestamp_types.tolist() == [1] * 3
+
+
+@pytest.mark.parametrize("before", [old([Row(5, T0, None, b"a")], 0), v2(some_rows(1, 5))])
+def test_offsets_within_a_message_that_were_there_before(before: bytes) -> None:
+    """Its header says 9 only, and is no witness; offsets would come twice."""
+    inner = bytes(compressed(old([Row(5, T0, None, b"b"), Row(9, T0, None, b"c")], 0), GZIP))
+    with pytest.raises(
+        CorruptRecordError, match=r"offset 9 of .*begins at offset 5, the one before it ends at 5"
+    ):
+        decode(before + wrapper(9, 0, GZIP, inner, T0), 0, END, source=SOURCE)
+
+
+def test_lz4_frame_of_clients_before_0_10() -> None:
+    """KIP-57: they took the checksum over the magic number as well; the frame's own one proves our arithmetic."""
+    rows = old_rows(0)
+    frame = compressed(old(rows, 0), LZ4)
+    size = 14 if frame[4] & 8 else 6
+    assert legacy._xxh32(frame[4:size]) >> 8 & 0xFF == frame[size]
+    wrong = frame[:size] + bytes([legacy._xxh32(frame[:size]) >> 8 & 0xFF]) + frame[size + 1 :]
+    assert wrong != frame
+    assert all_rows(wrapper(9, 0, LZ4, wrong, -1)) == rows
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        b"",
+        old(old_rows(1), 1)[:-1],
+        old(old_rows(0), 0),
+        old(old_rows(1), 1, GZIP),
+        old(old_rows(1), 1)[:30] + b"\xff" + old(old_rows(1), 1)[31:],
+        struct.pack(">qi", 0, -12) + bytes(40),
+    ],
+)
+def test_old_format_damaged_within(inner: bytes) -> None:
+    with pytest.raises(CorruptRecordError, match=f"offset 9 of {SOURCE}"):
+        all_rows(wrapper(9, 1, GZIP, compressed(inner, GZIP), T0))

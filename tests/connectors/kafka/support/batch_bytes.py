@@ -1,0 +1,183 @@
+"""Record batches as bytes, made with kafka-python's builders and codecs, and what is in them, for tests."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from crc32c import crc32c
+from hypothesis import strategies as st
+from kafka import codec as codecs
+from kafka.record import MemoryRecords
+from kafka.record.default_records import DefaultRecordBatchBuilder
+from kafka.record.legacy_records import LegacyRecordBatchBuilder
+from kafka.record.util import decode_varint
+
+from flip27_stream.connectors.kafka.records.record_batches import Decoded, decode
+
+SOURCE = "partition 3 of topic clicks"
+T0 = 1_700_000_000_000
+END = 2**62
+GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
+LOG_APPEND_TIME, TRANSACTIONAL, CONTROL, DELETE_HORIZON = 0x08, 0x10, 0x20, 0x40
+
+
+class Row(NamedTuple):
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+
+def v2(rows: Sequence[Row], codec: int = 0, attributes: int = 0, producer: int = -1, **changes: Any) -> bytes:
+    """A batch of these rows as a broker keeps it."""
+    base = rows[0].offset
+    builder = DefaultRecordBatchBuilder(2, 0, False, producer, 0, 0, 1 << 30)
+    for row in rows:
+        builder.append(row.offset - base, row.timestamp, row.key, row.value, list(row.headers))
+    return patched(builder.build(), base_offset=base, codec=codec, attributes=attributes, **changes)
+
+
+def patched(
+    batch: bytes | bytearray,
+    *,
+    base_offset: int | None = None,
+    codec: int = 0,
+    attributes: int = 0,
+    **changes: Any,
+) -> bytes:
+    """An uncompressed batch with other header fields, its records compressed, and its checksum made to fit."""
+    records = compressed(changes.pop("records", bytes(batch[61:])), codec)
+    header = bytearray(batch[:61])
+    struct.pack_into(">i", header, 8, 49 + len(records))
+    struct.pack_into(">h", header, 21, attributes | codec)
+    if base_offset is not None:
+        struct.pack_into(">q", header, 0, base_offset)
+    fields = {
+        "last_delta": (">i", 23),
+        "base_timestamp": (">q", 27),
+        "max_timestamp": (">q", 35),
+        "count": (">i", 57),
+    }
+    for name, value in changes.items():
+        struct.pack_into(fields[name][0], header, fields[name][1], value)
+    struct.pack_into(">I", header, 17, crc32c(bytes(header[21:]) + records))
+    return bytes(header) + records
+
+
+def compressed(data: bytes, codec: int) -> bytes:
+    encoders = (bytes, codecs.gzip_encode, raw_snappy, codecs.lz4_encode, codecs.zstd_encode)
+    return bytes(encoders[codec](data))
+
+
+def raw_snappy(data: bytes) -> bytes:
+    """Snappy as librdkafka writes it."""
+    return bytes(codecs.snappy_encode(data, xerial_compatible=False))
+
+
+def xerial(data: bytes) -> bytes:
+    """Snappy as Java's client frames it, in blocks."""
+    return bytes(codecs.snappy_encode(data, xerial_blocksize=700))
+
+
+def rows_of(decoded: Decoded) -> list[Row]:
+    records = decoded.records
+    assert records.keys is not None
+    assert records.values is not None
+    assert records.headers is not None
+    for column in (records.keys, records.values, records.headers):
+        column.validate(full=True)
+        assert len(column) == len(records)
+    headers = [tuple((h["key"], h["value"]) for h in each or ()) for each in records.headers.to_pylist()]
+    columns = records.offsets.tolist(), records.timestamps.tolist(), records.keys.to_pylist()
+    return [Row(*each) for each in zip(*columns, records.values.to_pylist(), headers, strict=True)]
+
+
+def all_rows(data: bytes, start: int = 0, stop: int = END, **options: Any) -> list[Row]:
+    return rows_of(decode(data, start, stop, source=SOURCE, headers=True, **options))
+
+
+def by_kafka_python(data: bytes) -> list[Row]:
+    return [
+        Row(record.offset, record.timestamp, record.key, record.value, tuple(record.headers))
+        for batch in MemoryRecords(data)
+        for record in batch
+    ]
+
+
+def one_by_one(records: bytes, rows: list[Row], count: int) -> list[Row]:
+    """What kafka-python should read; it takes the attributes for a varint and refuses header keys that aren't text."""
+    at, found = 0, []
+
+    def piece() -> bytes | None:
+        nonlocal at
+        size, at = decode_varint(records, at)
+        at += max(size, 0)
+        assert at <= len(records)
+        return records[at - size : at] if size >= 0 else None
+
+    for _ in range(count):
+        size, at = decode_varint(records, at)
+        end = at + size
+        time, at = decode_varint(records, at + 1)
+        delta, at = decode_varint(records, at)
+        key, value = piece(), piece()
+        header_count, at = decode_varint(records, at)
+        headers = tuple(((piece() or b"").decode(errors="replace"), piece()) for _ in range(header_count))
+        assert at == end
+        assert header_count >= 0
+        time = (rows[0].timestamp + time + 2**63) % 2**64 - 2**63
+        found.append(Row(rows[0].offset + delta, time, key, value, headers))
+    assert at == len(records)
+    return found
+
+
+def some_rows(count: int, base: int = 0, value: bytes = b"v" * 100) -> list[Row]:
+    return [Row(base + i, T0 + i, None, value) for i in range(count)]
+
+
+def old(rows: Sequence[Row], magic: int, codec: int = 0) -> bytes:
+    """Messages, or with a codec one message with the others in it (KIP-31: relative offsets in magic 1)."""
+    builder = LegacyRecordBatchBuilder(magic, 0, 1 << 30)
+    shift = rows[0].offset if codec and magic else 0
+    for row in rows:
+        builder.append(row.offset - shift, row.timestamp, row.key, row.value)
+    plain = bytes(builder.build())
+    if not codec:
+        return plain
+    inner = xerial(plain) if codec == SNAPPY else compressed(plain, codec)
+    return wrapper(rows[-1].offset, magic, codec, inner, max(row.timestamp for row in rows))
+
+
+def wrapper(offset: int, magic: int, attributes: int, inner: bytes, time: int) -> bytes:
+    body = struct.pack(">bb", magic, attributes) + (struct.pack(">q", time) if magic else b"")
+    body += struct.pack(">ii", -1, len(inner)) + inner
+    return struct.pack(">qiI", offset, 4 + len(body), zlib.crc32(body)) + body
+
+
+def old_rows(magic: int) -> list[Row]:
+    rows = [Row(5, T0, b"k", b"v" * 50), Row(6, T0 - 3, None, b""), Row(9, T0 + 1, b"", None)]
+    return [row._replace(timestamp=row.timestamp if magic else -1) for row in rows]
+
+
+blobs = st.none() | st.binary(max_size=12) | st.integers(50, 300).map(lambda size: b"x" * size)
+header_lists = st.lists(st.tuples(st.sampled_from(["", "a", "é", "trace"]), blobs), max_size=4).map(tuple)
+times = st.integers(T0 - 100, T0 + 10_000) | st.integers(-1, 2**61)
+
+
+@st.composite
+def batches(draw: st.DrawFn, most_rows: int = 90) -> list[list[Row]]:
+    """Batches with gaps within and between them, runs of records of one size among others."""
+    offset, found = draw(st.integers(0, 2**40)), []
+    for _ in range(draw(st.integers(1, 4))):
+        rows = []
+        for _ in range(draw(st.integers(1, 5))):
+            key, value, headers, time = draw(blobs), draw(blobs), draw(header_lists), draw(times)
+            for i in range(draw(st.integers(1, most_rows))):
+                offset += 1 + draw(st.integers(0, 200)) * (i == 0)
+                rows.append(Row(offset, time + i, key, value, headers))
+        found.append(rows)
+    return found

@@ -1,0 +1,307 @@
+"""What stands in for Spark in tests of the Kafka source: contexts and an output that remembers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from kafka import KafkaAdminClient, KafkaProducer
+from kafka.admin import NewPartitions
+from kafka.structs import TopicPartition as KafkaPythonPartition
+
+from flip27_stream.api import (
+    InputStatus,
+    MetricGroup,
+    ReaderInfo,
+    ReaderOutput,
+    SourceEvent,
+    SourceOutput,
+    SourceReaderContext,
+    SplitEnumeratorContext,
+    SplitRange,
+    SplitsAssignment,
+    Watermark,
+    WatermarkStrategy,
+)
+from flip27_stream.connectors.kafka import KafkaSource
+from flip27_stream.connectors.kafka.client.client import ConnectionOptions, KafkaClient
+from flip27_stream.connectors.kafka.planning.enumerator import KafkaSourceEnumerator
+from flip27_stream.connectors.kafka.planning.enumerator_state import KafkaEnumeratorState
+from flip27_stream.connectors.kafka.split import KafkaPartitionSplit, TopicPartition
+from flip27_stream.connectors.kafka.values.rows import SCHEMA
+from flip27_stream.testing import KafkaBroker, wait_until
+
+
+@dataclass
+class Call:
+    """A call that an enumerator asked for."""
+
+    callable: Callable[[], Any]
+    handler: Callable[[Any, BaseException | None], None]
+    initial_delay_ms: int | None
+    period_ms: int | None
+
+    def run(self) -> None:
+        try:
+            value = self.callable()
+        except Exception as error:  # noqa: BLE001 - as the coordinator does: whatever it is, the handler gets it
+            self.handler(None, error)
+        else:
+            self.handler(value, None)
+
+
+@dataclass
+class EnumeratorContext(SplitEnumeratorContext[KafkaPartitionSplit]):
+    """Runs one-time calls at once and periodic ones when told."""
+
+    parallelism: int = 2
+    calls: list[Call] = field(default_factory=list)
+    assignments: list[dict[int, list[KafkaPartitionSplit]]] = field(default_factory=list)
+
+    @property
+    def splits(self) -> dict[str, KafkaPartitionSplit]:
+        return {s.split_id: s for each in self.assignments for splits in each.values() for s in splits}
+
+    def run_periodic(self) -> None:
+        for call in self.calls:
+            if call.period_ms is not None:
+                call.run()
+
+    def metric_group(self) -> MetricGroup:
+        return MetricGroup()
+
+    def current_parallelism(self) -> int:
+        return self.parallelism
+
+    def registered_readers(self) -> Mapping[int, ReaderInfo]:
+        return {n: ReaderInfo(n, "localhost") for n in range(self.parallelism)}
+
+    def assign_splits(self, assignment: SplitsAssignment[KafkaPartitionSplit]) -> None:
+        self.assignments.append({reader: list(splits) for reader, splits in assignment.assignment.items()})
+
+    def retire_splits(self, split_ids: Collection[str]) -> None:
+        raise NotImplementedError
+
+    def signal_no_more_splits(self, subtask_id: int) -> None:
+        raise NotImplementedError
+
+    def send_event_to_source_reader(self, subtask_id: int, event: SourceEvent) -> None:
+        raise NotImplementedError
+
+    def call_async(
+        self,
+        callable: Callable[[], Any],
+        handler: Callable[[Any, BaseException | None], None],
+        initial_delay_ms: int | None = None,
+        period_ms: int | None = None,
+    ) -> None:
+        call = Call(callable, handler, initial_delay_ms, period_ms)
+        self.calls.append(call)
+        if period_ms is None:
+            call.run()
+
+    def run_in_coordinator_thread(self, runnable: Callable[[], None]) -> None:
+        runnable()
+
+
+class ReaderContext(SourceReaderContext):
+    def __init__(self) -> None:
+        self.metrics = MetricGroup()
+
+    def metric_group(self) -> MetricGroup:
+        return self.metrics
+
+    def index_of_subtask(self) -> int:
+        return 0
+
+    def send_split_request(self) -> None:
+        raise NotImplementedError
+
+    def send_source_event_to_coordinator(self, event: SourceEvent) -> None:
+        raise NotImplementedError
+
+
+class Output(ReaderOutput):
+    """Remembers what was emitted: rows and timestamps, and the splits that were released."""
+
+    def __init__(self) -> None:
+        self.batches: list[pa.RecordBatch] = []
+        self.timestamps: list[int] = []
+        self.released: list[str] = []
+
+    def collect(
+        self,
+        records: pa.RecordBatch,
+        timestamps: pa.Int64Array | None = None,
+        positions: pa.Int64Array | None = None,
+    ) -> None:
+        assert timestamps is not None
+        assert positions is not None
+        assert positions.to_pylist() == records["offset"].to_pylist()
+        assert len(timestamps) == records.num_rows
+        records.validate(full=True)
+        self.batches.append(records)
+        self.timestamps += timestamps.to_pylist()  # none is null here: Kafka's producers set one
+
+    @property
+    def table(self) -> pa.Table:
+        return pa.Table.from_batches(self.batches, SCHEMA)
+
+    def column(self, name: str) -> list[Any]:
+        return self.table[name].to_pylist()  # type: ignore[no-any-return]
+
+    def create_output_for_split(self, split_id: str) -> SourceOutput:
+        return self
+
+    def release_output_for_split(self, split_id: str) -> None:
+        self.released.append(split_id)
+
+    def emit_watermark(self, watermark: Watermark) -> None:
+        raise NotImplementedError
+
+    def mark_idle(self) -> None:
+        raise NotImplementedError
+
+    def mark_active(self) -> None:
+        raise NotImplementedError
+
+
+class Query:
+    """A running enumerator with the positions that a coordinator would keep."""
+
+    def __init__(self, source: KafkaSource, checkpoint: KafkaEnumeratorState | None = None) -> None:
+        self.source = source
+        self.context = EnumeratorContext()
+        self.positions: dict[KafkaPartitionSplit, int | None] = {}
+        self.enumerator: KafkaSourceEnumerator = (
+            source.create_enumerator(self.context)
+            if checkpoint is None
+            else source.restore_enumerator(self.context, checkpoint)
+        )
+
+    def ranges(self) -> dict[str, SplitRange]:
+        for split in self.context.splits.values():
+            self.positions.setdefault(split, None)
+        return dict(self.enumerator.split_ranges(self.positions))
+
+    def move_to_ends(self) -> dict[str, SplitRange]:
+        """Plan all there is, as without alignment."""
+        ranges = self.ranges()
+        self.positions.update({s: ranges[s.split_id].end for s in self.positions if s.split_id in ranges})
+        return ranges
+
+    def read(self, ranges: Mapping[str, SplitRange]) -> Output:
+        state = self.enumerator.snapshot_state()
+        splits = {s.split_id: s for s in self.source.splits_for_readers(list(self.positions), state)}
+        return read(self.source, *(splits[i].between(r.position, r.end) for i, r in ranges.items()))
+
+
+def read(source: KafkaSource, *splits: KafkaPartitionSplit) -> Output:
+    """What a task emits that is given these splits."""
+    reader = source.create_reader(ReaderContext())
+    try:
+        output = Output()
+        reader.start()
+        reader.add_splits(splits)
+        reader.notify_no_more_splits()
+        while reader.poll_next(output) is not InputStatus.END_OF_INPUT:
+            pass
+        assert sorted(output.released) == sorted(split.split_id for split in splits)
+        assert not reader.snapshot_state()
+        return output
+    finally:
+        reader.close()
+
+
+@contextmanager
+def running(source: KafkaSource, checkpoint: KafkaEnumeratorState | None = None) -> Iterator[Query]:
+    """An enumerator that was started, and is closed in the end."""
+    query = Query(source, checkpoint)
+    try:
+        query.enumerator.start()
+        yield query
+    finally:
+        query.enumerator.close()
+
+
+def source(
+    broker: KafkaBroker,
+    options: Mapping[str, str] | None = None,
+    /,
+    *,
+    strategy: WatermarkStrategy | None = None,
+    **more: str,
+) -> KafkaSource:
+    """A Kafka source on that broker."""
+    servers = {"kafka.bootstrap.servers": broker.bootstrap_servers}
+    return KafkaSource({**servers, **(options or {}), **more}, strategy)
+
+
+@contextmanager
+def transactions(broker: KafkaBroker, transactional_id: str) -> Iterator[KafkaProducer]:
+    """A transactional producer."""
+    producer = KafkaProducer(
+        bootstrap_servers=broker.bootstrap_servers, transactional_id=transactional_id, linger_ms=1
+    )
+    try:
+        producer.init_transactions()
+        yield producer
+    finally:
+        producer.close()
+
+
+def write_transaction(
+    producer: KafkaProducer,
+    topic: str,
+    times: list[int],
+    *,
+    commit: bool | None = True,
+    partition: int = 0,
+    key: bytes | None = None,
+) -> None:
+    """One transaction with a record per time; ``commit`` None leaves it open."""
+    producer.begin_transaction()
+    sent = [producer.send(topic, b"%d" % t, key, partition=partition, timestamp_ms=t) for t in times]
+    producer.flush()
+    for future in sent:
+        future.get(timeout=30)
+    if commit is not None:
+        (producer.commit_transaction if commit else producer.abort_transaction)()
+
+
+def settle(broker: KafkaBroker, topic: str, partition: int = 0) -> None:
+    """Wait until all transactions are over: markers are written after the producer has its answer."""
+    client = KafkaClient(ConnectionOptions(broker.bootstrap_servers))
+    tp = TopicPartition(topic, partition)
+
+    def settled() -> bool:
+        committed, all_records = (client.end_offsets([tp], read_committed=level) for level in (True, False))
+        return committed == all_records
+
+    try:
+        wait_until(settled, f"the transactions on {tp} to end")
+    finally:
+        client.close()
+
+
+def write_rows(broker: KafkaBroker, topic: str, count: int, partition: int = 0) -> None:
+    broker.write(topic, [(partition, 1000 * i, None, b"%d" % i) for i in range(count)])
+
+
+def delete_records(broker: KafkaBroker, topic: str, before: int) -> None:
+    admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)
+    try:
+        admin.delete_records({KafkaPythonPartition(topic, 0): before})
+    finally:
+        admin.close()
+
+
+def add_partitions(broker: KafkaBroker, topic: str, total: int) -> None:
+    admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)
+    try:
+        admin.create_partitions({topic: NewPartitions(total)})
+    finally:
+        admin.close()

@@ -1,0 +1,208 @@
+"""JSON values into columns: Arrow's way and Python's agree, and a bad value spoils no other."""
+
+from __future__ import annotations
+
+import json
+import math
+import pickle
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flip27_stream.connectors.kafka.values.json_rows import JsonRows
+from flip27_stream.connectors.kafka.values.value_json import JsonDecoder
+
+TIMESTAMP = pa.timestamp("us", tz="UTC")
+FIELDS = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("name", pa.string()),
+        ("price", pa.float64()),
+        ("ok", pa.bool_()),
+        ("day", pa.date32()),
+        ("at", TIMESTAMP),
+        ("cost", pa.decimal128(8, 2)),
+        ("tags", pa.list_(pa.string())),
+        ("place", pa.struct([("x", pa.int32()), ("since", pa.date32())])),
+        ("ratio", pa.float32()),
+        ("sum", pa.decimal128(38, 10)),
+        ("local", pa.timestamp("us")),
+    ]
+)
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
+OBJECTS = st.fixed_dictionaries(
+    {},
+    optional={
+        "id": st.integers(-(2**63), 2**63 - 1) | st.none(),
+        "name": TEXT | st.none(),
+        "price": st.floats(allow_nan=False, allow_infinity=False) | st.integers(-9, 9),
+        "ok": st.booleans(),
+        "day": st.dates().map(str),
+        "at": st.datetimes().map(lambda t: t.isoformat() + "Z") | st.integers(-(10**9), 10**10),
+        "cost": st.integers(-(10**7), 10**7).map(lambda n: n / 100) | st.sampled_from(["1.5", 7]),
+        "tags": st.lists(TEXT | st.none(), max_size=3),
+        "place": st.fixed_dictionaries({"x": st.integers(-9, 9), "since": st.dates().map(str)}) | st.none(),
+        "ratio": st.floats(width=32, allow_nan=False, allow_infinity=False)
+        | st.sampled_from([0.1, 7.038531e-26]),
+        "sum": st.decimals(allow_nan=False, allow_infinity=False, places=9, max_value=10**9).map(float),
+        "local": st.datetimes().map(lambda t: t.isoformat()),
+        "other": st.recursive(TEXT | st.integers(), st.lists, max_leaves=3),
+    },
+)
+GOOD = st.builds(
+    lambda value, indent, around: (
+        around + json.dumps(value, indent=indent, ensure_ascii=False) + around
+    ).encode(),
+    OBJECTS,
+    st.sampled_from([None, None, None, 2]),
+    st.sampled_from(["", "", "", "\n", " "]),
+)
+BAD = st.sampled_from(
+    [b"{", b"}", b"x", b"[]", b'{"id":1', b'{"id":1}}', b'{"id":1}{"id":2}', b'{"name":"a}', b'{b"}', b'{"id":1}\n{}',
+     b'{"id":"7"}', b'{"id":1.0}', b'{"ok":1,"name":"kept"}', b'{"name":"\xff"}', b'{"day":"2026-02-30"}', b"{}\x00",
+     b'{"cost":1234567.8}', b'{"cost":1.005}', b'{"price":Inf}', b'{"price":NaN}', b'{"name":5.0}', b'{"place":3}',
+     b'{"tags":["a",{"b": 1}]}', b'{"id":1,"id":2}', b'{"at":"2026-1-2 3:4"}', b'{"at":"soon"}', b"[" * 5000, b"null"]
+)  # fmt: skip
+
+ODD = st.builds(
+    lambda name, text: f'{{"{name}":{text}}}'.encode(),
+    st.sampled_from(FIELDS.names),
+    st.sampled_from(["0000-01-01", "0000-02-29T01:02:03Z", "-0001-02-03", "+12345-06-07", "9999999-01-01", "1_000",
+                     " 1.5 ", "1,5", "1.", ".5", "INF", "+INF", "NaN", "2020-01T", "2020-01-01T00:00:00+18:30",
+                     "2020-01-01T00:00:00+01:60", "2020-01-01T24:00:00Z", "\u00a02020-01-01"]).map(json.dumps)
+    | st.sampled_from(["-0", "-0.0", "-NaN", "+NaN", "-Infinity", "-INF", "1e5", "1e30", "1e31", "1e38", "1e400",
+                       "12345678901234567890123456789", "1.00000017881393432617187499", "7.038531e-26", "1e39"]),
+)  # fmt: skip
+
+
+def decoded(fields: pa.Schema, values: list[bytes | None]) -> tuple[list[list[Any]], list[bool]]:
+    """Columns, and which values are bad; also checks that the decoder can travel."""
+    found = pickle.loads(pickle.dumps(JsonDecoder(fields))).decode(pa.array(values, pa.binary()))
+    return _plain(found.columns, found.bad, fields, len(values))
+
+
+def one_by_one(fields: pa.Schema, values: list[bytes | None]) -> tuple[list[list[Any]], list[bool]]:
+    found = JsonRows(fields).decode(pa.array(values, pa.binary()))
+    return _plain(found.columns, found.bad, fields, len(values))
+
+
+def _numbers(column: pa.Array) -> pa.Array:
+    """Times as numbers: Python has not all the years."""
+    if pa.types.is_date32(column.type):
+        return column.view(pa.int32())
+    return column.view(pa.int64()) if pa.types.is_timestamp(column.type) else column
+
+
+def _plain(columns: Any, bad: Any, fields: pa.Schema, count: int) -> tuple[list[list[Any]], list[bool]]:
+    for column, field in zip(columns, fields, strict=True):
+        column.validate(full=True)
+        assert column.type == field.type
+        assert len(column) == count
+    rows = [[repr(v) for v in _numbers(column).to_pylist()] for column in columns]
+    return rows, bad.to_pylist() if bad is not None else [False] * count
+
+
+@given(st.lists(GOOD | GOOD | BAD | ODD | st.none() | st.sampled_from([b"", b" \n"]), max_size=40))
+def test_all_at_once_is_as_one_by_one(values: list[bytes | None]) -> None:
+    """Whatever is bad, its neighbours are what they are alone."""
+    assert decoded(FIELDS, values) == one_by_one(FIELDS, values)
+
+
+@given(st.lists(OBJECTS, min_size=1, max_size=20), st.data())
+def test_what_is_written_is_read(objects: list[dict[str, Any]], data: st.DataObject) -> None:
+    """Round trip, with bad values sprinkled in."""
+    fields = pa.schema([FIELDS.field(name) for name in ("id", "name", "ok", "tags")])
+    values = [json.dumps(value).encode() for value in objects]
+    places = sorted(data.draw(st.sets(st.integers(0, len(values)), max_size=5)), reverse=True)
+    for place in places:
+        values.insert(place, b'{"id": broken}')
+    found = JsonDecoder(fields).decode(pa.array(values, pa.binary()))
+    bad = found.bad.to_pylist() if found.bad is not None else [False] * len(values)
+    assert sum(bad) == len(places)
+    rows = zip(*(column.to_pylist() for column in found.columns), strict=True)
+    kept = [row for row, wrong in zip(rows, bad, strict=True) if not wrong]
+    assert kept == [tuple(value.get(name) for name in fields.names) for value in objects]
+
+
+def test_many_values_with_few_bad_ones() -> None:
+    """Halving finds them; those that begin and end like two halves of one are not taken for one."""
+    values = [json.dumps({"id": i, "name": str(i)}).encode() for i in range(5000)]
+    for i in (0, 17, 2500, 4999):
+        values[i] = b'{"id": "x", "name": "kept"}'
+    values[100:102] = [b'{"name":"a}', b'{b"}']
+    found = JsonDecoder(pa.schema([FIELDS.field("id"), FIELDS.field("name")])).decode(pa.array(values))
+    assert found.bad is not None
+    assert [i for i, bad in enumerate(found.bad.to_pylist()) if bad] == [0, 17, 100, 101, 2500, 4999]
+    assert found.columns[0].null_count == 6
+    assert found.columns[1][17].as_py() == "kept"
+    assert found.columns[0][102].as_py() == 102
+
+
+def test_times_that_are_numbers_are_seconds() -> None:
+    """As in ``from_json``; text and numbers may be mixed, and take turns from batch to batch."""
+    decoder = JsonDecoder(pa.schema([("at", TIMESTAMP)]))
+    for batch in (
+        [b'{"at": 5}'] * 50,
+        [b'{"at": "1970-01-01T00:00:05Z"}'] * 50,
+        [b'{"at": 5}', b'{"at":"1970-01-01T00:00:05"}'] * 25,
+    ):
+        found = decoder.decode(pa.array(batch))
+        assert found.bad is None
+        assert {time.timestamp() for time in found.columns[0].to_pylist()} == {5.0}
+
+
+def test_maps_and_binaries() -> None:
+    """Arrow's parser has neither; the values are decoded one by one."""
+    fields = pa.schema([("m", pa.map_(pa.string(), pa.int32())), ("b", pa.binary())])
+    rows, bad = decoded(fields, [b'{"m":{"x":1,"y":null},"b":"YWI="}', b'{"m":{"x":"1"},"b":"?"}', None])
+    assert rows[0] == [repr([("x", 1), ("y", None)]), "None", "None"]
+    assert rows[1] == [repr(b"ab"), "None", "None"]
+    assert bad == [False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        (b'{"id": 1', "Expecting ',' delimiter at character 8"),
+        (b"[1]", "it is no object"),
+        (b'{"place": {"x": "a"}}', "field place.x is not a whole number from -2147483648 to 2147483647"),
+        (b'{"tags": ["a"], "day": "x", "ok": 3}', "field ok is not true or false; field day is not a date"),
+    ],
+)
+def test_what_is_wrong_is_told(value: bytes, why: str) -> None:
+    assert why in JsonDecoder(FIELDS).explain(value)
+
+
+def test_numbers_that_are_not_finite() -> None:
+    fields = pa.schema([("price", pa.float64())])
+    found = JsonDecoder(fields).decode(pa.array([b'{"price":NaN}', b'{"price":"-INF"}', b'{"price":Inf}']))
+    first, second, third = found.columns[0].to_pylist()
+    assert math.isnan(first)
+    assert (second, third) == (-math.inf, None)
+
+
+@pytest.mark.parametrize("depth", [400, 600, 900, 5000])
+def test_what_is_nested_deeply_is_text_or_bad(depth: int) -> None:
+    """Neighbours are not harmed, and nothing is raised."""
+    nested = b"[" * depth + b"]" * depth
+    found = JsonDecoder(pa.schema([("name", pa.string())])).decode(
+        pa.array([b'{"name":"a"}', b'{"name":' + nested + b"}", b'{"name":"b"}'])
+    )
+    bad = found.bad is not None and found.bad[1].as_py()
+    assert found.columns[0].to_pylist() == ["a", None if bad else nested.decode(), "b"]
+    assert found.bad is None or found.bad.to_pylist() == [False, True, False]
+
+
+def test_digits_that_do_not_fit_never_wrap() -> None:
+    """Arrow's parser wraps some of these around."""
+    decoder = JsonDecoder(pa.schema([("a", pa.decimal128(38, 10))]))
+    for number in (b"1e28", b"1e30", b"1e31", b"1e38", b"1e60", b"1" * 29, b"9" * 60):
+        found = decoder.decode(pa.array([b'{"a":' + number + b"}"]))
+        assert (found.columns[0].to_pylist(), found.bad) == ([None], pa.array([True])), number
+
+
+def test_no_values() -> None:
+    assert decoded(FIELDS, []) == ([[]] * len(FIELDS), [])

@@ -1,0 +1,237 @@
+"""AvailableNow runs of members of a group (rule 8). No JVM."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from flip27_stream.api import ReadLimits
+from flip27_stream.errors import AlignmentError
+from flip27_stream.spark.planning.group.group_planner import GroupPlanner
+from flip27_stream.testing import wait_until
+from tests.module_time import replace_time
+from tests.spark.support.driven_query import Query
+from tests.spark.support.members import TIMEOUT, Make, beat, group_at, member_of, step
+from watermark_alignment.group.group_log import GroupLog
+from watermark_alignment.group.group_view import Entry
+from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
+from watermark_alignment.table.table_writer import TableWriter
+
+
+class Waiting:
+    """Time that passes while a plan waits inside ``latestOffset``, and nowhere else; hearts beat in it."""
+
+    STEP_MS = 10_000
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._monkeypatch = monkeypatch
+
+    def for_a_while(self, run: Query, others: Sequence[Query], ms: int) -> None:
+        """Plans of ``run`` that wait for so long in all."""
+        self._begin(run, others)
+        until = run.clock() + ms
+        while run.clock() < until:
+            assert step(run) == []
+
+    def until_it_moves(self, run: Query, others: Sequence[Query]) -> int:
+        """Plans of ``run`` that wait until one moves; how long that took in all (ms)."""
+        self._begin(run, others)
+        began = run.clock()
+        while step(run) == []:
+            assert run.clock() < began + 10 * TIMEOUT
+        return run.clock() - began
+
+    def _begin(self, run: Query, others: Sequence[Query]) -> None:
+        def sleep(_: float) -> None:
+            run.clock.advance(self.STEP_MS)
+            for other in others:
+                beat(other)
+
+        replace_time(self._monkeypatch, "flip27_stream.spark.planning.stall_detector", sleep=sleep)
+        planner = run.coordinator._planner
+        assert isinstance(planner, GroupPlanner)
+        planner._wait._monotonic = lambda: run.clock() / 1000
+
+
+def unreachable(_: GroupLog) -> list[tuple[int, Entry]]:
+    raise AlignmentError("The store is down")
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Iterator[Make]:
+    with group_at(tmp_path / "table") as members:
+        yield members
+
+
+def test_two_sources_of_one_query_reach_their_ends_together(make: Make) -> None:
+    """I3, I11: Spark asks one after the other, so none waits in its answer for one that is asked after it."""
+    hours = [*range(0, 400, 7)]
+    early, late = make({"a": [t + 1 for t in hours]}), make({"b": [t + 201 for t in hours]})
+    for query in (early, late):
+        query.coordinator.prepare_available_now()
+    ahead = []
+    while (batches := [step(early), step(late)]) != [None, None]:
+        if early.batches[-1] and late.batches[-1]:
+            ahead.append(max(t or 0 for _, t in late.batches[-1]) - max(t or 0 for _, t in early.batches[-1]))
+        assert len(early.batches) < 500, batches
+    assert [sorted(t or 0 for b in q.batches for _, t in b) for q in (early, late)] == [
+        [t + 1 for t in hours],
+        [t + 201 for t in hours],
+    ]
+    first_of_late = next(i for i, batch in enumerate(late.batches) if batch)
+    read_before = [t for batch in early.batches[:first_of_late] for _, t in batch]
+    assert max(t or 0 for t in read_before) >= 201 - 10 - 7, "the early one came up to it first"
+
+
+@pytest.fixture
+def waiting(monkeypatch: pytest.MonkeyPatch) -> Waiting:
+    return Waiting(monkeypatch)
+
+
+def test_a_run_held_by_others_alone_goes_on_after_the_timeout(
+    make: Make, waiting: Waiting, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Rule 8: at its boundary, with a warning that names who held it, and not before; meanwhile it does not end."""
+    slow, run = make({"a": [100]}, source_id="lame"), make({"b": [100, 500]})
+    step(slow)
+    run.coordinator.prepare_available_now()
+    assert [step(run), step(run), step(run), step(run)] == [[], [100], [], []]
+    with caplog.at_level(logging.WARNING, logger="flip27_stream.spark.planning.group.group_planner"):
+        waited_ms = waiting.until_it_moves(run, [slow])
+    assert run.batches[-1] == [("b", 500)]
+    assert TIMEOUT < waited_ms <= TIMEOUT + 2 * waiting.STEP_MS
+    assert "goes on without it: source 'lame'" in caplog.text
+    assert step(run) is None
+
+
+def test_only_time_in_which_a_plan_waited_counts(make: Make, waiting: Waiting) -> None:
+    """Rule 8: Spark may run a batch of another source of the query for hours, the heart of which beats."""
+    slow, run = make({"a": [100, 1000]}), make({"b": [500]}, update_interval="10 ms")
+    step(slow)
+    run.coordinator.prepare_available_now()
+    assert [step(run), step(run)] == [[], []]
+    for _ in range(5):
+        run.clock.advance(10 * TIMEOUT)
+        beat(slow)
+        assert step(run) == []
+    assert waiting.until_it_moves(run, [slow]) > TIMEOUT
+
+
+def test_only_time_in_which_the_member_was_heard_counts(
+    make: Make, waiting: Waiting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rule 8: while the table is down, a member that moves cannot say so."""
+    slow, run = make({"a": [100, 1000]}), make({"b": [500]})
+    step(slow)
+    run.coordinator.prepare_available_now()
+    assert [step(run), step(run)] == [[], []]
+    with monkeypatch.context() as patched:
+        patched.setattr(GroupLog, "news", unreachable)
+        waiting.for_a_while(run, [], 10 * TIMEOUT)
+    waiting.for_a_while(run, [slow], TIMEOUT - waiting.STEP_MS)
+    assert waiting.until_it_moves(run, [slow]) <= 3 * waiting.STEP_MS
+
+
+def test_a_member_whose_watermark_stands_in_ties_makes_progress(make: Make, waiting: Waiting) -> None:
+    """Many rows of one event time are read in many batches, all of which move."""
+    slow, run = make({"a": [100] * 30 + [600]}, ReadLimits(max_rows=2)), make({"b": [500]})
+    step(slow)
+    run.coordinator.prepare_available_now()
+    assert [step(run), step(run)] == [[], []]
+    for _ in range(14):
+        waiting.for_a_while(run, [slow], TIMEOUT // 2)
+        assert step(slow) == [100, 100]
+        assert member_of(slow).entry.watermark == 99
+    waiting.for_a_while(run, [slow], TIMEOUT // 2)
+    assert run.batches[-1] == []
+
+
+def test_who_was_given_up_counts_again_once_it_has_moved(make: Make, waiting: Waiting) -> None:
+    slow, run = make({"a": [100, 120]}), make({"b": [150, 155, 500]}, ReadLimits(max_rows=1))
+    step(slow)
+    run.coordinator.prepare_available_now()
+    assert [step(run), step(run)] == [[], []]
+    waiting.until_it_moves(run, [slow])
+    assert run.batches[-1] == [("b", 150)]
+    assert [step(slow), step(slow)] == [[100, 120], None]
+    run.clock.advance(1001)
+    assert step(run) == [], "155 is above 120 + 10"
+
+
+def test_who_comes_below_a_member_that_was_given_up_is_waited_for(make: Make, waiting: Waiting) -> None:
+    """I3: the run gave up a member, and not all that is behind it."""
+    slow, run = make({"a": [100]}), make({"b": [150, 500]}, ReadLimits(max_rows=1))
+    step(slow)
+    run.coordinator.prepare_available_now()
+    assert [step(run), step(run)] == [[], []]
+    waiting.until_it_moves(run, [slow])
+    assert run.batches[-1] == [("b", 150)]
+    newcomer = make({"c": [90]})
+    assert step(newcomer) == []
+    run.clock.advance(1001)
+    assert [step(run), step(run)] == [[], []]
+
+
+def test_who_is_not_stuck_still_counts(make: Make, waiting: Waiting) -> None:
+    """I3: the run goes on without a member that is stuck, and with the others."""
+    stuck, live, run = make({"a": [100]}), make({"b": [105]}), make({"c": [106, 115, 116, 500]})
+    for query in (stuck, live):
+        assert step(query) == []
+    run.coordinator.prepare_available_now()
+    assert [step(run), step(run), step(run)] == [[], [106], []]
+    waiting.until_it_moves(run, [stuck, live])
+    assert run.batches[-1] == [("c", 115)]
+    assert step(run) == [], "116 is above 105 + 10"
+
+
+def test_hold_leaves_what_others_hold_to_the_next_run(make: Make) -> None:
+    """Rule 8."""
+    slow, run = make({"a": [100]}), make({"b": [100, 500]}, available_now="hold")
+    step(slow)
+    run.coordinator.prepare_available_now()
+    assert [step(run), step(run), step(run)] == [[], [100], None]
+    run.restart()
+    slow.coordinator.close()
+    run.coordinator.prepare_available_now()
+    assert [step(run), step(run), step(run)] == [[], [500], None]
+
+
+def test_the_plan_that_ends_a_run_frees_the_others(make: Make) -> None:
+    """Rule 8: at its frozen end a source is finished for this run, though its process may be there for a while."""
+    run, other = make({"a": [100]}), make({"b": [100, 500]})
+    run.coordinator.prepare_available_now()
+    assert [step(run), step(other), step(run), step(other)] == [[], [], [100], [100]]
+    assert step(run) is None
+    assert step(other) == [500]
+
+
+def test_an_outage_of_the_table_is_waited_for_once(
+    make: Make, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A source of a query is asked in every batch of the others, though its own run is at its end."""
+    waits: list[tuple[float, float | None]] = []
+    flush = TableWriter.flush
+
+    def watched(writer: TableWriter, timeout_s: float, failing_timeout_s: float | None = None) -> bool:
+        waits.append((timeout_s, failing_timeout_s))
+        return flush(writer, min(timeout_s, 0.1), failing_timeout_s and 0.1)
+
+    def down(*_: object) -> bool:
+        raise AlignmentError("The store is down")
+
+    monkeypatch.setattr(TableWriter, "flush", watched)
+    run = make({"a": [100]})
+    run.coordinator.prepare_available_now()
+    assert [step(run), step(run)] == [[], [100]]
+    with monkeypatch.context() as patched:
+        patched.setattr(SplitWatermarkTable, "append", down)
+        assert [step(run) for _ in range(4)] == [None] * 4
+    assert waits == [(30.0, 5.0), (0.0, 0.0), (0.0, 0.0), (0.0, 0.0)]
+    assert len([m for m in caplog.messages if "does not wait for them any longer" in m]) == 1
+    wait_until(lambda: step(run) is None and len(run.rows()) == 2, "the rows to be written", 30)
+    step(run)
+    step(run)
+    assert waits[-1] == (30.0, 5.0)

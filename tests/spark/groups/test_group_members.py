@@ -1,0 +1,368 @@
+"""Who is a member of a group and who is none: idle, finished, restarted, stopped, dead, of an id in use. No JVM."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from flip27_stream.api import ReadLimits
+from flip27_stream.errors import AlignmentError
+from flip27_stream.spark.planning.group import group_planner
+from flip27_stream.spark.reporting.registered_readers import Readers
+from flip27_stream.spark.reporting.reporting_splits import Reporting
+from flip27_stream.testing import wait_until
+from tests.spark.support.driven_query import Query
+from tests.spark.support.members import TIMEOUT, Make, beat, group_at, kill, listen, member_of, several, step
+from tests.spark.support.memory_source import LogEnumerator, MemoryEnumerator
+from watermark_alignment.group.group_log import GroupLog
+from watermark_alignment.group.group_view import Entry
+from watermark_alignment.group.membership import LONGEST_BEAT_S
+from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Iterator[Make]:
+    with group_at(tmp_path / "table") as members:
+        yield members
+
+
+def unreachable(_: GroupLog) -> list[tuple[int, Entry]]:
+    raise AlignmentError("The store is down")
+
+
+def test_a_member_all_of_whose_splits_are_idle_holds_nobody_and_comes_back(make: Make) -> None:
+    """AL-02, AL-03, AL-04, AO-04: its floor falls back to its own front, behind what the others have read by then."""
+    slow, fast = make({"a": [100]}), make({"b": [100, 500]})
+    for query in (slow, fast, slow, fast):
+        step(query)
+    assert step(fast) is None
+    slow.clock.advance(1001)
+    assert step(slow) is None
+    assert step(fast) == [500]
+    slow.world.logs["a"] += [90, 140]
+    fast.world.logs["b"] += [501]
+    assert step(slow) == [90, 140]
+    fast.clock.advance(1001)
+    assert step(fast) is None
+    assert member_of(slow).entry.watermark == 99
+
+
+def test_a_finished_member_holds_nobody(make: Make) -> None:
+    """AO-06, AS-06."""
+    short, long = make({"a": [100]}), make({"b": [100, 500]})
+    short.world.finished.add("a")
+    for query in (short, long, short, long):
+        step(query)
+    assert step(long) is None
+    assert step(short) is None
+    assert step(long) == [500]
+
+
+def test_while_no_split_counts_the_last_front_stands(make: Make) -> None:
+    """Rule 7: a hybrid source between two of its sources has no splits for a moment, and at its end none for ever."""
+    query = make({"a": [100]})
+    step(query)
+    step(query)
+    query.world.silent.add("a")
+    step(query)
+    assert member_of(query).entry.watermark == 99
+    query.coordinator._context.retire_splits(["a"])
+    step(query)
+    assert member_of(query).entry.watermark == 99
+    for subtask in query.coordinator._context.registered_readers():
+        query.coordinator._context.signal_no_more_splits(subtask)
+    step(query)
+    assert member_of(query).entry.watermark is None
+
+
+def test_a_member_that_stops_leaves_at_once(make: Make) -> None:
+    slow, fast = make({"a": [100]}), make({"b": [500]})
+    assert [step(slow), step(fast), step(fast)] == [[], [], None]
+    slow.coordinator.close()
+    assert step(fast) == [500]
+
+
+def test_a_member_that_dies_leaves_after_the_timeout(make: Make) -> None:
+    """AL-20: counted on the clock of who reads, from when it saw the entry; and not a millisecond earlier."""
+    slow, fast = make({"a": [100]}), make({"b": [500]})
+    assert [step(slow), step(fast), step(fast)] == [[], [], None]
+    kill(slow)
+    listen(fast, TIMEOUT)
+    assert step(fast) is None
+    fast.clock.advance(1)
+    assert step(fast) == [500]
+
+
+def test_a_member_in_a_long_batch_or_with_a_long_trigger_stays(make: Make) -> None:
+    """Its heart beats although Spark asks it nothing."""
+    slow, fast = make({"a": [100]}, source_timeout="1 s"), make({"b": [500]}, source_timeout="1 s")
+    assert [step(slow), step(fast), step(fast)] == [[], [], None]
+    for _ in range(3):
+        beats = member_of(slow).entry.beat
+        wait_until(lambda seen=beats: member_of(slow).entry.beat > seen + 1, "two beats", 30)  # type: ignore[misc]
+        fast.clock.advance(750)
+        assert step(fast) is None
+        fast.clock.advance(750)
+
+
+def test_a_member_with_a_longer_timeout_is_seen_by_who_joins(make: Make, tmp_path: Path) -> None:
+    """I3: its last beat may be older than all that who joins would look for by its own timeout."""
+    slow = make({"a": [100]}, source_timeout="1 h")
+    assert step(slow) == []
+    for commit in (tmp_path / "table" / "_delta_log").iterdir():
+        long_ago = time.time() - 1.1 * LONGEST_BEAT_S
+        os.utime(commit, (long_ago, long_ago))
+    short, fast = (make({name: [500]}, source_timeout="1 s") for name in "bc")
+    assert step(short) == []
+    assert [step(fast), step(fast)] == [[], None]
+
+
+def test_a_restarted_member_comes_back_with_the_watermark_of_its_offset(make: Make) -> None:
+    """AL-19: and is the same member in another run, so its last words before do not hold beside it."""
+    slow, fast = make({"a": [100, 104]}), make({"b": [500]})
+    assert [step(slow), step(slow), step(fast)] == [[], [100, 104], []]
+    kill(slow)
+    slow.restart()
+    assert step(slow) is None
+    assert member_of(slow).entry.watermark == 103
+    step(fast)
+    assert member_of(fast).floor() == 103
+    assert len(member_of(fast).view.members) == 2
+
+
+@pytest.mark.parametrize("is_forgotten", [False, True])
+def test_a_restarted_member_stands_where_it_stood_until_it_can_speak(
+    make: Make, tmp_path: Path, is_forgotten: bool
+) -> None:
+    """I3: of one of its splits nothing is known yet, its leader being silent; and its last entry may be long gone."""
+    slow, fast = make({"a": [100], "b": []}), make({"c": [500]})
+    assert [step(slow), step(slow), step(fast)] == [[], [100], []]
+    slow.world.silent.add("b")
+    kill(slow)
+    if is_forgotten:
+        shutil.rmtree(tmp_path / "table")
+    slow.restart()
+    assert step(slow) is None
+    assert member_of(slow).entry.watermark == 99
+    for _ in range(3):
+        beat(slow)
+        listen(fast, TIMEOUT // 2)
+        assert step(fast) is None
+    assert member_of(fast).floor() == 99
+
+
+def test_a_member_that_runs_a_batch_again_stands_where_it_stood(make: Make) -> None:
+    """I3: Spark asks a restarted query for the tasks of the batch that was not committed, and for a plan only after."""
+    slow, fast = make({"a": [*range(100, 200, 10)]}, ReadLimits(max_rows=1)), make({"c": [500]})
+    assert [step(slow), step(slow), step(fast)] == [[], [100], []]
+    start, end = slow.offset, slow.coordinator.latest_offset(slow.offset, 1)
+    kill(slow)
+    slow.restart()
+    assert slow.run(start, end) == [("a", 110)]
+    for _ in range(3):
+        beat(slow)
+        listen(fast, TIMEOUT // 2)
+        assert step(fast) is None
+    slow.offset = end
+    assert [step(slow), step(slow)] == [[], [120]], "it is the same run as before"
+
+
+def test_a_restarted_member_that_could_not_read_the_table_stands_where_it_stood_once_it_can(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """I3: and a leader is silent, so that no plan tells where it stands; nor does the offset, nothing being read."""
+    slow, fast = make({"a": [100]}), make({"c": [500]})
+    assert [step(slow), step(fast)] == [[], []]
+    slow.world.silent.add("a")
+    kill(slow)
+    news, failures = GroupLog.news, [1]
+
+    def fails_once(log: GroupLog) -> list[tuple[int, Entry]]:
+        return unreachable(log) if failures and failures.pop() else news(log)
+
+    monkeypatch.setattr(GroupLog, "news", fails_once)
+    slow.restart()
+    assert [step(slow), failures] == [None, []]
+    for _ in range(3):
+        beat(slow)
+        listen(fast, TIMEOUT // 2)
+        assert step(fast) is None
+    assert member_of(fast).floor() == 99
+
+
+def test_a_restarted_member_without_a_split_stands_where_it_stood(make: Make) -> None:
+    """I3: its enumerator has not found one yet."""
+    slow, fast = make({"a": [100]}), make({"c": [500]})
+    assert [step(slow), step(slow), step(fast)] == [[], [100], []]
+    kill(slow)
+    slow.source.enumerator = LateEnumerator
+    slow.restart()
+    for _ in range(2):
+        assert step(slow) is None
+        beat(slow)
+        listen(fast, TIMEOUT // 2)
+        assert step(fast) is None
+    assert member_of(fast).floor() == 99
+
+
+class LateEnumerator(MemoryEnumerator):
+    """Has given up the splits that it was restored with, and finds no others."""
+
+    def start(self) -> None:
+        self.context.retire_splits(list(self.world.logs))
+
+
+def test_a_member_that_may_run_unaligned_holds_nobody_once_it_does(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """I11: what it said while it was aligned would stand for ever, since its heart beats."""
+    allowed = {"allow_unaligned": "true"}
+    slow = make({"a": [*range(100, 200, 10)]}, ReadLimits(max_rows=1), LogEnumerator, **allowed)
+    fast = make({"b": [500]})
+    assert [step(slow), step(fast), step(slow)] == [[], [], [100]]
+    several(slow)
+    assert [step(fast), member_of(slow).entry.watermark is None] == [None, False]
+    monkeypatch.setattr(Readers, "reporting", lambda self: Reporting("this driver cannot listen"))
+    assert step(slow) != []
+    assert step(fast) == [500]
+
+
+def test_al_09_a_query_that_was_never_asked_for_a_plan_is_no_member(make: Make) -> None:
+    """A process that Spark leaked while the query failed to start: it may have been asked for the rest."""
+    leaked, fast = make({"a": [100]}), make({"b": [500]})
+    leaked.coordinator.prepare_available_now()
+    leaked.coordinator.report_latest_offset()
+    assert [step(fast), step(fast)] == [[], [500]]
+    assert set(member_of(fast).view.members) == {member_of(fast).entry.key}
+
+
+def test_a_table_that_cannot_be_read_keeps_the_last_minimum(
+    make: Make, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rule 7: queries go on under it, and are told once."""
+    slow, fast = make({"a": [100]}), make({"b": [100, 500]})
+    assert [step(slow), step(fast), step(slow), step(fast)] == [[], [], [100], [100]]
+
+    with monkeypatch.context() as patched, caplog.at_level(logging.WARNING):
+        patched.setattr(GroupLog, "news", unreachable)
+        listen(fast, 10 * TIMEOUT)
+        fast.world.logs["b"][1:] = [105, 500]
+        assert [step(fast), step(fast), step(fast)] == [[105], None, None]
+    assert caplog.messages == ["The store is down. Meanwhile what was last known of the group stands."]
+    assert step(fast) is None, "I3: it answers, but there was no time for a sign of the other"
+    listen(fast, TIMEOUT + 1)
+    assert step(fast) == [500]
+
+
+def test_a_run_that_has_not_read_its_group_once_reads_nothing(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """I3: killed, and started again while the store is down. It would take itself for alone."""
+    slow, fast = make({"a": [100]}), make({"b": [100, 500]})
+    assert [step(slow), step(fast), step(slow), step(fast)] == [[], [], [100], [100]]
+    news, looks = GroupLog.news, []
+
+    def down(log: GroupLog) -> list[tuple[int, Entry]]:
+        looks.append(log)
+        raise AlignmentError("The store is down")
+
+    def down_at_first(log: GroupLog) -> list[tuple[int, Entry]]:
+        return down(log) if len(looks) < 3 else news(log)
+
+    kill(fast)
+    fast.restart()
+    with monkeypatch.context() as patched:
+        patched.setattr(GroupLog, "news", down_at_first)
+        assert [step(fast), step(fast)] == [None, None]
+    assert (len(looks), member_of(fast).floor()) == (3, 99)
+
+    fast.restart()
+    monkeypatch.setattr(GroupLog, "news", down)
+    monkeypatch.setattr(group_planner, "_FIRST_LOOK_S", 0.3)
+    with pytest.raises(
+        AlignmentError, match=r"Group '.*' could not be read .*: The store is down\. Nothing is lost"
+    ):
+        step(fast)
+
+
+def test_a_table_that_nobody_can_write_keeps_the_last_minimum(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rule 7, I3: each goes on under it, and none takes the other for dead, however long the outage is."""
+    slow, fast = make({"a": [100, 104]}), make({"b": [100, 500]})
+    assert [step(slow), step(fast), step(slow), step(fast)] == [[], [], [100, 104], [100]]
+
+    def read_only(*_: object) -> int:
+        raise AlignmentError("The store is read-only")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SplitWatermarkTable, "note", read_only)
+        for _ in range(12):
+            for query in (slow, fast):
+                query.clock.advance(TIMEOUT // 4)
+                beat(query)
+        fast.world.logs["b"][1:] = [110, 500]
+        assert [step(fast), step(fast), step(slow)] == [[110], None, None]
+        assert (member_of(fast).floor(), member_of(slow).floor()) == (99, 99)
+    for query in (slow, fast):
+        beat(query)
+    listen(fast, TIMEOUT + 1)
+    assert step(fast) == [500], "it can be heard again, and says nothing: only its entry of now counts"
+
+
+def meet(older: Query, younger: Query) -> None:
+    """Both plan, then the older one says something more."""
+    assert [step(older), step(younger)] == [[], []]
+    entry = member_of(older).entry
+    step(older)
+    older.world.logs["a"] += [101]
+    step(older)
+    assert member_of(older).entry != entry
+
+
+def test_al_14_of_two_live_holders_of_one_id_the_younger_fails(make: Make) -> None:
+    """And says who both are; the older one goes on."""
+    older, younger = make({"a": [100]}, source_id="clicks"), make({"b": [100, 101]}, source_id="clicks")
+    meet(older, younger)
+    with pytest.raises(AlignmentError, match=r"of group 'g' have the id 'clicks': process \d+ on ") as e:
+        several(younger)
+    for query in (older, younger):
+        assert f"lineage {member_of(query).entry.lineage}" in str(e.value)
+    younger.coordinator.close()
+    older.world.logs["a"] += [102]
+    assert step(older) == [102]
+
+
+def test_an_id_whose_holder_is_dead_can_be_had(make: Make) -> None:
+    """An entry that only has not timed out yet is no life."""
+    dead, new = make({"a": [100]}, source_id="clicks"), make({"b": [100]}, source_id="clicks")
+    step(dead)
+    step(dead)
+    kill(dead)
+    assert [step(new), step(new)] == [[], [100]]
+
+
+def test_the_two_processes_of_a_self_join_are_two_members(make: Make) -> None:
+    """Fact 18: they have one definition, and each its own lineage."""
+    one, two = make({"a": [100]}, source_id="clicks"), make({"b": [100, 101]}, source_id="clicks")
+    object.__setattr__(two.spec, "definition", one.spec.definition)
+    meet(one, two)
+    assert step(two) == [100, 101]
+    assert len(member_of(two).view.members) == 2
+
+
+def test_a_copied_checkpoint_is_noticed(make: Make) -> None:
+    """One lineage, planned for by two live processes: the one whose place was taken says so when it plans again."""
+    original, copy = make({"a": [100]}), make({"a": [100]})
+    step(original)
+    copy.offset = original.offset
+    step(copy)
+    original.world.logs["a"] += [101]
+    with pytest.raises(AlignmentError, match="from one checkpoint"):
+        several(original)

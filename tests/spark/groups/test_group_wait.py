@@ -1,0 +1,96 @@
+"""How long an AvailableNow run waits for a member, by what it hears of it. No JVM, no clock."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from flip27_stream.spark.planning.group.group_wait import GroupWait
+from tests.watermark_alignment.support.group_entries import entry
+
+TIMEOUT_MS = 1000
+
+
+@pytest.fixture
+def wait() -> GroupWait:
+    options: Any = SimpleNamespace(source_timeout_ms=TIMEOUT_MS, update_interval_ms=10)
+    return GroupWait(options, monotonic=lambda: 0.0)
+
+
+def test_a_member_that_is_not_heard_is_not_given_up(wait: GroupWait) -> None:
+    """It may have a longer source-timeout, and not be able to write; when it is heard again the time counts."""
+    silent = entry("slow", 5, progress=1)
+    for listened_ms in range(0, 10 * TIMEOUT_MS, 100):
+        assert not wait.gives_up(silent, 7, listened_ms)
+    assert wait.gives_up(silent.again(), 7, 10 * TIMEOUT_MS)
+    assert not wait.heeds(silent)
+    assert wait.heeds(entry("slow", 5, progress=2))
+    assert wait.heeds(entry("other", 1))
+
+
+def test_only_time_inside_one_plan_counts(wait: GroupWait) -> None:
+    slow = entry("slow", 5)
+    for batch in range(50):
+        assert not wait.gives_up(slow.again(), batch, 2 * batch * TIMEOUT_MS)
+    assert not wait.gives_up(slow, 49, 98 * TIMEOUT_MS + TIMEOUT_MS)
+    assert wait.gives_up(slow.again(), 49, 98 * TIMEOUT_MS + TIMEOUT_MS + 1)
+
+
+def test_time_in_which_the_group_is_not_read_does_not_count(wait: GroupWait) -> None:
+    slow = entry("slow", 5)
+    assert not wait.gives_up(slow, 7, 0)
+    assert not wait.gives_up(slow, 7, None)
+    assert not wait.gives_up(slow.again(), 7, 5 * TIMEOUT_MS)
+
+
+def test_progress_begins_the_wait_anew(wait: GroupWait) -> None:
+    now = 0
+    for progress in range(20):
+        slow = entry("slow", 5, progress=progress)
+        assert not wait.gives_up(slow, 7, now)
+        now += TIMEOUT_MS
+        assert not wait.gives_up(slow.again(), 7, now)
+
+
+def test_the_wait_for_one_goes_on_after_another_held_the_run(wait: GroupWait) -> None:
+    """Who comes and goes below it does not make a run wait for ever."""
+    slow, passing = entry("slow", 5), entry("passing", 1)
+    now, given_up = 0, False
+    for turn in range(5):
+        for told in (slow, slow.again(), passing):
+            given_up = wait.gives_up(told, turn, now) or given_up
+            now += TIMEOUT_MS // 4
+    assert given_up
+
+
+@pytest.mark.parametrize("update_interval_ms", [1, 10_000])
+def test_an_answer_is_held_back_for_some_time_even_with_a_short_update_interval(
+    update_interval_ms: int,
+) -> None:
+    """Else no time would count, and the run would make empty batches for ever."""
+    options: Any = SimpleNamespace(source_timeout_ms=TIMEOUT_MS, update_interval_ms=update_interval_ms)
+    now = [0.0]
+    wait = GroupWait(options, monotonic=lambda: now[0])
+    slow = entry("slow", 5)
+    assert wait.is_enough(0, slow, 1), "it has moved"
+    assert not wait.is_enough(1, slow, 1)
+    now[0] = 0.05
+    assert wait.is_enough(1, slow, 1)
+    assert wait.is_enough(2, entry("slow", 6), 2)
+
+
+def test_while_only_others_move_some_time_counts(wait: GroupWait) -> None:
+    """I11: a member that never stands still must not keep a run waiting for another one for ever."""
+    options: Any = SimpleNamespace(source_timeout_ms=60_000, update_interval_ms=1000)
+    now, waited = 0.0, 0.0
+    wait = GroupWait(options, monotonic=lambda: now)
+    slow = entry("slow", 5)
+    for batch in range(100):
+        began = now
+        while not wait.is_enough(batch, slow, batch):
+            now += 0.01
+        waited += now - began
+        now += 3.0
+    assert 0.08 < waited / now < 0.12

@@ -1,0 +1,194 @@
+"""What members of a group publish and read, and how far that lets each of them read (rule 7). No JVM."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from flip27_stream.api import ReadLimits
+from flip27_stream.spark.planning.idle_backoff import IdleBackoff
+from flip27_stream.testing import wait_until
+from tests.module_time import replace_time
+from tests.spark.support.backlog_source import BacklogEnumerator
+from tests.spark.support.members import Make, group_at, held_by, member_of, step
+from tests.spark.support.memory_source import LogEnumerator
+from watermark_alignment.group.membership import Membership
+from watermark_alignment.planner import BACKLOG, GROUP
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Iterator[Make]:
+    with group_at(tmp_path / "table") as members:
+        yield members
+
+
+def test_the_first_plan_of_a_run_only_announces_it(make: Make) -> None:
+    """Rule 7: so that no source of a query passes another one that has not been asked yet."""
+    early, late = make({"a": [100, 105, 200]}), make({"b": [500]})
+    assert step(late) == []
+    assert step(early) == []
+    assert step(late) is None
+    assert step(early) == [100, 105, 200]
+
+
+def test_once_has_one_batch_and_reads_in_it(make: Make) -> None:
+    query = make({"a": [100]})
+    assert query.batch() == [("a", 100)]
+
+
+def test_a_run_with_nothing_to_read_announces_itself_without_a_batch(make: Make) -> None:
+    query = make({"a": [100]})
+    assert [step(query), step(query)] == [[], [100]]
+    query.restart()
+    assert step(query) is None
+    query.world.logs["a"].append(101)
+    assert step(query) == [101]
+
+
+def test_members_of_a_group_wait_for_each_other(make: Make) -> None:
+    """I3, AL-12, AL-15: each is read up to the front of the other and the drift; a front is that of before a batch."""
+    one, two = make({"a": [100, 130, 160]}), make({"b": [105, 128, 150]})
+    assert [step(one), step(two)] == [[], []]
+    rounds = [(step(one), step(two)) for _ in range(4)]
+    assert rounds == [([100], [105]), (None, [128]), ([130], None), ([160], [150])]
+
+
+def test_the_cap_across_members_at_its_boundary(make: Make) -> None:
+    """Rule 2: front + max-drift is read, one more is not; with an out-of-orderness, too."""
+    slow = make({"a": [100]}, out_of_orderness="5 ms")
+    fast = make({"b": [100, 110, 111]}, out_of_orderness="5 ms")
+    assert [step(slow), step(fast), step(slow), step(fast)] == [[], [], [100], [100, 110]]
+    assert step(fast) is None
+
+
+def test_drift_is_that_from_the_slowest_of_the_group(make: Make) -> None:
+    """I3: and so it shows when a member came that is further behind."""
+    fast = make({"b": [500, 501]})
+    assert [step(fast), step(fast)] == [[], [500, 501]]
+    slow = make({"a": [100]})
+    assert step(slow) == []
+    fast.clock.advance(1001)
+    fast.world.logs["b"] += [502]
+    assert step(fast) is None
+    wait_until(lambda: bool([r for r in fast.rows() if r["batch"] == 1]), "the batch to be recorded", 30)
+    assert [r["drift_ms"] for r in fast.rows() if r["batch"] == 1] == [401]
+
+
+def test_each_member_adds_its_own_drift(make: Make) -> None:
+    """AL-13."""
+    slow = make({"a": [100]})
+    fast = make({"b": [*range(100, 200)]}, max_drift="20 ms")
+    assert [step(slow), step(fast), step(slow)] == [[], [], [100]]
+    assert step(fast) == [*range(100, 121)]
+
+
+def test_groups_of_one_table_do_not_see_each_other(make: Make) -> None:
+    """AL-06."""
+    slow, other = make({"a": [100]}), make({"b": [5000]}, group="another")
+    assert [step(slow), step(other)] == [[], []]
+    assert step(other) == [5000]
+
+
+def test_the_group_is_named_where_it_binds_and_the_backlog_where_that_does(make: Make) -> None:
+    """I5, I11."""
+    slow = make({"a": [100]})
+    files = make({"b": [100, 150], "c": [120]}, ReadLimits(max_files=1), BacklogEnumerator)
+    step(slow)
+    holders = held_by(files)
+    assert [step(files), step(files)] == [[], [100]]
+    assert step(files) is None
+    assert holders[-1] == GROUP
+    slow.world.logs["a"] += [200]
+    assert step(slow) == [100]
+    slow.world.logs["a"] += [300]
+    step(slow)
+    step(slow)
+    assert step(files) is None
+    assert holders[-1] == BACKLOG
+
+
+@pytest.mark.parametrize("name", ["group", "backlog"])
+def test_a_split_may_have_the_name_of_what_else_can_hold(make: Make, name: str) -> None:
+    """I11: who is held by such a split of its own does not wait for others."""
+    alone = make({"other": [100, 500], name: [100]}, ReadLimits(max_rows=10))
+    holders = held_by(alone)
+    assert [step(alone), step(alone), step(alone)] == [[], [100, 100], None]
+    assert holders[-1] == name
+    assert name not in (GROUP, BACKLOG)
+
+
+def test_a_source_paused_by_reports_waits_for_the_group(make: Make) -> None:
+    """Rule 2 holds for the plan by pausing, too."""
+    slow = make({"a": [100]})
+    fast = make({"b": [*range(100, 200, 5)]}, ReadLimits(max_rows=3), LogEnumerator)
+    holders = held_by(fast)
+    assert [step(slow), step(fast), step(slow)] == [[], [], [100]]
+    assert [step(fast), step(fast)] == [[100, 105, 110], [115, 120, 125]]
+    assert step(fast) is None
+    assert holders[-1] == GROUP
+
+
+def test_the_group_is_read_once_in_an_interval_unless_it_holds(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rule 7: at most update-interval old, and anew before a plan holds on account of another member."""
+    looks: list[Membership] = []
+    look = Membership.look
+
+    def counted(member: Membership) -> None:
+        looks.append(member)
+        look(member)
+
+    monkeypatch.setattr(Membership, "look", counted)
+    slow, fast = make({"a": [100]}), make({"b": [100, 105]}, update_interval="1 s")
+    for query in (slow, fast, slow, fast):
+        step(query)
+    looks.clear()
+    fast.world.logs["b"] += [106]
+    assert step(fast) == [106]
+    assert looks == []
+    fast.clock.advance(1001)
+    fast.world.logs["b"] += [107]
+    assert step(fast) == [107]
+    assert looks == [member_of(fast)]
+    looks.clear()
+    slow.world.logs["a"] += [120]
+    step(slow)
+    step(slow)
+    looks.clear()
+    fast.world.logs["b"] += [125]
+    assert step(fast) == [125], "what was last read would have held it"
+    assert looks == [member_of(fast)]
+
+
+def test_who_is_held_holds_up_nobody(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A source of the same query is asked after it, in every batch: while that moves, it is planned each time."""
+    rests: list[float] = []
+
+    costly = itertools.count().__next__  # each plan
+    replace_time(monkeypatch, "flip27_stream.spark.planning.coordinator", process_time=costly)
+    slow, fast = make({"a": [*range(0, 100, 10)]}, ReadLimits(max_rows=1)), make({"b": [1000]})
+    pace = IdleBackoff(1.0)
+    found_nothing = pace.found_nothing
+
+    def watched(cost_s: float, *, comes_soon: bool) -> None:
+        found_nothing(cost_s, comes_soon=comes_soon)
+        rests.append(pace._rest_s)
+
+    monkeypatch.setattr(pace, "found_nothing", watched)
+    fast.coordinator._pace = pace
+    for query in (slow, fast):
+        step(query)
+    for time_of_slow in range(0, 100, 10):
+        fast.coordinator.committed(fast.offset)
+        assert step(fast) is None
+        assert step(slow) == [time_of_slow]
+    assert set(rests[2:]) == {0.005}  # at first the other one is where it was when it came
+    rests.clear()
+    for _ in range(20):
+        fast.coordinator.committed(fast.offset)
+        assert step(fast) is None
+    assert max(rests) > 0.005

@@ -1,0 +1,192 @@
+"""Groups on a real Spark: two sources of a query, two queries of a session, two processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql.functions import expr
+
+from flip27_stream.testing import wait_until
+from tests.spark.support.kafka_queries import (
+    HOUR,
+    MINUTE,
+    PATIENCE_S,
+    SECOND,
+    T0,
+    KafkaQueries,
+    arrived,
+    records,
+)
+from tests.spark.support.processes import QUICK_START, alive, descendants
+
+pytestmark = pytest.mark.jvm
+
+MakeTopic = Callable[..., str]
+DRIFT = 10 * MINUTE
+SOON = {"scan.watermark.alignment.update-interval": "100 ms"}
+
+
+def test_a_join_of_two_topics_with_hours_between_them(queries: KafkaQueries, topic: MakeTopic) -> None:
+    """I3, I4, rule 8: one is a click stream, the other what followed from each click, of which the older part was
+    there first. Every pair is found, with a delay just above max-drift; the run comes to its end by itself."""
+    clicks, orders = topic(2), topic(1)
+    minutes = range(0, 2 * 60, 3)
+    queries.broker.write(
+        clicks, [r for p in range(2) for r in records(p, [T0 + m * MINUTE for m in minutes])]
+    )
+    queries.broker.write(orders, records(0, [T0 + m * MINUTE + 20 * SECOND for m in minutes]))
+    options = queries.aligned("30 minutes") | SOON | {"maxOffsetsPerTrigger": "30"}
+
+    def side(name: str, alias: str) -> Any:
+        stream = queries.stream(name, options).selectExpr("partition", "offset AS number", "timestamp AS at")
+        return stream.withWatermark("at", "1801 seconds").alias(alias)
+
+    joined = side(clicks, "click").join(
+        side(orders, "order"),
+        expr("click.number = order.number AND order.at BETWEEN click.at AND click.at + INTERVAL 1 MINUTE"),
+    )
+    output = queries.run(joined.selectExpr("click.partition", "click.number"))
+    assert sorted((row["partition"], row["number"]) for row in output.rows()) == [
+        (p, n) for p in range(2) for n in range(len(minutes))
+    ]
+    rows = queries.split_watermark_rows()
+    assert len({row["source"] for row in rows}) == 2
+    assert leads(rows) <= 30 * MINUTE
+
+
+def leads(rows: list[dict[str, Any]]) -> float:
+    """By how much (ms) one source had read at most beyond what the others had said by then, as the table tells it."""
+    said: dict[str, dict[str, float]] = {}
+    worst = -float(HOUR)
+    for row in sorted(rows, key=lambda row: row["recorded_at"]):
+        others = [at for source, splits in said.items() if source != row["source"] for at in splits.values()]
+        if row["rows"] and row["max_event_time"] is not None and others:
+            worst = max(worst, row["max_event_time"].timestamp() * 1000 - min(others) - 1)
+        if row["watermark"] is not None:
+            said.setdefault(row["source"], {})[row["split"]] = row["watermark"].timestamp() * 1000
+    return worst
+
+
+def test_kafka_and_files_in_two_queries_of_a_session(queries: KafkaQueries, topic: MakeTopic) -> None:
+    """I3: files wait for a topic that is behind. Once its query is stopped, and so has left, they go on at once."""
+    name, folder = topic(1), queries.folder / "files"
+    queries.broker.write(name, records(0, [T0, T0 + MINUTE]))
+    write_files(folder)
+    options = queries.aligned("10 minutes", idle_timeout="1 hour") | SOON
+    options |= {"scan.watermark.alignment.source-timeout": "10 minutes"}
+    slow = queries.start(queries.stream(name, options), "slow")
+    try:
+        wait_until(lambda: arrived(slow, queries.output("slow"), 2), "the topic to be read", PATIENCE_S)
+        wait_until(lambda: committed(queries) >= 3, "its watermark to be known", PATIENCE_S)
+        by_time = options | {"scan.watermark.event-time": "time", "maxRowsPerTrigger": "5"}
+        files = queries.spark.readStream.format("flip27_files").options(**by_time).load(str(folder))
+        fast = queries.start(files, "fast")
+        try:
+            output = queries.output("fast")
+            wait_until(lambda: arrived(fast, output, 11), "the files up to max-drift", PATIENCE_S)
+            queries.broker.write(name, records(0, [T0 + 5 * MINUTE]))
+            wait_until(lambda: arrived(fast, output, 15), "the files to follow the topic", PATIENCE_S)
+            assert max(row["time"].timestamp() * 1000 for row in output.rows()) <= T0 + 15 * MINUTE
+            slow.stop()
+            wait_until(lambda: arrived(fast, output, 60), "the files to be free", PATIENCE_S)
+        finally:
+            fast.stop()
+    finally:
+        slow.stop()
+
+
+def write_files(folder: Path) -> None:
+    """An hour, a row a minute, ten of them in a file and five in each of its row groups."""
+    folder.mkdir()
+    for begin in range(0, 60, 10):
+        times = T0 + (begin + np.arange(10, dtype=np.int64)) * MINUTE
+        column = pa.array(times, pa.timestamp("ms", "UTC")).cast(pa.timestamp("us", "UTC"))
+        pq.write_table(pa.table({"time": column}), folder / f"{begin}.parquet", row_group_size=5)
+
+
+def committed(queries: KafkaQueries) -> int:
+    return len(list((queries.split_watermarks / "_delta_log").glob("*.json")))
+
+
+@contextmanager
+def other_process(
+    queries: KafkaQueries, name: str, options: dict[str, str]
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A driver program of its own that reads a topic."""
+    arguments = [json.dumps(queries.kafka(name, options)), str(queries.output("other").table)]
+    with (queries.folder / "member.log").open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.spark.support.group_member", *arguments],
+            stdout=log,
+            stderr=log,
+            env=os.environ | QUICK_START,
+        )
+        try:
+            yield process
+        finally:
+            kill_all(process)
+
+
+def kill_all(process: subprocess.Popen[bytes]) -> None:
+    """Without a word: the driver, its JVM and its planner, none of which gets to say good-bye."""
+    family = [*descendants(process.pid), process.pid]
+    for pid in family:
+        if alive(pid):
+            os.kill(pid, signal.SIGKILL)
+    process.wait(PATIENCE_S)
+    wait_until(lambda: not any(alive(pid) for pid in family), "them to be gone", PATIENCE_S)
+
+
+@pytest.mark.timeout(300)
+def test_two_processes_one_of_which_is_killed(queries: KafkaQueries, topic: MakeTopic) -> None:
+    """I3, AL-20: what is held by another process is held for source-timeout after it died, and read then."""
+    slow, fast = topic(1), topic(1)
+    queries.broker.write(slow, records(0, [T0]))
+    queries.broker.write(fast, records(0, [T0, T0 + DRIFT, T0 + DRIFT + 1, T0 + HOUR]))
+    options = queries.aligned("10 minutes", idle_timeout="1 hour")
+    options |= {"scan.watermark.alignment.source-timeout": "4 s"}
+    with other_process(queries, slow, options) as process:
+        other = queries.output("other")
+        wait_until(lambda: other.count() == 1, "the other process to read", 2 * PATIENCE_S)
+        query, output = queries.start(queries.stream(fast, options)), queries.output()
+        try:
+            wait_until(lambda: arrived(query, output, 2), "what is within the drift", PATIENCE_S)
+            seen = entries(queries)
+            wait_until(lambda: entries(queries) >= seen + 4, "both hearts to beat on", PATIENCE_S)
+            assert output.count() == 2
+            kill_all(process)
+            wait_until(lambda: arrived(query, output, 4), "what the dead one held", PATIENCE_S)
+        finally:
+            query.stop()
+    assert last_words(queries) == {"left"}
+
+
+def entries(queries: KafkaQueries) -> int:
+    return len(told(queries))
+
+
+def told(queries: KafkaQueries) -> list[dict[str, Any]]:
+    """What the members have said, in order."""
+    found = []
+    for commit in sorted((queries.split_watermarks / "_delta_log").glob("*.json")):
+        for line in commit.read_text().splitlines():
+            text = json.loads(line).get("commitInfo", {}).get("flip27.member")
+            found += [json.loads(text)] if text else []
+    return found
+
+
+def last_words(queries: KafkaQueries) -> set[str]:
+    """Of who was stopped, and not killed."""
+    return {"left" if told(queries)[-1]["left"] else "silent"}

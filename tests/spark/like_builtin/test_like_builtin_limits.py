@@ -1,0 +1,145 @@
+"""Read limits and triggers, as Spark's built-in Kafka source keeps them: each test runs on both sources."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from flip27_stream.testing import wait_until
+from tests.spark.support.both_sources import (
+    BUILT_IN,
+    OURS,
+    Collected,
+    both_formats,
+    collect,
+    rows_by_partition,
+    sizes,
+)
+from tests.spark.support.kafka_queries import CONTINUOUS, ONCE, PATIENCE_S, T0, KafkaQueries, records
+
+pytestmark = pytest.mark.jvm
+
+MakeTopic = Callable[..., str]
+
+
+def fill(queries: KafkaQueries, topic: str, counts: Mapping[int, int]) -> None:
+    """So many records more in each partition."""
+    made = [record for p, count in counts.items() for record in records(p, [T0 + n for n in range(count)])]
+    queries.broker.write(topic, made)
+
+
+@both_formats
+def test_available_now_ends_after_as_many_batches_as_the_limit_makes(
+    queries: KafkaQueries, topic: MakeTopic, source: str
+) -> None:
+    """SK-01."""
+    name = topic(5)
+    fill(queries, name, {0: 15})
+    batches = collect(queries.stream(name, {"maxOffsetsPerTrigger": "5"}, source), queries.folder / "c")
+    assert sizes(batches) == [5, 5, 5]
+
+
+@both_formats
+def test_a_limit_is_divided_by_size_and_small_shares_are_rounded_up(
+    queries: KafkaQueries, topic: MakeTopic, source: str
+) -> None:
+    """SK-04: also across a restart with the same checkpoint."""
+    name = topic(3)
+    fill(queries, name, {0: 40, 1: 11, 2: 1})
+    stream, checkpoint = queries.stream(name, {"maxOffsetsPerTrigger": "10"}, source), queries.folder / "c"
+    first = rows_by_partition(collect(stream, checkpoint))
+    assert first[0] == {0: 7, 1: 2, 2: 1}
+    fill(queries, name, {0: 11, 2: 3})
+    second = rows_by_partition(collect(stream, checkpoint))
+    assert second == [{0: 7, 2: 2}, {0: 4, 2: 1}]
+    assert sum(batch.get(0, 0) for batch in [*first, *second]) == 51
+
+
+@both_formats
+def test_once_takes_everything_whatever_the_limits(
+    queries: KafkaQueries, topic: MakeTopic, source: str
+) -> None:
+    """SK-05: and the next run what has come since, be it less than the minimum."""
+    name = topic(2)
+    fill(queries, name, {0: 20, 1: 4})
+    limits = {"maxOffsetsPerTrigger": "15", "minOffsetsPerTrigger": "12", "maxTriggerDelay": "1h"}
+    stream, checkpoint = queries.stream(name, limits, source), queries.folder / "c"
+    assert sizes(collect(stream, checkpoint, ONCE)) == [24]
+    fill(queries, name, {0: 11})
+    assert sizes(collect(stream, checkpoint, ONCE)) == [11]
+
+
+@both_formats
+def test_a_batch_waits_for_its_minimum(queries: KafkaQueries, topic: MakeTopic, source: str) -> None:
+    """SK-06: but the first; what is too little comes with what follows."""
+    name = topic(3)
+    fill(queries, name, {0: 10, 1: 5, 2: 1})
+    stream = queries.stream(name, {"minOffsetsPerTrigger": "15"}, source)
+    running = Collected(stream, queries.folder / "c", CONTINUOUS)
+    try:
+        for rows, more in ((16, {0: 6}), (16, {1: 12}), (34, {})):
+            wait_until(lambda rows=rows: arrived(running, rows), f"{rows} rows", PATIENCE_S)  # type: ignore[misc]
+            fill(queries, name, more)
+    finally:
+        running.query.stop()
+    assert sizes(running.batches) == [16, 18]
+
+
+@both_formats
+def test_a_batch_waits_no_longer_than_the_delay(queries: KafkaQueries, topic: MakeTopic, source: str) -> None:
+    """SK-06, SK-08: the last trigger is remembered by the running query only."""
+    name = topic()
+    fill(queries, name, {0: 16})
+    limits = {"minOffsetsPerTrigger": "15", "maxTriggerDelay": "2s"}
+    running = Collected(queries.stream(name, limits, source), queries.folder / "c", CONTINUOUS)
+    try:
+        wait_until(lambda: arrived(running, 16), "the first batch", PATIENCE_S)
+        fill(queries, name, {0: 10})
+        wait_until(lambda: arrived(running, 26), "a batch below the minimum", PATIENCE_S)
+    finally:
+        running.query.stop()
+    assert sizes(running.batches) == [16, 10]
+
+
+def arrived(running: Collected, rows: int) -> bool:
+    if (error := running.query.exception()) is not None:
+        raise error
+    return sum(sizes(running.batches)) >= rows
+
+
+@pytest.mark.parametrize(("source", "runs"), [(BUILT_IN, [[5, 5], [2]]), (OURS, [[5, 5, 2], []])])
+def test_available_now_and_a_minimum(
+    queries: KafkaQueries, topic: MakeTopic, source: str, runs: list[list[int]]
+) -> None:
+    """SK-08: the first batch of a run is never held back. The built-in source leaves a rest below the minimum to the
+    next run; ours reads all that was there, as AvailableNow promises."""
+    name = topic()
+    fill(queries, name, {0: 12})
+    limits = {"minOffsetsPerTrigger": "4", "maxOffsetsPerTrigger": "5"}
+    stream, checkpoint = queries.stream(name, limits, source), queries.folder / "c"
+    assert [sizes(collect(stream, checkpoint)) for _ in runs] == runs
+
+
+@both_formats
+def test_the_greatest_limit_does_not_overflow(queries: KafkaQueries, topic: MakeTopic, source: str) -> None:
+    """SK-09."""
+    name = topic()
+    fill(queries, name, {0: 10})
+    start = json.dumps({name: {"0": 5}})
+    options = {"maxOffsetsPerTrigger": str(2**63 - 1), "startingOffsets": start}
+    assert sizes(collect(queries.stream(name, options, source), queries.folder / "c")) == [5]
+
+
+@both_formats
+def test_the_progress_shows_the_true_end(queries: KafkaQueries, topic: MakeTopic, source: str) -> None:
+    """SK-34: in Spark's JSON form, with a limit that stays behind it."""
+    name = topic(2)
+    fill(queries, name, {0: 4, 1: 2})
+    running = Collected(queries.stream(name, {"maxOffsetsPerTrigger": "3"}, source), queries.folder / "c")
+    running.finish()
+    read = [progress.sources[0] for progress in running.query.recentProgress if progress.numInputRows]
+    assert len(read) == 2
+    assert [json.loads(progress.latestOffset) for progress in read] == [{name: {"0": 4, "1": 2}}] * 2
+    assert [progress.numInputRows for progress in read] == [3, 3]

@@ -1,0 +1,205 @@
+"""Where reading begins and ends, as with Spark's built-in Kafka source: each test runs on both sources."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from contextlib import closing
+
+import pytest
+from kafka import KafkaAdminClient, TopicPartition
+
+from tests.spark.support.both_sources import (
+    BUILT_IN,
+    both_formats,
+    collect,
+    failure,
+    positions,
+    refusal,
+    rows,
+)
+from tests.spark.support.kafka_queries import T0, KafkaQueries, records
+
+pytestmark = pytest.mark.jvm
+
+MakeTopic = Callable[..., str]
+
+
+@pytest.fixture
+def steps(queries: KafkaQueries, topic: MakeTopic) -> str:
+    """Ten records in each of two partitions, at T0 + 0, 10, ..., 90 ms; the second's are 5 ms later."""
+    name = topic(2)
+    for partition in (0, 1):
+        queries.broker.write(name, records(partition, [T0 + 5 * partition + 10 * n for n in range(10)]))
+    return name
+
+
+def begins(queries: KafkaQueries, name: str, source: str, **options: str) -> list[int]:
+    """The first offset that a batch read gives of each partition."""
+    return [offsets[0] for offsets in read(queries, name, source, **options)]
+
+
+def read(queries: KafkaQueries, name: str, source: str, **options: str) -> list[list[int]]:
+    """The offsets that a batch read gives, by partition."""
+    table = rows(queries.batch(name, options, source))
+    pairs = list(zip(table["partition"].to_pylist(), table["offset"].to_pylist(), strict=True))
+    return [[offset for p, offset in pairs if p == partition] for partition in (0, 1)]
+
+
+def offsets(name: str, *of_partitions: int) -> str:
+    return json.dumps({name: {str(n): offset for n, offset in enumerate(of_partitions)}})
+
+
+@both_formats
+def test_the_time_for_all_goes_before_times_and_these_before_offsets(
+    queries: KafkaQueries, steps: str, source: str
+) -> None:
+    """SK-15: for the beginning and for the end."""
+    start = {"startingOffsets": offsets(steps, 7, 8)}
+    assert begins(queries, steps, source, **start) == [7, 8]
+    start["startingOffsetsByTimestamp"] = offsets(steps, T0 + 20, T0 + 30)
+    assert begins(queries, steps, source, **start) == [2, 3]
+    start["startingTimestamp"] = str(T0 + 45)
+    assert begins(queries, steps, source, **start) == [5, 4]
+    end = {"endingOffsets": offsets(steps, 3, 2)}
+    assert read(queries, steps, source, **end) == [[0, 1, 2], [0, 1]]
+    end["endingOffsetsByTimestamp"] = offsets(steps, T0 + 10, T0 + 5)
+    assert read(queries, steps, source, **end) == [[0], []]
+    end["endingTimestamp"] = str(T0 + 15)
+    assert read(queries, steps, source, **end) == [[0, 1], [0]]
+
+
+@both_formats
+def test_no_record_after_the_time(queries: KafkaQueries, steps: str, source: str) -> None:
+    """SK-16: an end is then the end of the partition, a beginning an error, SK-13: or the end if told so."""
+    late = {"startingOffsetsByTimestamp": offsets(steps, T0 + 20, T0 + 1000)}
+    assert read(queries, steps, source, endingTimestamp=str(T0 + 92)) == [[*range(10)], [*range(9)]]
+    assert "No offset matched from request" in failure(lambda: read(queries, steps, source, **late))
+    latest = late | {"startingOffsetsByTimestampStrategy": "latest"}
+    assert read(queries, steps, source, **latest) == [[*range(2, 10)], []]
+
+
+@both_formats
+def test_a_stream_from_a_time_that_a_partition_has_not(
+    queries: KafkaQueries, steps: str, source: str
+) -> None:
+    """SK-13, not KO-03: an error, or the end of that partition, and later records are read."""
+    options, checkpoint = {"startingTimestamp": str(T0 + 92)}, queries.folder / "c"
+    assert "No offset matched from request" in failure(
+        lambda: collect(queries.stream(steps, options, source), queries.folder / "failed")
+    )
+    stream = queries.stream(steps, options | {"startingOffsetsByTimestampStrategy": "latest"}, source)
+    assert positions(collect(stream, checkpoint)) == {(steps, 1, 9): 1}
+    queries.broker.write(steps, records(0, [T0, T0 + 1000]))
+    assert positions(collect(stream, checkpoint)) == {(steps, 0, 10): 1, (steps, 0, 11): 1}
+
+
+@both_formats
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("startingOffsets", "latest", "starting offset can't be latest for batch queries on Kafka"),
+        (
+            "startingOffsets",
+            '{"t":{"0":1,"1":-1}}',
+            "startingOffsets for t-1 can't be latest for batch queries",
+        ),
+        ("endingOffsets", "earliest", "ending offset can't be earliest for batch queries on Kafka"),
+        (
+            "endingOffsets",
+            '{"t":{"0":1,"1":-2}}',
+            "ending offset for t-1 can't be earliest for batch queries",
+        ),
+    ],
+)
+def test_a_batch_read_neither_begins_at_the_end_nor_ends_at_the_beginning(
+    queries: KafkaQueries, source: str, option: str, value: str, said: str
+) -> None:
+    """SK-20: with the partition named."""
+    assert said.lower() in refusal(queries, source, {"subscribe": "t", option: value}, bounded=True).lower()
+
+
+@both_formats
+@pytest.mark.parametrize("text", ["soon", "[1]", '{"a":0}', '{"a":{"x":1}}', '{"a":{"0":"x"}}'])
+def test_offsets_of_a_wrong_shape_are_refused(queries: KafkaQueries, source: str, text: str) -> None:
+    """SK-40: ours says what is expected, whatever is wrong."""
+    said = refusal(queries, source, {"subscribe": "t", "startingOffsets": text}, bounded=True)
+    assert source == BUILT_IN or '{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}' in said
+
+
+@both_formats
+def test_a_batch_read_is_bound_when_it_is_executed(queries: KafkaQueries, steps: str, source: str) -> None:
+    """SK-21: from earliest to latest; a union of it with itself works."""
+    given = {"kafka.bootstrap.servers": queries.broker.bootstrap_servers, "subscribe": steps}
+    frame = queries.spark.read.format(source).options(**given).load()
+    queries.broker.write(steps, records(0, [T0, T0]))
+    assert positions([rows(frame)]) == {(steps, 0, n): 1 for n in range(12)} | {
+        (steps, 1, n): 1 for n in range(10)
+    }
+    assert set(positions([rows(frame.union(frame))]).values()) == {2}
+
+
+@both_formats
+def test_offsets_and_times_name_exactly_the_partitions_that_are_read(
+    queries: KafkaQueries, steps: str, source: str
+) -> None:
+    """SK-33, not KO-04: one too few, one too many; a stream as well."""
+    for option in (
+        "startingOffsets",
+        "startingOffsetsByTimestamp",
+        "endingOffsets",
+        "endingOffsetsByTimestamp",
+    ):
+        failure(lambda o=option: read(queries, steps, source, **{o: offsets(steps, 1)}))  # type: ignore[misc]
+    failure(lambda: read(queries, steps, source, startingOffsets=offsets(steps, 1, 1, 1)))
+    stream = queries.stream(steps, {"startingOffsets": offsets(steps, 1)}, source)
+    failure(lambda: collect(stream, queries.folder / "c"))
+
+
+@both_formats
+def test_a_beginning_behind_the_end_is_an_error(queries: KafkaQueries, steps: str, source: str) -> None:
+    """SK-33: whether both are offsets, or one is found by time or is the end of the log."""
+    both = {"startingOffsets": offsets(steps, 5, 5), "endingOffsets": offsets(steps, 6, 4)}
+    said = failure(lambda: read(queries, steps, source, **both))
+    assert "start offset 5" in said
+    assert "end offset 4" in said
+    for start, end in (
+        ({"startingOffsets": offsets(steps, 5, 5)}, {"endingTimestamp": str(T0 + 20)}),
+        ({"startingOffsets": offsets(steps, 5, 11)}, {"failOnDataLoss": "false"}),
+        ({"startingTimestamp": str(T0 + 50)}, {"endingTimestamp": str(T0 + 20)}),
+    ):
+        said = failure(lambda given=start | end: read(queries, steps, source, **given))  # type: ignore[misc]
+        assert source == BUILT_IN or "is after the ending offset" in said
+
+
+@both_formats
+def test_a_batch_read_of_more_than_there_is(queries: KafkaQueries, topic: MakeTopic, source: str) -> None:
+    """SK-26, SK-33: behind the end of the log, before its beginning, or nothing at all."""
+    name = topic(2)  # offsets 30 to 49 and 0 to 9
+    queries.broker.write(name, records(0, [T0] * 50) + records(1, [T0] * 10))
+    with closing(KafkaAdminClient(bootstrap_servers=queries.broker.bootstrap_servers)) as admin:
+        admin.delete_records({TopicPartition(name, 0): 30})
+    none: list[int] = []
+
+    def asked(begin: tuple[int, int], end: tuple[int, int], fail: bool) -> list[list[int]]:
+        options = {"startingOffsets": offsets(name, *begin), "endingOffsets": offsets(name, *end)}
+        waits = {"kafkaConsumer.pollTimeoutMs": "2000", "failOnDataLoss": str(fail)}
+        return read(queries, name, source, **options, **waits)
+
+    error = r"DataLossError|OffsetOutOfRangeException"
+    assert re.search(error, failure(lambda: asked((40, 5), (40, 15), True)))
+    assert asked((40, 5), (40, 15), False) == [none, [*range(5, 10)]]
+    assert re.search(error, failure(lambda: asked((0, 5), (40, 5), True)))
+    assert asked((0, 12), (40, 15), False) == [[*range(30, 40)], none]
+    assert asked((0, 5), (20, 5), False) == [none, none]
+    assert asked((0, 12), (0, 12), True) == [none, none]
+    said = failure(lambda: asked((-2, 5), (20, 5), False))
+    assert source == BUILT_IN or "Beginning offset 30 is after the ending offset 20" in said
+
+
+@both_formats
+def test_a_batch_read_of_an_empty_topic(queries: KafkaQueries, topic: MakeTopic, source: str) -> None:
+    """SK-21: no rows, all columns."""
+    table = rows(queries.batch(topic(2), {}, source))
+    assert (len(table), len(table.column_names)) == (0, 7)

@@ -1,0 +1,162 @@
+"""Topics that come, grow, lose records and go, as with Spark's built-in Kafka source: on both sources."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from contextlib import closing
+
+import pyarrow as pa
+import pytest
+from kafka import KafkaAdminClient, TopicPartition
+
+from tests.spark.support.both_sources import Collected, both_formats, collect, failure, positions, rows
+from tests.spark.support.kafka_queries import T0, KafkaQueries, Output, records
+
+pytestmark = pytest.mark.jvm
+
+MakeTopic = Callable[..., str]
+
+
+def fill(queries: KafkaQueries, topic: str, partitions: int, each: int) -> None:
+    queries.broker.write(topic, [r for p in range(partitions) for r in records(p, [T0] * each)])
+
+
+def offsets(topic: str, partitions: int, begin: int, end: int) -> Counter[tuple[str, int, int]]:
+    return Counter((topic, p, n) for p in range(partitions) for n in range(begin, end))
+
+
+def recreate(queries: KafkaQueries, topic: str, partitions: int = 1) -> None:
+    queries.broker.delete_topic(topic)
+    queries.broker.create_topic(topic, partitions)
+
+
+@both_formats
+def test_partitions_that_go_during_an_available_now_run(
+    queries: KafkaQueries, topic: MakeTopic, source: str
+) -> None:
+    """SK-02: the topic is made again with fewer of them."""
+    name = topic(5)
+    fill(queries, name, 5, 3)
+    stream = queries.stream(name, {"maxOffsetsPerTrigger": "5"}, source)
+
+    class Recreating(Collected):
+        def _keep(self, batch: object, number: int) -> None:
+            if number == 0:
+                recreate(queries, name, 3)
+
+    said = failure(lambda: Recreating(stream, queries.folder / "c").finish())
+    assert (
+        "partitions in Kafka topic(s) have been lost during running query with Trigger.AvailableNow" in said
+    )
+
+
+@both_formats
+def test_nothing_is_lost_or_doubled_across_runs(queries: KafkaQueries, topic: MakeTopic, source: str) -> None:
+    """SK-12: by each strategy, with what is written while the query is stopped and with partitions that are new;
+    assign reads none of these."""
+    name = topic(2)
+    fill(queries, name, 2, 3)
+    by = {"subscribe": name, "subscribePattern": f"{name}$", "assign": json.dumps({name: [0, 1]})}
+    streams = {strategy: queries.stream("", {strategy: value}, source) for strategy, value in by.items()}
+
+    def run() -> dict[str, Counter[tuple[str, int, int]]]:
+        return {strategy: positions(collect(s, queries.folder / strategy)) for strategy, s in streams.items()}
+
+    assert run() == dict.fromkeys(by, offsets(name, 2, 0, 3))
+    with closing(KafkaAdminClient(bootstrap_servers=queries.broker.bootstrap_servers)) as admin:
+        admin.create_partitions({name: 3})
+    fill(queries, name, 3, 2)
+    more = offsets(name, 2, 3, 5)
+    found = more | Counter({(name, 2, n): 1 for n in (0, 1)})
+    assert run() == {"subscribe": found, "subscribePattern": found, "assign": more}
+
+
+@both_formats
+def test_another_subscription_on_a_checkpoint(queries: KafkaQueries, topic: MakeTopic, source: str) -> None:
+    """What is new is read from its beginning. What is not named any more fails the query by default, or else is
+    forgotten, so that it is read again once it is named again."""
+    one, other = topic(), topic()
+    for name in (one, other):
+        fill(queries, name, 1, 2)
+
+    def run(**options: str) -> Counter[tuple[str, int, int]]:
+        options = {"startingOffsets": "latest", **options}
+        return positions(collect(queries.stream("", options, source), queries.folder / "c"))
+
+    assert not run(subscribePattern=f"{one}$")
+    assert run(assign=json.dumps({one: [0], other: [0]})) == offsets(other, 1, 0, 2)
+    fill(queries, one, 1, 1)
+    fill(queries, other, 1, 1)
+    said = failure(lambda: run(subscribePattern=f"{other}$"))
+    assert f"{one}-0" in said
+    assert "failOnDataLoss" in said
+    assert run(subscribePattern=f"{other}$", failOnDataLoss="false") == offsets(other, 1, 2, 3)
+    assert run(subscribePattern=f"{one}$|{other}$") == offsets(one, 1, 0, 3)
+
+
+@both_formats
+def test_a_topic_of_a_pattern_goes_and_another_comes(
+    queries: KafkaQueries, topic: MakeTopic, source: str
+) -> None:
+    """SK-24, SK-27: no failure with failOnDataLoss false, and the offset log never says that there is nothing."""
+    prefix = topic()
+    first, second = f"{prefix}-first", f"{prefix}-second"
+    queries.broker.create_topic(first)
+    fill(queries, first, 1, 3)
+    options = {"subscribePattern": f"{prefix}-.*", "failOnDataLoss": "false"}
+    stream, output = queries.stream("", options, source), Output(queries.folder / "t", queries.folder / "c")
+    assert positions(collect(stream, output.checkpoint)) == offsets(first, 1, 0, 3)
+    queries.broker.delete_topic(first)
+    assert not positions(collect(stream, output.checkpoint))
+    queries.broker.create_topic(second)
+    fill(queries, second, 1, 2)
+    assert positions(collect(stream, output.checkpoint)) == offsets(second, 1, 0, 2)
+    assert all(output.offsets())
+
+
+@both_formats
+def test_a_topic_that_was_made_again_with_less(queries: KafkaQueries, topic: MakeTopic, source: str) -> None:
+    """SK-25: fails the next run, and says where it was and what there is."""
+    name = topic()
+    fill(queries, name, 1, 2)
+    stream = queries.stream("", {"subscribePattern": f"{name}$"}, source)
+    collect(stream, queries.folder / "c")
+    recreate(queries, name)
+    fill(queries, name, 1, 1)
+    said = failure(lambda: collect(stream, queries.folder / "c"))
+    assert "was changed from 2 to 1" in said
+    assert name in said
+
+
+@both_formats
+def test_records_that_were_aged_out(queries: KafkaQueries, topic: MakeTopic, source: str) -> None:
+    """SK-26: an error by default; else what is left, once, in a batch read and a stream."""
+    name = topic()
+    fill(queries, name, 1, 50)
+    with closing(KafkaAdminClient(bootstrap_servers=queries.broker.bootstrap_servers)) as admin:
+        admin.delete_records({TopicPartition(name, 0): 30})
+    start = {"startingOffsets": json.dumps({name: {"0": 0}})}
+    failure(lambda: rows(queries.batch(name, start, source)))
+    go_on = start | {"failOnDataLoss": "false"}
+    left = offsets(name, 1, 30, 50)
+    assert positions([rows(queries.batch(name, go_on, source))]) == left
+    assert positions(collect(queries.stream(name, go_on, source), queries.folder / "c")) == left
+
+
+def test_topics_that_come_and_go_at_any_time(queries: KafkaQueries, topic: MakeTopic) -> None:
+    """SK-26: no failure and no row twice; what a topic was named before, its rows count for themselves."""
+    name = topic(2)
+    stream = queries.stream(name, {"failOnDataLoss": "false", "maxOffsetsPerTrigger": "7"})
+    made: list[pa.Table] = []
+    for life in range(4):
+        queries.broker.write(
+            name, [(p, T0 + life, b"%d" % life, b"") for p in (0, 1) for _ in range(5 - life)]
+        )
+        made += collect(stream, queries.folder / "c")
+        recreate(queries, name, 2)
+    lives = Counter(
+        zip(*(pa.concat_tables(made)[c].to_pylist() for c in ("key", "partition", "offset")), strict=True)
+    )
+    assert lives == {(b"%d" % life, p, n): 1 for life in range(4) for p in (0, 1) for n in range(5 - life)}

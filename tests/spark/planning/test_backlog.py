@@ -1,0 +1,178 @@
+"""An enumerator with a backlog: what the next batch may read is assigned, what is done leaves the offset. No JVM."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from flip27_stream.api import ReadLimits, WatermarkStrategy
+from flip27_stream.spark.execution.task import read_task
+from flip27_stream.spark.planning.batch_reader import Flip27BatchReader
+from flip27_stream.spark.planning.enumerator_context import CoordinatorContext
+from flip27_stream.spark.planning.rate_limit import UNLIMITED
+from flip27_stream.spark.planning.stream_reader import Flip27StreamReader
+from flip27_stream.spark.source_spec import Driver, SourceSpec
+from tests.spark.support.backlog_source import BacklogEnumerator
+from tests.spark.support.driven_query import Query
+from tests.spark.support.memory_source import MemorySource, MemorySplit, World
+
+Make = Callable[..., Query]
+Logs = Mapping[str, list[int | None]]
+ONE_FILE = ReadLimits(max_files=1)
+TIMES = ("max_event_time", "watermark")
+YEAR: Logs = {"c": [300, 310, 320], "a": [100, 110], "b": [200, 205, 210]}
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Make:
+    def query(logs: Logs, limits: ReadLimits, aligned: bool = True, **options: str) -> Query:
+        world = World({name: list(times) for name, times in logs.items()})
+        source = MemorySource(world, limits=limits, enumerator=BacklogEnumerator)
+        return Query(world, tmp_path / "table" if aligned else None, source=source, options=options)
+
+    return query
+
+
+def read_all(query: Query) -> list[list[tuple[str, int | None]]]:
+    while query.step(UNLIMITED) is not None:
+        pass
+    return query.batches
+
+
+@pytest.mark.parametrize("aligned", [True, False])
+def test_a_batch_reads_what_was_admitted_for_it(make: Make, aligned: bool) -> None:
+    """One file at a time, in event-time order; what is done is in no later offset, and makes no batch by itself."""
+    query = make(YEAR, ONE_FILE, aligned)
+    seen = []
+    while (batch := query.step(UNLIMITED)) is not None:
+        seen.append((batch[0][0], sorted(query.offset["splits"])))
+    assert seen == [("a", ["a"]), ("b", ["b"]), ("c", ["c"])]
+    assert query.coordinator.latest_offset(query.offset, UNLIMITED) is query.offset
+
+
+def test_once_admits_all(make: Make) -> None:
+    """Trigger.Once brings no limit, and so none of the source's own."""
+    query = make(YEAR, ONE_FILE, aligned=False)
+    assert len(query.step() or ()) == 8
+
+
+def test_what_is_to_come_holds_what_was_assigned(make: Make) -> None:
+    """I3: a file that overlaps the next one is read up to the least event time to come and the drift, then paused."""
+    query = make(
+        {"long": [100, 110, 111, 150, 200], "next": [100, 120], "last": [140]}, ReadLimits(max_files=1)
+    )
+    first = query.step(UNLIMITED)
+    assert first == [("long", 100), ("long", 110)]
+    assert query.step(UNLIMITED) is None, "'long' keeps the only place, and stands at the horizon"
+    query.coordinator.close()
+    both = make(
+        {"long": [100, 110, 111, 150, 200], "next": [100, 120], "last": [140]}, ReadLimits(max_files=2)
+    )
+    assert read_all(both) == [
+        [("long", 100), ("long", 110), ("long", 111), ("long", 150), ("next", 100), ("next", 120)],
+        [("last", 140), ("long", 200)],
+    ]
+
+
+def test_the_request_says_how_event_time_is_found(make: Make) -> None:
+    query = make(YEAR, ONE_FILE, **{"scan.watermark.max-out-of-orderness": "5 ms"})
+    query.step(UNLIMITED)
+    request = query.world.requests[-1]
+    assert request.timestamp_assigner is query.spec.strategy.timestamp_assigner
+    assert request.max_out_of_orderness_ms == query.spec.strategy.max_out_of_orderness_ms
+
+
+@pytest.mark.parametrize("aligned", [True, False])
+def test_a_large_file_is_read_in_parts_over_several_batches(make: Make, aligned: bool) -> None:
+    query = make(YEAR, ReadLimits(max_files=1, max_bytes=2), aligned)
+    assert [len(batch) for batch in read_all(query)] == [2, 2, 1, 2, 1]
+    assert len({row for batch in query.batches for row in batch}) == 8
+
+
+@pytest.mark.parametrize("aligned", [True, False])
+@pytest.mark.parametrize("limits", [ONE_FILE, ReadLimits(max_bytes=2), ReadLimits()])
+def test_available_now_reads_the_backlog_to_its_end_and_nothing_found_later(
+    make: Make, limits: ReadLimits, aligned: bool
+) -> None:
+    query = make(YEAR, limits, aligned)
+    query.coordinator.prepare_available_now()
+    query.step(UNLIMITED)
+    query.world.logs["later"] = [1000]
+    read_all(query)
+    rows = sorted(row for batch in query.batches for row in batch)
+    assert rows == sorted((name, time) for name, times in YEAR.items() for time in times)
+    query.restart()
+    assert ("later", 1000) in {row for batch in read_all(query) for row in batch}
+
+
+@pytest.mark.parametrize("after", range(1, 5))
+def test_a_restart_goes_on_in_the_backlog(make: Make, after: int) -> None:
+    query = make(YEAR, ReadLimits(max_files=1, max_bytes=2))
+    for _ in range(after):
+        query.step(UNLIMITED)
+    query.restart()
+    read_all(query)
+    assert sorted(row for batch in query.batches for row in batch) == sorted(
+        (name, time) for name, times in YEAR.items() for time in times
+    )
+
+
+def test_rows_of_a_file_that_is_done_are_recorded_whole(make: Make) -> None:
+    """It is retired before its batch is entered into the table."""
+    query = make(YEAR, ONE_FILE)
+    read_all(query)
+    query.coordinator.close()
+    assert [
+        (row["split"], row["rows"], *(round(row[time].timestamp() * 1000) for time in TIMES))
+        for row in query.rows()
+        if row["batch"] > 0
+    ] == [("a", 2, 110, 109), ("b", 3, 210, 209), ("c", 3, 320, 319)]
+
+
+class EverySecondLook(BacklogEnumerator):
+    """Takes its time to admit."""
+
+    looks = 0
+
+    def admit(self, limits: ReadLimits) -> None:
+        self.looks += 1
+        if self.looks % 2:
+            super().admit(limits)
+
+
+@pytest.mark.parametrize("aligned", [True, False])
+def test_available_now_waits_while_splits_are_pending(make: Make, aligned: bool) -> None:
+    """Spark ends the run at the first answer that changes nothing, so that answer is not given before."""
+    query = make(YEAR, ONE_FILE, aligned)
+    query.source.enumerator = EverySecondLook
+    query.coordinator.prepare_available_now()
+    assert [batch[0][0] for batch in read_all(query)] == ["a", "b", "c"]
+
+
+def test_what_is_retired_cannot_be_assigned_or_retired_again() -> None:
+    context = CoordinatorContext(1, "host")
+    context.assign_split(MemorySplit("a"), 0)
+    context.retire_splits(["a"])
+    with pytest.raises(ValueError, match=r"Cannot retire splits \['a'\]: they are not assigned"):
+        context.retire_splits(["a"])
+    with pytest.raises(ValueError, match=r"Cannot assign splits \['a'\]: they were retired"):
+        context.assign_split(MemorySplit("a"), 0)
+
+
+def test_a_batch_read_reads_the_whole_backlog() -> None:
+    source = MemorySource(World({k: list(v) for k, v in YEAR.items()}), enumerator=BacklogEnumerator)
+    spec = SourceSpec(source, WatermarkStrategy(), None, Driver(parallelism=2))
+    reader = Flip27BatchReader(spec)
+    tasks = [partition.value for partition in reader.partitions()]
+    assert sum(batch.num_rows for task in tasks for batch in read_task(spec, task)) == 8
+
+
+@pytest.mark.parametrize("limits", [ONE_FILE, ReadLimits(max_bytes=1), ReadLimits(max_rows=1)])
+def test_spark_is_told_that_there_is_a_limit(limits: ReadLimits) -> None:
+    """So that Once and ProcessingTime can be told apart, PY-*: any limit but "all" stands for those of the options."""
+    spec = SourceSpec(MemorySource(World({}), limits=limits), WatermarkStrategy(), None, Driver())
+    assert type(Flip27StreamReader(spec).getDefaultReadLimit()).__name__ == "ReadMaxRows"
+    spec = SourceSpec(MemorySource(World({})), WatermarkStrategy(), None, Driver())
+    assert type(Flip27StreamReader(spec).getDefaultReadLimit()).__name__ == "ReadAllAvailable"

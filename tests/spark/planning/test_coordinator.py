@@ -1,0 +1,393 @@
+"""The coordinator over a source in memory: planning, restarts, limits, idleness, the table. No JVM."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from flip27_stream.api import ReadLimits
+from flip27_stream.errors import ConnectorError, CorruptCheckpointError, ForeignCheckpointError
+from flip27_stream.spark.planning import stall_detector as patience
+from flip27_stream.spark.planning.coordinator import SourceCoordinator
+from flip27_stream.spark.planning.enumerator_context import CoordinatorContext
+from flip27_stream.spark.source_spec import Driver
+from flip27_stream.testing import wait_until
+from tests.spark.support.driven_query import Query
+from tests.spark.support.memory_source import MemoryEnumerator, MemorySource
+
+
+def test_a_fast_split_waits_for_a_slow_one(make: Callable[..., Query]) -> None:
+    """I3: the split that is ahead is read to the reach of the other plus the drift, then paused."""
+    query = make({"slow": [100, 110], "fast": [100, 120, 121, 500]})
+    assert query.step() == [("fast", 100), ("fast", 120), ("slow", 100), ("slow", 110)]
+    assert query.step() is None
+
+
+def test_rows_of_a_batch_are_recorded_when_the_next_is_planned(make: Callable[..., Query]) -> None:
+    """A row's watermark is that of the front: the next record counts, read or not."""
+    query = make({"a": [100, 110], "b": [100, 500]})
+    query.step()
+    query.world.logs["a"].append(130)
+    query.step()
+    query.step()
+    query.coordinator.close()
+    rows = query.rows()
+    assert [
+        (r["batch"], r["split"], r["start_position"], r["end_position"], r["rows"], r["status"]) for r in rows
+    ] == [
+        (0, "a", "0", "2", 2, "ACTIVE"),
+        (0, "b", "0", "1", 1, "ACTIVE"),
+        (1, "a", "2", "3", 1, "ACTIVE"),
+        (1, "b", "1", "1", 0, "PAUSED"),
+    ]
+    assert [r["watermark"].timestamp() * 1000 for r in rows] == pytest.approx([129, 499, 129, 499])
+    assert {r["group"] for r in rows} == {"g"}
+    assert len({r["source"] for r in rows}) == 1
+
+
+def test_rows_are_recorded_by_the_clock_of_the_machine(
+    make: Callable[..., Query], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The clock of the query leaves out the time in which the process stood still."""
+    query = make({"a": [100]})
+    later = query.clock() + 3_600_000
+    monkeypatch.setattr(query.coordinator, "_wall_clock", lambda: later)
+    for _ in range(3):
+        query.step()
+    query.coordinator.close()
+    assert {round(row["recorded_at"].timestamp() * 1000) for row in query.rows()} == {later}
+
+
+def test_nothing_new_returns_the_very_start(make: Callable[..., Query]) -> None:
+    """I8, SX (PY-07): text and object are those of ``start``; new data make a batch."""
+    query = make({"a": [1, 2]})
+    query.step()
+    assert query.coordinator.latest_offset(query.offset, None) is query.offset
+    query.world.logs["a"].append(3)
+    assert query.step() == [("a", 3)]
+
+
+def test_unaligned_reads_all(make: Callable[..., Query]) -> None:
+    query = make({"a": [1], "b": [10_000_000]}, aligned=False)
+    assert query.step() == [("a", 1), ("b", 10_000_000)]
+
+
+def test_new_splits_begin_at_their_beginning_and_say_so(make: Callable[..., Query]) -> None:
+    query = make({"a": [1, 2]})
+    query.step()
+    query.world.logs["b"] = [2, 3]
+    query.discover()
+    assert query.step() == [("b", 2), ("b", 3)]
+
+
+def test_the_same_offsets_give_the_same_tasks_in_another_process(make: Callable[..., Query]) -> None:
+    """PY-09, PY-14: a replay reads the very same ranges."""
+    query = make({"a": [1, 2, 300], "b": [1, 5]})
+    start = query.offset
+    first = query.step()
+    query.world.logs["a"].append(301)
+    query.restart()
+    assert query.run(start, query.offset) == first
+
+
+def test_a_restart_goes_on_aligned(make: Callable[..., Query]) -> None:
+    """AL-19, AS-12, WM-21: the first plan after a restart holds the fast split back."""
+    query = make({"slow": [100, 110], "fast": [100, 120, 121, 500]})
+    query.step()
+    query.restart()
+    assert query.step() is None
+    query.world.logs["slow"].append(112)
+    assert query.step() == [("fast", 121), ("slow", 112)]
+
+
+def test_an_idle_split_lets_the_others_go(make: Callable[..., Query]) -> None:
+    """WM-06: idle only after more than the timeout; the clock of the offset survives a restart."""
+    query = make({"slow": [100], "fast": [100, 500]})
+    assert query.step() == [("fast", 100), ("slow", 100)]
+    query.clock.advance(1000)
+    assert query.step() is None
+    clock = query.clock
+    query.restart()
+    query.coordinator._clock = clock
+    clock.advance(1)
+    assert query.step() == [("fast", 500)]
+
+
+def test_a_clock_that_steps_back_makes_nothing_idle(make: Callable[..., Query]) -> None:
+    """I9: a stored moment in the future restarts at now."""
+    query = make({"slow": [100], "fast": [100, 500]})
+    query.step()
+    query.clock.advance(-600_000)
+    query.restart()
+    assert query.step() is None
+    query.clock.advance(1000)
+    assert query.step() is None
+    query.clock.advance(1)
+    assert query.step() == [("fast", 500)]
+
+
+def test_an_open_transaction_is_not_emptiness(make: Callable[..., Query]) -> None:
+    """I9."""
+    query = make({"slow": [100], "fast": [100, 500]})
+    query.world.undrained.add("slow")
+    query.step()
+    query.clock.advance(60_000)
+    assert query.step() is None
+
+
+def test_a_silent_leader_is_neither_empty_nor_idle(make: Callable[..., Query]) -> None:
+    """Rule 5: its front stands."""
+    query = make({"slow": [100, 105], "fast": [100, 112, 120]})
+    query.step(limit=2)
+    query.world.silent.add("slow")
+    query.clock.advance(60_000)
+    while query.step() is not None:
+        pass
+    assert ("fast", 120) not in {row for batch in query.batches for row in batch}
+    query.world.silent.clear()
+    while query.step() is not None:
+        pass
+    assert ("slow", 105) in query.batches[-1]
+
+
+def test_a_split_that_does_not_tell_its_event_times_holds_all_with_a_warning(
+    make: Callable[..., Query], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Rule 5; and what was read before it came is in the table all the same."""
+    query = make({"a": [100, 110]})
+    query.step()
+    query.world.logs["a"].append(130)
+    assert query.step() == [("a", 130)]
+    query.world.logs["b"] = [105]
+    query.world.mute.add("b")
+    query.discover()
+    query.world.logs["a"].append(131)
+    assert query.step() == [], "the offset says where the new split begins"
+    assert caplog.messages == []
+    query.clock.advance(60_001)
+    assert query.step() is None
+    assert [message.partition(" for more")[0] for message in caplog.messages] == [
+        "there was no answer about split b"
+    ]
+    query.world.mute.clear()
+    assert query.step() == [("b", 105)]
+    query.coordinator.close()
+    assert [(row["batch"], row["rows"]) for row in query.rows() if row["rows"]] == [(0, 2), (1, 1)]
+
+
+def test_after_a_restart_nobody_passes_a_split_of_which_nothing_is_known(make: Callable[..., Query]) -> None:
+    """Rule 5, AL-19: it was paused all the time, so no event time of it is in the offset."""
+    query = make({"slow": [100, 101, 102, 103], "paused": [104, 105]})
+    query.step(limit=1)
+    query.world.logs["slow"] += [200, 300]
+    query.world.silent.add("paused")
+    query.restart()
+    assert query.step() is None
+    query.world.silent.clear()
+    while query.step() is not None:
+        pass
+    assert ("paused", 105) in {row for batch in query.batches for row in batch}
+    assert ("slow", 200) not in {row for batch in query.batches for row in batch}
+
+
+def test_periodic_calls_wait_for_their_handler() -> None:
+    """A result is handled before the next call is made, so a long batch piles up nothing."""
+    context = CoordinatorContext(1, "host")
+    calls: list[int] = []
+    context.call_async(lambda: calls.append(1), lambda value, error: None, initial_delay_ms=1, period_ms=1)
+    wait_until(lambda: len(calls) == 1, "the first call")
+    with pytest.raises(TimeoutError):
+        wait_until(lambda: len(calls) > 1, "a second call", timeout=0.2)
+    context.run_due()
+    wait_until(lambda: len(calls) == 2, "the second call")
+    context.close()
+
+
+def test_a_driver_that_cannot_listen_reads_on(make: Callable[..., Query]) -> None:
+    """Reports are an optimisation: without an address tasks send none."""
+    query = make({"a": [1, 2]})
+    query.spec = replace(query.spec, driver=Driver("host.invalid", "host.invalid", 2))
+    query.coordinator = SourceCoordinator(query.spec, query.clock)
+    assert query.step() == [("a", 1), ("a", 2)]
+
+
+def test_al_09_a_coordinator_that_is_never_asked_writes_nothing(
+    make: Callable[..., Query], tmp_path: Path
+) -> None:
+    """AL-09, AL-10: Spark builds readers that it never plans with."""
+    query = make({"a": [1]})
+    query.coordinator.close()
+    assert not (tmp_path / "table").exists()
+
+
+def test_al_11_a_range_reported_twice_counts_once(make: Callable[..., Query]) -> None:
+    """AL-11: retried and speculative tasks report the same key."""
+    query = make({"a": [1, 2, 3]})
+    start = query.offset
+    query.step()
+    query.run(start, query.offset)
+    query.world.logs["a"].append(4)
+    query.step()
+    query.coordinator.close()
+    assert [row["rows"] for row in query.rows()] == [3]
+
+
+def test_al_14_two_lineages_of_one_source_are_two_members(make: Callable[..., Query]) -> None:
+    """AL-14: no two sources share an entry, unless the user names them alike."""
+    for query in (make({"a": [1]}), make({"a": [1]})):
+        query.step()
+        query.step()
+        query.coordinator.close()
+    assert len({row["source"] for row in query.rows()}) == 2
+
+
+def test_as_07_time_in_which_a_query_is_stopped_proves_nothing_about_data(make: Callable[..., Query]) -> None:
+    """AS-07, I9: a query that comes back after hours to a split with data does not take it for idle."""
+    query = make({"slow": [100], "fast": [100, 500]})
+    query.step()
+    query.world.logs["slow"].append(101)
+    query.clock.advance(24 * 3_600_000)
+    query.restart()
+    assert query.step() == [("slow", 101)]
+    assert query.step() is None
+
+
+def test_a_checkpoint_of_another_source_is_refused(make: Callable[..., Query]) -> None:
+    query = make({"a": [1]})
+    query.step()
+    other = replace(query.spec, source=MemorySource(query.world, fingerprint="another"))
+    with pytest.raises(ForeignCheckpointError, match="another"):
+        SourceCoordinator(other, query.clock).latest_offset(query.offset, None)
+
+
+def test_an_offset_without_any_field_is_no_initial_one(make: Callable[..., Query]) -> None:
+    """A log that lost what was in it must not be read again from the beginning."""
+    query = make({"a": [1]})
+    with pytest.raises(CorruptCheckpointError):
+        query.coordinator.latest_offset({}, None)
+
+
+class AnyMemory(MemorySource):
+    def accepts_checkpoint_of(self, fingerprint: str) -> bool:
+        return fingerprint.startswith("memory")
+
+
+def test_a_source_that_accepts_the_checkpoint_of_another_goes_on_under_its_name(
+    make: Callable[..., Query],
+) -> None:
+    """The table's rows and the group's entries keep the name that is made of the fingerprint and the lineage."""
+    query = make({"a": [1]})
+    query.step()
+    query.world.logs["a"].append(2)
+    other = replace(query.spec, source=AnyMemory(query.world, fingerprint="memory, but other"))
+    document = SourceCoordinator(other, query.clock).latest_offset(query.offset, None)
+    assert document["source"] == query.offset["source"] == query.spec.fingerprint
+    assert document["lineage"] == query.offset["lineage"]
+
+
+def test_everything_before_start_is_announced_as_processed(make: Callable[..., Query]) -> None:
+    query = make({"a": [1, 2]})
+    query.step()
+    assert "complete {'a': 2}" not in query.world.calls
+    query.step()
+    assert "complete {'a': 2}" in query.world.calls
+
+
+def test_a_query_does_not_start_without_one_of_its_splits(
+    make: Callable[..., Query], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first offset tells where every split begins; a split that it lacked would be forgotten by a restart."""
+    query = make({"a": [1], "b": [1]})
+    query.world.silent.add("b")
+    monkeypatch.setattr(patience, "PATIENCE_S", 0.2)
+    with pytest.raises(ConnectorError, match="No answer about 1 splits, b among them"):
+        query.step()
+    query.world.silent.clear()
+    assert query.step() == [("a", 1), ("b", 1)]
+
+
+@pytest.mark.parametrize("aligned", [True, False])
+def test_sk_06_a_batch_waits_for_its_least_rows(make: Callable[..., Query], aligned: bool) -> None:
+    """SK-06, SK-08: the first batch always runs; then there must be 15 rows, or 5 s have passed since the last."""
+    limits = ReadLimits(min_rows=15, max_trigger_delay_ms=5000)
+    query = make({"a": [1] * 10, "b": [1] * 5, "c": [1]}, aligned, limits)
+    some = 2**63 - 1
+    assert len(query.step(some) or ()) == 16
+    query.world.logs["a"] += [1] * 6
+    assert query.step(some) is None
+    query.world.logs["b"] += [1] * 12
+    assert len(query.step(some) or ()) == 18
+    query.world.logs["c"] += [1] * 10
+    query.clock.advance(4999)
+    assert query.step(some) is None
+    query.clock.advance(1)
+    assert len(query.step(some) or ()) == 10
+    query.world.logs["a"].append(1)
+    assert query.step(some) is None
+    query.restart()
+    assert len(query.step(some) or ()) == 1, "the time is kept in memory only"
+
+
+@pytest.mark.parametrize("aligned", [True, False])
+def test_sk_05_once_ignores_the_least_rows(make: Callable[..., Query], aligned: bool) -> None:
+    """SK-05: Trigger.Once brings no limit; without one nothing is waited for."""
+    query = make({"a": [1] * 10}, aligned, ReadLimits(max_rows=4, min_rows=15))
+    query.step()
+    query.world.logs["a"].append(1)
+    assert len(query.step() or ()) == 1
+
+
+def test_rows_that_are_held_back_are_none_to_read(make: Callable[..., Query]) -> None:
+    """SK-06 with alignment: what another split holds makes no small batches."""
+    query = make({"slow": [100], "fast": [100, 500, 600, 700]}, True, ReadLimits(min_rows=3))
+    assert query.step(10) == [("fast", 100), ("slow", 100)]
+    query.world.logs["slow"].append(101)
+    assert query.step(10) is None
+    query.world.logs["slow"] += [102, 103]
+    assert len(query.step(10) or ()) == 3
+
+
+def test_sk_30_a_split_can_be_read_by_several_tasks_and_counts_once(make: Callable[..., Query]) -> None:
+    """SK-30, AL-11: reports come in pieces; a retried one counts once, a missing one as planned."""
+    query = make({"a": [1, 2, 3, 4, 5, 6, 7]}, True, ReadLimits(min_tasks=3))
+    start = query.offset
+    query.step()
+    assert [len(task.ranges) for task in query.coordinator.tasks(start, query.offset)] == [1, 1, 1]
+    assert query.run(start, query.offset) == [("a", t) for t in range(1, 8)]
+    query.world.logs["a"].append(8)
+    query.step()
+    query.coordinator.close()
+    (row,) = query.rows()
+    assert (row["rows"], row["max_event_time"].timestamp() * 1000) == (7, pytest.approx(7))
+
+
+def test_what_is_reported_is_the_end_of_the_logs(make: Callable[..., Query]) -> None:
+    """SK-34 adapted: never capped by a limit; nothing before the first plan."""
+    query = make({"a": [1, 2, 3], "b": [1]})
+    assert query.coordinator.report_latest_offset() is None
+    query.step(limit=1)
+    assert query.coordinator.report_latest_offset() == {"a": 3, "b": 1}
+
+
+def test_what_is_reported_of_a_bounded_source(
+    make: Callable[..., Query], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SK-34 adapted: the end of the logs, as the enumerator knows it, not where reading ends."""
+    monkeypatch.setattr(
+        MemoryEnumerator, "log_ends", lambda _, looked: {name: r.end + 7 for name, r in looked.items()}
+    )
+    query = make({"a": [1, 2, 3]})
+    query.step()
+    assert query.coordinator.report_latest_offset() == {"a": 10}
+
+
+def test_a_split_of_a_bounded_source_is_finished_at_its_end(make: Callable[..., Query]) -> None:
+    """Rule 2: it holds nobody."""
+    query = make({"short": [100], "long": [100, 500]})
+    query.world.finished.add("short")
+    query.step()
+    query.step()
+    assert query.batches[0] == [("long", 100), ("long", 500), ("short", 100)]

@@ -1,0 +1,57 @@
+"""Garbage collection while a plan is made. No JVM."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from flip27_stream.spark.planning import garbage_collection as collection
+from flip27_stream.spark.planning.garbage_collection import rare_collection
+from tests.spark.support.driven_query import Query
+
+
+class Loop:
+    """Garbage that only a collection finds."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+def test_a_plan_that_waits_leaves_the_collection_of_garbage_on(make: Callable[..., Query]) -> None:
+    """C8: say for a leader; what other threads leave behind meanwhile goes."""
+    query = make({"a": [1]})
+    query.step(10)
+    query.world.logs["a"].append(2)
+    enumerator = query.coordinator._enumerator
+    assert enumerator is not None
+    look, seen = enumerator.split_ranges, []
+
+    def slow(positions: Any) -> Any:
+        seen.append(gc.isenabled())
+        left = weakref.ref(Loop())
+        for _ in range(collection._OBJECTS * 2):
+            Loop()
+            if left() is None:
+                break
+        seen.append(left() is None)
+        return look(positions)
+
+    enumerator.split_ranges = slow  # type: ignore[method-assign]
+    usual = gc.get_threshold()
+    assert query.step(10) == [("a", 2)]
+    assert set(seen) == {True}
+    assert gc.get_threshold() == usual
+
+
+def test_what_the_process_has_set_is_kept() -> None:
+    usual = gc.get_threshold()
+    try:
+        for threshold, meanwhile in ((0, 0), (700, collection._OBJECTS), (10**7, 10**7)):
+            gc.set_threshold(threshold, 5, 6)
+            with rare_collection():
+                assert gc.get_threshold()[0] == meanwhile
+            assert gc.get_threshold() == (threshold, 5, 6)
+    finally:
+        gc.set_threshold(*usual)

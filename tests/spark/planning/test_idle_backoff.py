@@ -1,0 +1,127 @@
+"""How long a source that has nothing to read holds its query up, and how much of a processor it takes. No JVM."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from flip27_stream.spark.planning.idle_backoff import IdleBackoff
+from tests.module_time import replace_time
+from tests.spark.support.driven_query import Query
+
+POLL_S = 0.011
+
+
+@dataclass
+class Machine:
+    """Its clock, which also advances while somebody sleeps or computes."""
+
+    now: float = 1000.0
+    cpu: float = 2.0
+    slept: float = 0.0
+
+    def computes(self, seconds: float) -> None:
+        self.now += seconds
+        self.cpu += seconds
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        self.slept = seconds
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
+    made = Machine()
+    replace_time(
+        monkeypatch,
+        "flip27_stream.spark.planning.idle_backoff",
+        monotonic=lambda: made.now,
+        process_time=lambda: made.cpu,
+        sleep=made.sleep,
+    )
+    return made
+
+
+def asked(machine: Machine, pace: IdleBackoff, *, plan_s: float, answer_s: float, soon: bool = False) -> bool:
+    """Spark asks once, and gets the answer that there is nothing; whether that was planned."""
+    machine.computes(answer_s)
+    planned = pace.is_due()
+    if planned:
+        machine.computes(plan_s)
+        pace.found_nothing(plan_s, comes_soon=soon)
+    pace.hold_back()
+    return planned
+
+
+@pytest.mark.parametrize(("plan_s", "answer_s"), [(0.005, 0.0003), (0.1, 0.0003), (0.1, 0.005)])
+def test_an_idle_query_takes_a_small_part_of_a_processor(
+    machine: Machine, plan_s: float, answer_s: float
+) -> None:
+    pace = IdleBackoff(10.0)
+    for _ in range(100):
+        asked(machine, pace, plan_s=plan_s, answer_s=answer_s)
+        machine.now += POLL_S
+    began, cpu = machine.now, machine.cpu
+    while machine.now < began + 60:
+        asked(machine, pace, plan_s=plan_s, answer_s=answer_s)
+        machine.now += POLL_S
+    assert (machine.cpu - cpu) / (machine.now - began) < 0.09
+
+
+@pytest.mark.parametrize("answer_s", [0.0003, 0.005])
+def test_an_idle_source_holds_no_batch_of_another_one_up(machine: Machine, answer_s: float) -> None:
+    """However much an answer costs, and whether or not a batch takes long."""
+    pace = IdleBackoff(1.0)
+    for batch in range(100):
+        asked(machine, pace, plan_s=0.005, answer_s=answer_s)
+        assert machine.slept < 0.006, batch
+        pace.batch_runs()
+        machine.now += 0.03
+    for _ in range(100):
+        asked(machine, pace, plan_s=0.005, answer_s=answer_s)
+        assert machine.slept < 0.006
+        machine.now += 0.2
+
+
+def test_what_comes_after_long_idleness_is_found_in_time(machine: Machine) -> None:
+    """Between two plans in vain there is no more time than is allowed."""
+    pace, last = IdleBackoff(1.0), machine.now
+    for _ in range(1000):
+        if asked(machine, pace, plan_s=0.5, answer_s=0.0003):
+            assert machine.now - last < 1.6
+            last = machine.now
+        machine.now += POLL_S
+
+
+def test_a_trigger_plans_whenever_it_fires(machine: Machine) -> None:
+    """Spark did not ask at once, so planning costs what the user's interval makes of it."""
+    pace = IdleBackoff(1.0)
+    for _ in range(20):
+        assert asked(machine, pace, plan_s=0.2, answer_s=0.0003)
+        machine.now += 0.5
+
+
+def test_while_something_is_likely_to_come_soon_rests_are_short(machine: Machine) -> None:
+    pace, planned = IdleBackoff(1.0), 0
+    for _ in range(100):
+        planned += asked(machine, pace, plan_s=0.05, answer_s=0.0003, soon=True)
+        machine.now += POLL_S
+    assert planned == 100
+
+
+def test_a_finished_source_answers_at_once(make: Callable[..., Query]) -> None:
+    """And with AvailableNow as well: it used to hold up every batch of the other sources of the query for a second."""
+    query = make({"a": [100]}, aligned=False)
+    query.world.finished.add("a")
+    assert query.step(10) == [("a", 100)]
+    for subtask in query.coordinator._context.registered_readers():
+        query.coordinator._context.signal_no_more_splits(subtask)
+    query.coordinator._pace = IdleBackoff(1.0)
+    began = time.monotonic()
+    for _ in range(20):
+        assert query.step(10) is None
+    assert query.coordinator._finished
+    assert time.monotonic() - began < 5

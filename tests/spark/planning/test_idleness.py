@@ -1,0 +1,202 @@
+"""The four states over many batches: partitions that fall silent, come back, are added, removed and finished. No JVM.
+
+The clock is advanced by hand; a split is idle after more than a second, and max-drift is 10 ms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from flip27_stream.spark.planning.batch_planner import PlannedBatch
+from flip27_stream.spark.planning.query_clock import QueryClock
+from tests.module_time import replace_time
+from tests.spark.support.driven_query import NOW, Query
+from tests.spark.support.memory_source import World
+
+IDLE_AFTER = 1001
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Iterator[Callable[..., Query]]:
+    queries: list[Query] = []
+
+    def query(logs: dict[str, list[int | None]]) -> Query:
+        queries.append(Query(World(logs), tmp_path / "table"))
+        return queries[-1]
+
+    yield query
+    for each in queries:
+        each.coordinator.close()
+
+
+def states(query: Query) -> dict[str, str]:
+    """Of a plan made now, by the first letter; the batch is not run."""
+    planner = query.coordinator._planner
+    draft, found = planner.draft, []
+
+    def watched(*args: object) -> PlannedBatch:
+        planned: PlannedBatch = draft(*args)  # type: ignore[arg-type]
+        found.append(planned)
+        return planned
+
+    planner.draft = watched  # type: ignore[method-assign, assignment]
+    query.coordinator.latest_offset(query.offset, None)
+    planner.draft = draft  # type: ignore[method-assign]
+    assert found[-1].plan is not None
+    return {split: status[0] for split, status in found[-1].plan.states.items()}
+
+
+def test_a_split_that_is_paused_while_its_neighbours_fall_silent(make: Callable[..., Query]) -> None:
+    """AS-04, AS-05, AS-08, AS-21, WM-25: paused for however long is not idle; of the silent ones each turns idle by
+    itself, and what was paused goes on once the last of them has."""
+    query = make({"ahead": [100, 500], "one": [100], "two": [100]})
+    assert query.step() == [("ahead", 100), ("one", 100), ("two", 100)]
+    for _ in range(9):
+        query.clock.advance(100)
+        assert states(query) == {"ahead": "P", "one": "A", "two": "A"}
+    query.world.logs["two"].append(101)
+    assert query.step() == [("two", 101)]
+    query.clock.advance(101)
+    assert states(query) == {"ahead": "P", "one": "I", "two": "A"}
+    query.clock.advance(899)
+    assert query.step() is None
+    query.clock.advance(1)
+    assert states(query) == {"ahead": "A", "one": "I", "two": "I"}
+    assert query.step() == [("ahead", 500)]
+
+
+def test_a_silent_split_that_comes_back_behind(make: Callable[..., Query]) -> None:
+    """WM-11, AL-03, AO-05: it is read, and holds with its own front, behind what was read meanwhile."""
+    query = make({"ahead": [100, 500, 505], "silent": [100]})
+    query.step()
+    query.clock.advance(IDLE_AFTER)
+    assert query.step() == [("ahead", 500), ("ahead", 505)]
+    query.world.logs["silent"] += [110, 120]
+    query.world.logs["ahead"] += [506]
+    assert query.step() == [("silent", 110), ("silent", 120)]
+    assert states(query) == {"ahead": "P", "silent": "A"}
+    query.clock.advance(IDLE_AFTER)
+    assert query.step() == [("ahead", 506)]
+
+
+def test_a_split_that_is_added_while_another_is_paused(make: Callable[..., Query]) -> None:
+    """AO-05, AS-14, WM-29: one that is behind holds from then on; one without data does not count."""
+    query = make({"ahead": [100, 500], "slow": [100]})
+    query.step()
+    assert states(query) == {"ahead": "P", "slow": "A"}
+    query.world.logs |= {"empty": [], "behind": [90, 95]}
+    query.discover()
+    assert query.step() == [("behind", 90), ("behind", 95)]
+    assert states(query) == {"ahead": "P", "behind": "A", "empty": "A", "slow": "A"}
+    query.world.logs["slow"].append(500)
+    assert query.step() is None, "the one that was added is at 95"
+    query.clock.advance(IDLE_AFTER)
+    assert query.step() == [("ahead", 500), ("slow", 500)]
+
+
+@pytest.mark.parametrize("removed", ["ahead", "slow"])
+def test_a_split_that_is_removed_while_one_is_paused(make: Callable[..., Query], removed: str) -> None:
+    """AS-14, AS-19, AS-20, WM-16: what is gone is neither paused, nor does it hold."""
+    query = make({"ahead": [100, 500], "slow": [100], "other": [100]})
+    query.step()
+    query.world.logs["other"].append(600)
+    assert query.step() is None
+    query.coordinator._context.retire_splits([removed])
+    if removed == "slow":
+        assert query.step() == [("ahead", 500)]
+        assert states(query) == {"ahead": "A", "other": "P"}
+    else:
+        query.world.logs["slow"].append(105)
+        assert query.step() == [("slow", 105)]
+        assert states(query) == {"other": "P", "slow": "A"}
+    assert sorted(query.offset["splits"]) == sorted({"ahead", "other", "slow"} - {removed})
+
+
+def test_when_everything_is_idle_nothing_runs_and_nobody_holds(make: Callable[..., Query]) -> None:
+    """AL-04, WM-27, I8: and whoever gets data is read however far ahead it is."""
+    query = make({"a": [100], "b": [100]})
+    query.step()
+    query.clock.advance(IDLE_AFTER)
+    assert states(query) == {"a": "I", "b": "I"}
+    assert query.coordinator.latest_offset(query.offset, None) is query.offset
+    query.world.logs["b"].append(9000)
+    assert query.step() == [("b", 9000)]
+    query.world.logs["a"].append(101)
+    assert query.step() == [("a", 101)]
+
+
+def test_the_last_split_that_moves_finishes_while_the_others_are_paused(make: Callable[..., Query]) -> None:
+    """AS-06, AS-10, AO-06: then nobody holds them."""
+    query = make({"last": [100, 105], "one": [100, 500], "two": [100, 600]})
+    assert query.step() == [("last", 100), ("last", 105), ("one", 100), ("two", 100)]
+    assert states(query) == {"last": "A", "one": "P", "two": "P"}
+    query.world.finished.add("last")
+    assert states(query)["last"] == "F"
+    assert query.step() == [("one", 500)]
+    query.world.finished.add("one")
+    assert query.step() == [("two", 600)]
+
+
+def test_a_query_that_was_stopped_for_longer_than_every_timeout(make: Callable[..., Query]) -> None:
+    """AS-07, I9: nothing counts as idle because of it: a split with data is read, one that was paused still is."""
+    query = make({"ahead": [100, 500], "busy": [100], "paused": [100, 300]})
+    query.step()
+    query.world.logs["busy"].append(105)
+    query.clock.advance(30 * 24 * 3_600_000)
+    clock = query.clock
+    query.restart()
+    query.coordinator._clock = query.coordinator._planner._clock = clock  # type: ignore[attr-defined]
+    assert states(query) == {"ahead": "P", "busy": "A", "paused": "P"}
+    assert query.step() == [("busy", 105)]
+    clock.advance(1000)
+    assert query.step() is None
+    clock.advance(1)
+    assert query.step() == [("paused", 300)]
+
+
+def test_steps_of_the_machines_clock_make_nothing_idle(
+    make: Callable[..., Query], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """I9: within a process time is counted monotonically, and believed event times may only become more."""
+    query = make({"ahead": [NOW - 500, NOW - 400], "silent": [NOW - 500]})
+    clock = QueryClock()
+    began = clock()
+    query.coordinator._clock = clock
+    query.step()
+    for step_s in (3600, -3600, 10**7):
+        stepped_ns = (began + 1000 * step_s) * 1_000_000
+        replace_time(
+            monkeypatch, "flip27_stream.spark.planning.query_clock", time_ns=lambda now=stepped_ns: now
+        )
+        assert states(query) == {"ahead": "P", "silent": "A"}
+    assert clock() - began < 600_000
+
+
+def test_wm_14_watermarks_move_with_plans_and_not_with_reports(make: Callable[..., Query]) -> None:
+    """WM-14, AL-21: reports are taken in by the next plan; until then the group knows what the last one said."""
+    query = make({"a": [100, 110], "b": [101]})
+    query.step()
+    member = query.coordinator._planner._member  # type: ignore[attr-defined]
+    assert member.entry.watermark == 99
+    query.step()
+    assert member.entry.watermark == 100
+
+
+def test_a_split_that_was_idle_when_a_replayed_batch_was_planned(make: Callable[..., Query]) -> None:
+    """WM-06: who replays the batch was not there; the split does not count, and what was read is not ahead of it."""
+    query = make({"silent": [100], "fast": [100]})
+    query.step(10)
+    query.clock.advance(IDLE_AFTER)
+    query.world.logs["fast"].append(9000)
+    start, query.offset = query.offset, query.coordinator.latest_offset(query.offset, 10)
+    query.restart()
+    assert query.run(start, query.offset) == [("fast", 9000)]
+    query.world.logs["fast"].append(9001)
+    query.step(10)
+    query.coordinator.close()
+    batch = query.offset["batch"] - 2
+    rows = {row["split"]: (row["status"], row["drift_ms"]) for row in query.rows() if row["batch"] == batch}
+    assert rows == {"silent": ("IDLE", 0), "fast": ("ACTIVE", 0)}

@@ -1,0 +1,125 @@
+"""How the ranges of a batch become tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flip27_stream.api import ReadLimits
+from flip27_stream.spark.planning.packing import Range, divided, evenly, pack, tasks_of
+from flip27_stream.spark.reporting.batch_ledger import PlannedBatch, PlannedSplit
+from flip27_stream.spark.reporting.report_channel import SplitReport
+from tests.spark.support.memory_source import MemorySplit
+from watermark_alignment.states import SplitStatus
+
+
+def ranges(*spans: tuple[int, int]) -> list[Range]:
+    return [(MemorySplit(f"t-{i}"), start, end) for i, (start, end) in enumerate(spans)]
+
+
+def bounds(pieces: Sequence[Range]) -> list[list[int]]:
+    """By split, where its pieces begin and the last one ends."""
+    found: dict[str, list[int]] = {}
+    for split, start, end in pieces:
+        known = found.setdefault(split.split_id, [start])
+        assert known[-1] == start
+        known.append(end)
+    return list(found.values())
+
+
+@pytest.mark.parametrize(
+    ("least", "spans", "expected"),
+    [
+        (4, [(1, 5)], [[1, 2, 3, 4, 5]]),
+        (3, [(1, 11)], [[1, 4, 7, 11]]),
+        (4, [(1, 5), (1, 21)], [[1, 5], [1, 7, 14, 21]]),
+        (6, [(0, 10), (0, 10), (0, 1)], [[0, 3, 6, 10], [0, 3, 6, 10], [0, 1]]),
+        (
+            6,
+            [(0, 500), (0, 12_000), (0, 15_001)],
+            [[0, 500], [0, 6000, 12_000], [0, 5000, 10_000, 15_001]],
+        ),
+        (1, [(1, 5), (1, 5)], [[1, 5], [1, 5]]),
+    ],
+)
+def test_sk_31_min_partitions(least: int, spans: list[tuple[int, int]], expected: list[list[int]]) -> None:
+    """SK-31: the results of Spark's calculator; the last piece takes the rounding."""
+    assert bounds(divided(ranges(*spans), ReadLimits(min_tasks=least))) == expected
+
+
+@pytest.mark.parametrize(("least", "tasks"), [(None, 1), (1, 1), (4, 4)])
+def test_sk_30_one_range(least: int | None, tasks: int) -> None:
+    """SK-30."""
+    assert len(tasks_of(ranges((0, 100)), 8, ReadLimits(min_tasks=least))) == tasks
+
+
+def test_sk_31_empty_ranges_are_dropped() -> None:
+    """SK-31."""
+    assert tasks_of(ranges((5, 5), (0, 0)), 4, ReadLimits(min_tasks=4)) == []
+
+
+@pytest.mark.parametrize(
+    ("most", "least", "expected"),
+    [
+        (4, None, [[0, 3, 6, 10], [0, 4]]),
+        (5, 3, [[0, 5, 10], [0, 4]]),
+        (5, 6, [[0, 2, 5, 7, 10], [0, 2, 4]]),
+    ],
+)
+def test_max_records_per_partition(most: int, least: int | None, expected: list[list[int]]) -> None:
+    """First no piece is too large, then there are enough."""
+    limits = ReadLimits(max_rows_per_task=most, min_tasks=least)
+    tasks = tasks_of(ranges((0, 10), (0, 4)), 1, limits)
+    assert all(len(task) == 1 for task in tasks)
+    assert bounds([piece for task in tasks for piece in task]) == expected
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 50), st.integers(0, 200)), max_size=8),
+    st.none() | st.integers(1, 40),
+    st.none() | st.integers(1, 60),
+)
+def test_pieces_are_the_ranges(spans: list[tuple[int, int]], least: int | None, most: int | None) -> None:
+    """I1, KR-03: every position once, in order; none too large; no task has two pieces of one split."""
+    work = ranges(*((start, start + size) for start, size in spans))
+    tasks = tasks_of(work, 2, ReadLimits(min_tasks=least, max_rows_per_task=most))
+    pieces = sorted((piece for task in tasks for piece in task), key=lambda r: (r[0].split_id, r[1]))
+    assert [(b[0], b[-1]) for b in bounds(pieces)] == [(s, e) for _, s, e in work if s < e]
+    assert all(end - start <= (most or end) for _, start, end in pieces)
+    assert all(len({r[0].split_id for r in task}) == len(task) for task in tasks)
+
+
+def test_ki_03_many_small_splits_share_tasks() -> None:
+    """KI-03 adapted: as many tasks as the machine can use, about equally large."""
+    tasks = pack(ranges(*[(0, 10)] * 200), 4)
+    assert [sum(end - start for _, start, end in task) for task in tasks] == [500] * 4
+    assert len(tasks_of(ranges(*[(0, 10)] * 200), 4, ReadLimits(min_tasks=7))) == 7
+
+
+def test_al_11_pieces_of_a_split_are_counted_once() -> None:
+    """AL-11: repeated pieces count once; what nobody reported counts as it was planned."""
+    batch = PlannedBatch(1, {"a": PlannedSplit(0, 10, SplitStatus.ACTIVE)})
+    assert batch.rows_read() == {"a": 10}
+    for report in [SplitReport("a", 0, 4, rows=3), SplitReport("a", 0, 4, rows=3)]:
+        batch.take_in(report)
+    assert batch.rows_read() == {"a": 9}
+    batch.take_in(SplitReport("a", 4, 10, rows=5))
+    assert batch.rows_read() == {"a": 8}
+
+
+@given(st.lists(st.integers(1, 400_000), min_size=1, max_size=12), st.integers(1, 8))
+def test_large_splits_are_read_by_several_tasks(sizes: list[int], parallelism: int) -> None:
+    """Every position once, every split once in a task, and no task larger than two fair shares."""
+    work = ranges(*((7, 7 + size) for size in sizes))
+    tasks = evenly(work, parallelism)
+    pieces = sorted((piece for task in tasks for piece in task), key=lambda r: (r[0].split_id, r[1]))
+    assert [(found[0], found[-1]) for found in bounds(pieces)] == [
+        (a, b) for _, a, b in sorted(work, key=str)
+    ]
+    assert all(len({split.split_id for split, _, _ in task}) == len(task) for task in tasks)
+    assert len(tasks) <= parallelism
+    share = max(-(-sum(sizes) // parallelism), 20_000)
+    assert max(sum(b - a for _, a, b in task) for task in tasks) <= 2 * share

@@ -1,0 +1,158 @@
+"""The clock of a query on machines that stand still, and what it makes of idleness. No JVM."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from flip27_stream.spark.planning import query_clock as clock
+from flip27_stream.spark.planning.query_clock import QueryClock, wall_clock
+from flip27_stream.testing import wait_until
+from tests.module_time import replace_time
+from tests.spark.planning.test_idleness import states
+from tests.spark.support.driven_query import Query
+
+SECOND, HOUR = 1000, 3_600_000
+
+
+@dataclass
+class Machine:
+    """Its two clocks (ms)."""
+
+    wall: int = 1_700_000_000_000
+    monotonic: int = 5000
+
+    def passes(self, ms: int) -> None:
+        self.wall += ms
+        self.monotonic += ms
+
+    def is_suspended(self, ms: int) -> None:
+        """As Linux counts it."""
+        self.wall += ms
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
+    machine = Machine()
+    replace_time(
+        monkeypatch,
+        "flip27_stream.spark.planning.query_clock",
+        time_ns=lambda: machine.wall * 1_000_000,
+        monotonic_ns=lambda: machine.monotonic * 1_000_000,
+    )
+    monkeypatch.setattr(clock, "_TICK_S", 3600)  # the tests tick
+    return machine
+
+
+def begin(query: Query, *, watched: bool = True) -> QueryClock:
+    """A process of the query that has the machine's clocks."""
+    query.restart()
+    own = QueryClock(watched=watched)
+    coordinator = query.coordinator
+    coordinator._clock = coordinator._planner._clock = own  # type: ignore[attr-defined]
+    coordinator._wall_clock = wall_clock
+    return own
+
+
+@pytest.fixture
+def query(make: Callable[..., Query], machine: Machine) -> Query:
+    """One that holds back "ahead" as long as the other split is not idle, which takes more than 60 s."""
+    ahead = [machine.wall - HOUR, machine.wall - 10]
+    options = {"scan.watermark.idle_timeout": "60 s"}
+    return make({"ahead": [*ahead], "silent": [ahead[0]]}, **options)
+
+
+def test_after_a_suspend_the_stored_moment_is_when_it_really_was(query: Query, machine: Machine) -> None:
+    """C8, I9: what was stored an hour too early made the split idle at once in the process that came after."""
+    own = begin(query)
+    machine.is_suspended(HOUR)
+    assert query.step() != []
+    machine.passes(30 * SECOND)
+    assert states(query) == {"ahead": "P", "silent": "A"}
+    own.close()
+    begin(query).close()
+    assert states(query) == {"ahead": "P", "silent": "A"}
+    own = begin(query)
+    assert states(query)["silent"] == "A"
+    run_for(own, machine, 31)
+    assert states(query)["silent"] == "I", "30 s in one process and 31 s in the next"
+    own.close()
+
+
+def run_for(own: QueryClock, machine: Machine, seconds: int) -> None:
+    """The process runs, and reads its clock each second."""
+    for _ in range(seconds):
+        machine.passes(SECOND)
+        own()
+
+
+def test_the_stored_moment_counts_in_the_next_process(query: Query, machine: Machine) -> None:
+    """Rule 9: so a scheduled query can find a split idle."""
+    begin(query).close()
+    query.step()
+    machine.passes(HOUR)
+    begin(query).close()
+    assert states(query)["silent"] == "I"
+
+
+@pytest.mark.parametrize("stop", ["suspended", "paused"])
+def test_a_stop_of_the_machine_makes_nothing_idle(query: Query, machine: Machine, stop: str) -> None:
+    """C8, I9: no more than the time before it counts; of a paused virtual machine both clocks jump."""
+    own = begin(query)
+    query.step()
+    run_for(own, machine, 40)
+    assert states(query)["silent"] == "A"
+    machine.is_suspended(HOUR) if stop == "suspended" else machine.passes(HOUR)
+    assert states(query)["silent"] == "A"
+    run_for(own, machine, 20)
+    assert states(query)["silent"] == "A"
+    run_for(own, machine, 1)
+    assert states(query)["silent"] == "I"
+    own.close()
+
+
+def test_long_batches_and_rare_triggers_count(query: Query, machine: Machine) -> None:
+    """Rule 9: two looks are enough, if the process ran in between."""
+    own = begin(query)
+    query.step()
+    run_for(own, machine, 61)
+    assert states(query)["silent"] == "I"
+    own.close()
+
+
+def test_stops_are_no_time_and_everything_else_is(machine: Machine) -> None:
+    watched, plain = QueryClock(watched=True), QueryClock()
+    began = watched()
+    for ms in (0, 1, 5000, 5001, 4999, HOUR, -7):
+        machine.passes(ms)
+        watched()
+    assert watched() - began == 0 + 1 + 5000 + 4999 - 7
+    assert plain() - began == 0 + 1 + 5000 + 5001 + 4999 + HOUR - 7
+    watched.close()
+
+
+def test_it_is_read_every_second_until_it_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clock, "_TICK_S", 0.01)
+    before = set(threading.enumerate())
+    own = QueryClock(watched=True)
+    read = own._read_ns
+    wait_until(lambda: own._read_ns > read, "the thread to read it", 30)
+    own.close()
+    wait_until(lambda: set(threading.enumerate()) <= before, "the thread to end", 30)
+
+
+def test_without_a_thread_all_time_counts_and_that_is_said(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def no_more(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", no_more)
+    own = QueryClock(watched=True)
+    began = own()
+    machine.passes(HOUR)
+    assert own() - began == HOUR
+    assert [m for m in caplog.messages if "can't start new thread" in m] != []

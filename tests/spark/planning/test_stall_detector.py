@@ -1,0 +1,209 @@
+"""A run up to what is there that does not come to its end: it says so, can be stopped, and fails if nothing can help.
+
+No JVM.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from flip27_stream.api import ReadLimits, SplitRange
+from flip27_stream.errors import ConnectorError, ContractError
+from flip27_stream.spark.planning import stall_detector as patience
+from flip27_stream.testing.source_query import SourceQuery
+from tests.module_time import replace_time
+from tests.spark.support.backlog_source import BacklogEnumerator
+from tests.spark.support.driven_query import Query
+from tests.spark.support.memory_source import LogEnumerator, MemorySource, MemorySplit, World
+
+pytestmark = pytest.mark.timeout(30)
+
+
+class Hoards(LogEnumerator):
+    """Tells of a split more than it ever assigns."""
+
+    def pending(self) -> int:
+        return 1
+
+
+class Dangles(LogEnumerator):
+    """Says for ever that there is more behind the end."""
+
+    def split_ranges(self, positions: Mapping[MemorySplit, int | None]) -> Mapping[str, SplitRange]:
+        return {
+            name: SplitRange(r.position, r.end, limited=True)
+            for name, r in super().split_ranges(positions).items()
+        }
+
+
+def available_now(
+    enumerator: Callable[..., LogEnumerator], logs: Mapping[str, list[int | None]] | None = None
+) -> Query:
+    world = World(dict(logs or {"a": [1, 2]}))
+    query = Query(world, None, source=MemorySource(world, enumerator=enumerator))
+    query.coordinator.prepare_available_now()
+    assert query.step() == [(name, t) for name, times in world.logs.items() for t in times]
+    return query
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patience, "PATIENCE_S", 0.1)
+    monkeypatch.setattr(patience, "GIVE_UP_S", 0.3)
+
+
+HOARDS = r"The run of 'memory' up to what is there does not end: Hoards.pending\(\) tells of 1 splits"
+DANGLES = r"The run of 'memory' up to what is there does not end: a are not at their ends, and Dangles.split_ranges\(\)"
+
+
+@pytest.mark.parametrize(("enumerator", "why"), [(Hoards, HOARDS), (Dangles, DANGLES)])
+def test_a_run_that_nothing_can_end_warns_and_fails(
+    short: None, caplog: pytest.LogCaptureFixture, enumerator: type[LogEnumerator], why: str
+) -> None:
+    """It loses nothing: the offset is what it was, and the next run goes on there."""
+    query = available_now(enumerator)
+    before = dict(query.offset)
+    with pytest.raises(ContractError, match=f"{why}.*nothing left to wait for.*call_async"):
+        query.step()
+    assert query.offset == before
+    (warning, *_) = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
+    assert "does not end" in warning
+    assert "can be stopped at any time" in warning
+    query.restart()
+    query.world.logs["a"].append(3)
+    assert query.step() == [("a", 3)], "a stream has no end to wait for"
+
+
+@pytest.mark.parametrize(("enumerator", "why"), [(Hoards, HOARDS), (Dangles, DANGLES)])
+def test_a_batch_read_fails_the_same_way(short: None, enumerator: type[LogEnumerator], why: str) -> None:
+    source = MemorySource(World({"a": [1, 2]}), enumerator=enumerator)
+    with SourceQuery(source) as query, pytest.raises(ContractError, match=why):
+        query.read_batch()
+
+
+class Listing(Hoards):
+    """Assigns its second log once a call that takes its time has come back."""
+
+    def start(self) -> None:
+        super().start()
+        self.world.calls.append("listing")
+        self.context.call_async(self.world.listed.wait, self._listed, initial_delay_ms=1)  # type: ignore[attr-defined]
+
+    def pending(self) -> int:
+        return int("listing" in self.world.calls)
+
+    def _listed(self, *_: object) -> None:
+        self.world.calls.remove("listing")
+        self.world.logs["b"] = [7]
+        self._discovered(list(self.world.logs), None)
+
+
+def test_a_call_that_takes_its_time_is_waited_for(short: None, caplog: pytest.LogCaptureFixture) -> None:
+    """However long, but not without a word."""
+    world = World({"a": [1, 2]})
+    world.listed = threading.Event()  # type: ignore[attr-defined]
+    query = Query(world, None, source=MemorySource(world, enumerator=Listing))
+    query.coordinator.prepare_available_now()
+    query.step()
+    threading.Timer(0.8, world.listed.set).start()  # type: ignore[attr-defined]
+    assert query.step() == [("b", 7)]
+    assert "for 1 calls of call_async among others" in caplog.text
+    assert query.step() is None
+
+
+class Looking(Hoards):
+    """Looks again and again, in vain."""
+
+    def start(self) -> None:
+        super().start()
+        look: Callable[[Any, BaseException | None], None] = lambda *_: self.world.calls.append("looked")  # noqa: E731
+        self.context.call_async(lambda: None, look, initial_delay_ms=450, period_ms=1)
+
+
+def test_a_periodic_call_is_waited_for_until_its_next_turn(short: None) -> None:
+    query = available_now(Looking)
+    with pytest.raises(ContractError, match=r"Looking.pending\(\)"):
+        query.step()
+    assert "looked" in query.world.calls
+
+
+class Slow(BacklogEnumerator):
+    """Admits at every twelfth look: in a time in which it could be given up, but not in which it was to be."""
+
+    looks = 0
+
+    def admit(self, limits: ReadLimits) -> None:
+        self.looks += 1
+        if self.looks % 12 == 1:
+            super().admit(limits)
+
+
+def test_each_move_begins_the_wait_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patience, "GIVE_UP_S", 0.4)
+    monkeypatch.setattr(patience, "_PAUSE_S", 0.01)
+    world = World({name: [n] for n, name in enumerate("abcdefgh", 1)})
+    query = Query(world, None, source=MemorySource(world, limits=ReadLimits(max_files=1), enumerator=Slow))
+    query.coordinator.prepare_available_now()
+    while query.step(2**63 - 1) is not None:
+        pass
+    assert len(query.batches) == 8
+
+
+def test_a_silence_is_measured_from_its_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not from that of the plan, which may have waited for something else."""
+    now = itertools.count(1.0, patience.PATIENCE_S * 0.6)
+    replace_time(
+        monkeypatch,
+        "flip27_stream.spark.planning.stall_detector",
+        monotonic=now.__next__,
+        sleep=lambda seconds: None,
+    )
+    waits = patience.StallDetector()
+    for silent in ("", "", "a", "a", "", "a", "a"):
+        waits.wait_for(silent)
+    with pytest.raises(ConnectorError, match="No answer about 1 splits, a among them"):
+        waits.wait_for("a")
+
+
+def test_a_pause_of_the_machine_is_no_time_in_which_nobody_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """C8: it counts for no more than a look can take, so leaders are asked again before the query fails."""
+    now = 1.0
+
+    def asked(seconds: float) -> None:
+        nonlocal now
+        now += 1
+
+    replace_time(
+        monkeypatch, "flip27_stream.spark.planning.stall_detector", monotonic=lambda: now, sleep=asked
+    )
+    waits, stands = patience.StallDetector(), patience.Stall("The run stands.")
+    for _ in range(15):
+        waits.wait_for("a")
+    now += 3600
+    for _ in range(7):
+        waits.wait_for("a")
+    with pytest.raises(ConnectorError, match="No answer about 1 splits"):
+        waits.wait_for("a")
+    waits = patience.StallDetector()
+    waits.wait_for("", stands)
+    now += 3600
+    waits.wait_for("", stands)
+
+
+def test_a_wait_can_be_ended_by_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark ends the process with SIGTERM, whose handler raises SystemExit in the planning thread."""
+
+    def ended(seconds: float) -> None:
+        raise SystemExit(0)
+
+    query = available_now(Hoards)
+    replace_time(monkeypatch, "flip27_stream.spark.planning.stall_detector", sleep=ended)
+    with pytest.raises(SystemExit):
+        query.step()
+    query.coordinator.close()

@@ -1,0 +1,154 @@
+"""Asynchronous progress tracking: Spark logs some offsets only, and runs what lies between two of them again."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from itertools import chain, combinations
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from kafka import KafkaAdminClient
+from kafka.admin import NewPartitions
+
+from flip27_stream.testing import wait_until
+from offsets import MARKER
+from tests.spark.support.both_sources import positions
+from tests.spark.support.driven_query import Query
+from tests.spark.support.kafka_queries import CONTINUOUS, PATIENCE_S, T0, KafkaQueries, records
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
+
+HOURS = "36000000"
+
+
+def some_batches(query: Query, batches: int = 7) -> Iterator[dict[str, Any]]:
+    """The offsets of a query that finds a split in its third batch and another in its fifth, once each is planned."""
+    for batch in range(batches):
+        for log in query.world.logs.values():
+            log += [100 + batch, 100 + batch]
+        if batch in (2, 4):
+            query.world.logs[f"found in {batch}"] = [100, 101]
+            query.discover()
+        assert query.step(100) is not None
+        yield query.offset
+
+
+@pytest.mark.parametrize(
+    ("aligned", "pairs"), [(False, [*combinations(range(7), 2)]), (True, [(0, 6), (1, 4)])]
+)
+def test_a_batch_between_any_two_offsets_can_be_run_again(
+    make: Callable[..., Query], aligned: bool, pairs: list[tuple[int, int]]
+) -> None:
+    """C8: every row between them is read, and no other; before, a split that was found in between was a corrupt log."""
+    query = make({"a": [99]}, aligned)
+    documents = [*some_batches(query)]
+    batches = query.batches[-7:]
+    for i, j in pairs:
+        query.restart()
+        assert query.run(documents[i], documents[j]) == sorted(chain(*batches[i + 1 : j + 1]))
+        assert query.coordinator.latest_offset(documents[j], 100) is not None
+
+
+def test_what_is_known_to_be_logged_is_not_repeated(make: Callable[..., Query]) -> None:
+    """Spark tells with ``commit``, one batch later; with asynchronous progress tracking hours later, or never."""
+    query = make({"a": [99]})
+    repeated, before = [], None
+    for document in some_batches(query):
+        repeated.append(document[MARKER])
+        if before is not None:
+            query.coordinator.committed(before)
+        before = document
+    assert repeated == [1, 1, 1, 2, 1, 2, 1]
+
+
+def test_what_is_not_known_to_be_logged_is_repeated_until_it_is(make: Callable[..., Query]) -> None:
+    query = make({"a": [99]})
+    assert [document[MARKER] for document in some_batches(query)] == [1, 1, 1, 2, 2, 2, 2]
+    query.restart()
+    query.world.logs["a"].append(106)
+    assert query.step(100)
+    assert query.offset[MARKER] == 2
+    query.coordinator.committed(query.offset)
+    query.world.logs["a"].append(106)
+    assert query.step(100)
+    assert query.offset[MARKER] == 1
+
+
+# ---- on Spark -------------------------------------------------------------------------------------------------------
+
+
+class Async:
+    """A query with asynchronous progress tracking that logs its first offset and, within hours, no other."""
+
+    def __init__(self, stream: DataFrame, checkpoint: Path) -> None:
+        self.batches: dict[int, Counter[tuple[str, int, int]]] = {}
+        options = {
+            "checkpointLocation": str(checkpoint),
+            "asyncProgressTrackingEnabled": "true",
+            "asyncProgressTrackingCheckpointIntervalMs": HOURS,
+            "_asyncProgressTrackingOverrideSinkSupportCheck": "true",
+        }
+        writer = stream.writeStream.options(**options).trigger(**CONTINUOUS)
+        self.query: StreamingQuery = writer.foreachBatch(self._keep).start()
+
+    def _keep(self, batch: DataFrame, number: int) -> None:
+        self.batches[number] = positions([batch.toArrow()])
+
+    def progress(self) -> dict[str, Any]:
+        """Of the last batch."""
+
+        def newest() -> dict[str, Any]:
+            progress = self.query.lastProgress
+            return progress if progress is not None and progress["batchId"] == max(self.batches) else {}
+
+        wait_until(lambda: bool(newest()), "the progress of the last batch", PATIENCE_S)
+        return newest()
+
+    def wait_for(self, rows: int) -> None:
+        def came() -> bool:
+            if (error := self.query.exception()) is not None:
+                raise error
+            return sum(map(Counter.total, self.batches.values())) >= rows
+
+        wait_until(came, f"{rows} rows", PATIENCE_S)
+
+
+@pytest.mark.jvm
+def test_a_query_with_asynchronous_progress_goes_on_after_a_crash(
+    queries: KafkaQueries, topic: Callable[..., str]
+) -> None:
+    """A partition is found in a batch whose offset is not logged; that of a later one is, and Spark dies in it."""
+    name, checkpoint = topic(1), queries.folder / "checkpoint"
+    queries.broker.write(name, records(0, [T0] * 3))
+    stream = queries.stream(name, {"kafka.metadata.max.age.ms": "200"})
+    before = Async(stream, checkpoint)
+    before.wait_for(3)
+    admin = KafkaAdminClient(bootstrap_servers=queries.broker.bootstrap_servers)
+    admin.create_partitions({name: NewPartitions(2)})
+    admin.close()
+    queries.broker.write(name, records(1, [T0] * 4))
+    before.wait_for(7)
+    queries.broker.write(name, records(1, [T0] * 2) + records(0, [T0]))
+    before.wait_for(10)
+    last = before.progress()
+    before.query.stop()
+    log = checkpoint / "offsets"
+    logged = [int(path.name) for path in log.glob("[0-9]*")]
+    assert logged == [0]
+    end = json.loads(last["sources"][0]["endOffset"])
+    header = (log / "0").read_text().splitlines()[:2]
+    (log / str(max(before.batches))).write_text("\n".join([*header, json.dumps(end)]))
+
+    after = Async(stream, checkpoint)
+    after.wait_for(7)
+    queries.broker.write(name, records(0, [T0]))
+    after.wait_for(8)
+    after.query.stop()
+    later = sum((rows for number, rows in before.batches.items() if number > 0), Counter())
+    assert after.batches.pop(max(before.batches)) == later
+    assert sum(after.batches.values(), Counter()) == {(name, 0, 4): 1}

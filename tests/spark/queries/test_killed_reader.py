@@ -1,0 +1,48 @@
+"""SX-08 on a real Spark: processes that read are killed (SIGKILL) in the middle of a task."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.spark.support.killed_reader import EXECUTOR, WORKER
+from tests.spark.support.processes import QUICK_START
+
+pytestmark = pytest.mark.jvm
+
+NOON = 1_700_000_000_000
+EACH = 500
+
+
+def test_other_processes_read_the_very_same_rows(tmp_path: Path) -> None:
+    """Spark runs the task again, elsewhere; rows come exactly once, and the query does not end.
+
+    The reader of one file loses its worker, that of the other its executor, with a worker in it.
+    """
+    (tmp_path / "logs").mkdir()
+    for victim in (EXECUTOR, WORKER):
+        (tmp_path / "logs" / f"{victim}.log").write_text("".join(f"{NOON + n} text\n" for n in range(EACH)))
+    command = [sys.executable, "-m", "tests.spark.support.killed_reader", str(tmp_path)]
+    environment = os.environ | QUICK_START | {"SPARK_SCALA_VERSION": "2.13"}
+    with (tmp_path / "log").open("wb") as log:
+        run = subprocess.run(command, stdout=log, stderr=log, env=environment, timeout=150)
+    assert run.returncode == 0, (tmp_path / "log").read_text()[-4000:]
+    assert {path.name for path in tmp_path.glob("* killed")} == {f"{EXECUTOR} killed", f"{WORKER} killed"}
+    rows = [row for path in committed(tmp_path / "output") for row in pq.ParquetFile(path).read().to_pylist()]
+    assert sorted((row["file"], row["number"]) for row in rows) == [
+        (f"{victim}.log", n) for victim in (EXECUTOR, WORKER) for n in range(EACH)
+    ]
+
+
+def committed(table: Path) -> set[str]:
+    """The files in the log of Spark's file sink; a killed task leaves others."""
+    entries = [
+        line for log in table.glob("_spark_metadata/[0-9]*") for line in log.read_text().splitlines()[1:]
+    ]
+    return {json.loads(entry)["path"].removeprefix("file://") for entry in entries}

@@ -1,0 +1,301 @@
+"""What the listener logs, from events as Spark makes them, with offsets and a table of real coordinators. No JVM."""
+
+from __future__ import annotations
+
+import json
+import logging
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from pyspark.sql.streaming.listener import QueryIdleEvent, QueryProgressEvent, QueryTerminatedEvent
+
+from flip27_stream.errors import OptionError
+from tests.spark.support.driven_query import NOW, Query
+from tests.watermark_alignment.support.group_entries import entry
+from tests.watermark_alignment.support.table_rows import split_rows
+from watermark_alignment import StatusListener
+from watermark_alignment.__main__ import main
+from watermark_alignment.group.group_log import KEY
+from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
+
+Make = Callable[..., Query]
+
+RUN = uuid.UUID(int=27)
+STALL_MS = 60_000
+
+
+def progress(
+    start: Mapping[str, Any] | None,
+    end: Mapping[str, Any],
+    *,
+    dropped: int = 0,
+    batch: int = 0,
+    name: str = "counts",
+) -> QueryProgressEvent:
+    """As Spark writes it: offsets as JSON within the JSON."""
+    source = {
+        "description": "PythonMicroBatchStream_0815",
+        "startOffset": start,
+        "endOffset": end,
+        "latestOffset": None,
+        "numInputRows": 5,
+        "inputRowsPerSecond": 5.0,
+        "processedRowsPerSecond": 5.0,
+        "metrics": {},
+    }
+    operator = {
+        "operatorName": "stateStoreSave",
+        "numRowsTotal": 1,
+        "numRowsUpdated": 1,
+        "numRowsRemoved": 0,
+        "allUpdatesTimeMs": 1,
+        "allRemovalsTimeMs": 1,
+        "commitTimeMs": 1,
+        "memoryUsedBytes": 1,
+        "numRowsDroppedByWatermark": dropped,
+        "numShufflePartitions": 1,
+        "numStateStoreInstances": 1,
+        "customMetrics": {},
+    }
+    sink = {"description": "sink", "numOutputRows": 1, "metrics": {}}
+    told = {
+        "id": str(RUN),
+        "runId": str(RUN),
+        "name": name,
+        "timestamp": "1970-01-01T00:00:00.000Z",
+        "batchId": batch,
+        "batchDuration": 1500,
+        "numInputRows": 5,
+        "durationMs": {"triggerExecution": 1500},
+        "eventTime": {"watermark": "1970-01-01T00:00:01.000Z"},
+        "stateOperators": [operator],
+        "sources": [source],
+        "sink": sink,
+    }
+    return QueryProgressEvent.fromJson({"progress": json.loads(json.dumps(told))})
+
+
+class Watched:
+    """A query that is driven by hand, with a listener that hears of each batch."""
+
+    def __init__(self, query: Query, **options: Any) -> None:
+        self.query = query
+        table = str(query.table) if query.table is not None else None
+        self.listener = StatusListener(table, look_every="0", clock=query.clock, **options)
+        self.batches = 0
+
+    def step(self, limit: int | None = None, dropped: int = 0) -> None:
+        start = self.query.offset
+        if self.query.batch(limit) is not None:
+            self.tell(start, dropped)
+
+    def without_reports(self) -> None:
+        """From now on tasks do not run, and so do not report."""
+        self.query.run = _plan_only(self.query)  # type: ignore[method-assign]
+
+    def tell(self, start: Mapping[str, Any], dropped: int = 0) -> None:
+        recorder = self.query.coordinator._recorder
+        if recorder is not None:
+            recorder.flush()
+        self.listener.onQueryProgress(progress(start, self.query.offset, dropped=dropped, batch=self.batches))
+        self.batches += 1
+
+
+def _plan_only(query: Query) -> Callable[..., list[tuple[str, int | None]]]:
+    def run(start: dict[str, Any], end: dict[str, Any]) -> list[tuple[str, int | None]]:
+        query.coordinator.tasks(start, end)
+        return []
+
+    return run
+
+
+@pytest.fixture
+def logged(caplog: pytest.LogCaptureFixture) -> Callable[[int], list[str]]:
+    """What was logged, at a level."""
+    caplog.set_level(logging.INFO, logger="watermark_alignment.monitoring.listener")
+
+    def messages(level: int) -> list[str]:
+        records = [r for r in caplog.records if r.name == "watermark_alignment.monitoring.listener"]
+        return [record.getMessage() for record in records if record.levelno == level]
+
+    return messages
+
+
+Logged = Callable[[int], list[str]]
+
+
+def test_a_line_per_batch(make: Make, logged: Logged) -> None:
+    watched = Watched(make({"a": [1000, 2000, 3000], "b": [2500]}))
+    for _ in range(2):
+        watched.step(limit=2)
+    source = watched.query.offset["source"]
+    assert logged(logging.INFO) == [
+        f"query 'counts', batch 0: 5 rows in 1.5s; {source}: 0 of 2 splits read; "
+        "Spark's watermark 1970-01-01T00:00:01.000Z",
+        f"query 'counts', batch 1: 5 rows in 1.5s; {source}: 1 of 2 splits read, now between 1970-01-01 00:00:01 and "
+        "1970-01-01 00:00:01; Spark's watermark 1970-01-01T00:00:01.000Z",
+    ]
+    assert logged(logging.WARNING) == []
+
+
+@pytest.mark.parametrize(
+    "end",
+    ['{"clicks": {"0": 12}}', {"flip27": 99, "splits": {}}, {"flip27": 1, "offset": "initial"}, "no JSON"],
+)
+def test_other_sources_are_none_of_its_business(logged: Logged, end: Any) -> None:
+    StatusListener().onQueryProgress(progress(None, end, dropped=7))
+    assert logged(logging.INFO) == logged(logging.WARNING) == []
+
+
+@pytest.mark.parametrize(
+    ("aligned", "remedy"), [(True, "raise scan.watermark.idle-timeout"), (False, "not aligned")]
+)
+def test_dropped_rows_are_warned_of_once(make: Make, logged: Logged, aligned: bool, remedy: str) -> None:
+    watched = Watched(make({"a": [1000, 2000, 3000]}, aligned=aligned))
+    watched.step(limit=1)
+    assert logged(logging.WARNING) == []
+    for _ in range(2):
+        watched.step(limit=1, dropped=7)
+    [warning] = logged(logging.WARNING)
+    assert "The watermark dropped 7 rows of query 'counts' as late, first in batch 1." in warning
+    assert remedy in warning
+
+
+def test_a_split_that_stalls_its_group_is_named(make: Make, logged: Logged) -> None:
+    """While it stalls no batch runs: Spark's idle events come."""
+    watched = Watched(make({"a": [1000], "b": [1000, 9000]}, idle_timeout="1 hour"))
+    for _ in range(3):
+        watched.step(limit=10)
+    clock = watched.query.clock
+    idle = QueryIdleEvent(RUN, RUN, "1970-01-01T00:00:00.000Z")
+    watched.tell(watched.query.offset)
+    clock.advance(STALL_MS)
+    watched.listener.onQueryIdle(idle)
+    assert logged(logging.WARNING) == []
+    clock.advance(1)
+    for _ in range(2):
+        watched.listener.onQueryIdle(idle)
+    [warning] = logged(logging.WARNING)
+    assert "Split a of source " in warning
+    assert (
+        "stalls group 'g' at event time 1970-01-01 00:00:00: it has brought nothing for 1m0s, and 1 of"
+        in warning
+    )
+    assert "scan.watermark.idle-timeout" in warning
+
+
+def test_a_member_that_is_gone_stalls_nobody(make: Make, logged: Logged) -> None:
+    """Its rows stay in the table, and are far behind."""
+    watched = Watched(make({"a": [1000], "b": [1000, 9000]}, idle_timeout="1 hour"))
+    for _ in range(3):
+        watched.step(limit=10)
+    table = SplitWatermarkTable(str(watched.query.table), {})
+    rows = [
+        replace(row, group="g", watermark=5, recorded_at=NOW)
+        for row in split_rows(0, source="other", splits=1)
+    ]
+    table.append("other", 0, rows, {})
+    there = entry("other", watermark=5, timeout_ms=10**15)
+    clock = watched.query.clock
+    clock.advance(STALL_MS + 1)
+    watched.tell(watched.query.offset)
+    idle = QueryIdleEvent(RUN, RUN, "1970-01-01T00:00:00.000Z")
+    table.note({KEY: there.leaving().to_text()})
+    watched.listener.onQueryIdle(idle)
+    [warning] = logged(logging.WARNING)
+    assert "Split a of source " in warning
+    table.note({KEY: there.to_text()})
+    watched.step(limit=10)
+    watched.listener.onQueryIdle(idle)
+    assert "Split clicks-0 of source other stalls" in logged(logging.WARNING)[1]
+
+
+def test_a_long_batch_is_no_stall(make: Make, logged: Logged) -> None:
+    """There is a slowest split, and others are paused, but the query has no idle time."""
+    watched = Watched(make({"a": list(range(1000, 1100)), "b": [9000]}))
+    for _ in range(8):
+        watched.step(limit=10)
+        watched.query.clock.advance(2 * STALL_MS)
+    assert logged(logging.WARNING) == []
+
+
+def test_a_query_that_has_read_all_does_not_stall(make: Make, logged: Logged) -> None:
+    watched = Watched(make({"a": [1000], "b": [1005]}, idle_timeout="1 hour"))
+    for _ in range(3):
+        watched.step(limit=10)
+    watched.tell(watched.query.offset)
+    watched.query.clock.advance(2 * STALL_MS)
+    watched.listener.onQueryIdle(QueryIdleEvent(RUN, RUN, "1970-01-01T00:00:00.000Z"))
+    assert logged(logging.WARNING) == []
+
+
+def test_drift_above_its_limit(make: Make, logged: Logged) -> None:
+    """A split that was idle comes back behind the others."""
+    watched = Watched(make({"a": [1000], "b": [1000, 9000]}))
+    for _ in range(3):
+        watched.step(limit=10)
+    watched.query.clock.advance(1001)
+    watched.step(limit=10)
+    assert logged(logging.WARNING) == []
+    watched.query.world.logs["a"].append(1500)
+    for _ in range(3):
+        watched.step(limit=10)
+    watched.tell(watched.query.offset)
+    [warning] = logged(logging.WARNING)
+    assert "Split b of source " in warning
+    assert "7.5s ahead of the slowest split of group 'g', more than max-drift (10ms) allows." in warning
+    assert "the delay of withWatermark" in warning
+
+
+def test_watermarks_that_are_planned_and_not_observed(make: Make, logged: Logged) -> None:
+    """No task sends a report, as where the network forbids it."""
+    watched = Watched(make({"a": [1000, 1001], "b": [1000, 1001]}))
+    watched.without_reports()
+    for _ in range(4):
+        watched.step(limit=2)
+    [warning] = logged(logging.WARNING)
+    assert "are planned, not observed: tasks did not report 2 of the splits of its batch 1." in warning
+    assert "spark.driver.host" in warning
+
+
+def test_the_end_of_a_query_is_looked_at(make: Make, logged: Logged) -> None:
+    """Also if the table was looked at just before."""
+    watched = Watched(make({"a": [1000, 1001], "b": [1000, 1001]}))
+    watched.listener._look_every_ms = STALL_MS
+    watched.without_reports()
+    for _ in range(4):
+        watched.step(limit=2)
+    assert logged(logging.WARNING) == []
+    watched.listener.onQueryTerminated(QueryTerminatedEvent(RUN, RUN, None, None))
+    assert len(logged(logging.WARNING)) == 1
+
+
+def test_a_table_out_of_reach_is_told_once(make: Make, logged: Logged) -> None:
+    watched = Watched(make({"a": [1000, 2000]}))
+    assert watched.query.table is not None
+    watched.listener = StatusListener(f"{watched.query.table}-not", look_every="0")
+    for _ in range(2):
+        watched.step(limit=1)
+    [warning] = logged(logging.WARNING)
+    assert "table-not' cannot be read: there is no Delta table" in warning
+
+
+def test_the_command_shows_a_query_that_runs(make: Make, capsys: pytest.CaptureFixture[str]) -> None:
+    """And that it has gone, once it has."""
+    watched = Watched(make({"a": [1000, 1001], "b": [1000]}))
+    for _ in range(3):
+        watched.step(limit=2)
+    for there in (True, False):
+        assert main(["status", str(watched.query.table), "--json"]) == 0
+        splits = json.loads(capsys.readouterr().out)
+        assert [(s["split"], s["batch"], s["is_there"]) for s in splits] == [("a", 1, there), ("b", 1, there)]
+        assert {(s["max_drift_ms"], s["unreported"]) for s in splits} == {(10, 0)}
+        watched.query.coordinator.close()
+
+
+def test_durations_are_checked_at_once() -> None:
+    with pytest.raises(OptionError, match="'stalled_after'"):
+        StatusListener(stalled_after="soon")

@@ -1,0 +1,133 @@
+"""What enumerator and readers tell each other: events both ways, and requests for splits. No JVM."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+
+from flip27_stream.api import (
+    SourceEvent,
+    SplitRange,
+)
+from flip27_stream.spark.execution.task import read_task
+from tests.spark.support.memory_source import MemorySplit
+from tests.spark.support.talking_query import Diary, said, talking
+
+
+def test_events_go_both_ways() -> None:
+    """CO-22: to a reader with the next batch's task, to the enumerator with the report; the request names the host."""
+    query = talking()
+    query.step()
+    query.step()
+    assert said(query, "event", "request") == [
+        f"request of {slot} at {socket.gethostname()}" if kind == "request" else f"event got of {slot}: []"
+        for slot in (0, 1)
+        for kind in ("request", "event")
+    ]
+    context = query.coordinator._context
+    context.send_event_to_source_reader(1, SourceEvent("one"))
+    context.send_event_to_source_reader(1, SourceEvent("two"))
+    assert query.step() is None, "events wait for a batch that has tasks"
+    for name in "ab":
+        query.world.logs[name].append(9)
+    query.step()
+    query.step()
+    assert said(query, "event") == ["event got of 0: []", "event got of 1: ['one', 'two']"]
+
+
+def test_one_task_stands_for_all_readers_of_a_small_batch() -> None:
+    query = talking({"a": [1]}, parallelism=3)
+    query.step()
+    query.step()
+    context = query.coordinator._context
+    for reader in (2, 0, 1):
+        context.send_event_to_source_reader(reader, SourceEvent(f"to {reader}"))
+    query.world.logs["a"].append(2)
+    query.step()
+    query.step()
+    assert said(query, "event")[-1] == "event got of 0: ['to 0', 'to 1', 'to 2']"
+
+
+def test_a_task_that_runs_again_says_nothing_twice() -> None:
+    """AL-11: retried and speculative tasks, a foreachBatch with two actions, a self-union."""
+    query = talking({"a": [1]})
+    start = query.offset
+    query.step()
+    again = query.coordinator.tasks(start, query.offset)
+    assert query.run(start, query.offset) == [("a", 1)]
+    query.step()
+    assert len(said(query, "event")) == len(said(query, "request")) == 1
+    assert again == query.coordinator.tasks(start, query.offset)
+
+
+def test_a_batch_that_is_asked_for_twice_has_the_same_events() -> None:
+    query = talking({"a": [1]})
+    enumerator_before = query.coordinator
+    start = query.offset
+    end = enumerator_before.latest_offset(start, None)
+    enumerator_before._context.send_event_to_source_reader(0, SourceEvent("hello"))
+    first, second = (enumerator_before.tasks(start, end) for _ in range(2))
+    assert first == second
+    assert first[0].events == (SourceEvent("hello"),)
+
+
+def test_a_report_of_a_batch_that_is_long_done_says_nothing() -> None:
+    """A zombie: nobody waited for it, another attempt was counted."""
+    query = talking({"a": [1]})
+    start = query.offset
+    query.step()
+    (zombie,) = query.coordinator.tasks(start, query.offset)
+    query.world.logs["a"].append(2)
+    query.step()
+    query.step()
+    said(query, "event", "request")
+    assert list(read_task(query.spec, zombie))
+    query.world.logs["a"].append(3)
+    query.step()
+    assert said(query, "event", "request") == []
+
+
+class Lazy(Diary):
+    """Hands out one split for each request, as Flink's file source does, and says when none is left."""
+
+    def start(self) -> None:
+        self.world.calls.append("start")
+
+    def add_reader(self, subtask_id: int) -> None:
+        self.handle_split_request(subtask_id, None)
+
+    def handle_split_request(self, subtask_id: int, requester_hostname: str | None) -> None:
+        super().handle_split_request(subtask_id, requester_hostname)
+        if self.assigned < len(self.world.logs):
+            self.context.assign_split(MemorySplit(list(self.world.logs)[self.assigned]), subtask_id)
+            self.assigned += 1
+        else:
+            self.context.signal_no_more_splits(subtask_id)
+
+    def split_ranges(self, positions: Mapping[MemorySplit, int | None]) -> Mapping[str, SplitRange]:
+        self.world.finished.update(split.name for split in positions)
+        return super().split_ranges(positions)
+
+
+def test_co_08_co_12_splits_on_request() -> None:
+    """CO-08: requests get splits, then no-more. CO-12: after that requests are ignored, until a restart."""
+    query = talking({"a": [1, 2], "b": [3], "c": [4]}, parallelism=1, enumerator=Lazy)
+    while query.step() is not None:
+        pass
+    assert query.batches == [[("a", 1), ("a", 2)], [("b", 3)], [("c", 4)]]
+    # The fourth was for the report of "c", and says no-more.
+    assert len(said(query, "request")) == 4
+    query.restart()
+    assert query.step() is None
+    assert len(said(query, "request")) == 1, "no-more is forgotten with the readers, and said again"
+
+
+def test_a_source_is_finished_when_all_were_told_and_all_is_read() -> None:
+    """Boundedness: it is not looked at any more."""
+    query = talking({"a": [1, 2], "b": [3]}, parallelism=2, enumerator=Lazy)
+    while query.step() is not None:
+        pass
+    said(query, "split_ranges")
+    query.world.logs["c"] = [9]
+    assert query.step() is None
+    assert said(query, "split_ranges") == []

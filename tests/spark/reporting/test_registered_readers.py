@@ -1,0 +1,194 @@
+"""What "registered reader" means where tasks live for one batch, and how splits are assigned to readers. No JVM.
+
+It is on the page docs/readers.md; scenarios CO-* and TR-* are those of Flink's SourceCoordinator and
+SplitAssignmentTracker, adapted to it.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from flip27_stream.api import (
+    ReaderInfo,
+    ReadLimits,
+    SplitsAssignment,
+)
+from flip27_stream.spark.planning.enumerator_context import CoordinatorContext
+from tests.spark.support.memory_source import MemorySplit
+from tests.spark.support.talking_query import LOGS, Diary, enumerator_of, said, talking
+
+# ---- registration ---------------------------------------------------------------------------------------------------
+
+
+def test_co_22_readers_are_registered_once_each_after_the_start() -> None:
+    """CO-22: registration comes before anything that is about a reader."""
+    query = talking(parallelism=3)
+    query.step()
+    query.step()
+    assert said(query, "start", "reader", "event", "request")[:4] == [
+        "start",
+        "reader 0",
+        "reader 1",
+        "reader 2",
+    ]
+
+
+def test_co_04_readers_are_not_restored_but_registered_anew() -> None:
+    """CO-04, CO-25: their number is that of the new run, the splits are those of the offset."""
+    query = talking(parallelism=7)
+    query.step()
+    query.parallelism = 3
+    query.restart()
+    query.step()
+    assert said(query, "reader")[-3:] == ["reader 0", "reader 1", "reader 2"]
+    assert sorted(query.coordinator._context.splits) == sorted(LOGS)
+    assert len(query.coordinator._context.registered_readers()) == 3
+
+
+def test_a_reader_is_where_its_last_task_ran() -> None:
+    query = talking()
+    query.step()
+    query.step()
+    assert query.coordinator._context.registered_readers()[0] == ReaderInfo(0, socket.gethostname())
+
+
+def test_tasks_beyond_the_slots_run_as_those_again() -> None:
+    """A batch that is cut into more pieces than run at a time has more tasks than readers."""
+    query = talking({"a": [1, 2, 3, 4, 5]})
+    query.source.limits = ReadLimits(max_rows_per_task=1)
+    start = query.offset
+    query.step()
+    tasks = query.coordinator.tasks(start, query.offset)
+    assert [(task.number, task.subtask) for task in tasks] == [(0, 0), (1, 1), (2, 0), (3, 1), (4, 0)]
+
+
+# ---- assignment -----------------------------------------------------------------------------------------------------
+
+
+def test_co_14_a_reader_must_be_registered() -> None:
+    context = CoordinatorContext(2, "host")
+    with pytest.raises(ValueError, match=r"Cannot assign splits to reader 2: registered are 0 to 1"):
+        context.assign_split(MemorySplit("a"), 2)
+    assert not context.splits
+
+
+def test_tr_01_assignments_add_up() -> None:
+    """TR-01: incremental, whichever reader they are for."""
+    context = CoordinatorContext(3, "host")
+    context.assign_splits(SplitsAssignment({0: [MemorySplit("0")], 1: [MemorySplit("1"), MemorySplit("2")]}))
+    context.assign_splits(SplitsAssignment({0: [MemorySplit("6")], 1: [MemorySplit("7")]}))
+    assert list(context.splits) == ["0", "1", "2", "6", "7"]
+
+
+def test_co_13_splits_may_be_assigned_from_another_thread() -> None:
+    """CO-13: through run_in_coordinator_thread; they are planned with the next batch."""
+    query = talking({"a": [1]})
+    query.step()
+    query.world.logs["b"] = [2]
+    thread = threading.Thread(target=query.discover)
+    thread.start()
+    thread.join()
+    assert query.step() == [("b", 2)]
+
+
+def test_co_16_no_more_splits_is_said_to_each_reader() -> None:
+    """CO-16: it is true of those that were told, and of the source once all were."""
+    context = CoordinatorContext(3, "host")
+    context.signal_no_more_splits(0)
+    context.signal_no_more_splits(1)
+    assert [context.has_no_more_splits(i) for i in range(3)] == [True, True, False]
+    assert not context.has_all_splits
+    with pytest.raises(ValueError, match=r"readers \[1\]: they were told that there are no more"):
+        context.assign_split(MemorySplit("a"), 1)
+    context.signal_no_more_splits(2)
+    assert context.has_all_splits
+
+
+# ---- life cycle of the enumerator -----------------------------------------------------------------------------------
+
+
+def test_co_03_close_with_and_without_a_start() -> None:
+    query = talking()
+    query.coordinator.close()
+    assert said(query, "close") == []
+    query.restart()
+    query.step()
+    query.coordinator.close()
+    assert said(query, "close") == ["close"]
+
+
+class BoomError(Exception):
+    """Of a source."""
+
+
+@pytest.mark.parametrize("place", ["creation", "start", "handler", "runnable"])
+def test_co_09_co_18_co_20_what_the_enumerator_throws_fails_the_query(place: str) -> None:
+    """CO-09, CO-18, CO-20: with that very error."""
+    boom = BoomError(place)
+
+    def throw(*_: object) -> None:
+        raise boom
+
+    class Throws(Diary):
+        def __init__(self, *arguments: Any) -> None:
+            if place == "creation":
+                throw()
+            super().__init__(*arguments)
+
+        def start(self) -> None:
+            if place == "start":
+                throw()
+            if place == "handler":
+                self.context.call_async(lambda: 1, throw)
+            if place == "runnable":
+                self.context.run_in_coordinator_thread(throw)
+
+    with pytest.raises(BoomError) as caught:
+        talking(enumerator=Throws).step()
+    assert caught.value is boom
+
+
+def test_co_10_close_does_not_wait_for_a_stuck_callable() -> None:
+    query = talking()
+    query.step()
+    stuck = threading.Event()
+    try:
+        query.coordinator._context.call_async(stuck.wait, lambda value, error: None, initial_delay_ms=1)
+        began = time.monotonic()
+        query.coordinator.close()
+        assert time.monotonic() - began < 5, "CO-10: the enumerator is closed within 5 s"
+        assert said(query, "close") == ["close"]
+    finally:
+        stuck.set()
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_co_21_a_handler_gets_a_value_or_an_error(fails: bool) -> None:
+    """CO-21: exactly one of the two."""
+    context = CoordinatorContext(1, "host")
+    boom = BoomError("no")
+    got: list[tuple[Any, Any]] = []
+
+    def call() -> int:
+        if fails:
+            raise boom
+        return 1234
+
+    context.call_async(call, lambda value, error: got.append((value, error)))
+    context.run_due()
+    assert got == [(None, boom) if fails else (1234, None)]
+
+
+def test_co_02_state_comes_in_through_the_offset_only() -> None:
+    """CO-02 adapted: a coordinator that has planned goes on with its own enumerator."""
+    query = talking({"a": [1]})
+    query.step()
+    first = enumerator_of(query)
+    query.world.logs["a"].append(2)
+    assert query.step() == [("a", 2)]
+    assert enumerator_of(query) is first

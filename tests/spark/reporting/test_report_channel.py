@@ -1,0 +1,339 @@
+"""The listener of reports against clients that lie, shout, stammer, stay, and come all at once."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import json
+import os
+import random
+import resource
+import socket
+import struct
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from flip27_stream.spark.reporting import report_channel
+from flip27_stream.spark.reporting.report_channel import ReportAddress, ReportListener, send_report
+from flip27_stream.testing import wait_until
+from tests.module_time import replace_time
+from tests.spark.support.report_kit import REPORT, all_are_reachable, connected, is_alive, listener
+
+__all__ = ["all_are_reachable", "listener"]
+
+
+def is_hung_up_on(client: socket.socket) -> bool:
+    """Waits for it; what it was sent before is of no matter."""
+    client.settimeout(30)
+    try:
+        while client.recv(1024):
+            pass
+    except ConnectionResetError:
+        pass
+    return True
+
+
+def test_a_report_arrives_as_it_was_sent(listener: ReportListener) -> None:
+    assert is_alive(listener)
+    assert listener.take() == []
+
+
+def test_it_listens_at_the_address_of_the_driver_and_no_other() -> None:
+    listener = ReportListener("127.0.0.2", "127.0.0.2")
+    try:
+        assert is_alive(listener)
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", listener.address.port), 30)
+    finally:
+        listener.close()
+
+
+def test_the_key_is_no_part_of_what_is_shown(listener: ReportListener) -> None:
+    assert str(listener.address.key) not in repr(listener.address)
+    assert len(listener.address.key) == 32
+
+
+def test_who_does_not_know_the_key_is_refused(
+    listener: ReportListener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(report_channel, "_FIRST_WAIT_S", 0.01)
+    assert not send_report(replace(listener.address, key=b"another"), REPORT)
+    assert is_alive(listener)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"",
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(200),
+        struct.pack("!i", -5),
+        struct.pack("!i", 2**31 - 1) + bytes(100),
+        struct.pack("!iQ", -1, 2**62),
+        bytes(68),
+        b"\xff" * 100_000,
+    ],
+)
+def test_who_does_not_speak_the_protocol_is_refused(listener: ReportListener, said: bytes) -> None:
+    with connected(listener) as client:
+        client.sendall(said)
+        with contextlib.suppress(OSError):  # it may have hung up by now
+            client.shutdown(socket.SHUT_WR)
+        assert is_hung_up_on(client)
+    assert is_alive(listener)
+
+
+def header(address: ReportAddress, nonce: bytes, said: bytes, length: int | None = None) -> bytes:
+    """What one who knows the key announces ``said`` with."""
+    announced = struct.pack("!I", len(said) if length is None else length) + hashlib.sha256(said).digest()
+    return announced + address.prove(b"report", nonce, announced)
+
+
+def greeted(client: socket.socket) -> bytes:
+    """The nonce; fails if the listener is busy."""
+    greeting = client.recv(40, socket.MSG_WAITALL)
+    assert greeting[:8] == b"flip27 1"
+    return greeting[8:]
+
+
+def told(listener: ReportListener, said: bytes) -> None:
+    """Say it as one who knows the key, and wait until it is dealt with."""
+    with connected(listener) as client:
+        client.sendall(header(listener.address, greeted(client), said) + said)
+        with contextlib.suppress(ConnectionResetError):
+            assert client.recv(1) == b""
+
+
+def changed(**changes: Any) -> bytes:
+    return json.dumps(json.loads(REPORT.to_bytes()) | changes).encode()
+
+
+SPLIT = {"split": "a", "start": 0, "end": 9, "rows": 9}
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"",
+        b"\xff\xfe",
+        b"null",
+        b"[]",
+        b"{}",
+        b"[" * 100_000,
+        changed(batch="3"),
+        changed(batch=True),
+        changed(task=1.5),
+        changed(host=None),
+        changed(splits={}),
+        changed(splits=[1]),
+        changed(splits=[{}]),
+        changed(splits=[SPLIT | {"rows": "9"}]),
+        changed(splits=[SPLIT | {"max_event_time": "now"}]),
+        changed(splits=[SPLIT | {"min_event_time": 1.0}]),
+        changed(splits=[SPLIT | {"split": 7}]),
+        changed(splits=[SPLIT | {"colour": "red"}]),
+        changed(events=[{"payload": 1}]),
+        changed(events=["hello"]),
+        changed(events=None),
+        changed(failed=[1]),
+        changed(failed="abc"),
+    ],
+)
+def test_what_is_no_report_is_refused(listener: ReportListener, said: bytes) -> None:
+    """A value of another type would only fail in the plan that uses it, and with it the query."""
+    told(listener, said)
+    assert listener.take() == []
+    assert is_alive(listener)
+
+
+@pytest.mark.parametrize("length", [0, 5001, 2**32 - 1])
+def test_a_report_that_is_too_long_is_not_read(
+    listener: ReportListener, monkeypatch: pytest.MonkeyPatch, length: int
+) -> None:
+    """Nor one of no length; the listener hangs up before the text has come."""
+    monkeypatch.setattr(report_channel, "_MAX_MESSAGE", 5000)
+    with connected(listener) as client:
+        client.sendall(header(listener.address, greeted(client), b"x", length))
+        assert is_hung_up_on(client)
+    assert not send_report(listener.address, replace(REPORT, host="x" * 5000))
+    assert is_alive(listener), "the sender did not even try, and so has no reason to leave the listener alone"
+
+
+def test_another_text_than_the_one_announced_is_refused(listener: ReportListener) -> None:
+    said = REPORT.to_bytes()
+    with connected(listener) as client:
+        client.sendall(header(listener.address, greeted(client), said) + said[::-1])
+        assert is_hung_up_on(client)
+    assert listener.take() == []
+
+
+def test_what_was_overheard_cannot_be_said_again(listener: ReportListener) -> None:
+    """The proof is good for the nonce of one connection only."""
+    said = REPORT.to_bytes()
+    with connected(listener) as client:
+        message = header(listener.address, greeted(client), said) + said
+        client.sendall(message)
+        assert len(client.recv(32, socket.MSG_WAITALL)) == 32
+    assert listener.take() == [REPORT]
+    with connected(listener) as client:
+        greeted(client)
+        client.sendall(message)
+        assert is_hung_up_on(client)
+    assert listener.take() == []
+
+
+def test_of_a_stranger_no_more_than_a_header_is_kept(listener: ReportListener) -> None:
+    with connected(listener) as client:
+        greeted(client)
+        client.sendall(bytes(67))
+        wait_until(lambda: [len(c._received) for c in listener._clients] == [67], "it to have come", 30)
+        with contextlib.suppress(ConnectionError):
+            client.sendall(bytes(1_000_000))
+        assert is_hung_up_on(client)
+
+
+def test_who_says_little_by_little_is_hung_up_on(
+    listener: ReportListener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of its bytes comes in time; all together they do not. It makes no difference that it knows the key."""
+    monkeypatch.setattr(report_channel, "_CLIENT_TIMEOUT_S", 0.2)
+    with connected(listener) as silent, connected(listener) as stammering:
+        stammering.sendall(header(listener.address, greeted(stammering), b"", 10_000_000))
+
+        def goes_on() -> bool:
+            try:
+                stammering.sendall(b"x")
+            except OSError:
+                return False
+            return True
+
+        wait_until(lambda: not goes_on(), "the stammerer to be hung up on", 30)
+        assert is_hung_up_on(silent)
+    monkeypatch.undo()
+    assert is_alive(listener)
+
+
+# ---- many clients ---------------------------------------------------------------------------------------------------
+
+
+def test_all_tasks_that_end_together_are_taken(
+    listener: ReportListener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each at its first try, although a stranger holds as many connections as he gets."""
+    monkeypatch.setattr(report_channel, "_TRIES", 1)
+    monkeypatch.setattr(listener, "_most", 300)
+    many = threading.Barrier(100)
+
+    def end(number: int) -> bool:
+        if number < 100:
+            many.wait(30)
+        return send_report(listener.address, replace(REPORT, task=number))
+
+    with contextlib.ExitStack() as strangers:
+        for _ in range(100):
+            strangers.enter_context(connected(listener))
+        with ThreadPoolExecutor(100) as tasks:
+            assert all(tasks.map(end, range(400)))
+    assert sorted(report.task for report in listener.take()) == [*range(400)]
+
+
+def test_strangers_who_stay_make_room_for_reports(listener: ReportListener) -> None:
+    with contextlib.ExitStack() as strangers:
+        for _ in range(2 * listener._most):
+            stranger = strangers.enter_context(connected(listener))
+            stranger.sendall(b"\0" * random.randrange(68))
+        assert is_alive(listener)
+        assert len(listener._clients) <= listener._most
+
+
+def test_when_all_who_are_there_are_new_the_next_is_told_that_it_is_busy(
+    listener: ReportListener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And comes again, more than once, after a pause that differs from task to task."""
+    pauses: list[float] = []
+    strangers = contextlib.ExitStack()
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 2:
+            strangers.close()
+            wait_until(lambda: not listener._clients, "them to be gone", 30)
+
+    monkeypatch.setattr(report_channel, "_GRACE_S", 3600)
+    monkeypatch.setattr(listener, "_most", 2)
+    with strangers:
+        strangers.enter_context(connected(listener))
+        strangers.enter_context(connected(listener))
+        wait_until(lambda: len(listener._clients) == 2, "two clients", 30)
+        with connected(listener) as third:
+            assert third.recv(40, socket.MSG_WAITALL) == b"flip27 -" + bytes(32)
+        replace_time(monkeypatch, "flip27_stream.spark.reporting.report_channel", sleep=pause)
+        assert is_alive(listener)
+    assert len(pauses) == 2
+    assert 0.25 <= pauses[0] <= 0.5 <= pauses[1] <= 1.0
+
+
+def test_one_who_has_proven_that_it_knows_the_key_is_not_hung_up_on_for_others(
+    listener: ReportListener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(report_channel, "_GRACE_S", 0.0)
+    monkeypatch.setattr(listener, "_most", 1)
+    said = REPORT.to_bytes()
+    with connected(listener) as slow:
+        slow.sendall(header(listener.address, greeted(slow), said))
+        wait_until(lambda: [c.has_proof for c in listener._clients] == [True], "the proof", 30)
+        with connected(listener) as other:
+            assert other.recv(8, socket.MSG_WAITALL) == b"flip27 -"
+        slow.sendall(said)
+        assert len(slow.recv(32, socket.MSG_WAITALL)) == 32
+    assert listener.take() == [REPORT]
+
+
+def test_a_process_that_may_open_few_files_keeps_most_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (256, 256))
+    assert report_channel._most_at_once() == 64
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    assert report_channel._most_at_once() == 256
+
+
+def test_it_goes_on_once_files_can_be_opened_again(
+    listener: ReportListener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stranger is hung up on for that; and where there is none, it waits instead of spinning."""
+    server, failures = listener._server, [errno.EMFILE, errno.ECONNABORTED, errno.ENFILE]
+
+    class Exhausted:
+        def accept(self) -> tuple[socket.socket, Any]:
+            if failures:
+                number = failures.pop()
+                raise OSError(number, os.strerror(number))
+            return server.accept()
+
+        def close(self) -> None:
+            server.close()
+
+    monkeypatch.setattr(listener, "_server", Exhausted())
+    assert is_alive(listener)
+    assert not failures
+
+
+def test_it_goes_on_where_memory_ran_out(
+    listener: ReportListener, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Or anything else that no client can be blamed for: a thread that ended would never be missed."""
+
+    class Full:
+        def __init__(self, *_: object) -> None:
+            raise MemoryError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(report_channel, "_Client", Full)
+        with connected(listener):
+            wait_until(lambda: bool(caplog.messages), "a warning")
+    assert caplog.messages == ["reports were not taken for a moment"]
+    assert is_alive(listener)

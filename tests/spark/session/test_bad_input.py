@@ -1,0 +1,281 @@
+"""Bad input, and what the user is told: options at ``load()``, the rest in the StreamingQueryException."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+from kafka import KafkaAdminClient, TopicPartition
+from pyspark.errors import AnalysisException, StreamingQueryException
+
+from flip27_stream.testing import wait_until
+from flip27_stream.testing.child import free_port
+from tests.spark.support.kafka_queries import (
+    CONTINUOUS,
+    PATIENCE_S,
+    SECOND,
+    T0,
+    KafkaQueries,
+    Output,
+    records,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+pytestmark = pytest.mark.jvm
+
+MakeTopic = Callable[..., str]
+
+GROUP, MAX_DRIFT, TABLE = (f"scan.watermark.alignment.{name}" for name in ("group", "max-drift", "table"))
+
+
+def refused(queries: KafkaQueries, stream: DataFrame) -> str:
+    """What a query that cannot run says."""
+    with pytest.raises(StreamingQueryException) as error:
+        queries.run(stream)
+    return str(error.value)
+
+
+def said_at_load(queries: KafkaQueries, options: Mapping[str, str]) -> str:
+    with pytest.raises(AnalysisException) as error:
+        queries.spark.readStream.format("flip27_kafka").options(**options).load()
+    return str(error.value)
+
+
+KAFKA = {"kafka.bootstrap.servers": "127.0.0.1:9", "subscribe": "a"}
+ALIGNED = KAFKA | {GROUP: "g", MAX_DRIFT: "1 s", TABLE: "/nowhere"}
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (KAFKA | {"startingOfsets": "earliest"}, ["startingofsets", "'startingOffsets'"]),
+        (KAFKA | {"scan.watermark.idle-timout": "1 s"}, ["idle-timout", "'scan.watermark.idle-timeout'"]),
+        (KAFKA | {"path": "x"}, ["path"]),
+        (KAFKA | {"kafka.no.such.setting": "1"}, ["kafka.no.such.setting"]),
+        (ALIGNED | {MAX_DRIFT: "5 parsecs"}, [MAX_DRIFT, "5 parsecs", "5 minutes"]),
+        (ALIGNED | {MAX_DRIFT: "-1 s"}, [MAX_DRIFT, "-1 s", "5 minutes"]),
+        (ALIGNED | {"scan.watermark.implausible-event-time": "drop"}, ["drop", "fail", "skip", "pass"]),
+        (ALIGNED | {"scan.watermark.event-time": "tyme"}, ["event-time", "tyme", "timestamp"]),
+        ({k: v for k, v in ALIGNED.items() if k != MAX_DRIFT}, [MAX_DRIFT, "missing"]),
+        ({k: v for k, v in ALIGNED.items() if k != TABLE}, [TABLE]),
+        ({k: v for k, v in ALIGNED.items() if k != GROUP}, [GROUP, "missing"]),
+        (KAFKA | {TABLE: "/nowhere"}, [GROUP, "missing"]),
+        (KAFKA | {"startingOffsets": "soon"}, ["startingOffsets", "soon", "earliest", "latest"]),
+        (KAFKA | {"maxOffsetsPerTrigger": "0"}, ["maxOffsetsPerTrigger", "'0'"]),
+        (KAFKA | {"failOnDataLoss": "perhaps"}, ["failOnDataLoss", "perhaps", "true, false"]),
+        (KAFKA | {"subscribePattern": "a.*"}, ["Only one of", "subscribe, subscribePattern, assign"]),
+        ({"subscribe": "a"}, ["kafka.bootstrap.servers", "must be specified"]),
+        ({"kafka.bootstrap.servers": "127.0.0.1:9"}, ["One of", "subscribe, subscribePattern, assign"]),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, list) else "",
+)
+def test_a_wrong_option_is_refused_at_load(
+    queries: KafkaQueries, options: Mapping[str, str], words: list[str]
+) -> None:
+    """Option, value and what is allowed are named."""
+    said = said_at_load(queries, options)
+    assert "OptionError" in said
+    assert [word for word in words if word not in said] == []
+
+
+def test_a_schema_that_does_not_fit_is_refused(queries: KafkaQueries, topic: MakeTopic) -> None:
+    """Facts 23 and 25: also where Spark would bury the error."""
+    reader = queries.spark.readStream.format("flip27_kafka").options(**queries.kafka(topic()))
+    said = refused(queries, reader.schema("value string").load())
+    assert "OptionError" in said
+    assert "Column 'value' of the schema is string; allowed: binary." in said
+
+
+def test_an_unreachable_broker_is_named_with_the_time_tried(queries: KafkaQueries) -> None:
+    address = f"127.0.0.1:{free_port()}"
+    options = {"kafka.bootstrap.servers": address, "kafka.default.api.timeout.ms": "1500"}
+    said = refused(queries, queries.stream("a", options))
+    assert "UnreachableError" in said
+    assert f"No Kafka broker answered at {address} within 1.5 s" in said
+
+
+@pytest.mark.parametrize("strategy", ["subscribe", "assign"])
+def test_a_missing_topic_is_named(queries: KafkaQueries, topic: MakeTopic, strategy: str) -> None:
+    there = topic()
+    options = {
+        "subscribe": {"subscribe": f"{there},none-such"},
+        "assign": {"assign": json.dumps({there: [0, 1]})},
+    }
+    said = refused(queries, queries.stream(there, options[strategy]))
+    assert "MissingTopicError" in said
+    assert ("none-such" if strategy == "subscribe" else f"{there}-1") in said
+
+
+@pytest.fixture
+def checkpoint(queries: KafkaQueries, topic: MakeTopic) -> tuple[str, Output]:
+    """A topic that was read, and by what."""
+    name = topic()
+    queries.broker.write(name, records(0, [T0 + i * SECOND for i in range(5)]))
+    return name, queries.run(queries.stream(name))
+
+
+def test_a_checkpoint_of_another_source_is_refused(
+    queries: KafkaQueries, checkpoint: tuple[str, Output]
+) -> None:
+    folder = queries.folder / "texts"
+    folder.mkdir()
+    files = queries.spark.readStream.format("flip27_files").schema("value string")
+    files = files.option("files.format", "text")
+    said = refused(queries, files.load(str(folder)))
+    assert "ForeignCheckpointError" in said
+    assert checkpoint[0] in said
+    assert str(folder) in said
+
+
+def test_a_checkpoint_of_the_built_in_source_is_refused(queries: KafkaQueries, topic: MakeTopic) -> None:
+    name = topic()
+    queries.broker.write(name, records(0, [T0]))
+    queries.run(queries.stream(name, source="kafka"))
+    said = refused(queries, queries.stream(name))
+    assert "CorruptCheckpointError" in said
+    assert "checkpointLocation" in said
+
+
+def _newer(document: dict[str, Any]) -> dict[str, Any]:
+    return document | {"flip27": 99}
+
+
+def _without_lineage(document: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in document.items() if key != "lineage"}
+
+
+def _negative(document: dict[str, Any]) -> dict[str, Any]:
+    return document | {"splits": {split: [-5, *entry[1:]] for split, entry in document["splits"].items()}}
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (_newer, ["NewerCheckpointError", "'flip27'", "99"]),
+        (_without_lineage, ["CorruptCheckpointError", "lineage"]),
+        (_negative, ["CorruptCheckpointError", "'position' of split", "-5"]),
+    ],
+)
+def test_a_checkpoint_that_cannot_be_used_is_refused(
+    queries: KafkaQueries,
+    checkpoint: tuple[str, Output],
+    damage: Callable[[dict[str, Any]], dict[str, Any]],
+    words: list[str],
+) -> None:
+    """The field, and the split, are named."""
+    name, output = checkpoint
+    output.rewrite_last_offset(damage(output.offsets()[-1]))
+    said = refused(queries, queries.stream(name))
+    assert [word for word in words if word not in said] == []
+
+
+def _delete_records(queries: KafkaQueries, name: str) -> None:
+    """Records 5 to 7 are written and deleted, 8 and 9 are written."""
+    queries.broker.write(name, records(0, [T0 + i * SECOND for i in range(5, 10)]))
+    admin = KafkaAdminClient(bootstrap_servers=queries.broker.bootstrap_servers)
+    admin.delete_records({TopicPartition(name, 0): 8})
+    admin.close()
+
+
+def _recreate(queries: KafkaQueries, name: str) -> None:
+    """The topic is deleted and made again, with six other records."""
+    queries.broker.delete_topic(name)
+    queries.broker.create_topic(name)
+    queries.broker.write(name, records(0, [T0 + i * SECOND for i in range(6)]))
+
+
+Loss = Callable[[KafkaQueries, str], None]
+
+
+@pytest.mark.parametrize(
+    ("lose", "available"), [(_delete_records, "8 to 10"), (_recreate, "0 to 6 of a topic")]
+)
+def test_lost_records_fail_the_query(
+    queries: KafkaQueries, checkpoint: tuple[str, Output], lose: Loss, available: str
+) -> None:
+    """failOnDataLoss: the partition, the offset wanted and those available are named; a new topic with more records
+    than the old one had is not taken for it."""
+    name, _ = checkpoint
+    lose(queries, name)
+    said = refused(queries, queries.stream(name))
+    assert "DataLossError" in said
+    assert f"{name}-0" in said
+    assert f"wanted from offset 5, available {available}" in said
+
+
+@pytest.mark.parametrize(("lose", "offsets"), [(_delete_records, {8, 9}), (_recreate, set(range(6)))])
+@pytest.mark.parametrize("aligned", [False, True])
+def test_the_query_goes_on_with_what_is_there_if_told_to(
+    queries: KafkaQueries,
+    checkpoint: tuple[str, Output],
+    lose: Loss,
+    offsets: set[int],
+    aligned: bool,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """failOnDataLoss false: with a warning."""
+    name, output = checkpoint
+    before = output.positions()
+    lose(queries, name)
+    options = {"failOnDataLoss": "false"} | (queries.aligned() if aligned else {})
+    queries.run(queries.stream(name, options))
+    assert output.positions() - before == {(name, 0, offset): 1 for offset in offsets}
+    assert f"Records of {name}-0 may have been lost" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("fail", [True, False])
+def test_a_topic_that_is_made_again_under_a_running_query(
+    queries: KafkaQueries, checkpoint: tuple[str, Output], fail: bool
+) -> None:
+    """SK-25: found by its id, however long it is: an error, or the new one is read from its beginning."""
+    name, output = checkpoint
+    before = output.positions()
+    query = queries.start(queries.stream(name, {"failOnDataLoss": str(fail)}), trigger=CONTINUOUS)
+    try:
+        queries.broker.write(name, records(0, [T0]))
+        wait_until(lambda: output.count() == 6, "the query to run", PATIENCE_S)
+        if fail:
+            _recreate(queries, name)
+            queries.broker.write(name, records(0, [T0]))  # longer than the old one
+            with pytest.raises(
+                StreamingQueryException, match=f"{name}-0 may .* of a topic that was deleted and"
+            ):
+                query.awaitTermination(int(PATIENCE_S))
+            return
+        queries.broker.delete_topic(name)
+        queries.broker.create_topic(name)
+        wait_until(lambda: output.offsets()[-1]["splits"][f"{name}-0"][0] == 0, "it to be found", PATIENCE_S)
+        queries.broker.write(name, records(0, [T0] * 8))
+        wait_until(lambda: output.count() == 14, "its records", PATIENCE_S)
+    finally:
+        query.stop()
+    assert output.positions() - before == Counter({(name, 0, n): 1 + (n == 5) for n in range(8)})
+
+
+def test_a_file_where_the_table_should_be(queries: KafkaQueries, topic: MakeTopic) -> None:
+    name = topic()
+    queries.split_watermarks.write_text("not a table")
+    said = refused(queries, queries.stream(name, queries.aligned()))
+    assert "AlignmentError" in said
+    assert str(queries.split_watermarks) in said
+
+
+def test_a_table_of_something_else(queries: KafkaQueries, topic: MakeTopic) -> None:
+    name = topic()
+    write_deltalake(str(queries.split_watermarks), pa.table({"customer": ["a"]}))
+    said = refused(queries, queries.stream(name, queries.aligned()))
+    assert "AlignmentError" in said
+    assert str(queries.split_watermarks) in said
+    assert len(output_columns(queries)) == 1
+
+
+def output_columns(queries: KafkaQueries) -> list[str]:
+    columns: list[str] = queries.spark.read.format("delta").load(str(queries.split_watermarks)).columns
+    return columns

@@ -1,0 +1,168 @@
+"""What Spark 4.2 does with options, schema, errors and the reading half of a Python streaming source."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import AnalysisException, StreamingQueryException
+from pyspark.sql.functions import col
+
+from flip27_stream.testing import wait_until
+from tests.spark.support.probe_source import Probe, Rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.jvm
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Callable[..., Probe]:
+    def probe(**behaviour: object) -> Probe:
+        made = Probe(tmp_path / tmp_path.name, **behaviour)  # type: ignore[arg-type]
+        made.make_available(3)
+        return made
+
+    return probe
+
+
+def test_what_is_planned_with_and_what_reads_are_two(spark: SparkSession, make: Callable[..., Probe]) -> None:
+    """Fact 16: all that a task needs travels in its InputPartition."""
+    probe = make()
+    probe.start(probe.load(spark), availableNow=True).awaitTermination()
+    (planner,) = {call.pid for call in probe.calls("latestOffset", "partitions")}
+    (read,) = probe.calls("read")
+    assert read.arguments == {"range": [0, 3], "planned": False}
+    assert read.pid != planner
+
+
+def test_a_self_union_reads_everything_twice_through_one_planner(
+    spark: SparkSession, make: Callable[..., Probe]
+) -> None:
+    """Fact 18: why a range is reported and counted once."""
+    probe = make()
+    stream = probe.load(spark)
+    probe.start(stream.union(stream), availableNow=True).awaitTermination()
+    assert len({call.pid for call in probe.calls("latestOffset")}) == 1
+    assert [call.arguments["end"] for call in probe.calls("partitions")] == [{"n": 3}] * 2
+    assert [call.arguments["range"] for call in probe.calls("read")] == [[0, 3]] * 2
+
+
+def test_a_self_join_has_two_planners_of_one_data_source(
+    spark: SparkSession, make: Callable[..., Probe]
+) -> None:
+    """Fact 18: nothing drawn in the data source tells the two apart; lineages are drawn by the planners."""
+    probe = make()
+    stream = probe.load(spark)
+    joined = stream.alias("a").join(stream.alias("b"), col("a.n") == col("b.n"))
+    inits = len(probe.calls("__init__"))
+    probe.start(joined, availableNow=True).awaitTermination()
+    assert len({call.pid for call in probe.calls("latestOffset")}) == 2
+    assert len(probe.calls("__init__")) == inits
+
+
+def test_option_keys_arrive_in_lower_case(spark: SparkSession, make: Callable[..., Probe]) -> None:
+    """Fact 22: canonical spelling comes from our own table."""
+    probe = make()
+    probe.load(spark, startingOffsets="Latest", failOnDataLoss="x")
+    assert probe.calls("__init__")[0].arguments["options"] == {
+        "startingoffsets": "Latest",
+        "failondataloss": "x",
+    }
+
+
+@pytest.mark.parametrize("method", ["__init__", "schema"])
+def test_errors_of_the_data_source_show_at_load(
+    spark: SparkSession, make: Callable[..., Probe], method: str
+) -> None:
+    """Fact 23: why options are checked in ``__init__``."""
+    with pytest.raises(AnalysisException, match=f"ValueError: failure made in {method}"):
+        make(fails_in=method).load(spark)
+
+
+@pytest.mark.parametrize("method", ["initialOffset", "latestOffset", "partitions"])
+def test_errors_of_planning_show_in_the_query(
+    spark: SparkSession, make: Callable[..., Probe], method: str
+) -> None:
+    """Fact 23: class name and text of the error, as the last line of a traceback."""
+    probe = make(fails_in=method)
+    with pytest.raises(StreamingQueryException, match=f"ValueError: failure made in {method}"):
+        probe.start(probe.load(spark)).awaitTermination()
+
+
+def test_errors_of_stream_reader_are_buried(spark: SparkSession, make: Callable[..., Probe]) -> None:
+    """Fact 23: why ``streamReader`` raises nothing."""
+    probe = make(fails_in="streamReader")
+    with pytest.raises(StreamingQueryException, match="UnboundLocalError"):
+        probe.start(probe.load(spark)).awaitTermination()
+
+
+def test_a_schema_of_the_user_is_not_checked(spark: SparkSession, make: Callable[..., Probe]) -> None:
+    """Fact 25: why the source compares it itself."""
+    probe = make()
+    probe.load(spark)
+    probe.forget_calls()
+    stream = spark.readStream.format(probe.name).schema("other string").load()
+    assert stream.columns == ["other"]
+    assert probe.methods("schema") == []
+    with pytest.raises(StreamingQueryException):
+        probe.start(stream).awaitTermination()
+    assert {call.arguments["schema"] for call in probe.calls("streamReader")} == {"struct<other:string>"}
+
+
+def _columns(**columns: pa.Array) -> Rows:
+    return lambda start, end: pa.RecordBatch.from_pydict(columns)
+
+
+@pytest.mark.parametrize(
+    ("schema", "column"),
+    [
+        ("n string", pa.array(["a"], pa.string())),
+        ("n timestamp", pa.array([0], pa.timestamp("us", "UTC"))),
+        ("n binary", pa.array([b"a"], pa.binary())),
+    ],
+)
+def test_arrow_batches_of_the_declared_types_are_taken(
+    spark: SparkSession, make: Callable[..., Probe], schema: str, column: pa.Array
+) -> None:
+    """Fact 26."""
+    probe = make(schema=schema, rows=_columns(n=column))
+    probe.start(probe.load(spark), availableNow=True).awaitTermination()
+    assert probe.logged("commits") == [0]
+
+
+@pytest.mark.parametrize(
+    ("schema", "column"),
+    [
+        ("n string", pa.array(["a"], pa.large_string())),
+        ("n string", pa.array(["a"]).dictionary_encode()),
+        ("n timestamp", pa.array([0], pa.timestamp("us", "Etc/UTC"))),
+        ("n timestamp", pa.array([0], pa.timestamp("ms", "UTC"))),
+        ("n binary", pa.array([b"a"], pa.binary_view())),
+        ("m string", pa.array(["a"])),
+    ],
+)
+def test_any_other_arrow_batch_is_refused(
+    spark: SparkSession, make: Callable[..., Probe], schema: str, column: pa.Array
+) -> None:
+    """Fact 26: neither large, view nor dictionary types, nor another unit, zone or name."""
+    probe = make(schema=schema, rows=_columns(n=column))
+    with pytest.raises(StreamingQueryException):
+        probe.start(probe.load(spark), availableNow=True).awaitTermination()
+
+
+def test_registration_takes_class_attributes_by_value(spark: SparkSession, tmp_path: Path) -> None:
+    """Fact 27: how the driver's address and a source made in code reach the planner; a later one replaces it."""
+    one, other = (Probe(tmp_path / n / tmp_path.name) for n in ("one", "other"))
+    old = one.load(spark)
+    new = other.load(spark)
+    assert one.name == other.name
+    for probe, stream in ((one, old), (other, new)):
+        query = probe.start(stream)
+        wait_until(lambda probe=probe: probe.logged("commits"), "batch 0")  # type: ignore[misc]
+        query.stop()
+        assert probe.calls("latestOffset")

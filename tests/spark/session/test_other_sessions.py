@@ -1,0 +1,49 @@
+"""The formats run through Spark Connect, and on executors that are processes of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from flip27_stream.testing import KafkaBroker
+from tests.spark.support.kafka_queries import MINUTE, T0, records
+from tests.spark.support.processes import QUICK_START
+from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
+
+pytestmark = pytest.mark.jvm
+
+SEEN_BY_EXECUTORS = {"SPARK_SCALA_VERSION": "2.13", "PYTHONPATH": str(Path(__file__).parents[3])}
+
+
+@pytest.mark.parametrize("master", ["remote:local[2]", "local-cluster[2,1,1024]"])
+def test_the_formats_register_and_run(
+    broker: KafkaBroker, topic: Callable[..., str], tmp_path: Path, master: str
+) -> None:
+    name = topic(partitions=2)
+    broker.write(
+        name, [r for p in range(2) for r in records(p, [T0 + n * MINUTE for n in range(20 * (p + 1))])]
+    )
+    (tmp_path / "logs").mkdir()
+    for file in ("a.log", "b.log"):
+        (tmp_path / "logs" / file).write_text("".join(f"{T0 + n} text\n" for n in range(50)))
+
+    arguments = [master, str(tmp_path), broker.bootstrap_servers, name]
+    command = [sys.executable, "-m", "tests.spark.support.other_session", *arguments]
+    with (tmp_path / "log").open("wb") as log:
+        run = subprocess.run(
+            command, stdout=log, stderr=log, env=os.environ | QUICK_START | SEEN_BY_EXECUTORS, timeout=150
+        )
+
+    assert run.returncode == 0, (tmp_path / "log").read_text()[-4000:]
+    result = json.loads((tmp_path / "result").read_text())
+    lines = result.pop("lines")
+    assert result == {"flip27_kafka": 60, "flip27_files": 100, "log_folder": 100}
+    assert any(f"({name}): 2 of 2 splits read" in line for line in lines), lines
+    recorded = SplitWatermarkTable(str(tmp_path / "split_watermarks"), {}).rows()
+    assert sum(recorded["rows"].to_pylist()) == 60

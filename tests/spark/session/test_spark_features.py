@@ -1,0 +1,55 @@
+"""A Spark without what streaming sources need is refused in one sentence (fact 32). No JVM."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Any, cast
+
+import pyarrow as pa
+import pyspark
+import pytest
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType, TimestampType
+
+import flip27_stream
+from flip27_stream.errors import UnsupportedSparkError
+from flip27_stream.spark.session import spark_features
+from flip27_stream.spark.session.spark_features import arrow_schema, check_admission_control
+
+READ_LIMITS = "pyspark.sql.streaming.datasource"
+
+
+def test_a_spark_without_read_limits_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Spark 4.0 and 4.1 are released; the sentence names the version that is needed and the one at hand."""
+    monkeypatch.setitem(sys.modules, READ_LIMITS, None)
+    monkeypatch.setattr(pyspark, "__version__", "4.1.1")
+
+    with pytest.raises(UnsupportedSparkError, match=r"needs Spark 4\.2 .*; this is Spark 4\.1\.1"):
+        flip27_stream.register(cast(Any, None))
+    with pytest.raises(UnsupportedSparkError, match=r"needs Spark 4\.2 "):
+        flip27_stream.data_source(cast(Any, None), "mine")
+
+
+def test_a_runtime_that_has_the_feature_is_taken_whatever_its_version(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, READ_LIMITS, ModuleType(READ_LIMITS))
+    monkeypatch.setattr(pyspark, "__version__", "4.0.0")
+
+    check_admission_control()
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["4.2", "4.1"])
+def test_timestamps_are_utc_with_and_without_a_time_zone_to_name(
+    monkeypatch: pytest.MonkeyPatch, named: bool
+) -> None:
+    """Before 4.2 ``to_arrow_schema`` takes no time zone, and uses UTC."""
+
+    def old(schema: StructType) -> pa.Schema:
+        return to_arrow_schema(schema, timezone="UTC")
+
+    monkeypatch.setattr(spark_features, "_NAMES_TIMEZONE", named)
+    monkeypatch.setattr(spark_features, "to_arrow_schema", to_arrow_schema if named else old)
+
+    assert arrow_schema(StructType().add("at", TimestampType())).field("at").type.tz == "UTC"

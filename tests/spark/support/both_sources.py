@@ -1,0 +1,148 @@
+"""The same query through Spark's built-in Kafka source and through ours, and what came of it."""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pyarrow as pa
+import pytest
+from chispa import assert_df_equality
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+
+from flip27_stream.connectors.kafka.options.source_options import parse_kafka_options
+from flip27_stream.errors import OptionError
+from tests.spark.support.kafka_queries import AVAILABLE_NOW, KafkaQueries, finish
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+BUILT_IN, OURS = "kafka", "flip27_kafka"
+
+both_formats = pytest.mark.parametrize("source", [BUILT_IN, OURS])
+"""A test of what Spark's source does and ours has to: that it holds for both shows that Spark does it."""
+
+FAILURES = (PySparkException, Py4JError)
+"""What a failing query raises, in Python."""
+
+_ROW_ORDER = [("topic", "ascending"), ("partition", "ascending"), ("offset", "ascending")]
+
+Batches = list[pa.Table]
+
+T = TypeVar("T")
+
+
+class Collected:
+    """Runs a stream and keeps the rows of each of its batches, in the order of topic, partition and offset."""
+
+    def __init__(
+        self, stream: DataFrame, checkpoint: Path, trigger: Mapping[str, Any] = AVAILABLE_NOW
+    ) -> None:
+        self.batches: Batches = []
+        writer = stream.writeStream.option("checkpointLocation", str(checkpoint)).trigger(**trigger)
+        self.query: StreamingQuery = writer.foreachBatch(self._keep).start()
+
+    def finish(self) -> Batches:
+        """Wait for the end of a query that ends by itself; raises what it failed with."""
+        finish(self.query)
+        return self.batches
+
+    def positions(self) -> Counter[tuple[str, int, int]]:
+        return positions(self.batches)
+
+    def _keep(self, batch: DataFrame, number: int) -> None:
+        self.batches.append(batch.toArrow().sort_by(_ROW_ORDER))
+
+
+def collect(stream: DataFrame, checkpoint: Path, trigger: Mapping[str, Any] = AVAILABLE_NOW) -> Batches:
+    """The batches of a query that ends by itself."""
+    return Collected(stream, checkpoint, trigger).finish()
+
+
+def positions(batches: Iterable[pa.Table]) -> Counter[tuple[str, int, int]]:
+    """How often each record is there: topic, partition, offset."""
+    found: Counter[tuple[str, int, int]] = Counter()
+    for batch in batches:
+        found.update(
+            zip(*(batch[name].to_pylist() for name in ("topic", "partition", "offset")), strict=True)
+        )
+    return found
+
+
+def rows_by_partition(batches: Iterable[pa.Table]) -> list[dict[int, int]]:
+    """For each batch, how many rows each partition gave."""
+    return [dict(sorted(Counter(batch["partition"].to_pylist()).items())) for batch in batches]
+
+
+def sizes(batches: Iterable[pa.Table]) -> list[int]:
+    """Rows of each batch that has any."""
+    return [len(batch) for batch in batches if len(batch)]
+
+
+def rows(frame: DataFrame) -> pa.Table:
+    """The rows of a batch read, in the order of topic, partition and offset."""
+    return frame.toArrow().sort_by(_ROW_ORDER)
+
+
+def failure(run: Callable[[], object]) -> str:
+    """What a query that fails says, at ``load()`` or later."""
+    with pytest.raises(FAILURES) as error:
+        run()
+    return str(error.value)
+
+
+def refusal(queries: KafkaQueries, source: str, options: Mapping[str, str], *, bounded: bool = False) -> str:
+    """What is said of options that are not allowed, for a stream or a batch read.
+
+    Ours are parsed here: that messages reach the user is tested elsewhere, and takes a process each time.
+    """
+    options = {"kafka.bootstrap.servers": queries.broker.bootstrap_servers, **options}
+    if source == OURS:
+        with pytest.raises(OptionError, match=r"\w") as error:
+            parse_kafka_options(options, bounded=bounded)
+        return str(error.value)
+    reader = queries.spark.read if bounded else queries.spark.readStream
+    return failure(lambda: reader.format(source).options(**options).load().toArrow())
+
+
+def outcome(run: Callable[[], T]) -> T | Exception:
+    """What came of it: a result, or an error of Spark."""
+    try:
+        return run()
+    except FAILURES as error:
+        return error
+
+
+def assert_same_outcome(
+    spark: SparkSession, ours: Batches | Exception, theirs: Batches | Exception, about: object
+) -> None:
+    """Rows, columns and batch boundaries are the same; or both failed."""
+    if isinstance(ours, Exception) or isinstance(theirs, Exception):
+        failed = [isinstance(result, Exception) for result in (ours, theirs)]
+        assert failed == [True, True], f"{about}\nours: {_brief(ours)}\ntheirs: {_brief(theirs)}"
+        return
+    per_batch = [len(batch) for batch in ours], [len(batch) for batch in theirs]
+    assert per_batch[0] == per_batch[1], f"{about}: rows per batch, ours and theirs"
+    if ours:
+        assert_df_equality(spark.createDataFrame(_numbered(ours)), spark.createDataFrame(_numbered(theirs)))
+
+
+def _numbered(batches: Sequence[pa.Table]) -> pa.Table:
+    """All rows, with the number of their batch."""
+    numbers = [number for number, batch in enumerate(batches) for _ in range(len(batch))]
+    return pa.concat_tables(batches).append_column("batch", pa.array(numbers, pa.int64()))
+
+
+def _brief(result: Batches | Exception) -> str:
+    if isinstance(result, Exception):
+        return f"{type(result).__name__}: {str(result)[:1500]}"
+    return f"rows per batch: {[len(batch) for batch in result]}"
+
+
+def new_checkpoint(folder: Path) -> Path:
+    return folder / f"checkpoint-{uuid.uuid4().hex}"

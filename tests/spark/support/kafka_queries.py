@@ -1,0 +1,170 @@
+"""Queries over Kafka topics, their checkpoints and what they wrote, in few words."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from deltalake import DeltaTable
+from deltalake.exceptions import TableNotFoundError
+
+from flip27_stream.testing import KafkaBroker, Record, wait_until
+from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+T0 = 1_700_000_000_000 - 1_700_000_000_000 % 3_600_000
+"""An event time (ms): the start of an hour in November 2023."""
+
+SECOND, MINUTE, HOUR = 1000, 60_000, 3_600_000
+
+CONTINUOUS: Mapping[str, Any] = {"processingTime": "0 seconds"}
+AVAILABLE_NOW: Mapping[str, Any] = {"availableNow": True}
+ONCE: Mapping[str, Any] = {"once": True}
+
+PATIENCE_S = 120.0
+
+
+def records(partition: int, times: Iterable[int], size: int = 0) -> list[Record]:
+    """One record per event time; values say partition and number, so each is told from every other."""
+    return [(partition, time, None, f"{partition}:{i}".encode().ljust(size)) for i, time in enumerate(times)]
+
+
+@dataclass(frozen=True)
+class Output:
+    """A Delta table that a query writes, and the query's checkpoint."""
+
+    table: Path
+    checkpoint: Path
+
+    def rows(self) -> list[dict[str, Any]]:
+        """All rows, read without Spark; none while there is no table."""
+        try:
+            rows: list[dict[str, Any]] = DeltaTable(str(self.table)).to_pyarrow_table().to_pylist()
+        except TableNotFoundError:
+            return []
+        return rows
+
+    def count(self) -> int:
+        try:
+            return int(DeltaTable(str(self.table)).to_pyarrow_dataset().count_rows())
+        except TableNotFoundError:
+            return 0
+
+    def positions(self) -> Counter[tuple[str, int, int]]:
+        """How often each record is there: topic, partition, offset."""
+        return Counter((row["topic"], row["partition"], row["offset"]) for row in self.rows())
+
+    def logged(self, kind: str) -> list[int]:
+        """Batches in the offset log (``offsets``) or the commit log (``commits``)."""
+        folder = self.checkpoint / kind
+        return sorted(int(p.name) for p in folder.glob("[0-9]*")) if folder.exists() else []
+
+    def offset(self, batch: int) -> dict[str, Any]:
+        """What the offset log has for the only source, or the first."""
+        lines = (self.checkpoint / "offsets" / str(batch)).read_text().splitlines()
+        document: dict[str, Any] = json.loads(lines[2])
+        return document
+
+    def offsets(self) -> list[dict[str, Any]]:
+        return [self.offset(batch) for batch in self.logged("offsets")]
+
+    def rewrite_last_offset(self, document: Mapping[str, Any] | str) -> None:
+        """Replace what the last entry of the offset log has for the only source."""
+        path = self.checkpoint / "offsets" / str(self.logged("offsets")[-1])
+        text = document if isinstance(document, str) else json.dumps(document)
+        path.write_text("\n".join([*path.read_text().splitlines()[:2], text]))
+        path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+
+
+@dataclass(frozen=True)
+class KafkaQueries:
+    """Queries of one test: their broker, and a folder for tables and checkpoints."""
+
+    spark: SparkSession
+    broker: KafkaBroker
+    folder: Path
+
+    @property
+    def split_watermarks(self) -> Path:
+        return self.folder / "split_watermarks"
+
+    def split_watermark_rows(self) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = SplitWatermarkTable(str(self.split_watermarks), {}).rows().to_pylist()
+        return rows
+
+    def aligned(self, max_drift: str = "10 s", **options: str) -> dict[str, str]:
+        """The options that align; others by their last word: ``idle_timeout="1 s"``."""
+        return {
+            "scan.watermark.alignment.group": "group",
+            "scan.watermark.alignment.max-drift": max_drift,
+            "scan.watermark.alignment.table": str(self.split_watermarks),
+        } | {f"scan.watermark.{name.replace('_', '-')}": value for name, value in options.items()}
+
+    def kafka(self, topic: str, options: Mapping[str, str] | None = None) -> dict[str, str]:
+        """Options to read one topic from its beginning, or as ``options`` says."""
+        strategy = {} if {"assign", "subscribePattern"} & set(options or {}) else {"subscribe": topic}
+        return {
+            "kafka.bootstrap.servers": self.broker.bootstrap_servers,
+            "startingOffsets": "earliest",
+            **strategy,
+            **(options or {}),
+        }
+
+    def stream(
+        self, topic: str, options: Mapping[str, str] | None = None, source: str = "flip27_kafka"
+    ) -> DataFrame:
+        return self.spark.readStream.format(source).options(**self.kafka(topic, options)).load()
+
+    def batch(
+        self, topic: str, options: Mapping[str, str] | None = None, source: str = "flip27_kafka"
+    ) -> DataFrame:
+        return self.spark.read.format(source).options(**self.kafka(topic, options)).load()
+
+    def output(self, name: str = "out") -> Output:
+        return Output(self.folder / name, self.folder / f"{name}-checkpoint")
+
+    def start(
+        self, stream: DataFrame, name: str = "out", trigger: Mapping[str, Any] = CONTINUOUS
+    ) -> StreamingQuery:
+        """Run a stream into the Delta table of that name."""
+        output = self.output(name)
+        writer = stream.writeStream.format("delta").option("checkpointLocation", str(output.checkpoint))
+        return writer.trigger(**trigger).start(str(output.table))
+
+    def run(self, stream: DataFrame, name: str = "out", trigger: Mapping[str, Any] = AVAILABLE_NOW) -> Output:
+        """Run a stream to the end of what there is."""
+        query = self.start(stream, name, trigger)
+        finish(query)
+        return self.output(name)
+
+    def run_continuously(self, stream: DataFrame, rows: int, name: str = "out") -> Output:
+        """Run a stream until so many rows are in its table, then stop it."""
+        query, output = self.start(stream, name), self.output(name)
+        try:
+            wait_until(lambda: arrived(query, output, rows), f"{rows} rows in {name}", PATIENCE_S)
+        finally:
+            query.stop()
+        return output
+
+
+def arrived(query: StreamingQuery, output: Output, rows: int) -> bool:
+    """Whether so many rows are there; raises what the query failed with."""
+    if (error := query.exception()) is not None:
+        raise error
+    return output.count() >= rows
+
+
+def finish(query: StreamingQuery) -> None:
+    """Wait for a query that ends by itself."""
+    try:
+        if not query.awaitTermination(int(PATIENCE_S)):
+            raise TimeoutError(f"The query did not end within {PATIENCE_S:g} s: {query.status}")
+    finally:
+        query.stop()

@@ -1,0 +1,101 @@
+"""Queries that are killed (SIGKILL): all their Python processes in this Spark, or a driver program of their own.
+
+What runs of this project's code in a query runs in Python: the planning process and Spark's workers. To kill those and
+start the query again takes a second; a driver program takes many, and is killed where Spark's own side is at stake.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyspark.errors import StreamingQueryException
+
+from flip27_stream.testing import wait_until
+from tests.spark.support.kafka_queries import Output
+from tests.spark.support.processes import QUICK_START, alive, command, descendants, parent, planners
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+PATIENCE_S = 120.0
+_PYTHON = "-m pyspark."
+
+Moment = Callable[[], bool]
+
+
+def logged(output: Output, kind: str, more: int = 1) -> Moment:
+    """So many new entries in a log of the checkpoint."""
+    wanted = len(output.logged(kind)) + more
+    return lambda: len(output.logged(kind)) >= wanted
+
+
+def written(folder: Path, pattern: str, more: int = 1) -> Moment:
+    """So many new files."""
+    before = set(folder.glob(pattern))
+    return lambda: len(set(folder.glob(pattern)) - before) >= more
+
+
+def kill_python_when(query: StreamingQuery, moment: Moment, delay_s: float = 0) -> None:
+    """Kill what runs of Python for ``query``, as soon as ``moment`` or so long after it, until the query has failed.
+
+    There must be no other query.
+    """
+    try:
+        deadline = time.monotonic() + PATIENCE_S
+        while not moment():
+            assert query.isActive, query.exception()
+            assert time.monotonic() < deadline, "the moment to kill never came"
+            time.sleep(0.002)
+        time.sleep(delay_s)
+        while query.isActive:
+            for pid in [*planners(), *_workers()]:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.01)
+    finally:
+        with suppress(StreamingQueryException):
+            query.stop()
+    assert query.exception() is not None, "it ended before it was killed"
+
+
+def _workers() -> list[int]:
+    """Processes that run tasks. What has started them lives on: Spark's pool of workers does not get over its death."""
+    return [pid for pid in descendants(os.getpid()) if all(_PYTHON in command(p) for p in (pid, parent(pid)))]
+
+
+@contextmanager
+def driver(module: str, argument: str, log: Path) -> Iterator[Callable[[Moment, str], None]]:
+    """A driver program; yields what kills it when a moment has come that is described in words.
+
+    In the end all that it had started is gone.
+    """
+    with log.open("ab") as sink:
+        process = subprocess.Popen(
+            [sys.executable, "-m", module, argument], stdout=sink, stderr=sink, env=os.environ | QUICK_START
+        )
+    family: list[int] = []
+
+    def kill_when(moment: Moment, what: str) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while not moment():
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise AssertionError(f"It never came to {what}:\n{log.read_text()[-4000:]}")
+            time.sleep(0.002)  # the killed need the processor more
+        family.extend(descendants(process.pid))
+        os.kill(process.pid, signal.SIGKILL)
+
+    try:
+        yield kill_when
+    finally:
+        family.extend(descendants(process.pid))
+        process.kill()
+        process.wait()
+        wait_until(lambda: not any(map(alive, family)), "the end of the JVM and the planner", PATIENCE_S)

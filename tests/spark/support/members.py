@@ -1,0 +1,122 @@
+"""Members of a group, each planned by a coordinator of its own, as two queries or two sources of one have it. No JVM.
+
+What one may read is decided by what the others have published; max-drift is 10 ms, and nothing is idle for a second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol
+
+from flip27_stream.api import ReadLimits
+from flip27_stream.spark.planning.group.group_planner import GroupPlanner
+from flip27_stream.spark.planning.rate_limit import UNLIMITED
+from tests.spark.support.driven_query import Query
+from tests.spark.support.memory_source import LogEnumerator, MemoryEnumerator, MemorySource, World
+from watermark_alignment.group.membership import Membership
+
+Logs = Mapping[str, Sequence[int | None]]
+TIMEOUT = 60_000
+
+
+class Make(Protocol):
+    def __call__(
+        self,
+        logs: Logs,
+        limits: ReadLimits | None = None,
+        enumerator: Callable[..., LogEnumerator] = MemoryEnumerator,
+        **options: str,
+    ) -> Query: ...
+
+
+@contextmanager
+def group_at(table: Path) -> Iterator[Make]:
+    """Makes queries of a group that meets in ``table``, and closes them.
+
+    Their options are named without ``scan.``, with ``_`` for ``-`` and ``.``.
+    """
+    queries: list[Query] = []
+    names = {
+        "out_of_orderness": "scan.watermark.max-out-of-orderness",
+        "max_drift": "scan.watermark.alignment.max-drift",
+        "update_interval": "scan.watermark.alignment.update-interval",
+        "source_timeout": "scan.watermark.alignment.source-timeout",
+        "available_now": "scan.watermark.alignment.available-now",
+        "allow_unaligned": "scan.watermark.alignment.allow-unaligned-source-splits",
+        "group": "scan.watermark.alignment.group",
+        "source_id": "scan.source.id",
+    }
+
+    def query(
+        logs: Logs,
+        limits: ReadLimits | None = None,
+        enumerator: Callable[..., LogEnumerator] = MemoryEnumerator,
+        **options: str,
+    ) -> Query:
+        world = World({name: list(times) for name, times in logs.items()})
+        source = MemorySource(world, limits=limits or ReadLimits(), enumerator=enumerator)
+        given = {names[name]: value for name, value in options.items()}
+        queries.append(Query(world, table, options=given, source=source))
+        return queries[-1]
+
+    try:
+        yield query
+    finally:
+        for made in queries:
+            made.coordinator.close()
+
+
+def step(query: Query) -> list[int | None] | None:
+    """The event times of one batch; ``None`` if Spark would not run one."""
+    rows = query.batch(query.source.limits.max_rows or UNLIMITED)
+    return None if rows is None else [time for _, time in rows]
+
+
+def member_of(query: Query) -> Membership:
+    planner = query.coordinator._planner
+    assert isinstance(planner, GroupPlanner)
+    assert planner._member is not None
+    return planner._member
+
+
+def several(query: Query) -> None:
+    """The first plan reads the group before it says something itself, so not every plan sees all."""
+    for _ in range(3):
+        step(query)
+
+
+def beat(query: Query) -> None:
+    """Its heart, which beats every fourth part of a minute."""
+    member = member_of(query)
+    member._beat_at = 0.0
+    member.look()
+
+
+def listen(query: Query, ms: int) -> None:
+    """Its heart reads the group every fourth part of a minute, for so long."""
+    for gone in range(0, ms, TIMEOUT // 4):
+        query.clock.advance(min(TIMEOUT // 4, ms - gone))
+        member_of(query).look()
+
+
+def kill(query: Query) -> None:
+    """Its process is gone, and said nothing."""
+    member = member_of(query)
+    member._joined = False
+    member.leave()
+
+
+def held_by(query: Query) -> list[str | None]:
+    """By whom each plan from now on is held."""
+    planner = query.coordinator._planner
+    draft, seen = planner.draft, []
+
+    def watched(*args: object) -> object:
+        planned = draft(*args)  # type: ignore[arg-type]
+        seen.append(planned.plan.held_by if planned.plan is not None else None)
+        return planned
+
+    planner.draft = watched  # type: ignore[method-assign, assignment]
+    return seen

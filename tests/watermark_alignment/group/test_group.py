@@ -1,0 +1,215 @@
+"""What a member makes of what it sees of its group. Pure."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.watermark_alignment.support.group_entries import TIMEOUT, entry, seen
+from watermark_alignment.group.group_view import Entry, GroupView
+
+ME = entry("me", 0)
+
+
+def floor(view: GroupView, now: int = 0, timeout_ms: int = TIMEOUT) -> int | None:
+    return view.floor(ME.key, now, timeout_ms)
+
+
+def test_al_12_the_floor_is_the_least_watermark_of_the_others() -> None:
+    """AL-12: not the own one; AL-16: nobody there means no limit."""
+    assert floor(GroupView()) is None
+    assert floor(seen(ME)) is None
+    assert floor(seen(ME, entry("a", 30), entry("b", 20))) == 20
+
+
+def test_al_15_al_17_who_has_no_watermark_holds_nobody() -> None:
+    """AL-02, AO-06: nor one that is idle or finished; unknown is ``None`` and no least number."""
+    assert floor(seen(entry("a", None), entry("b", 20))) == 20
+    assert floor(seen(entry("a", None))) is None
+
+
+def test_al_03_the_floor_may_fall() -> None:
+    view = seen(entry("a", 30), entry("a", None))
+    assert floor(view) is None
+    assert floor(view.after(9, entry("a", 10), 0)) == 10
+
+
+def test_wm_16_who_left_holds_nobody() -> None:
+    assert floor(seen(entry("a", 10), entry("a", None, left=True), entry("b", 20))) == 20
+
+
+@pytest.mark.parametrize(("own", "others"), [(TIMEOUT, 1), (1, TIMEOUT), (TIMEOUT, TIMEOUT)])
+def test_al_20_silence_for_longer_than_the_timeout_ends_a_membership(own: int, others: int) -> None:
+    """By the longer one of the two: that of who reads, and that of the member itself; its very end still counts."""
+    view = GroupView().after(1, entry("a", 10, timeout_ms=others), 5000)
+    assert floor(view, 5000 + TIMEOUT, own) == 10
+    assert floor(view, 5000 + TIMEOUT + 1, own) is None
+
+
+def test_who_says_the_same_again_is_alive() -> None:
+    view = GroupView().after(1, entry("a", 10), 0).after(2, entry("a", 10, beat=1), 900)
+    assert floor(view, 1900) == 10
+
+
+def test_who_was_taken_for_dead_counts_again() -> None:
+    view = GroupView().after(1, entry("a", 10), 0)
+    assert floor(view, 5000) is None
+    assert floor(view.after(2, entry("a", 7), 5000), 5000) == 7
+
+
+def test_the_dead_are_forgotten_and_the_own_entry_is_not() -> None:
+    view = seen(ME, entry("a", 10), now=0).after(9, entry("b", 10), 2 * TIMEOUT)
+    kept = view.without_the_dead(ME.key, 2 * TIMEOUT, TIMEOUT)
+    assert {source for source, _ in kept.members} == {"me", "a", "b"}
+    kept = view.without_the_dead(ME.key, 2 * TIMEOUT + 1, TIMEOUT)
+    assert {source for source, _ in kept.members} == {"me", "b"}
+    assert kept.without_the_dead(ME.key, 2 * TIMEOUT + 1, TIMEOUT) is kept
+
+
+def test_the_slowest_is_named() -> None:
+    assert GroupView().slowest(ME.key, 0, TIMEOUT) is None
+    named = seen(entry("a", 30), entry("b", 20), ME).slowest(ME.key, 0, TIMEOUT)
+    assert named is not None
+    assert named.source == "b"
+
+
+def test_a_later_run_takes_the_place_of_the_one_before() -> None:
+    """In whatever order their last and first words are found: an old process may linger."""
+    old, new = entry("a", 50), entry("a", 40, run="0", began=2)
+    assert floor(seen(old, new)) == 40
+    assert floor(seen(old, new, entry("a", 60, beat=1))) == 40
+    assert floor(seen(new, entry("a", None, left=True))) == 40
+    assert floor(seen(entry("a", None, left=True), new)) == 40
+
+
+def test_a_run_that_begins_by_an_earlier_clock_follows_all_the_same() -> None:
+    last = entry("a", 50, began=1000)
+    new = entry("a", 40, run="2", began=10).succeeding(last)
+    assert floor(seen(last, new)) == 40
+    assert new.succeeding(None) is new
+
+
+def test_a_run_whose_clock_was_ahead_keeps_no_place_once_it_is_gone() -> None:
+    """I3: the run that came after it, by an earlier clock, holds from then on."""
+    ahead, new = entry("a", 50, began=1000), entry("a", 40, run="2", began=10)
+    view = seen(ahead, now=0)
+    assert floor(view.after(1, new, TIMEOUT), TIMEOUT) == 50
+    assert floor(view.after(1, new, TIMEOUT + 1), TIMEOUT + 1) == 40
+    assert floor(seen(replace(ahead, left=True), new)) == 40
+
+
+def test_a_former_run_is_no_successor_whatever_its_clock_says() -> None:
+    own = entry("me", 10)
+    former = entry("me", 5, run="2", began=2)
+    view = GroupView().after(3, former, 0)
+    assert view.successor(own, since=4) is None
+    assert view.after(5, former, 0).successor(own, since=4) is None, "it lingers"
+    assert GroupView().after(5, former, 0).successor(own, since=4) == former
+
+
+def test_the_former_run_of_a_member_is_told_until_it_left() -> None:
+    own, former = entry("me", 10, run="2"), entry("me", 5)
+    assert GroupView().former(own) is None
+    assert seen(own).former(own) is None
+    assert seen(former).former(own) == former
+    assert seen(former.leaving()).former(own) is None
+
+
+def test_who_is_not_heeded_holds_nobody() -> None:
+    """And a member is known by where it stands: it counts again once its watermark or its progress is another."""
+    slow, tied = entry("a", 10, progress=3), entry("a", 10, progress=4)
+    assert slow.mark != tied.mark
+    view = seen(slow, entry("b", 20))
+    assert view.floor(ME.key, 0, TIMEOUT, lambda e: e.mark != slow.mark) == 20
+    assert view.after(2, tied, 0).floor(ME.key, 0, TIMEOUT, lambda e: e.mark != slow.mark) == 10
+
+
+def test_an_entry_of_an_earlier_version_tells_no_progress() -> None:
+    told = json.loads(entry("a", 17, progress=5).to_text())
+    assert Entry.from_text(json.dumps(told)).progress == 5
+    del told["progress"]
+    assert Entry.from_text(json.dumps(told)) == entry("a", 17)
+
+
+def test_who_lost_its_place_can_tell() -> None:
+    own = entry("me", 10)
+    assert seen(own).successor(own) is None
+    assert GroupView().successor(own) is None
+    later = entry("me", 10, run="2", began=2)
+    assert seen(own, later).successor(own) == later
+    assert seen(own, later).successor(later) is None
+
+
+SAME_ID = {"lineage": "other lineage", "definition": "other definition"}
+
+
+def rival(*entries: Entry, own: Entry = ME) -> Entry | None:
+    return seen(*entries).rival(own)
+
+
+def test_al_14_the_younger_of_two_live_holders_of_an_id_finds_the_older() -> None:
+    """And not the other way round."""
+    older, again = entry("me", 5, **SAME_ID), entry("me", 6, **SAME_ID)
+    assert rival(older, ME, again) == again
+    assert rival(older, ME, again, own=again) is None
+    assert rival(ME, older, again) is None
+
+
+def test_an_entry_that_nobody_renews_is_no_rival() -> None:
+    """Its writer may be dead; nor is one that left, is a former run of this lineage, or is of the same self-join."""
+    older = entry("me", 5, **SAME_ID)
+    assert rival(older, older, ME) is None
+    assert rival(older, ME, entry("me", None, **SAME_ID, left=True)) is None
+    assert rival(entry("me", 1, run="0", began=0), ME, entry("me", 2, run="0", began=0)) is None
+    joined = entry("me", 5, lineage="other lineage")
+    assert rival(joined, ME, joined) is None
+    other = entry("you", 5)
+    assert rival(other, ME, other) is None
+    assert rival(older, older) is None, "this one has said nothing yet"
+
+
+def test_an_entry_is_read_as_it_was_written() -> None:
+    told = entry("naïve 'source'", 17, beat=3)
+    assert Entry.from_text(told.to_text()) == told
+
+
+def test_an_entry_of_a_later_version_is_read_as_far_as_it_is_known() -> None:
+    told = entry("a", 17)
+    assert Entry.from_text(json.dumps(json.loads(told.to_text()) | {"mood": "fine"})) == told
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "{}", "17", "null", entry("a").to_text().replace("1000", '"1000"'), '{"source": "a"}', "nö"],
+)
+def test_what_is_no_entry_is_told_apart(text: str) -> None:
+    with pytest.raises((ValueError, TypeError)):
+        Entry.from_text(text)
+
+
+@given(st.integers(0, 2**32).map(Random))
+def test_al_08_the_floor_is_that_of_the_newest_entries_whatever_came_before(rng: Random) -> None:
+    """AL-08: after every single entry, of members that beat, fall back, leave, are silent, and begin anew."""
+    view, now = GroupView(), 0
+    newest: dict[str, tuple[int, Entry]] = {}
+    for version in range(60):
+        now += rng.choice([0, 10, 300])
+        source = rng.choice("abcd")
+        began = max(rng.randrange(3), newest[source][1].began if source in newest else 0)
+        told = entry(
+            source,
+            rng.choice([None, rng.randrange(100)]),
+            run=str(began),
+            began=began,
+            left=rng.random() < 0.1,
+            timeout_ms=rng.choice([1, TIMEOUT]),
+        )
+        newest[source] = now, told
+        view = view.after(version, told, now).without_the_dead(ME.key, now, TIMEOUT)
+        alive = [e for at, e in newest.values() if not e.left and now - at <= TIMEOUT]
+        assert floor(view, now) == min((e.watermark for e in alive if e.watermark is not None), default=None)

@@ -1,0 +1,253 @@
+"""Entries in the commits of a real table on disk."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from deltalake import CommitProperties, DeltaTable, write_deltalake
+from pyarrow.fs import PyFileSystem
+
+from flip27_stream.errors import AlignmentError
+from tests.watermark_alignment.support.group_entries import entry
+from tests.watermark_alignment.support.table_rows import START_MS, split_rows
+from watermark_alignment.group import group_log
+from watermark_alignment.group.group_log import GroupLog
+from watermark_alignment.group.group_view import Entry
+from watermark_alignment.table.maintenance import Maintenance
+from watermark_alignment.table.split_watermark_table import SCHEMA, SplitWatermarkTable
+
+HORIZON_MS = 60_000
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "table"
+
+
+def meeting(path: Path, group: str = "g") -> GroupLog:
+    return GroupLog(SplitWatermarkTable(str(path), {}), group, HORIZON_MS)
+
+
+def told(log: GroupLog) -> list[Entry]:
+    return [told for _, told in log.news()]
+
+
+def test_what_one_publishes_others_read_once_and_in_order(path: Path) -> None:
+    """The table may be new; entries are the own ones, too, each with the version that brought it."""
+    one, two = meeting(path), meeting(path)
+    entries = [entry("a", watermark) for watermark in range(5)]
+    one.publish(entries[0])
+    assert two.news() == [(1, entries[0])]
+    for further in entries[1:]:
+        one.publish(further)
+    assert two.news() == [(i + 1, further) for i, further in enumerate(entries) if i]
+    assert two.news() == []
+    assert told(one) == entries
+
+
+def test_an_entry_adds_no_file_and_rows_are_no_entries(path: Path) -> None:
+    log, table = meeting(path), SplitWatermarkTable(str(path), {})
+    log.publish(entry("a", 1))
+    table.append("clicks/1", 0, split_rows(0), {"watermark": "5"})
+    log.publish(entry("a", 2))
+    assert len(DeltaTable(str(path)).file_uris()) == 1
+    assert [e.watermark for e in told(log)] == [1, 2]
+
+
+def test_al_06_another_group_of_the_table_is_not_read(path: Path) -> None:
+    one, other = meeting(path), meeting(path, "other")
+    one.publish(entry("a", 1))
+    other.publish(entry("a", 2, group="other"))
+    assert [e.watermark for e in told(one)] == [1]
+    assert [e.watermark for e in told(other)] == [2]
+
+
+def test_what_others_write_under_the_same_name_is_left_alone(path: Path) -> None:
+    log = meeting(path)
+    log.publish(entry("a", 1))
+    nameless = entry("a", 7).to_text().replace('"source": "a"', '"source": ["a"]')
+    for text in ("not JSON", "[]", '{"group": "g"}', nameless):
+        write_deltalake(
+            str(path),
+            SCHEMA.empty_table(),
+            mode="append",
+            commit_properties=CommitProperties(custom_metadata={"flip27.member": text}),
+        )
+    log.publish(entry("a", 2))
+    assert [e.watermark for e in told(log)] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "text", [b'{"commitInfo":{"flip27.member":' + b"[" * 100_000, b"\xff\xfe flip27.member"]
+)
+def test_a_commit_that_cannot_be_understood_does_not_hide_those_after_it(path: Path, text: bytes) -> None:
+    """Else the members would keep the last minimum for ever."""
+    log = meeting(path)
+    log.publish(entry("a", 1))
+    told(log)
+    commit = path / "_delta_log" / f"{2:020d}.json"
+    commit.write_bytes(text)
+    assert told(log) == []
+    commit.with_name(f"{3:020d}.json").write_text(
+        json.dumps({"commitInfo": {group_log.KEY: entry("a", 2).to_text()}})
+    )
+    assert [e.watermark for e in told(log)] == [2]
+
+
+def test_reading_begins_with_entries_of_the_last_while(path: Path) -> None:
+    """By the clock of the store: of a log of weeks only that much is read."""
+    log = meeting(path)
+    for watermark in range(4):
+        log.publish(entry("a", watermark))
+    newest = (path / "_delta_log" / f"{4:020d}.json").stat().st_mtime
+    for version, age_ms in ((1, HORIZON_MS + 1000), (2, HORIZON_MS + 1), (3, HORIZON_MS - 1)):
+        at = newest - age_ms / 1000
+        os.utime(path / "_delta_log" / f"{version:020d}.json", (at, at))
+    assert [e.watermark for e in told(meeting(path))] == [2, 3]
+
+
+def test_who_slept_while_the_log_was_shortened_goes_on_with_what_is_there(path: Path) -> None:
+    retention = {"delta.logRetentionDuration": "interval 0 seconds"}
+    DeltaTable.create(str(path), SCHEMA, configuration=retention)
+    sleeper, busy = meeting(path), meeting(path)
+    sleeper.publish(entry("sleeper", 1))
+    sleeper.news()
+    for watermark in range(5):
+        busy.publish(entry("busy", watermark))
+    assert Maintenance(SplitWatermarkTable(str(path), {}), clock=lambda: START_MS).run()
+    busy.publish(entry("busy", 99))
+    sleeper.publish(entry("sleeper", 2))
+    assert [e.watermark for e in told(sleeper)] == [4, 99, 2]
+
+
+def test_a_table_that_was_made_anew_is_read_from_its_beginning(path: Path) -> None:
+    log = meeting(path)
+    for watermark in range(5):
+        log.publish(entry("a", watermark))
+    log.news()
+    shutil.rmtree(path)
+    SplitWatermarkTable(str(path), {}).open()
+    log.publish(entry("a", 7))
+    assert [e.watermark for e in told(log)] == [7]
+
+
+def test_a_table_that_is_gone_is_no_silence(path: Path) -> None:
+    """Rule 7: what was last read stands; else all members would be dead after a while."""
+    log = meeting(path)
+    log.publish(entry("a", 1))
+    log.news()
+    path.rename(path.with_name("elsewhere"))
+    for _ in range(2):
+        with pytest.raises(AlignmentError, match="cannot be read: there is no Delta table"):
+            log.news()
+    path.with_name("elsewhere").rename(path)
+    assert log.news() == []
+
+
+def test_who_only_listens_finds_a_table_that_was_made_anew(path: Path) -> None:
+    log, other = meeting(path), meeting(path)
+    for watermark in range(5):
+        other.publish(entry("a", watermark))
+    assert len(told(log)) == 5
+    shutil.rmtree(path)
+    meeting(path).publish(entry("a", 7))
+    assert [e.watermark for e in told(log)] == [7]
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_a_read_that_fails_halfway_loses_no_entry(
+    path: Path, monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
+    """I3: who joins would take itself for alone. Version 3 is the one after the newest, where the look ends."""
+    for watermark in range(2):
+        meeting(path).publish(entry("a", watermark))
+    log, read = meeting(path), group_log._read
+
+    def failing(files: PyFileSystem, at: int) -> str | None:
+        if at == version:
+            raise OSError("The store is busy")
+        return read(files, at)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(group_log, "_read", failing)
+        with pytest.raises(AlignmentError, match="The store is busy"):
+            log.news()
+    assert [e.watermark for e in told(log)] == [0, 1]
+
+
+def test_what_cannot_be_read_is_an_error_that_names_the_table(path: Path) -> None:
+    path.write_text("no folder")
+    for failing in (meeting(path).news, lambda: meeting(path).publish(entry("a"))):
+        with pytest.raises(AlignmentError, match=str(path)):
+            failing()
+
+
+def test_a_log_that_grew_for_long_is_read_in_parts_and_many_commits_at_a_time(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A member renews its entry between two parts; none reads the commits one after the other."""
+    log = GroupLog(SplitWatermarkTable(str(path), {}), "g", HORIZON_MS, most_at_once=20)
+    writer = meeting(path)
+    for watermark in range(50):
+        writer.publish(entry("a", watermark))
+    parts = [told(log)]
+    while log.is_behind:
+        parts.append(told(log))
+    assert [e.watermark for part in parts for e in part] == [*range(50)]
+    assert len(parts) == 3
+    for watermark in range(50, 120):
+        writer.publish(entry("a", watermark))
+    together = threading.Barrier(16)
+    read = group_log._read
+
+    def counted(files: PyFileSystem, version: int) -> str | None:
+        if 66 <= version < 82:
+            together.wait(30)
+        return read(files, version)
+
+    monkeypatch.setattr(group_log, "_read", counted)
+    parts = [told(log)]
+    while log.is_behind:
+        parts.append(told(log))
+    assert [e.watermark for part in parts for e in part] == [*range(50, 120)]
+    assert max(len(part) for part in parts) < 20 + 16
+
+
+def test_a_look_that_finds_nothing_asks_for_one_commit(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is made several times a second, and a store charges for it."""
+    log = meeting(path)
+    log.publish(entry("a", 1))
+    log.news()
+    asked: list[int] = []
+    monkeypatch.setattr(group_log, "_read", lambda files, version: asked.append(version))
+    assert log.news() == []
+    assert asked == [2]
+
+
+def test_members_that_publish_at_once_lose_nothing(path: Path) -> None:
+    """Entries and rows of five writers, with maintenance: conflicts are retried, every entry is read once."""
+
+    def member(name: str) -> None:
+        log, table = meeting(path), SplitWatermarkTable(str(path), {})
+        maintenance = Maintenance(table, checkpoint_every=7, round_every=21, clock=lambda: START_MS)
+        for n in range(20):
+            maintenance.committed(log.publish(entry(name, n)))
+            assert table.append(f"{name}/1", n, split_rows(n, source=name), {})
+            maintenance.committed(table.delta.version())
+
+    SplitWatermarkTable(str(path), {}).open()
+    reader = meeting(path)
+    reader.news()
+    names = ["a", "b", "c", "d", "e"]
+    with ThreadPoolExecutor(len(names)) as pool:
+        list(pool.map(member, names))
+    read = told(reader)
+    for name in names:
+        assert [e.watermark for e in read if e.source == name] == [*range(20)]
+    assert SplitWatermarkTable(str(path), {}).rows().num_rows == len(names) * 20 * 4

@@ -1,0 +1,139 @@
+"""Members of a group that are a little wrong, and the invariant that finds each out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Any
+
+import pytest
+
+from flip27_stream.spark.planning.group.group_wait import GroupWait
+from tests.watermark_alignment.support.group_entries import entry
+from tests.watermark_alignment.support.group_lives import random_group
+from tests.watermark_alignment.support.group_world import BEAT, TIMEOUT, GroupWorld, Query, Seat
+from tests.watermark_alignment.support.simulator import Log, Member, Settings
+from watermark_alignment.group import group_view as group
+from watermark_alignment.group.group_view import Entry
+from watermark_alignment.group.hearing import Hearing
+
+_LIVES = 150
+
+
+def random_life(rng: Random) -> GroupWorld:
+    return random_group(rng, 150)
+
+
+def seat(name: str, times: list[int], limit: int | None = None, drift: int = 10, **changes: Any) -> Seat:
+    settings = Settings(max_drift=drift, idle_timeout=0, limit=limit)
+    return Seat(Member(settings, {name: Log([*times])}), entry(name, timeout_ms=TIMEOUT), **changes)
+
+
+def life_of_ties(rng: Random) -> GroupWorld:
+    """A run waits for a member that reads many rows of one event time, one in each of its batches."""
+    slow = seat("slow", [5] * 40, limit=1, interval=rng.choice([5, BEAT, 2 * BEAT]))
+    fast = seat("fast", [100, 200], update_ms=rng.choice([100, 1000]))
+    fast.member.freeze()
+    world = GroupWorld([slow, fast])
+    for _ in range(300):
+        world.tick()
+    return world
+
+
+def life_of_siblings(rng: Random) -> GroupWorld:
+    """A run waits for a member of another query, while the batches of another source of its own take long."""
+    other = seat("other", [5])
+    busy = seat("busy", [*range(5, 200, 20)], limit=1, drift=1000, length=rng.choice([30, 3 * TIMEOUT]))
+    fast = seat("fast", [300, 400], update_ms=rng.choice([100, 1000]))
+    for each in (fast, busy):
+        each.member.freeze()
+    world = GroupWorld([other, fast, busy], [Query([other]), Query([fast, busy])])
+    for _ in range(400):
+        world.tick()
+    return world
+
+
+def life_of_a_late_former_run(rng: Random) -> GroupWorld:
+    """A member is restarted by a clock that is behind that of its former run, which it cannot see at first."""
+    slow, fast = seat("slow", [5]), seat("fast", [100, 200])
+    world = GroupWorld([slow, fast])
+    for _ in range(rng.randrange(20, 30)):
+        world.tick()
+    world.stop(world.queries[0], says_so=False)
+    world.is_readable = False
+    world.tick()
+    world.restart(world.queries[0], clock=-1000)
+    world.tick()
+    world.runs_again()
+    for _ in range(3 * TIMEOUT):
+        world.tick()
+    return world
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """``change`` takes what ``holder`` has under ``name`` and gives what is wrong with it."""
+
+    what: str
+    caught_by: str
+    holder: Any
+    name: str
+    change: Callable[[Any], Any]
+    life: Callable[[Random], GroupWorld] = random_life
+
+
+def takes_itself_for_heard(after: Any) -> Any:
+    return lambda self, *args, can_speak, **more: after(self, *args, can_speak=True, **more)
+
+
+def counts_every_gap(after: Any) -> Any:
+    return lambda self, *args, **more: after(replace(self, longest_gap_ms=10**9), *args, **more)
+
+
+def counts_batches(_: Any) -> Any:
+    def mutant(self: GroupWait, batch: int, listened_ms: int | None) -> int:
+        last, self._looked = self._looked, None if listened_ms is None else (batch, listened_ms)
+        return listened_ms - last[1] if listened_ms is not None and last is not None else 0
+
+    return mutant
+
+
+def only_the_watermark(_: Any) -> Any:
+    return property(lambda entry: (entry.watermark, None))
+
+
+MUTANTS = [
+    Mutant("silence while nobody can write counts", "I3", Hearing, "after", takes_itself_for_heard),
+    Mutant("time in which a member stood still counts", "I3", Hearing, "after", counts_every_gap),
+    Mutant("a restarted member is mute", "I3", group, "where_it_stood", lambda _: lambda *args: (None, None)),
+    Mutant("the time of a batch counts", "I11", GroupWait, "_passed", counts_batches),
+    Mutant("that of a sibling counts", "I11", GroupWait, "_passed", counts_batches, life_of_siblings),
+    Mutant("a tie is no progress", "I11", Entry, "mark", only_the_watermark, life_of_ties),
+    Mutant(
+        "a former run that was seen late is not followed",
+        "I3",
+        Hearing,
+        "in_place",
+        lambda _: lambda self, own, since: own,
+        life_of_a_late_former_run,
+    ),
+]
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda m: m.what)
+def test_mutant_is_caught(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One life at least in which it breaks the invariant named."""
+    original = getattr(mutant.holder, mutant.name)
+    monkeypatch.setattr(mutant.holder, mutant.name, mutant.change(original))
+    for seed in range(_LIVES):
+        if mutant.life(Random(seed)).breached(mutant.caught_by):
+            return
+    pytest.fail(f"no life of {_LIVES} broke {mutant.caught_by}")
+
+
+@pytest.mark.parametrize("life", [life_of_ties, life_of_siblings, life_of_a_late_former_run])
+def test_without_a_mutant_nothing_is_caught(life: Callable[[Random], GroupWorld]) -> None:
+    """In the lives that are made for one."""
+    for seed in range(10):
+        assert life(Random(seed)).breaches == []

@@ -1,0 +1,376 @@
+"""The thread that keeps a member in its group, over a table in memory that can be slow, down, or stuck."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from flip27_stream.errors import AlignmentError
+from flip27_stream.testing import ManualClock, wait_until
+from tests.watermark_alignment.support.group_entries import TIMEOUT, entry
+from watermark_alignment.group import membership
+from watermark_alignment.group.group_log import GroupLog
+from watermark_alignment.group.group_view import Entry
+from watermark_alignment.group.membership import Membership
+from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
+
+
+@dataclass
+class Board:
+    """What the members' logs share."""
+
+    entries: list[Entry] = field(default_factory=list)
+    is_down: bool = False
+    is_read_only: bool = False
+    is_deaf: bool = False
+    most_at_once: int = 10**9
+    answers: threading.Event = field(default_factory=threading.Event)
+
+    def says(self, source: str) -> list[Entry]:
+        return [e for e in self.entries if e.source == source]
+
+
+class BoardLog(GroupLog):
+    def __init__(self, board: Board) -> None:
+        super().__init__(SplitWatermarkTable("", {}), "g", TIMEOUT)
+        self._board = board
+        self._read = 0
+
+    def publish(self, entry: Entry) -> int:
+        self._check()
+        if self._board.is_read_only:
+            raise AlignmentError("The store is read-only")
+        self._board.entries.append(entry)
+        return len(self._board.entries) - 1
+
+    def news(self) -> list[tuple[int, Entry]]:
+        self._check()
+        if self._board.is_deaf:
+            raise AlignmentError("The store cannot be read")
+        start, there = self._read, len(self._board.entries)
+        self._read = min(there, start + self._board.most_at_once)
+        self.is_behind = self._read < there
+        return [(v, self._board.entries[v]) for v in range(start, self._read)]
+
+    def _check(self) -> None:
+        assert self._board.answers.wait(60)
+        if self._board.is_down:
+            raise AlignmentError("The store is down")
+
+
+Join = Callable[..., Membership]
+OWN_TIMEOUT = 60_000
+
+
+@pytest.fixture
+def board() -> Iterator[Board]:
+    board = Board()
+    board.answers.set()
+    yield board
+    board.answers.set()
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock(5000)
+
+
+@pytest.fixture
+def join(board: Board, clock: ManualClock) -> Iterator[Join]:
+    members: list[Membership] = []
+
+    def join(
+        source: str, timeout_ms: int = OWN_TIMEOUT, on_commit: Callable[[int], None] = lambda version: None
+    ) -> Membership:
+        members.append(Membership(BoardLog(board), entry(source, timeout_ms=timeout_ms), clock, on_commit))
+        return members[-1]
+
+    yield join
+    board.answers.set()
+    for member in members:
+        member.leave()
+
+
+def test_what_is_announced_is_there_when_the_call_returns(join: Join, board: Board) -> None:
+    """Rule 7: before ``latestOffset`` returns."""
+    one, two = join("one"), join("two")
+    two.look()
+    assert two.floor() is None
+    one.announce(17)
+    assert [e.watermark for e in board.entries] == [17]
+    assert two.floor() is None, "two has not looked since"
+    two.look()
+    assert two.floor() == 17
+    assert two.slowest() == board.entries[0]
+
+
+def test_nothing_new_is_not_told_again(join: Join, board: Board) -> None:
+    commits: list[int] = []
+    one = join("one", on_commit=commits.append)
+    for watermark in (None, None, 17, 17, None, 17):
+        one.announce(watermark)
+    assert [e.watermark for e in board.entries] == [None, 17, None, 17]
+    assert [e.beat for e in board.entries] == [1, 2, 3, 4]
+    assert commits == [0, 1, 2, 3]
+    for _ in range(2):
+        one.announce(17, waiting=2, held_by="split")
+    assert [(e.waiting, e.held_by) for e in board.entries[3:]] == [(0, None), (2, "split")]
+
+
+def test_who_only_looks_is_no_member(join: Join, board: Board) -> None:
+    one = join("one", timeout_ms=400)
+    one.look()
+    one.leave()
+    assert board.entries == []
+    assert one.age_ms() == 0
+
+
+def test_a_member_is_renewed_whatever_its_query_does(join: Join, board: Board) -> None:
+    """A batch may take hours, and a trigger wait as long."""
+    one = join("one", timeout_ms=400)
+    one.announce(17, waiting=2, held_by="split")
+    wait_until(lambda: len(board.entries) > 3, "three beats", 30)
+    assert {(e.watermark, e.waiting, e.held_by) for e in board.entries} == {(17, 2, "split")}
+    one.leave()
+    count = len(board.entries)
+    assert board.entries[-1].left
+    one.announce(18)
+    one.look()
+    assert len(board.entries) == count
+
+
+def beat(member: Membership) -> None:
+    """Its heart beats at the next look."""
+    member._beat_at = 0.0
+
+
+def listen(member: Membership, clock: ManualClock, ms: int) -> None:
+    """Looks as often as the heart beats, for so long."""
+    beat_ms = int(1000 * member._beat_s)
+    for gone in range(0, ms, beat_ms):
+        clock.advance(min(beat_ms, ms - gone))
+        member.look()
+
+
+def test_the_age_of_others_is_counted_from_when_they_were_seen_to_change(
+    join: Join, board: Board, clock: ManualClock
+) -> None:
+    """On the clock of who reads; the heart's reading counts, too."""
+    one = join("one", timeout_ms=1000)
+    board.entries.append(entry("other", 17))
+    one.look()
+    listen(one, clock, TIMEOUT)
+    assert one.floor() == 17
+    clock.advance(1)
+    assert one.floor() == 17, "nothing is judged by what was read before"
+    one.look()
+    assert one.floor() is None
+    board.entries.append(entry("other", 17, beat=1))
+    one.look()
+    assert one.floor() == 17
+
+
+def test_while_the_table_is_down_what_was_seen_stands(
+    join: Join, board: Board, clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Rule 7: and what could not be told is told once it can."""
+    one = join("one")
+    board.entries.append(entry("other", 17))
+    one.look()
+    board.is_down = True
+    listen(one, clock, 2 * OWN_TIMEOUT)
+    one.announce(5)
+    one.look()
+    assert one.floor() == 17
+    assert board.says("one") == []
+    assert caplog.messages == ["The store is down. Meanwhile what was last known of the group stands."]
+    board.is_down = False
+    one.look()
+    assert [e.watermark for e in board.says("one")] == [5]
+    assert one.floor() == 17, "it could not be heard, which does not make it dead"
+    listen(one, clock, OWN_TIMEOUT + 1)
+    assert one.floor() is None
+
+
+def test_time_in_which_a_member_hears_nobody_makes_nobody_dead(
+    join: Join, board: Board, clock: ManualClock
+) -> None:
+    """I3: one look that takes long, or a process that stood still with all others."""
+    one = join("one")
+    board.entries.append(entry("other", 17))
+    one.look()
+    board.answers.clear()
+    with ThreadPoolExecutor() as pool:
+        slow = pool.submit(one.look)
+        wait_until(lambda: one._asked == 2, "the look to begin", 30)
+        clock.advance(2 * OWN_TIMEOUT)
+        board.answers.set()
+        slow.result(30)
+    assert one.age_ms() == 0
+    assert one.floor() == 17
+
+
+def test_while_nobody_can_write_the_last_minimum_stands(
+    join: Join, board: Board, clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """I3: two members that cannot write, and so cannot hear each other, do not take each other for dead."""
+    one, two = join("one"), join("two")
+    one.announce(5)
+    two.announce(17)
+    one.look()
+    board.is_read_only = True
+    two.announce(18)
+    for _ in range(20):
+        clock.advance(OWN_TIMEOUT // 4)
+        for member in (one, two):
+            beat(member)
+            member.look()
+    assert (one.floor(), two.floor()) == (17, 5)
+    assert set(caplog.messages) == {
+        "The store is read-only. Meanwhile the group hears nothing of this source."
+    }
+    board.is_read_only = False
+    for member in (one, two, one):
+        member.look()
+    assert (one.floor(), two.floor()) == (18, 5)
+    listen(one, clock, OWN_TIMEOUT + 1)
+    assert one.floor() is None, "two says nothing more"
+
+
+def test_who_alone_cannot_write_hears_who_dies(join: Join, board: Board, clock: ManualClock) -> None:
+    """I11: that others write shows that the silence of the dead is no fault of the table."""
+    one = join("one")
+    board.entries += [entry("dead", 17), entry("other", 30)]
+    board.is_read_only = True
+    one.announce(5)
+    assert one.floor() == 17
+    for n in range(5):
+        assert one.floor() == 17
+        board.entries.append(entry("other", 31 + n, beat=n))
+        listen(one, clock, OWN_TIMEOUT // 4)
+    assert one.floor() == 35
+    board.is_read_only = False
+    one.look()
+    assert [e.watermark for e in board.says("one")] == [5]
+
+
+def test_a_former_run_that_is_seen_late_is_no_successor(join: Join, board: Board) -> None:
+    """Its clock was ahead, and the table could not be read when this run joined: this one follows it all the same."""
+    board.entries.append(replace(entry("one", 40), run="0", began=10**15))
+    one, two = join("one"), join("two")
+    two.look()
+    board.is_deaf = True
+    one.announce(30)
+    board.is_deaf = False
+    one.look()
+    assert one.successor() is None
+    wait_until(lambda: board.entries[-1].began == 10**15 + 1, "this run to follow the former one", 30)
+    one.look()
+    two.look()
+    assert (one.successor(), two.floor()) == (None, 30)
+    board.entries.append(replace(entry("one", 35), run="2", began=10**15 + 2))
+    one.look()
+    assert one.successor() == board.entries[-1]
+
+
+def test_a_log_that_grew_for_long_delays_no_renewal(join: Join, board: Board, clock: ManualClock) -> None:
+    """The entry is renewed between two parts; what is known of the group is known when all is read."""
+    one = join("one", timeout_ms=1000)
+    one.announce(5)
+    board.entries += [entry("other", n) for n in range(40)]
+    board.most_at_once = 2
+    log = one._log
+    parts: list[int] = []
+    news = log.news
+
+    def slow() -> list[tuple[int, Entry]]:
+        parts.append(len(board.says("one")))
+        time.sleep(0.05)
+        return news()
+
+    log.news = slow  # type: ignore[method-assign]
+    one.look()
+    assert not log.is_behind
+    assert one.floor() == 39
+    assert len(parts) >= 20
+    assert parts[-1] > parts[0] + 1
+
+
+def test_beats_are_as_close_as_who_joins_relies_on(join: Join) -> None:
+    """I3: a member that may be silent for an hour is seen by who looks only a minute back."""
+    assert join("one", timeout_ms=3_600_000)._beat_s == membership.LONGEST_BEAT_S
+    assert join("two", timeout_ms=1000)._beat_s == 0.25
+
+
+def test_a_table_that_does_not_answer_holds_a_plan_up_once(
+    join: Join, board: Board, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(membership, "_PATIENCE_S", 0.05)
+    waits: list[float | None] = []
+    wait_for = threading.Condition.wait_for
+
+    def watched(changed: threading.Condition, *args: object) -> bool:
+        if threading.current_thread() is threading.main_thread():
+            waits.append(args[1])  # type: ignore[arg-type]
+        return wait_for(changed, *args)  # type: ignore[arg-type]
+
+    one = join("one")
+    board.answers.clear()
+    monkeypatch.setattr(threading.Condition, "wait_for", watched)
+    one.look()
+    one.look()
+    assert waits == [0.05, 0.05], "who never saw its group would not know whom it passes"
+    board.answers.set()
+    wait_until(lambda: one.age_ms() is not None, "the group to be seen", 30)
+    one.look()
+    board.answers.clear()
+    waits.clear()
+    for watermark in (1, 2, 3):
+        one.announce(watermark)
+        one.look()
+    assert waits == [0.05, 0, 0, 0, 0, 0]
+    board.answers.set()
+    wait_until(lambda: board.says("one")[-1:] == [one.entry], "the newest to be told", 30)
+    one.announce(4)
+    assert waits[6:] == [0.05]
+    assert board.entries[-1].watermark == 4
+
+
+def test_leaving_is_bounded(join: Join, board: Board) -> None:
+    one = join("one")
+    one.announce(17)
+    board.answers.clear()
+    one.leave(timeout_s=0.05)
+    one.leave(timeout_s=0.05)
+    assert not board.entries[-1].left
+    board.answers.set()
+    wait_until(lambda: board.entries[-1].left, "the good-bye", 30)
+
+
+def test_a_process_whose_spark_is_gone_leaves(
+    join: Join, board: Board, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its parent, the JVM, died and nobody ended it."""
+    one = join("one", timeout_ms=400)
+    one.announce(17)
+    monkeypatch.setattr(os, "getppid", lambda: 1)
+    wait_until(lambda: board.entries[-1].left, "the good-bye", 30)
+    assert one._thread is not None
+    one._thread.join(30)
+    assert not one._thread.is_alive()
+
+
+def test_a_restarted_member_begins_after_its_last_run_by_whatever_clock(join: Join, board: Board) -> None:
+    board.entries.append(replace(entry("one", 40), run="0", began=10**15))
+    one, two = join("one"), join("two")
+    one.look()
+    one.announce(30)
+    two.look()
+    assert two.floor() == 30
+    assert one.successor() is None

@@ -1,0 +1,255 @@
+"""``python -m watermark_alignment``: its exit codes, what it says of bad input, watching, and pictures."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.module_time import replace_time
+from tests.watermark_alignment.support.command import Run, fill
+from tests.watermark_alignment.support.table_rows import split_rows
+from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
+
+SECRET = "s3cr3t-of-nobody"
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> SplitWatermarkTable:
+    return SplitWatermarkTable(str(tmp_path / "table"), {})
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("status", "RUNNING"),
+        ("status", None),
+        ("group", None),
+        ("split", None),
+        ("batch", None),
+        ("batch", -5),
+        ("rows", None),
+        ("recorded_at", None),
+    ],
+)
+def test_a_row_that_somebody_else_wrote(
+    table: SplitWatermarkTable, run: Run, tmp_path: Path, field: str, value: object
+) -> None:
+    odd = replace(split_rows(1)[0], **{field: value})  # type: ignore[arg-type]
+    table.append("other", 1, [odd], {})
+    for command in (("status", table.uri), ("plot", table.uri, "-o", f"{tmp_path}/x.png")):
+        code, out, err = run(*command)
+        assert (code, out) == (1, "")
+        assert "has a row that no source of this release writes: " in err
+        assert f"{field} {value!r}" in err
+        assert "delete the row" in err
+
+
+def test_no_such_table(run: Run, tmp_path: Path) -> None:
+    for command in (("status", f"{tmp_path}/none"), ("plot", f"{tmp_path}/none", "-o", f"{tmp_path}/x.png")):
+        code, out, err = run(*command)
+        assert (code, out) == (1, "")
+        assert "none' cannot be read: there is no Delta table" in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_empty_table(table: SplitWatermarkTable, run: Run) -> None:
+    table.open()
+    for command in (("status", table.uri), ("plot", table.uri, "-o", "x.png")):
+        code, out, err = run(*command)
+        assert (code, out) == (3, "")
+        assert f"The split-watermark table at '{table.uri}' is empty." in err
+
+
+def test_an_unknown_group(table: SplitWatermarkTable, run: Run) -> None:
+    fill(table, split_rows(1))
+    code, out, err = run("status", table.uri, "--group", "Web")
+    assert (code, out) == (3, "")
+    assert "has no rows of group 'Web' in its last day; --all shows what is older. Its groups: 'web'." in err
+
+
+def test_an_unknown_source(table: SplitWatermarkTable, run: Run) -> None:
+    fill(table, split_rows(1))
+    code, _, err = run("plot", table.uri, "-o", "x.png", "--source", "views", "--group", "web")
+    assert code == 3
+    assert "has no rows of source 'views' in group 'web'. Its groups: 'web'. Its sources: 'clicks'." in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (("status",), "TABLE"),
+        (("status", "t", "--watch", "-1"), "expected a number of seconds > 0"),
+        (("status", "t", "--storage-option", SECRET), "expected KEY=VALUE"),
+        (("plot", "t"), "-o/--output"),
+        (
+            ("plot", "t", "-o", "folder"),
+            "expected a file name that ends with .png, .svg or .pdf, not 'folder'",
+        ),
+        (("plot", "t", "-o", "p.png", "--batches", "0"), "expected a whole number > 0"),
+        (("draw", "t"), "invalid choice: 'draw'"),
+    ],
+)
+def test_wrong_usage(run: Run, arguments: Sequence[str], why: str) -> None:
+    code, out, err = run(*arguments)
+    assert (code, out) == (2, "")
+    assert why in err
+    assert SECRET not in err
+
+
+def test_storage_options_reach_the_table_and_no_message(run: Run) -> None:
+    """A closed port of this machine."""
+    options = ["aws_secret_access_key=" + SECRET, "aws_access_key_id=nobody", "aws_region=nowhere"]
+    options += ["aws_endpoint=http://127.0.0.1:1", "aws_allow_http=true", "max_retries=0", "retry_timeout=1s"]
+    arguments = [part for option in options for part in ("--storage-option", option)]
+    code, _, err = run("status", "s3://bucket/table", *arguments)
+    assert code == 1
+    assert "The split-watermark table at 's3://bucket/table' cannot be read" in err
+    assert "Connection refused" in err
+    assert SECRET not in err
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_watching_goes_on_until_it_is_stopped(
+    table: SplitWatermarkTable, run: Run, monkeypatch: pytest.MonkeyPatch, is_terminal: bool
+) -> None:
+    """What a running query writes shows; the table need not be there yet."""
+    batches = iter([1, 5])
+
+    def sleep(seconds: float) -> None:
+        assert seconds == 0.5
+        batch = next(batches, None)
+        if batch is None:
+            raise KeyboardInterrupt
+        fill(table, split_rows(batch), batch=batch)
+
+    replace_time(monkeypatch, "watermark_alignment.__main__", sleep=sleep)
+    if is_terminal:
+        monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("TERM", "xterm")
+    code, out, err = run("status", table.uri, "--watch", "0.5")
+    assert (code, err) == (0, "")
+    waits, first, second = (out.index(text) for text in ("no Delta table", "22:13:20", "22:13:24"))
+    assert waits < first < second
+
+
+def test_watching_in_json_is_a_line_each_time(
+    table: SplitWatermarkTable, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(table, split_rows(1))
+    sleeps = iter([None, KeyboardInterrupt])
+
+    def sleep(seconds: float) -> None:
+        if (error := next(sleeps)) is not None:
+            raise error
+
+    replace_time(monkeypatch, "watermark_alignment.__main__", sleep=sleep)
+    _, out, _ = run("status", table.uri, "--watch", "--json")
+    assert [len(json.loads(line)) for line in out.splitlines()] == [4, 4]
+
+
+def test_watching_in_json_outlasts_a_look_that_fails(
+    table: SplitWatermarkTable, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says so where no program reads."""
+    made = iter([True])
+
+    def sleep(seconds: float) -> None:
+        if not next(made, False):
+            raise KeyboardInterrupt
+        fill(table, split_rows(1))
+
+    replace_time(monkeypatch, "watermark_alignment.__main__", sleep=sleep)
+    code, out, err = run("status", table.uri, "--watch", "--json")
+    assert code == 0
+    assert [len(json.loads(line)) for line in out.splitlines()] == [4]
+    assert err == f"The split-watermark table at '{table.uri}' cannot be read: there is no Delta table\n"
+
+
+def test_an_answer_that_cannot_be_written(table: SplitWatermarkTable) -> None:
+    """A full disk, and a terminal that has not all signs."""
+    fill(table, [replace(split_rows(1)[0], watermark=None)])
+    command = [sys.executable, "-m", "watermark_alignment", "status", table.uri]
+    ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    shown = subprocess.run(command, capture_output=True, text=True, timeout=60, env=ascii_only)
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert "\\u2013" in shown.stdout
+    with open("/dev/full", "w") as full:
+        lost = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert lost.returncode == 1
+    assert lost.stderr == "The answer cannot be written: [Errno 28] No space left on device.\n"
+
+
+def test_nobody_reads_on(table: SplitWatermarkTable) -> None:
+    """As with `head`."""
+    fill(table, split_rows(1))
+    command = [sys.executable, "-m", "watermark_alignment", "status", table.uri, "--watch", "0.01", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as watching:
+        assert watching.stdout is not None
+        assert watching.stderr is not None
+        watching.stdout.readline()
+        watching.stdout.close()
+        assert watching.stderr.read() == b""
+    assert watching.returncode == 0
+
+
+def test_more_splits_than_a_screen_has_lines(
+    table: SplitWatermarkTable, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those furthest behind are shown."""
+    fill(table, split_rows(1, splits=200))
+
+    def stop(seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    replace_time(monkeypatch, "watermark_alignment.__main__", sleep=stop)
+    for name, value in (("FORCE_COLOR", "1"), ("COLUMNS", "100"), ("LINES", "24"), ("TERM", "xterm")):
+        monkeypatch.setenv(name, value)
+    out = run("status", table.uri, "--watch")[1]
+    assert len(out.rpartition("group web")[2].splitlines()) < 24
+    assert "clicks-199 " in out
+    assert "clicks-0 " not in out
+    assert "200 splits: 200 ACTIVE. 184 more than fit here, none further behind." in out
+
+
+def test_a_picture(table: SplitWatermarkTable, run: Run, tmp_path: Path) -> None:
+    fill(table, split_rows(1))
+    for name, begin in (("picture.png", b"\x89PNG"), ("picture.svg", b"<?xml")):
+        assert run("plot", table.uri, "-o", str(tmp_path / name))[0] == 0
+        assert (tmp_path / name).read_bytes().startswith(begin)
+
+
+def test_a_picture_of_anything(table: SplitWatermarkTable, run: Run, tmp_path: Path) -> None:
+    """Signs that no font has, the last moment that a calendar has, a drift of ages."""
+    last = 253_402_300_799_999
+    fill(table, [replace(split_rows(1)[0], split="😀\n\x1b", watermark=last)])
+    picture = tmp_path / "picture.png"
+    assert run("plot", table.uri, "-o", str(picture), "--max-drift", "9999999999 days") == (0, "", "")
+    assert picture.is_file()
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [(("-o", "x.doc"), "Format 'doc' is not supported"), (("-o", "x.png", "--max-drift", "5"), "a duration")],
+)
+def test_a_picture_that_cannot_be_made(
+    table: SplitWatermarkTable, run: Run, more: Sequence[str], why: str
+) -> None:
+    fill(table, split_rows(1))
+    code, _, err = run("plot", table.uri, *more)
+    assert code == 2
+    assert why in err
+
+
+def test_as_a_command(table: SplitWatermarkTable) -> None:
+    fill(table, split_rows(1))
+    command = [sys.executable, "-m", "watermark_alignment", "status", table.uri, "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert len(json.loads(done.stdout)) == 4

@@ -1,0 +1,231 @@
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from matplotlib.collections import QuadMesh
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from flip27_stream.errors import AlignmentError
+from tests.watermark_alignment.support.table_rows import START_MS, split_rows
+from watermark_alignment.monitoring.plot import plot
+from watermark_alignment.table.batch_note import KEY, BatchNote
+from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
+
+DAY_MS = 86_400_000
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> SplitWatermarkTable:
+    return SplitWatermarkTable(str(tmp_path / "table"), {})
+
+
+def fill(table: SplitWatermarkTable, source: str, batches: int = 5, splits: int = 4, run: int = 1) -> None:
+    for batch in range(batches):
+        rows = [
+            replace(row, recorded_at=row.recorded_at + run * 60_000)
+            for row in split_rows(batch, source=source, splits=splits)
+        ]
+        table.append(f"{source}/{run}", batch, rows, {})
+
+
+def drawn(line: Line2D) -> npt.NDArray[np.float64]:
+    """Batches and watermarks, these in days since the epoch."""
+    return np.asarray(line.get_xydata(), dtype=np.float64)
+
+
+def millis(days: npt.NDArray[np.float64]) -> list[int]:
+    return [int(ms) for ms in np.rint(days * DAY_MS)]
+
+
+def titles(figure: Figure) -> list[str]:
+    """Of the panels."""
+    return [panel.get_title() for panel in figure.axes if panel.get_title()]
+
+
+def legend(figure: Figure) -> Sequence[str]:
+    return [text.get_text() for entry in figure.legends for text in entry.get_texts()]
+
+
+def test_one_panel_per_source_and_one_line_per_split(table: SplitWatermarkTable, tmp_path: Path) -> None:
+    fill(table, "clicks")
+    fill(table, "views", splits=2)
+    figure = plot(table.uri, sources=["views", "clicks"])
+    views, clicks = figure.axes[:2]
+    assert [panel.get_title() for panel in (views, clicks)] == ["views", "clicks"]
+    assert (len(views.lines), len(clicks.lines)) == (2, 4)
+    assert views.get_ylim() == clicks.get_ylim(), "both on one time axis"
+    assert legend(figure) == ["clicks-0", "clicks-1", "clicks-2", "clicks-3", "active"]
+    assert [line.get_color() for line in views.lines] == [line.get_color() for line in clicks.lines[:2]]
+    figure.savefig(tmp_path / "plot.png")
+    assert (tmp_path / "plot.png").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize("over", ["time", "batch"])
+def test_lines_show_the_watermarks(table: SplitWatermarkTable, over: Literal["time", "batch"]) -> None:
+    fill(table, "clicks", batches=3)
+    line = drawn(plot(table, over=over).axes[0].lines[1])
+    if over == "batch":
+        assert line[:, 0].tolist() == [0, 1, 2]
+    else:
+        assert millis(line[:, 0]) == [START_MS + 60_000 + batch * 1000 for batch in range(3)]
+    assert millis(line[:, 1]) == [START_MS + batch * 1000 - 1001 for batch in range(3)]
+
+
+def test_an_unknown_watermark_is_a_gap(table: SplitWatermarkTable) -> None:
+    """I10: unknown is null, and no value is drawn in its place."""
+    for batch in range(3):
+        row = split_rows(batch)[0]
+        table.append("clicks/1", batch, [row if batch != 1 else replace(row, watermark=None)], {})
+    [line] = plot(table).axes[0].lines
+    assert np.isnan(drawn(line)[:, 1]).tolist() == [False, True, False]
+
+
+def test_states_are_strips_of_colour(table: SplitWatermarkTable, tmp_path: Path) -> None:
+    """A state holds from the batch before; where a split was not there, there is none."""
+    words = ["ACTIVE", "PAUSED", "IDLE", "FINISHED"]
+    for batch in range(3):
+        rows = [replace(row, status=word) for row, word in zip(split_rows(batch), words, strict=True)]
+        table.append("clicks/1", batch, rows[: 3 + (batch > 0)], {})
+    figure = plot(table)
+    panel, strips = figure.axes
+    assert legend(figure)[4:] == ["active", "paused", "idle", "finished"]
+    [mesh] = [part for part in strips.collections if isinstance(part, QuadMesh)]
+    shown: np.ma.MaskedArray[Any, Any] = np.ma.asarray(mesh.get_array()).reshape(4, 3)
+    assert shown.tolist() == [[0] * 3, [1] * 3, [2] * 3, [None, 3, 3]]
+    edges = millis(np.asarray(mesh.get_coordinates(), dtype=np.float64)[0, :, 0])
+    assert edges == [START_MS + n * 1000 for n in (-1, 0, 1, 2)]
+    assert [label.get_text() for label in strips.get_yticklabels()] == [f"clicks-{i}" for i in range(4)]
+    assert panel.get_xlim() == strips.get_xlim()
+
+
+def test_the_band_goes_from_the_slowest_split_to_max_drift_above_it(table: SplitWatermarkTable) -> None:
+    """I3: of the whole group, and without splits that do not count."""
+    for batch in range(3):
+        rows = split_rows(batch)
+        rows[3] = replace(rows[3], status="IDLE")
+        table.append("clicks/1", batch, rows, {})
+        ahead = [replace(row, source="views", split=f"views{row.split[6:]}") for row in split_rows(batch)[:2]]
+        table.append("views/1", batch, ahead, {})
+    figure = plot(table, sources=["clicks", "views"], max_drift="5 s")
+    assert legend(figure)[-1] == "allowed drift"
+    least = [START_MS + batch * 1000 - 2001 for batch in range(3)]
+    for panel in figure.axes[:2]:
+        [band] = panel.collections
+        [path] = band.get_paths()
+        found = sorted(set(millis(np.asarray(path.vertices, dtype=np.float64)[:, 1])))
+        assert found == sorted({*least, *(time + 5000 for time in least)})
+
+
+def test_max_drift_is_what_the_source_told(table: SplitWatermarkTable) -> None:
+    note = BatchNote("web", "clicks", "lineage", 0, max_drift_ms=7000, unreported=0)
+    table.append("clicks/1", 0, split_rows(0), {KEY: note.to_text()})
+    table.append("clicks/1", 1, split_rows(1), {})
+    for given, drift in ((None, 7000), ("3 s", 3000)):
+        [band] = plot(table, max_drift=given).axes[0].collections
+        times = millis(np.asarray(band.get_paths()[0].vertices, dtype=np.float64)[:, 1])
+        assert max(times) - min(times) == 1000 + drift
+    fill(table, "views")
+    assert plot(table, sources=["views"]).axes[0].collections[:] == []
+
+
+def test_splits_are_in_natural_order_and_many_have_a_small_legend(table: SplitWatermarkTable) -> None:
+    fill(table, "clicks", batches=2, splits=12)
+    names = legend(plot(table))
+    assert names == [*(f"clicks-{i}" for i in range(12)), "active"]
+
+
+def test_of_very_many_splits_the_slowest_is_named(table: SplitWatermarkTable, tmp_path: Path) -> None:
+    fill(table, "clicks", batches=3, splits=100)
+    figure = plot(table)
+    figure.savefig(tmp_path / "plot.png")
+    assert legend(figure) == ["active"]
+    panel, strips = figure.axes
+    assert len(panel.lines) == 100 + 1
+    assert [text.get_text() for text in panel.texts] == ["most often slowest:\nclicks-99"]
+    assert strips.get_ylabel() == "100 splits"
+
+
+def test_the_latest_run_is_drawn(table: SplitWatermarkTable) -> None:
+    fill(table, "clicks", batches=9, run=1)
+    fill(table, "clicks", batches=4, run=2)
+    assert drawn(plot(table, over="batch").axes[0].lines[0])[:, 0].tolist() == [0, 1, 2, 3]
+
+
+def test_the_newest_batches_are_drawn(table: SplitWatermarkTable) -> None:
+    fill(table, "clicks", batches=9)
+    assert drawn(plot(table, over="batch", batches=4).axes[0].lines[0])[:, 0].tolist() == [5, 6, 7, 8]
+
+
+def test_of_very_many_batches_some_are_drawn(
+    table: SplitWatermarkTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The newest among them."""
+    monkeypatch.setattr("watermark_alignment.monitoring.runs._MOST_COLUMNS", 4)
+    fill(table, "clicks", batches=9)
+    assert drawn(plot(table, over="batch").axes[0].lines[0])[:, 0].tolist() == [2, 5, 8]
+
+
+def test_sources_that_ended_before_are_not_drawn_unless_named(table: SplitWatermarkTable) -> None:
+    fill(table, "clicks", batches=3, run=1)
+    fill(table, "views", batches=3, run=2)
+    assert titles(plot(table)) == ["views"]
+    assert titles(plot(table, sources=["clicks"])) == ["clicks"]
+
+
+def test_group_selects(table: SplitWatermarkTable) -> None:
+    fill(table, "clicks")
+    table.append("other/1", 0, split_rows(0, source="other", group="mobile"), {})
+    assert titles(plot(table, group="mobile")) == ["other"]
+
+
+@pytest.mark.parametrize(
+    ("group", "sources", "why"),
+    [
+        (None, ["clicks", "views"], "no rows of source 'views'"),
+        ("mobile", None, "no rows of any source in group 'mobile'"),
+        (None, [], "no rows of any source"),
+    ],
+)
+def test_nothing_to_draw_is_an_error(
+    table: SplitWatermarkTable, group: str | None, sources: Sequence[str] | None, why: str
+) -> None:
+    fill(table, "clicks", batches=1)
+    with pytest.raises(AlignmentError, match=why):
+        plot(table, group=group, sources=sources)
+
+
+def test_needs_no_display(table: SplitWatermarkTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    """pyplot holds global state and may look for a display, so it stays out."""
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    fill(table, "clicks")
+    assert plot(table).canvas.manager is None
+
+
+def test_the_names_of_files_leave_room_for_the_picture(table: SplitWatermarkTable) -> None:
+    files = [
+        f"file:///a/{'long/' * 20}part-0000{n}-03d3c89b-da24-42c3.parquet@17953223378{n}+28309"
+        for n in (1, 2)
+    ]
+    rows = [replace(row, split=file) for file, row in zip(files, split_rows(0), strict=False)]
+    table.append("files/1", 0, rows, {})
+    figure = plot(table)
+    figure.canvas.draw()
+    left, right = (bound * figure.bbox.width for bound in figure.axes[0].get_position().intervalx)
+    assert right - left > figure.bbox.width / 3
+    [legend] = figure.legends
+    shown = [text.get_text() for text in legend.get_texts()][:2]
+    assert shown == ["part-00001-03d3c89b-da…33781+28309", "part-00002-03d3c89b-da…33782+28309"]
+
+
+def test_names_may_hold_anything(table: SplitWatermarkTable, tmp_path: Path) -> None:
+    rows = [replace(row, split=f"$\\{row.split}$") for row in split_rows(0, source="$x_{$")]
+    table.append("one", 0, rows, {})
+    plot(table).savefig(tmp_path / "names.png")

@@ -1,0 +1,75 @@
+"""The status as a DataFrame is the one that is read without Spark."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.functions import unix_millis
+
+from tests.watermark_alignment.support.table_rows import START_MS, split_rows
+from watermark_alignment import split_status
+from watermark_alignment.monitoring.status import SplitMetrics, StatusReader
+from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
+
+pytestmark = pytest.mark.jvm
+
+PAGE = Path(__file__).parents[3] / "docs" / "watching.md"
+
+
+def told(split: SplitMetrics) -> tuple[object, ...]:
+    rates = tuple(split.per_second.values())
+    who = (split.group, split.source, split.split, str(split.status), split.batch)
+    return *who, split.recorded_at, split.watermark, split.drift, split.rows_per_second, *rates
+
+
+def test_the_same_with_and_without_spark(spark: SparkSession, tmp_path: Path) -> None:
+    """Also of a second run, of splits that are gone, of unknown watermarks, of a single batch, of two at one time."""
+    table = SplitWatermarkTable(str(tmp_path / "a `table` #1? 5%"), {})
+    words = ("ACTIVE", "PAUSED", "IDLE", "FINISHED")
+    for batch in range(14):
+        rows = [replace(row, status=words[(batch // (n + 1)) % 4]) for n, row in enumerate(split_rows(batch))]
+        rows[0] = replace(rows[0], watermark=None, drift_ms=None)
+        table.append("clicks/1", batch, rows[: 4 - (batch == 13)], {})
+    for run in (1, 2):
+        for batch in range(4):
+            later = 3_600_000 * run + 777 * batch * batch
+            rows = [
+                replace(row, recorded_at=row.recorded_at + later) for row in split_rows(batch, source="views")
+            ]
+            table.append(f"views/{run}", batch, rows, {})
+    table.append("one/1", 0, split_rows(0, source="one", group="mobile"), {})
+    for batch in (0, 1):
+        table.append(
+            "once/1", batch, [replace(split_rows(batch)[0], source="once", recorded_at=START_MS)], {}
+        )
+
+    found = split_status(spark, table.uri).withColumn("ms", unix_millis("recorded_at")).collect()
+    expected = StatusReader(table).read(START_MS).splits
+    assert len(expected) == 3 + 4 + 4 + 1
+    names = (
+        "group",
+        "source",
+        "split",
+        "status",
+        "batch",
+        "ms",
+        "currentWatermark",
+        "watermarkAlignmentDrift",
+    )
+    rates = ("numRecordsInPerSecond", *(f"{state}TimeMsPerSecond" for state in ("active", "paused", "idle")))
+    shown = [tuple(row[name] for name in (*names, *rates)) for row in found]
+    assert sorted(shown, key=str) == sorted(map(told, expected), key=str)
+    assert all((row.watermarkLag is None) == (row.currentWatermark is None) for row in found)
+
+
+def test_the_view_of_the_page(spark: SparkSession, tmp_path: Path) -> None:
+    table = SplitWatermarkTable(str(tmp_path / "table"), {})
+    table.append("clicks/1", 0, split_rows(0), {})
+    [view] = re.findall(r"```sql\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    session = spark.newSession()
+    session.sql(view.replace("/delta/split_watermarks", table.uri))
+    assert session.table("split_status").count() == 4

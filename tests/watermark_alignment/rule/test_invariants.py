@@ -1,0 +1,266 @@
+"""Invariants I1 to I12 over many lives of splits; :mod:`test_mutants` shows that each can fail."""
+
+from __future__ import annotations
+
+from itertools import count, product
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.exploring import examples
+from tests.watermark_alignment.support.invariants import World, endless_ties, grow, random_world
+from tests.watermark_alignment.support.simulator import Batch, Entry, Hidden, Log, Member, Settings
+from watermark_alignment.planner import GROUP
+from watermark_alignment.states import SplitStatus
+
+seeds = st.integers(0, 2**32).map(Random)
+shrinking = st.randoms(use_true_random=False)  # lives that get simpler, four times slower
+
+
+@given(seeds)
+def test_i1_nothing_at_or_above_the_horizon_is_read(rng: Random) -> None:
+    """I1: and every range starts at the old position and stays within the end."""
+    assert random_world(rng).breached("I1") == []
+
+
+@given(seeds, st.integers(1, 4))
+def test_i2_cost_stays_within_the_limit(rng: Random, limit: int) -> None:
+    """I2: always; also with ties and a limit below the number of splits."""
+    assert random_world(rng, limit=limit).breached("I2") == []
+
+
+@settings(max_examples=examples(100))
+@given(shrinking, st.sampled_from([None, 2]))
+def test_i3_drift_at_every_boundary(rng: Random, limit: int | None) -> None:
+    """I3: with a read limit and without one."""
+    assert random_world(rng, limit=limit).breached("I3") == []
+
+
+@settings(max_examples=examples(100))
+@given(shrinking, st.integers(0, 9), st.integers(0, 3))
+def test_i4_no_covered_row_is_dropped(rng: Random, max_drift: int, bound: int) -> None:
+    """I4: at the least delay that is safe, with a no-data batch between any two."""
+    world = random_world(rng, max_drift=max_drift, out_of_orderness=bound)
+    assert world.breached("I4") == []
+
+
+def at_the_boundary(max_drift: int, bound: int, delay: int, no_data_batches: bool = True) -> World:
+    """One split falls back by the whole bound, the other runs ahead of it by the whole drift."""
+    drawn = Settings(limit=None, max_drift=max_drift, out_of_orderness=bound, idle_timeout=0)
+    slow, fast = Log([100]), Log([100 + max_drift])
+    world = World([Member(drawn, {"fast": fast, "slow": slow})], delay, no_data_batches)
+    world.round(1)
+    slow.entries.append(100 - bound)
+    world.round(2)
+    return world
+
+
+@pytest.mark.parametrize(("max_drift", "bound"), list(product([0, 1, 7], [0, 1, 5])))
+def test_i4_delay_at_its_boundary(max_drift: int, bound: int) -> None:
+    """I4: D > max-drift + B drops nothing; D = max-drift + B does."""
+    safe = at_the_boundary(max_drift, bound, max_drift + bound + 1)
+    assert [b.rows for b in safe.batches] == [
+        {"fast": [100 + max_drift], "slow": [100]},
+        {"fast": [], "slow": [100 - bound]},
+    ]
+    assert safe.breaches == []
+    assert at_the_boundary(max_drift, bound, max_drift + bound).breaches == [f"I4 slow lost [{100 - bound}]"]
+
+
+def test_i4_spark_hides_an_off_by_one_without_a_no_data_batch() -> None:
+    """I4: rows are filtered with the watermark of the batch before; so the tests run a no-data batch each time."""
+    assert at_the_boundary(7, 5, 12, no_data_batches=False).breaches == []
+
+
+@given(seeds)
+def test_i5_pausing_has_a_witness(rng: Random) -> None:
+    """I5: and the split with the earliest record is paused only where a holder is named."""
+    assert random_world(rng).breached("I5") == []
+
+
+@given(seeds)
+def test_i6_something_moves(rng: Random) -> None:
+    """I6: as long as something below the cap can be read."""
+    assert random_world(rng).breached("I6") == []
+
+
+@given(seeds)
+def test_i6_endless_ties_starve_nobody(rng: Random) -> None:
+    """I6: each of n splits is fed in any n batches, though the limit is below n."""
+    assert endless_ties(rng).breaches == []
+
+
+def catch_up(max_drift: int, shares: list[int], limit: int | None) -> int:
+    """Batches that a backlog of six hours takes; ``shares``: the splits' seconds between two records."""
+    records = {f"s{i}": range(share, 6 * 3600 + 1, share) for i, share in enumerate(shares)}
+    logs = {s: Log([second * 1000 for second in seconds]) for s, seconds in records.items()}
+    world = World([Member(Settings(limit=limit, max_drift=max_drift, idle_timeout=0), logs)])
+    batches = 0
+    while any(world.round(1).rows.values()):
+        batches += 1
+    assert world.breaches == []
+    assert all(world.members[0].kept[s].position == len(log.entries) for s, log in logs.items())
+    return batches
+
+
+@pytest.mark.parametrize("limit", [None, 50])
+def test_i7_catching_up_does_not_depend_on_max_drift(limit: int | None) -> None:
+    """I7, AS-22 to AS-25: balanced splits take the same number of batches for 1 s, 1 min, 1 h. In Flink a backlog is
+    read at max-drift per update, against which it remembers some watermarks; here nothing has to be remembered."""
+    drifts = (1_000, 60_000, 3_600_000)
+    counts = {catch_up(drift, shares=[300, 300, 150], limit=limit) for drift in drifts}
+    assert counts == {1 if limit is None else 6}
+
+
+@given(seeds)
+def test_i7_the_horizon_is_the_greatest_that_fits(rng: Random) -> None:
+    """I7 rests on it; where not even the smallest step fits, its rows are shared equally, to the last unit."""
+    assert random_world(rng).breached("I7") == []
+
+
+@given(seeds)
+def test_i8_same_input_same_plan(rng: Random) -> None:
+    """I8: whatever the order of the splits."""
+    assert random_world(rng).breached("I8") == []
+
+
+@given(seeds)
+def test_i8_planning_again_with_nothing_new_returns_the_start(rng: Random) -> None:
+    """I8: what a plan without limit does not read, the next one, nothing being new, does not read either."""
+    world = random_world(rng, limit=None, exact_reach=True)
+    member = world.members[0]
+    world.round(10**6)
+    kept = dict(member.kept)
+    for _ in range(2):
+        assert world.round(10**6).moved() == 0
+    assert member.kept == kept
+
+
+@given(seeds, st.integers(1, 30))
+def test_i9_idle_is_proven(rng: Random, idle_timeout: int) -> None:
+    """I9: by two sightings of one log end; never while paused, unanswered, in a transaction, or by a clock step."""
+    assert random_world(rng, idle_timeout=idle_timeout).breached("I9") == []
+
+
+@given(seeds)
+def test_i10_fronts_never_fall(rng: Random) -> None:
+    """I10: while a split counts; unknown is ``None``."""
+    assert random_world(rng).breached("I10") == []
+
+
+@given(seeds, st.integers(2, 3))
+def test_i11_every_member_moves_or_names_a_holder(rng: Random, members: int) -> None:
+    """I11: and all other invariants hold in a group too; its rows meet in one query."""
+    assert random_world(rng, rounds=5, members=members).breaches == []
+
+
+@given(seeds)
+def test_i11_members_of_a_group_never_hold_each_other_for_ever(rng: Random) -> None:
+    """I11: once transactions are decided and what has no data is idle, all is read, whatever the lives before."""
+    world = random_world(rng, rounds=3, members=3, idle_timeout=5)
+    for m in world.members:
+        m.thaw()
+        for log in m.logs.values():
+            log.open = 0
+    quiet = 0
+    for now in count(10**6, 10):
+        rounds = [world.round(now, number) for number in range(3)]
+        quiet = 0 if any(b.moved() for b in rounds) else quiet + 1
+        if quiet == 4:  # long enough for whoever can be idle
+            break
+    assert [v for b in rounds for v in b.views.values() if v.position < v.end] == []
+    assert {b.plan.floor for b in rounds} == {None}
+    assert world.breaches == []
+
+
+@given(seeds)
+def test_i11_available_now_ends_at_the_frozen_ends(rng: Random) -> None:
+    """I11: and no batch before that is empty."""
+    world = random_world(rng, rounds=4)
+    member = world.members[0]
+    member.freeze()
+    while world.round(10**6).moved():
+        pass
+    assert member.frozen is not None
+    assert {s: kept.position for s, kept in member.kept.items()} == member.frozen
+    assert set(world.batches[-1].plan.states.values()) == {SplitStatus.FINISHED}
+    assert world.breaches == []
+
+
+@given(seeds)
+def test_i12_what_does_not_count_changes_no_plan_of_the_others(rng: Random) -> None:
+    """I12: the log of one split with and without markers, aborted, null and implausible records."""
+    drawn = Settings(max_drift=rng.randrange(6), idle_timeout=10, exact_reach=rng.random() < 0.5)
+    plain, littered = ({f"s{i}": Log() for i in range(3)} for _ in range(2))
+    worlds = [World([Member(drawn, logs)]) for logs in (plain, littered)]
+    now = 1000
+    for _ in range(8):
+        now += rng.randrange(8)
+        for s, log in plain.items():
+            had = len(log.entries)
+            if rng.random() < 0.6:
+                grow(rng, log, 0)
+                log.entries[had:], log.open = log.times(had, len(log.entries)), 0
+            arrived = log.entries[had:]
+            littered[s].entries += litter(rng, arrived) if s == "s1" and arrived else arrived
+        first, second = (world.round(now) for world in worlds)
+        assert first.rows == second.rows
+        assert what_others_see(first) == what_others_see(second)
+    assert [world.breaches for world in worlds] == [[], []]
+
+
+def what_others_see(batch: Batch) -> tuple[object, ...]:
+    plan = batch.plan
+    states = {s: state for s, state in plan.states.items() if s != "s1"}
+    return plan.horizon, plan.fronts, plan.floor, plan.cut, states
+
+
+def litter(rng: Random, arrived: list[Entry]) -> list[Entry]:
+    """The same records with some between, before and after them that do not count."""
+    littered = list(arrived)
+    for _ in range(rng.randrange(6)):
+        entry = rng.choice([None, Hidden(0), Hidden(20), Hidden(10**9)])
+        littered.insert(rng.randrange(len(littered) + 1), entry)
+    return littered
+
+
+def sorted_logs(longest: int) -> list[tuple[int, ...]]:
+    times = (1, 2, 4)
+    return [log for n in range(longest + 1) for log in product(times, repeat=n) if list(log) == sorted(log)]
+
+
+@pytest.mark.parametrize("limit", [None, 1, 2, 3])
+def test_all_small_cases(limit: int | None) -> None:
+    """I1 to I11, exhaustively: two backlogs and a split that has read up to 1 and is caught up, then late data."""
+    for first, second in product(sorted_logs(2), sorted_logs(2)):
+        for max_drift, late in product((0, 1, 2), ((), (1,), (3,))):
+            logs = {"a": Log(list(first)), "b": Log(list(second)), "c": Log([1])}
+            world = World([Member(Settings(limit, max_drift, idle_timeout=5), logs)])
+            for now in (0, 3, 6):
+                world.round(now)
+            logs["c"].entries += late
+            for now in (7, 9, 20):
+                world.round(now)
+            assert world.breaches == [], (first, second, max_drift, late)
+
+
+def test_number_of_questions() -> None:
+    """Each question of where a horizon lies is a round trip: one where all fits, few where it does not."""
+    rng = Random(1)
+    hour = 3_600_000
+    logs = {f"s{i}": Log([*sorted(rng.randrange(1, 6 * hour) for _ in range(500))]) for i in range(4)}
+    member = Member(Settings(limit=2000, max_drift=hour, idle_timeout=0), logs)
+    assert member.round(1).calls == 1
+    member = Member(Settings(limit=100, max_drift=hour, idle_timeout=0), logs)
+    calls = [member.round(1).calls for _ in range(20)]
+    assert sum(calls) / len(calls) <= 10
+    assert max(calls) <= 2 * (6 * hour).bit_length() + 6
+
+
+def test_the_group_is_named_where_it_holds() -> None:
+    """I5, I11: by its word, not by a split's id."""
+    member = Member(Settings(max_drift=0), {"s": Log([10])})
+    batch = member.round(1, floor=5)
+    assert (batch.plan.held_by, batch.plan.states["s"]) == (GROUP, SplitStatus.PAUSED)

@@ -1,0 +1,338 @@
+"""The planner by example. Ids such as AL-01 are scenarios that Flink's own tests pin down, restated.
+
+Where Flink allows a watermark up to some maximum, the horizon is that maximum + 1: what equals it is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from tests.watermark_alignment.support.simulator import Entry, Kept, Log, Member, Settings
+from watermark_alignment.planner import END_OF_TIME, GROUP, Plan, SplitView, plan
+from watermark_alignment.states import SplitStatus
+
+ACTIVE, PAUSED, IDLE, FINISHED = SplitStatus
+
+
+def caught_up(split: str, read_max: int | None, quiet_since: int | None = None) -> SplitView:
+    return SplitView(split, position=1, end=1, read_max=read_max, quiet_since=quiet_since)
+
+
+def plan_of(
+    *views: SplitView, drift: int = 1000, floor: int | None = None, now: int = 0, idle_timeout: int = 10
+) -> Plan:
+    """A plan of splits that have nothing to read."""
+    return plan(
+        views,
+        lambda horizon: {},
+        limit=None,
+        max_drift=drift,
+        out_of_orderness=0,
+        idle_timeout=idle_timeout,
+        now=now,
+        floor=floor,
+    )
+
+
+def source(drift: int = 0, limit: int | None = None, **logs: Sequence[Entry]) -> Member:
+    settings = Settings(limit=limit, max_drift=drift, idle_timeout=100)
+    return Member(settings, {s: Log(list(entries)) for s, entries in logs.items()})
+
+
+def allowing(maximum: int) -> int:
+    """The floor by which a group allows a member with drift 0 to read up to ``maximum``."""
+    return maximum - 1
+
+
+def paused(of: Plan) -> set[str]:
+    return {s for s, state in of.states.items() if state is PAUSED}
+
+
+# Group minimum
+
+
+def test_allowed_maximum_follows_the_slowest() -> None:
+    """AL-01: 42; then 42 and 44; then 5000 and 44, drift 1000: up to 1042, 1042, 1044."""
+    horizons = [
+        plan_of(caught_up("r0", 42)).horizon,
+        plan_of(caught_up("r0", 42), caught_up("r1", 44)).horizon,
+        plan_of(caught_up("r0", 5000), caught_up("r1", 44)).horizon,
+    ]
+    assert horizons == [1043, 1043, 1045]
+
+
+def test_idle_stops_counting_and_comes_back() -> None:
+    """AL-02, AL-03, WM-10: 42 turns idle: 1044; active again with 42: the minimum falls back, to 1042."""
+    idle, back = caught_up("r0", 42, quiet_since=0), caught_up("r0", 42, quiet_since=11)
+    assert plan_of(idle, caught_up("r1", 44), now=11).horizon == 1045
+    assert plan_of(back, caught_up("r1", 44), now=11).horizon == 1043
+
+
+def test_all_idle_is_unbounded() -> None:
+    """AL-04, WM-27: neither a horizon nor a floor, and no overflow."""
+    idle = plan_of(caught_up("r0", 42, quiet_since=0), caught_up("r1", 44, quiet_since=0), now=11)
+    assert (idle.horizon, idle.floor) == (None, None)
+    assert set(idle.states.values()) == {IDLE}
+
+
+def test_groups_do_not_see_each_other() -> None:
+    """AL-06: without a floor from the other's group, 5000 alone may go on to 6000, 44 to 1044."""
+    assert plan_of(caught_up("r0", 5000)).horizon == 6001
+    assert plan_of(caught_up("r1", 44)).horizon == 1045
+
+
+@pytest.mark.parametrize("drift", [100, 1000])
+def test_each_member_adds_its_own_drift(drift: int) -> None:
+    """AL-13: to the one minimum of the group: front 42 is watermark 41."""
+    assert plan_of(floor=41, drift=drift).horizon == 42 + drift + 1
+
+
+def test_floor_is_the_least_watermark_that_counts() -> None:
+    """AO-09, WM-09, WM-02: outputs 2, 5 and an idle one; a watermark is front - B - 1."""
+    views = caught_up("a", 2), caught_up("b", 5), caught_up("c", 1, quiet_since=0)
+    assert plan_of(*views, now=11).floor == 1
+    member = Member(Settings(out_of_orderness=10, max_drift=0), {"s": Log([1337])})
+    assert member.round(1).plan.floor == 1326
+
+
+def test_who_has_not_reported_does_not_block() -> None:
+    """AL-15, AL-17, AO-03: unknown is ``None``, never a minimum; and it publishes nothing."""
+    unknown = caught_up("r0", None)
+    assert plan_of(unknown, caught_up("r1", 44)).horizon == 1045
+    alone = plan_of(unknown)
+    assert (alone.horizon, alone.floor, alone.fronts, alone.states) == (
+        None,
+        None,
+        {"r0": None},
+        {"r0": ACTIVE},
+    )
+
+
+def test_nobody_there() -> None:
+    """AL-16, WM-12: no split is no limit; it is not idle and has no watermark."""
+    nobody = plan_of()
+    assert (nobody.horizon, nobody.floor, nobody.held_by, nobody.ends) == (None, None, None, {})
+    assert plan_of(floor=41).horizon == 1043
+
+
+@pytest.mark.parametrize(("front", "drift"), [(42, END_OF_TIME), (END_OF_TIME, 1), (END_OF_TIME - 43, 42)])
+def test_overflow_is_unbounded(front: int, drift: int) -> None:
+    """AL-18: for splits and for the group."""
+    assert plan_of(caught_up("r0", front), drift=drift).horizon is None
+    assert plan_of(floor=front - 1, drift=drift).horizon is None
+
+
+def test_the_first_batch_after_a_restart_is_aligned() -> None:
+    """AL-19, AS-12: what was read is in the offset."""
+    member = source(a=[5], b=[4, 9])
+    member.round(1)
+    member.logs["b"].entries.append(10)
+    member.restart()
+    again = member.round(2)
+    assert (again.plan.horizon, again.plan.held_by, paused(again.plan)) == (6, "a", {"b"})
+
+
+# Pausing
+
+
+def test_a_split_above_the_limit_is_paused() -> None:
+    """AS-01, AO-01: [5, 11] and [3, 12], 5 is read; limit 4: 3 is read, 11 is not, however often it is planned."""
+    member = source(s0=[5, 11], s1=[3, 12])
+    member.kept["s0"] = Kept(position=1, read_max=5)
+    assert member.round(1, floor=allowing(4)).rows == {"s0": [], "s1": [3]}
+    for now in (2, 3):
+        batch = member.round(now, floor=allowing(4))
+        assert (batch.moved(), paused(batch.plan), batch.plan.held_by) == (0, {"s0", "s1"}, GROUP)
+
+
+def test_equal_to_the_limit_goes_on() -> None:
+    """AS-02, AO-08: a record at the limit is read, one above is not."""
+    assert source(s0=[5, 11]).round(1, floor=allowing(4)).plan.states == {"s0": PAUSED}
+    batch = source(s0=[5, 11]).round(1, floor=allowing(5))
+    assert (batch.plan.states, batch.rows) == ({"s0": ACTIVE}, {"s0": [5]})
+
+
+def test_nothing_overshoots() -> None:
+    """AS-03, AS-15, AO-02, AO-10 (adapted): Flink emits the record that crosses the limit; a planned range is cut."""
+    member = source(s0=[5, 11], s1=[3, 12])
+    assert member.round(1, floor=allowing(5)).rows == {"s0": [5], "s1": [3]}
+    assert paused(member.round(2, floor=allowing(5)).plan) == {"s0", "s1"}
+    one = source(s=[1000, 2000, 3000])
+    floors = [999, 1000, 1001, 2000]
+    assert [one.round(1, floor=allowing(floor)).rows["s"] for floor in floors] == [[], [1000], [], [2000]]
+
+
+def test_paused_is_not_idle() -> None:
+    """AS-04, AS-05: however long it lasts, for several splits and for a single one."""
+    member = source(s0=[5, 105], s1=[3] * 7 + [105])
+    for now in range(0, 1000, 99):
+        batch = member.round(now, floor=allowing(5))
+        assert batch.plan.horizon == 6
+        assert IDLE not in batch.plan.states.values()
+    assert paused(batch.plan) == {"s0", "s1"}
+    single = source(s=[1, 1, 1, 1, 5, 105])
+    states = [single.round(now, floor=allowing(4)).plan.states["s"] for now in range(0, 1000, 100)]
+    assert states == [ACTIVE] + 9 * [PAUSED]
+
+
+def test_a_finished_split_is_not_considered() -> None:
+    """AS-06, AS-10, AO-06, WM-16: it neither holds nor is paused, and does not count for the group."""
+    member = source(s0=[5], s1=[9, 20])
+    member.freeze()
+    first, second = member.round(1), member.round(2)
+    assert first.rows == {"s0": [5], "s1": [9, 20]}
+    assert (second.plan.states, second.plan.floor) == ({"s0": FINISHED, "s1": FINISHED}, None)
+    assert plan_of(SplitView("s0", 1, 1, 5, final=True), floor=allowing(4)).states == {"s0": FINISHED}
+
+
+def test_states_are_exclusive() -> None:
+    """AS-08: [5, 6] and [3, 8]: limits 4, 7, 10; paused is never idle; idle with data above the limit is paused."""
+    member = source(s0=[5, 6], s1=[3])
+    told = []
+    for now, limit, arrives in ((0, 4, ""), (101, 4, ""), (102, 7, ""), (103, 7, "s1"), (104, 10, "s0")):
+        if arrives:
+            member.logs[arrives].entries.append(8)
+        batch = member.round(now, floor=allowing(limit))
+        told.append((batch.plan.states["s0"], batch.plan.states["s1"]))
+    assert told == [(PAUSED, ACTIVE), (PAUSED, IDLE), (ACTIVE, IDLE), (ACTIVE, PAUSED), (ACTIVE, ACTIVE)]
+
+
+def test_a_single_split_is_paused_too() -> None:
+    """AS-11: as later Flink does."""
+    assert source(s=[9]).round(1, floor=allowing(4)).plan.states == {"s": PAUSED}
+
+
+def test_pausing_takes_evidence() -> None:
+    """AS-13: a split of whose next record nothing is known is not paused."""
+    assert source(s=[None]).round(1, floor=allowing(4)).plan.states == {"s": ACTIVE}
+    assert plan_of(caught_up("s", None), floor=allowing(4)).states == {"s": ACTIVE}
+
+
+def test_pause_is_never_stored() -> None:
+    """AS-14: a split that comes again under its id is planned by what it is now."""
+    member = source(s=[9])
+    member.round(1, floor=allowing(4))
+    member.logs["s"], member.kept = Log([3]), {}
+    assert member.round(2, floor=allowing(4)).rows == {"s": [3]}
+
+
+# Watermarks and idleness
+
+
+def test_idle_is_strictly_later_than_the_timeout() -> None:
+    """WM-06, WM-07: timeout 10; the first sight starts it; idle after 11, and stays so."""
+    member = Member(Settings(idle_timeout=10), {"s": Log([1])})
+    states = [member.round(now).plan.states["s"] for now in (0, 0, 10, 11, 12, 100)]
+    assert states == [ACTIVE, ACTIVE, ACTIVE, IDLE, IDLE, IDLE]
+
+
+def test_no_timeout_is_never_idle() -> None:
+    """I9: idle-timeout 0."""
+    assert plan_of(caught_up("s", 1, quiet_since=0), now=10**12, idle_timeout=0).states == {"s": ACTIVE}
+
+
+def test_a_clock_step_back_makes_nothing_idle() -> None:
+    """I9: also where the moment kept lies far in the future."""
+    assert plan_of(caught_up("s", 1, quiet_since=10**12), now=0).states == {"s": ACTIVE}
+
+
+def test_idle_comes_back_with_its_own_front() -> None:
+    """AO-04, AO-05, WM-11, WM-18 (adapted): what was read stays read; nobody passes it from then on."""
+    member = source(a=[2], b=[2, 500])
+    for now in (0, 101, 102):
+        member.round(now)
+    assert member.kept["b"].read_max == 500
+    member.logs["a"].entries += [3, 400]
+    member.logs["b"].entries += [501]
+    back = member.round(103)
+    assert (back.plan.fronts, back.plan.floor, paused(back.plan)) == ({"a": 3, "b": 501}, 2, {"b"})
+    assert back.rows == {"a": [3, 400], "b": []}
+
+
+def test_a_split_that_goes_no_longer_counts() -> None:
+    """WM-16, WM-17, WM-20: at the next plan, whatever it held before."""
+    lower, higher = caught_up("lower", 156765), caught_up("higher", 156775)
+    assert plan_of(lower, higher, drift=0).horizon == 156766
+    assert plan_of(higher, drift=0).horizon == 156776
+    assert plan_of(drift=0).floor is None
+
+
+def test_no_split_is_not_idle() -> None:
+    """WM-19: there is nothing to have a state."""
+    assert plan_of().states == {}
+
+
+def test_restored_splits_count_before_they_are_read() -> None:
+    """WM-21: [1042, 1044] and [42, 44]: the later split waits for the earlier."""
+    member = source(limit=1, s0=[1042, 1044], s1=[42, 44])
+    assert [member.round(1).rows for _ in range(3)] == [
+        {"s0": [], "s1": [42]},
+        {"s0": [], "s1": [44]},
+        {"s0": [], "s1": []},
+    ]
+
+
+def test_records_without_progress_are_activity() -> None:
+    """WM-26: records keep arriving, event time stands still; the split is not idle."""
+    member = Member(Settings(idle_timeout=10), {"s": Log([7])})
+    for now in range(0, 200, 9):
+        assert member.round(now).plan.states == {"s": ACTIVE}
+        member.logs["s"].entries.append(7)
+
+
+def test_idle_beside_one_that_never_reports() -> None:
+    """WM-29: nothing counts."""
+    both = plan_of(caught_up("idle", 5, quiet_since=0), caught_up("silent", None), now=11)
+    assert (both.states, both.floor, both.horizon) == ({"idle": IDLE, "silent": ACTIVE}, None, None)
+
+
+# What has no scenario elsewhere
+
+
+def test_available_now_ends_though_all_are_held_in_a_live_run() -> None:
+    """AO-07: a split at its frozen end holds nobody; so the run ends."""
+    member = source(a=[1], b=[1, 900])
+    assert member.round(1).rows == {"a": [1], "b": [1]}
+    assert member.round(2).plan.held_by == "a"
+    member.freeze()
+    assert member.round(3).rows == {"a": [], "b": [900]}
+    assert set(member.round(4).plan.states.values()) == {FINISHED}
+
+
+def test_a_leader_that_does_not_answer_holds_by_its_last_front() -> None:
+    """Rule 5: it is neither empty nor idle nor finished, however long it lasts."""
+    member = source(a=[4, 7], b=[4, 9])
+    assert [member.round(1, floor=allowing(4)).moved() for _ in range(2)] == [2, 0]
+    for now in (2, 1000):
+        batch = member.round(now, unanswered=frozenset({"a"}))
+        assert (batch.plan.fronts["a"], batch.plan.states) == (7, {"a": ACTIVE, "b": PAUSED})
+        assert batch.plan.held_by == "a"
+
+
+def test_an_open_transaction_is_not_emptiness() -> None:
+    """Rule 9: nothing can be read, and the log end is not at the position."""
+    member = Member(Settings(idle_timeout=10, max_drift=0), {"a": Log([4, 5], open=1), "b": Log([4, 9])})
+    for now in (1, 50, 100):
+        batch = member.round(now)
+    assert batch.plan.states == {"a": ACTIVE, "b": PAUSED}
+
+
+def test_the_smallest_step_is_shared() -> None:
+    """Rule 1: what one does not need, others get; the limit is used up."""
+    batch = source(limit=7, a=[5] * 10, b=[5, 9], c=[5] * 10, d=[6]).round(1)
+    assert {s: len(rows) for s, rows in batch.rows.items()} == {"a": 3, "b": 1, "c": 3, "d": 0}
+    assert (batch.plan.horizon, set(batch.plan.cut), paused(batch.plan)) == (6, {"a", "c"}, {"d"})
+
+
+def test_records_without_event_time_are_read_with_their_neighbours() -> None:
+    """Rule 1: also at the end, where no record follows."""
+    assert source(a=[None, 4, None, 9], b=[4]).round(1).plan.ends == {"a": 3, "b": 1}
+    assert source(a=[4, None], b=[4]).round(1).plan.ends == {"a": 2, "b": 1}
+
+
+def test_unbounded_is_none_also_where_the_limit_binds() -> None:
+    """Rule 1, "words not sentinels": only records without an event time, more than fit, and nobody to hold."""
+    batch = source(limit=3, a=[None] * 5, b=[None] * 5).round(1)
+    assert (batch.plan.horizon, batch.moved(), set(batch.plan.cut)) == (None, 3, {"a", "b"})

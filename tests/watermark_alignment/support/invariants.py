@@ -1,0 +1,252 @@
+"""Invariants I1 to I12, checked in every round of a :class:`World`; truth is taken from the logs.
+
+Every breach begins with the number of the invariant. I11 and I12 also have tests of their own, over whole lives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from random import Random
+
+from tests.watermark_alignment.support.simulator import (
+    Batch,
+    Entry,
+    Hidden,
+    Log,
+    Member,
+    Settings,
+    SparkWatermark,
+    front,
+    greatest,
+    proven_quiet,
+    resting,
+)
+from watermark_alignment.planner import GROUP
+from watermark_alignment.states import SplitStatus
+
+
+class World:
+    """Members whose rows meet in one query with one watermark, ``delay`` by default the least that is safe."""
+
+    def __init__(
+        self, members: Sequence[Member], delay: int | None = None, no_data_batches: bool = True
+    ) -> None:
+        self.members = list(members)
+        safe = max(m.settings.max_drift + m.settings.out_of_orderness + 1 for m in self.members)
+        self.spark = SparkWatermark(safe if delay is None else delay)
+        self.breaches: list[str] = []
+        self.batches: list[Batch] = []
+        self._no_data_batches = no_data_batches
+        self._read_max: int | None = None
+        self._covered: set[str] = set()
+        self._last: dict[int, Batch] = {}
+        self._started: set[int] = set()
+
+    def floor_for(self, member: Member) -> int | None:
+        others = [m.published for m in self.members if m is not member and m.published is not None]
+        return min(others, default=None)
+
+    def restart(self, member: int) -> None:
+        self.members[member].restart()
+        self._started.discard(member)
+
+    def round(self, now: int, member: int = 0, unanswered: frozenset[str] = frozenset()) -> Batch:
+        """One round of a member and what Spark makes of its rows; a group's member first only publishes."""
+        m = self.members[member]
+        if len(self.members) > 1 and member not in self._started:
+            m.round(now, self.floor_for(m), unanswered, hold=True)
+        self._started.add(member)
+        batch = m.round(now, self.floor_for(m), unanswered)
+        before, times = self._read_max, [t for rows in batch.rows.values() for t in rows]
+        self._read_max = greatest(before, *times)
+        covered = self._cover(batch, before)
+        self.breaches += checks(batch, self._last.get(member))
+        self.breaches += i3(batch, before, self._read_max)
+        if self._no_data_batches:
+            self.spark.no_data_batch()
+        dropped = set(self.spark.batch(times))
+        lost = {s: [t for t in batch.rows[s] if t in dropped and t > 0] for s in covered}
+        self.breaches += [f"I4 {s} lost {times}" for s, times in lost.items() if times]
+        self._last[member] = batch
+        self.batches.append(batch)
+        return batch
+
+    def breached(self, *invariants: str) -> list[str]:
+        """The breaches of some invariants."""
+        return [breach for breach in self.breaches if breach.split()[0] in invariants]
+
+    def _cover(self, batch: Batch, read_max: int | None) -> set[str]:
+        """The splits of the batch that count since before the others passed them."""
+        counted = {v.id: f for v in batch.counted() if (f := front(v)) is not None}
+        drift = batch.settings.max_drift
+        now = {s for s, f in counted.items() if read_max is None or read_max - f <= drift}
+        covered = now | (self._covered & set(counted))
+        finished = {s for s, v in batch.views.items() if v.final and batch.front_after(v) is None}
+        self._covered = (self._covered - set(batch.views)) | (covered - finished)
+        return covered
+
+
+def checks(b: Batch, last: Batch | None) -> Iterator[str]:
+    """Breaches of what one plan, or two in a row, must hold."""
+    limit, horizon, ends = b.settings.limit, b.plan.horizon, b.plan.ends
+    for s, v in b.views.items():
+        if not v.position <= ends[s] <= v.end:
+            yield f"I1 {s} reads {v.position}..{ends[s]}, may read to {v.end}"
+        if horizon is not None and any(t >= horizon for t in b.rows[s]):
+            yield f"I1 {s} read {b.rows[s]} at horizon {horizon}"
+    if limit is not None and b.moved() > limit:
+        yield f"I2 cost {b.moved()} > {limit}"
+    yield from i5(b)
+    if b.moved() == 0 and any(
+        v.position < v.end and (v.next is None or v.next < b.cap()) for v in b.views.values()
+    ):
+        yield f"I6 nothing moves below {b.cap()}"
+    if not (b.settings.budget and b.moved() == limit):
+        yield from i7(b)
+    shuffled = dict(reversed(b.views.items())).values()
+    if Member(b.settings, b.logs).ask(list(shuffled), b.now, b.floor, []) != b.plan:
+        yield "I8 the order of splits matters"
+    for s, v in b.views.items():
+        resting_words = {SplitStatus.IDLE, SplitStatus.FINISHED}
+        if (b.plan.states[s] if b.plan.states[s] in resting_words else None) != resting(v, b):
+            yield f"I9 {s} is {b.plan.states[s]} at {b.now}: {v}"
+        if b.plan.states[s] is SplitStatus.IDLE and not proven_quiet(v, b):
+            yield f"I9 {s} is idle at {b.now}, seen {b.sightings[s]}"
+        fallen = last is not None and s in {w.id for w in last.counted()} and s in {w.id for w in b.counted()}
+        if (b.plan.fronts[s] is None) != (front(v) is None):
+            yield f"I10 front of {s} is {b.plan.fronts[s]}: {v}"
+        elif fallen and last is not None and (b.plan.fronts[s] or 0) < (last.plan.fronts[s] or 0):
+            yield f"I10 front of {s} fell from {last.plan.fronts[s]} to {b.plan.fronts[s]}"
+    least = min((f for v in b.counted() if (f := front(v)) is not None), default=None)
+    if b.plan.floor != (None if least is None else least - b.settings.out_of_orderness - 1):
+        yield f"I11 others are told the floor {b.plan.floor}, the least front that counts is {least}"
+    readable = any(v.position < v.end for v in b.views.values())
+    if readable and b.moved() == 0 and b.plan.held_by not in holders(b):
+        yield f"I11 nothing moves, held by {b.plan.held_by}, not by one of {holders(b)}"
+
+
+def holders(b: Batch) -> set[str]:
+    """Those that are behind the earliest readable record by more than max-drift."""
+    behind = {v.id for v in b.counted() if not v.final and v.position == v.end}
+    if b.floor is not None:
+        behind.add(GROUP)
+    return behind
+
+
+def i3(b: Batch, before: int | None, after: int | None) -> Iterator[str]:
+    """At the boundary nobody that counts is left behind by more than max-drift, unless it came back so."""
+    if after is None or after == before:
+        return
+    for v in b.counted():
+        reached = b.front_after(v)
+        if reached is not None and after - reached > b.settings.max_drift:
+            yield f"I3 {v.id} at {reached}, {after} was read"
+    if b.floor is not None and after - (b.floor + b.settings.out_of_orderness + 1) > b.settings.max_drift:
+        yield f"I3 group at watermark {b.floor}, {after} was read"
+
+
+def i5(b: Batch) -> Iterator[str]:
+    """PAUSED has a witness; the earliest is paused only by a named holder that is far enough behind."""
+    horizon = b.plan.horizon
+    paused = {s for s, state in b.plan.states.items() if state is SplitStatus.PAUSED}
+    for s in paused:
+        v = b.views[s]
+        witness = b.logs[s].times(v.position, v.end)[:1]
+        if b.plan.ends[s] != v.position or horizon is None or not witness or witness[0] < horizon:
+            yield f"I5 {s} is paused at {horizon} before {witness}"
+    known = [v.next for v in b.views.values() if v.position < v.end and v.next is not None]
+    earliest = [v.id for v in b.views.values() if v.position < v.end and v.next == min(known, default=None)]
+    if paused & set(earliest) and (b.plan.held_by is None or b.cap() > min(known)):
+        yield f"I5 earliest {earliest} is paused, held by {b.plan.held_by}, cap {b.cap()}"
+    expected = {v.id: greatest(v.read_max, v.next, v.reach) for v in b.counted() if not v.final}
+    reach = expected.get(b.plan.held_by or "")
+    if b.plan.held_by not in (None, GROUP) and (reach is None or reach + b.settings.max_drift + 1 != b.cap()):
+        yield f"I5 held by {b.plan.held_by}, which does not set the cap {b.cap()}"
+
+
+def i7(b: Batch) -> Iterator[str]:
+    """The ends are those of the greatest horizon that fits; else the smallest step is shared to the last unit."""
+    limit = float("inf") if b.settings.limit is None else b.settings.limit
+    times = {t for v in b.views.values() for t in b.logs[v.id].times(v.position, v.end)}
+    earliest = min((v.next for v in b.views.values() if v.position < v.end and v.next is not None), default=0)
+    borders = sorted(times | {t + 1 for t in times})
+    steps = [*(t for t in borders if earliest < t < b.cap()), b.cap()]
+    fitting = [step for step in steps if b.cost(b.ends_at(step)) <= limit]
+    if fitting:
+        if b.ends_at(fitting[-1]) != dict(b.plan.ends):
+            yield f"I7 ends {b.plan.ends}, not {b.ends_at(fitting[-1])} of horizon {fitting[-1]}"
+        return
+    most = b.ends_at(steps[0])
+    given = {s: b.plan.ends[s] - v.position for s, v in b.views.items()}
+    unfed = [given[s] for s, end in most.items() if b.plan.ends[s] < end]
+    if b.moved() != limit or any(b.plan.ends[s] > end for s, end in most.items()):
+        yield f"I7 the smallest step takes {b.moved()} of {limit}"
+    if max(given.values()) - min(unfed) > 1:
+        yield f"I7 the limit is not shared equally: {given}"
+
+
+def random_world(rng: Random, rounds: int = 10, members: int = 1, **fixed: object) -> World:
+    """A life of up to four splits a source, with all that befalls them; ``fixed`` overrides settings."""
+    world = World([Member(random_settings(rng, fixed), {}) for _ in range(members)])
+    now = 1000
+    for turn in range(rounds):
+        now += rng.choice([0, 1, 4, 15, 40]) if rng.random() < 0.95 else -30
+        for number, m in enumerate(world.members):
+            for _ in range(rng.randrange(1, 4) if turn == 0 else rng.random() < 0.1):
+                start: list[Entry] = [rng.randrange(1, 25)] if rng.random() < 0.8 else []
+                m.logs[f"{number}-{len(m.logs)}"] = Log(start)
+            for log in m.logs.values():
+                if rng.random() < 0.5:
+                    grow(rng, log, m.settings.out_of_orderness)
+            event = rng.random()
+            if event < 0.1:
+                world.restart(number)
+            elif event < 0.3:
+                m.freeze() if event < 0.2 else m.thaw()
+            silent = frozenset(s for s in m.logs if event > 0.3 and rng.random() < 0.1)
+            for _ in range(rng.randrange(1, 4)):
+                world.round(now, number, silent)
+    return world
+
+
+def endless_ties(rng: Random) -> World:
+    """Splits with ever more records of one millisecond and a limit below their number; nobody may starve."""
+    names = [f"s{i}" for i in range(rng.randrange(2, 6))]
+    settings = Settings(limit=rng.randrange(1, len(names)))
+    member = Member(settings, {s: Log([7] * rng.randrange(60, 80)) for s in names})
+    world = World([member])
+    rounds = [world.round(1000) for _ in range(4 * len(names))]
+    for i in range(len(rounds) - len(names)):
+        fed = {s for b in rounds[i : i + len(names)] for s in names if b.rows[s]}
+        world.breaches += [f"I6 {s} starves from batch {i} on" for s in names if s not in fed]
+    return world
+
+
+def random_settings(rng: Random, fixed: Mapping[str, object]) -> Settings:
+    drawn = Settings(
+        limit=rng.choice([None, 1, 2, 3, 5, 9]),
+        max_drift=rng.choice([0, 1, 3, 8]),
+        out_of_orderness=rng.choice([0, 0, 2]),
+        idle_timeout=rng.choice([0, 5, 20]),
+        budget=rng.random() < 0.25,
+        exact_reach=rng.random() < 0.7,
+        reports=rng.random() < 0.8,
+    )
+    return replace(drawn, **fixed)  # type: ignore[arg-type]
+
+
+def grow(rng: Random, log: Log, out_of_orderness: int) -> None:
+    """Append some records, as disordered as is allowed; sometimes leave a transaction open."""
+    stable = log.stable
+    top = max(log.times(0, len(log.entries)), default=rng.randrange(1, 25))
+    for _ in range(rng.choice([1, 2, 5])):
+        kind = rng.random()
+        if kind < 0.8:
+            top += rng.choice([0, 0, 1, 2, 12])
+            fallen_back = rng.randrange(out_of_orderness + 1)
+            log.entries.append(max(1, top - fallen_back))
+            top = max(log.times(0, len(log.entries)))
+        else:
+            log.entries.append(None if kind < 0.85 else Hidden(rng.choice([0, top, top + 3, 10**9])))
+    log.open = rng.choice([0, 0, 0, rng.randrange(len(log.entries) - stable + 1)])

@@ -1,0 +1,337 @@
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+
+from tests.watermark_alignment.support.group_entries import entry
+from tests.watermark_alignment.support.table_rows import START_MS, split_rows
+from watermark_alignment.group.group_log import GroupLog
+from watermark_alignment.table.maintenance import ROUND_EVERY, ROW_RETENTION, Maintenance
+from watermark_alignment.table.split_watermark_table import SCHEMA, SplitWatermarkTable
+
+KEEP_NOTHING = {
+    "delta.logRetentionDuration": "interval 0 seconds",
+    "delta.deletedFileRetentionDuration": "interval 0 seconds",
+}
+HOUR_MS = 3_600_000
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "table"
+
+
+def files(path: Path) -> int:
+    return len(list(path.glob("*.parquet")))
+
+
+def log_files(path: Path) -> int:
+    return len(list((path / "_delta_log").iterdir()))
+
+
+def keep_rows(table: SplitWatermarkTable, duration: str) -> None:
+    table.delta.alter.set_table_properties({ROW_RETENTION: duration}, raise_if_not_exists=False)
+
+
+def test_files_stay_few_over_many_batches(path: Path) -> None:
+    """120 batches in rounds of 20 at retention 0: never more files than one round makes, and no row lost."""
+    DeltaTable.create(str(path), SCHEMA, configuration=KEEP_NOTHING)
+    table = SplitWatermarkTable(str(path), {})
+    maintenance = Maintenance(table, checkpoint_every=5, round_every=20, clock=lambda: START_MS)
+    rounds = 0
+    for batch in range(120):
+        table.append("clicks/1", batch, split_rows(batch, splits=4 + batch % 5), {})
+        made = table.delta.version()
+        maintenance.committed(made)
+        if made % 20 == 0:
+            rounds += 1
+            assert files(path) == len(table.delta.file_uris()) == 1
+            assert log_files(path) <= 5
+    assert rounds >= 6
+    found = SplitWatermarkTable(str(path), {}).rows()
+    assert found.num_rows == sum(4 + batch % 5 for batch in range(120))
+    assert found.group_by(["batch", "split"]).aggregate([]).num_rows == found.num_rows
+
+
+def test_the_table_of_a_group_stays_small(path: Path) -> None:
+    """Weeks of batches and beats, at retention 0: what is there does not depend on how many there were."""
+    DeltaTable.create(str(path), SCHEMA, configuration=KEEP_NOTHING)
+    logs = [GroupLog(SplitWatermarkTable(str(path), {}), "g", HOUR_MS) for _ in range(3)]
+    tables = [SplitWatermarkTable(str(path), {}) for _ in logs]
+    keep_rows(tables[0], "16 s")
+    rounds = [
+        Maintenance(table, checkpoint_every=10, round_every=30, clock=lambda: START_MS + now * 1000)
+        for table in tables
+    ]
+    most: list[tuple[int, int]] = []
+    for now in range(60):
+        for number, (log, table, maintenance) in enumerate(zip(logs, tables, rounds, strict=True)):
+            maintenance.committed(log.publish(entry(f"m{number}", now)))
+            if now % 3 == number:
+                table.append(f"m{number}/1", now, split_rows(now, source=f"m{number}"), {})
+                maintenance.committed(table.delta.version())
+            log.news()
+        most.append((files(path), log_files(path)))
+    first, second = (
+        [max(figures) for figures in zip(*half, strict=True)] for half in (most[20:40], most[40:])
+    )
+    assert second <= [figure + 1 for figure in first]
+    assert second <= [20, 70]
+    assert tables[0].rows().num_rows <= 4 * (16 * 9 // 8 + 20)
+
+
+def test_replays_are_known_after_the_log_was_shortened(path: Path) -> None:
+    DeltaTable.create(str(path), SCHEMA, configuration=KEEP_NOTHING)
+    table = SplitWatermarkTable(str(path), {})
+    for batch in range(5):
+        table.append("clicks/1", batch, split_rows(batch), {})
+    assert Maintenance(table).run()
+    assert not list((path / "_delta_log").glob("*0000[0-5].json"))
+    assert not SplitWatermarkTable(str(path), {}).append("clicks/1", 4, split_rows(4), {})
+
+
+def test_a_reader_may_hold_on_to_a_version(path: Path) -> None:
+    """At the default retention of a quarter of an hour, what a round replaced can still be read."""
+    table = SplitWatermarkTable(str(path), {})
+    for batch in range(5):
+        table.append("clicks/1", batch, split_rows(batch), {})
+    reader = DeltaTable(str(path))
+    assert Maintenance(table, clock=lambda: START_MS).run()
+    assert reader.count() == 20
+    assert len(reader.to_pyarrow_table()) == 20
+    assert DeltaTable(str(path), version=3).count() == 12
+
+
+def test_forgotten_files_are_removed_and_those_being_written_are_not(path: Path) -> None:
+    table = SplitWatermarkTable(str(path), {})
+    table.append("clicks/1", 0, split_rows(0), {})
+    forgotten, being_written = path / "part-forgotten.parquet", path / "part-being-written.parquet"
+    for file in forgotten, being_written:
+        file.write_bytes(b"PAR1")
+    long_ago = forgotten.stat().st_mtime - 2 * 3600
+    os.utime(forgotten, (long_ago, long_ago))
+    assert Maintenance(table, clock=lambda: START_MS).run()
+    assert not forgotten.exists()
+    assert being_written.exists()
+
+
+def test_rows_older_than_their_retention_are_deleted(path: Path) -> None:
+    table = SplitWatermarkTable(str(path), {})
+    for batch in (0, 60, 119, 120, 200):  # seconds after START_MS
+        table.append("clicks/1", batch, split_rows(batch), {})
+    now = START_MS
+    keep_rows(table, "interval 80 seconds")
+    maintenance = Maintenance(table, clock=lambda: now)
+
+    def left() -> list[int]:
+        assert maintenance.run()
+        return sorted(set(table.rows()["batch"].to_pylist()))
+
+    now = START_MS + 90_000
+    assert left() == [0, 60, 119, 120, 200], "up to an eighth longer"
+    now = START_MS + 200_000
+    assert left() == [120, 200]
+    now = START_MS + HOUR_MS
+    assert left() == []
+    assert left() == []
+
+
+def test_members_survive_the_maintenance_of_each_other(path: Path) -> None:
+    """Three members write and maintain one table at once: no row is lost, none is doubled."""
+
+    def member(name: str) -> int:
+        table = SplitWatermarkTable(str(path), {})
+        maintenance = Maintenance(table, checkpoint_every=2, round_every=4, clock=lambda: START_MS)
+        written = 0
+        for batch in range(24):
+            written += table.append(f"{name}/1", batch, split_rows(batch, source=name), {})
+            maintenance.committed(table.delta.version())
+        return written
+
+    SplitWatermarkTable(str(path), {}).open()
+    with ThreadPoolExecutor(3) as pool:
+        assert list(pool.map(member, ["a", "b", "c"])) == [24, 24, 24]
+    table = SplitWatermarkTable(str(path), {})
+    found = table.rows()
+    assert found.num_rows == 3 * 24 * 4
+    assert found.group_by(["source", "batch", "split"]).aggregate([]).num_rows == found.num_rows
+    assert len(table.delta.file_uris()) <= 3 * 4, "even where two rounds in three are cut short"
+    assert Maintenance(table, clock=lambda: START_MS).run()
+    assert len(table.delta.file_uris()) == 1
+
+
+def ours(path: Path) -> None:
+    assert Maintenance(SplitWatermarkTable(str(path), {}), clock=lambda: START_MS).run()
+
+
+def optimize(path: Path) -> None:
+    DeltaTable(str(path)).optimize.compact()
+
+
+@pytest.mark.parametrize("compact", [ours, optimize])
+def test_two_compactions_that_meet_do_not_double_rows(path: Path, compact: Callable[[Path], None]) -> None:
+    """Whoever compacted first, by our means or by Delta's, the second leaves the result alone."""
+    table = SplitWatermarkTable(str(path), {})
+    for batch in range(5):
+        table.append("clicks/1", batch, split_rows(batch), {})
+
+    class Late(Maintenance):
+        """Another compaction comes between the reading of the files and the commit."""
+
+        def _merge(self, files: Sequence[Any]) -> Any:
+            merged = super()._merge(files)
+            compact(path)
+            return merged
+
+    assert Late(table, clock=lambda: START_MS).run()
+    assert table.rows().num_rows == 5 * 4
+    assert len(table.delta.file_uris()) == 1
+
+
+def test_files_that_are_more_than_their_rows_are_not_merged(path: Path) -> None:
+    """Deletion vectors, say, which the table's owner may have turned on."""
+    DeltaTable.create(str(path), SCHEMA, configuration={"delta.enableDeletionVectors": "true"})
+    table = SplitWatermarkTable(str(path), {})
+    for batch in range(2):
+        table.append("clicks/1", batch, split_rows(batch), {})
+    assert table.delta.protocol().min_reader_version > 1
+    assert Maintenance(table, clock=lambda: START_MS).run()
+    assert len(table.delta.file_uris()) == 2
+
+
+def test_compaction_rides_over_appends(path: Path) -> None:
+    table, busy = SplitWatermarkTable(str(path), {}), SplitWatermarkTable(str(path), {})
+    for batch in range(5):
+        table.append("clicks/1", batch, split_rows(batch), {})
+
+    class Busy(Maintenance):
+        """Another member appends between the reading of the files and the commit."""
+
+        def _merge(self, files: Sequence[Any]) -> Any:
+            busy.append("views/1", 0, split_rows(0, source="views"), {})
+            return super()._merge(files)
+
+    assert Busy(table, clock=lambda: START_MS).run()
+    assert table.rows().num_rows == 6 * 4
+    assert len(table.delta.file_uris()) == 2
+
+
+def test_deleting_rows_while_others_write(path: Path) -> None:
+    """An expiry that meets other members' commits and rounds removes old rows only."""
+
+    def member(name: str) -> None:
+        now = START_MS
+        table = SplitWatermarkTable(str(path), {})
+        maintenance = Maintenance(table, checkpoint_every=5, round_every=5, clock=lambda: now)
+        for batch in range(20):
+            now = START_MS + batch * 1000
+            table.append(f"{name}/1", batch, split_rows(batch, source=name), {})
+            maintenance.committed(table.delta.version())
+
+    keep_rows(SplitWatermarkTable(str(path), {}), "10 s")
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(member, ["a", "b", "c"]))
+    found = SplitWatermarkTable(str(path), {}).rows()
+    kept = set(zip(found["source"].to_pylist(), found["batch"].to_pylist(), strict=True))
+    assert {(source, batch) for source in "abc" for batch in range(10, 20)} <= kept
+    assert found.group_by(["source", "batch", "split"]).aggregate([]).num_rows == found.num_rows
+
+
+def test_short_lives_are_enough(path: Path) -> None:
+    """Runs of two commits each, as AvailableNow has them every minute: the rhythm is the table's, not the process's."""
+    most = 0
+    for run in range(40):
+        table = SplitWatermarkTable(str(path), {})
+        table.append("clicks/1", run, split_rows(run), {})
+        maintenance = Maintenance(table, checkpoint_every=5, round_every=10, clock=lambda: START_MS)
+        maintenance.committed(table.delta.version())
+        maintenance.committed(table.note({"some": "entry"}))
+        most = max(most, len(table.delta.file_uris()))
+    assert most <= 10
+    assert table.rows().num_rows == 40 * 4
+
+
+def test_checkpoints_are_made_between_rounds(path: Path) -> None:
+    table = SplitWatermarkTable(str(path), {})
+    maintenance = Maintenance(table, clock=lambda: START_MS)
+    for _ in range(ROUND_EVERY - 1):
+        maintenance.committed(table.note({"some": "entry"}))
+    made = sorted(int(file.name[:20]) for file in (path / "_delta_log").glob("*.checkpoint.parquet"))
+    assert made == [20, 40, 60, 80]
+
+
+def test_old_rows_are_not_written_anew_with_every_round(path: Path) -> None:
+    table = SplitWatermarkTable(str(path), {})
+    table.append("clicks/1", 0, [row for n in range(2000) for row in split_rows(n)], {})
+    [large] = table.delta.file_uris()
+    for batch in range(1, 4):
+        table.append("clicks/1", batch, split_rows(2000 + batch), {})
+    assert Maintenance(table, clock=lambda: START_MS).run()
+    found = table.delta.file_uris()
+    assert large in found
+    assert len(found) == 2
+    assert table.rows().num_rows == 4 * 2003
+
+
+def test_a_retention_that_is_none_is_told(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    table = SplitWatermarkTable(str(path), {})
+    keep_rows(table, "for ever")
+    maintenance = Maintenance(table, clock=lambda: START_MS)
+    assert [maintenance.run() for _ in range(3)] == [False] * 3
+    [warning] = caplog.records
+    assert f"'{path}' cannot be maintained and grows" in warning.getMessage()
+    assert ROW_RETENTION in warning.getMessage()
+    assert "for ever" in warning.getMessage()
+
+
+def test_failing_rounds_are_warned_of_when_they_go_on(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    table = SplitWatermarkTable(str(path), {})
+    table.append("clicks/1", 0, split_rows(0), {})
+    maintenance = Maintenance(table, clock=lambda: START_MS)
+    (path / "_delta_log").rename(path / "elsewhere")
+    outcomes = [maintenance.run() for _ in range(4)]
+    assert outcomes == [False] * 4
+    [warning] = caplog.records
+    assert warning.levelno == logging.WARNING
+    assert f"'{path}' cannot be maintained and grows" in warning.getMessage()
+
+
+def test_a_step_that_fails_keeps_no_other_step_from_running(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Rows do not expire while nobody can read their retention; the files are merged and the log is cleaned up."""
+    DeltaTable.create(str(path), SCHEMA, configuration=KEEP_NOTHING)
+    table = SplitWatermarkTable(str(path), {})
+    keep_rows(table, "for ever")
+    maintenance = Maintenance(table, checkpoint_every=5, round_every=10, clock=lambda: START_MS)
+    for batch in range(40):
+        table.append("clicks/1", batch, split_rows(batch), {})
+        maintenance.committed(table.delta.version())
+    assert log_files(path) < 20
+    assert files(path) < 15
+    [warning] = caplog.records
+    assert "failed in the expiry of rows" in warning.getMessage()
+    keep_rows(table, "1 hour")
+    assert maintenance.run()
+
+
+def test_a_table_that_was_made_anew_keeps_its_files(path: Path) -> None:
+    """Maintenance by what it knew of the former table would delete every data file of the new one."""
+    held = SplitWatermarkTable(str(path), {})
+    for batch in range(5):
+        held.append("clicks/1", batch, split_rows(batch), {})
+    shutil.rmtree(path)
+    DeltaTable.create(str(path), SCHEMA, configuration=KEEP_NOTHING)
+    other = SplitWatermarkTable(str(path), {})
+    for batch in range(3):
+        other.append("views/1", batch, split_rows(batch), {})
+    assert Maintenance(held, clock=lambda: START_MS).run()
+    assert SplitWatermarkTable(str(path), {}).rows().num_rows == 3 * 4

@@ -1,0 +1,70 @@
+"""The status of splits as a DataFrame for dashboards, computed by Spark."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SPLIT_STATUS: Final = """\
+WITH newest AS (
+  SELECT `group`, source, max(struct(recorded_at, batch)) AS last
+  FROM {table}
+  GROUP BY `group`, source
+), recent AS (
+  SELECT
+    rows_of.*, last, struct(recorded_at, batch) AS this,
+    lag(recorded_at) OVER per_split AS before, lag(batch) OVER per_split AS batch_before
+  FROM {table} AS rows_of JOIN newest USING (`group`, source)
+  WHERE batch BETWEEN last.batch - 10 AND last.batch
+  WINDOW per_split AS (PARTITION BY `group`, source, split ORDER BY recorded_at, batch)
+), runs AS (
+  SELECT *, max(IF(batch < batch_before, this, NULL)) OVER (PARTITION BY `group`, source, split) AS begin
+  FROM recent
+), timed AS (
+  SELECT *, IF(begin IS NULL OR this > begin, unix_micros(recorded_at) - unix_micros(before), NULL) AS took
+  FROM runs
+  WHERE begin IS NULL OR this >= begin
+), summed AS (
+  SELECT
+    `group`, source, split, last, max(this) AS newest,
+    max_by(status, this) AS status, max_by(watermark, this) AS watermark, max_by(drift_ms, this) AS drift_ms,
+    sum(IF(took IS NULL, 0, rows)) AS read, nullif(sum(took), 0) AS took,
+    sum(IF(status = 'ACTIVE', took, 0)) AS active,
+    sum(IF(status = 'PAUSED', took, 0)) AS paused,
+    sum(IF(status = 'IDLE', took, 0)) AS idle
+  FROM timed
+  GROUP BY `group`, source, split, last
+)
+SELECT
+  `group`, source, split, status, newest.batch, newest.recorded_at, watermark,
+  unix_millis(watermark) AS currentWatermark,
+  unix_millis(current_timestamp()) - unix_millis(watermark) AS watermarkLag,
+  drift_ms AS watermarkAlignmentDrift,
+  read * 1e6 / took AS numRecordsInPerSecond,
+  coalesce(active, 0) * 1000 DIV took AS activeTimeMsPerSecond,
+  coalesce(paused, 0) * 1000 DIV took AS pausedTimeMsPerSecond,
+  coalesce(idle, 0) * 1000 DIV took AS idleTimeMsPerSecond
+FROM summed
+WHERE newest = last
+"""
+"""The text of the view; ``{table}`` stands for the split-watermark table."""
+
+
+def split_status(spark: SparkSession, table: str) -> DataFrame:
+    """Where every split stands: a row for each split of the newest batch of every source.
+
+    Columns: ``group``, ``source``, ``split``, ``status``, ``batch``, ``recorded_at``, ``watermark``, and with Flink's
+    names (FLIP-513, FLIP-33, FLIP-182) ``currentWatermark``, ``watermarkLag``, ``watermarkAlignmentDrift`` (ms),
+    ``numRecordsInPerSecond``, ``activeTimeMsPerSecond``, ``pausedTimeMsPerSecond``, ``idleTimeMsPerSecond``; these
+    over the newest 10 batches. Null where unknown.
+
+    :param table: path or URI of the split-watermark table, or its name in the catalog.
+    """
+    return spark.sql(SPLIT_STATUS.format(table=_identifier(table)))
+
+
+def _identifier(table: str) -> str:
+    """A path has a slash, which a name has not."""
+    return f"delta.`{table.replace('`', '``')}`" if "/" in table else table

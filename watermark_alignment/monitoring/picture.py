@@ -1,0 +1,210 @@
+"""Draws runs: watermarks as lines, states as strips of colour below them, the allowed drift as a band."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+
+from watermark_alignment.monitoring.runs import STATES, Run, least
+from watermark_alignment.monitoring.status_view import name
+from watermark_alignment.states import SplitStatus
+from watermark_alignment.table.recordings import natural
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from numpy.typing import NDArray
+
+Over = Literal["time", "batch"]
+
+# The palette of Okabe and Ito, made for the colour-blind; dashes tell further splits from the first seven.
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+_DASHES = ("-", "--", ":", "-.")
+_STATE_COLOURS = {
+    SplitStatus.ACTIVE: "#B7DDC9",
+    SplitStatus.PAUSED: "#E69F00",
+    SplitStatus.IDLE: "#9DB7D5",
+    SplitStatus.FINISHED: "#D4D4D4",
+}
+_BAND = "#56B4E9"
+_CROWD, _CROWD_SLOWEST = "#5A6B7B", "#D55E00"
+_SMALL_LEGEND_ABOVE, _CROWD_ABOVE = 10, 28  # splits
+_MOST_NAMES = 12  # beside the strips
+_CALENDAR = (-719_162, -719_161), (2_932_895.99, 2_932_896.99)
+"""Days that an axis may begin and end at: Matplotlib leaves room around what it draws, and fails beyond year 9999."""
+_LONGEST_DRIFT_MS = 10_000 * 366 * 86_400_000
+_LONGEST_LABEL = 33
+_WIDEST, _NARROWEST_PANEL = 20.0, 2.4  # inches
+
+
+class _Style(NamedTuple):
+    color: str
+    linestyle: str
+    linewidth: float
+    alpha: float = 1.0
+
+
+def draw(runs: Sequence[Run], over: Over) -> Figure:
+    """A figure with a panel for every run, and below each the states of its splits.
+
+    The panels come first in ``figure.axes``.
+    """
+    from matplotlib import rc_context
+
+    with rc_context({"text.parse_math": False}):  # a name may have dollar signs
+        return _figure(runs, over)
+
+
+def _figure(runs: Sequence[Run], over: Over) -> Figure:
+    from matplotlib.figure import Figure
+
+    splits = sorted({split for run in runs for split in run.splits}, key=natural)
+    styles = {split: _style(n, len(splits)) for n, split in enumerate(splits)}
+    strips_high = min(0.5 + 0.16 * max(len(run.splits) for run in runs), 2.2)
+    width = max(min(5.0, _WIDEST / len(runs)), _NARROWEST_PANEL)
+    figure = Figure(figsize=(2.5 + width * len(runs), 4.6 + strips_high), layout="constrained")
+    grid = figure.add_gridspec(2, len(runs), height_ratios=[4.6, strips_high])
+    panels: list[Axes] = []
+    for n, run in enumerate(runs):
+        panels.append(figure.add_subplot(grid[0, n], sharey=panels[0] if panels else None))
+        _draw_watermarks(panels[n], run, over, styles)
+        if run.max_drift_ms is not None:
+            _draw_band(panels[n], run, runs, over, run.max_drift_ms)
+        panels[n].tick_params(labelleft=n == 0)
+    panels[0].set_ylim(*np.clip(panels[0].get_ylim(), *_CALENDAR))
+    for n, run in enumerate(runs):
+        strips = figure.add_subplot(grid[1, n], sharex=panels[n])
+        _draw_states(strips, run, over)
+        panels[n].tick_params(labelbottom=False)
+    panels[0].set_ylabel("watermark of the split (event time, UTC)")
+    _add_legend(figure, styles, runs)
+    return figure
+
+
+def _along(run: Run, over: Over) -> NDArray[Any]:
+    return run.times if over == "time" else run.batches
+
+
+def _draw_watermarks(panel: Axes, run: Run, over: Over, styles: dict[str, _Style]) -> None:
+    for split, watermarks in zip(run.splits, run.watermarks, strict=True):
+        panel.plot(_along(run, over), watermarks, **styles[split]._asdict())
+    if len(styles) > _CROWD_ABOVE:
+        _point_out_slowest(panel, run, over)
+    _show_times(panel, "y")
+    panel.set_title(_label(run.member.source), fontweight="bold")
+    panel.grid(color="#DDDDDD", linewidth=0.7)
+    panel.set_axisbelow(True)
+    panel.spines[["top", "right"]].set_visible(False)
+
+
+def _point_out_slowest(panel: Axes, run: Run, over: Over) -> None:
+    """Of many lines the one that was furthest behind most of the time, by name."""
+    behind = (run.counting == run.floor).sum(axis=1)
+    slowest = int(behind.argmax())
+    if not behind[slowest]:
+        return
+    panel.plot(_along(run, over), run.watermarks[slowest], color=_CROWD_SLOWEST, linewidth=2)
+    panel.text(
+        0.98, 0.03, f"most often slowest:\n{_label(run.splits[slowest])}",
+        transform=panel.transAxes, ha="right", color=_CROWD_SLOWEST, fontsize="small",
+    )  # fmt: skip
+
+
+def _draw_band(panel: Axes, run: Run, runs: Sequence[Run], over: Over, max_drift_ms: int) -> None:
+    """From the least watermark of the group up to ``max_drift_ms`` above it."""
+    group = [other for other in runs if other.member.group == run.member.group]
+    floor = least(np.stack([_at(run.times, other) for other in group]))
+    top = floor + np.timedelta64(min(max_drift_ms, _LONGEST_DRIFT_MS) * 1000, "us")
+    panel.fill_between(_along(run, over), floor, top, color=_BAND, alpha=0.25, linewidth=0, zorder=0)
+
+
+def _at(times: NDArray[np.datetime64], run: Run) -> NDArray[np.datetime64]:
+    """The floor of a run at these times: that after its last batch before."""
+    places = np.searchsorted(run.times, times, side="right") - 1
+    return np.where(places < 0, np.datetime64("NaT"), run.floor[np.maximum(places, 0)])
+
+
+def _draw_states(strips: Axes, run: Run, over: Over) -> None:
+    from matplotlib.colors import BoundaryNorm, ListedColormap
+    from matplotlib.ticker import MaxNLocator
+
+    colours = ListedColormap([_STATE_COLOURS[state] for state in STATES])
+    norm = BoundaryNorm(np.arange(-0.5, len(STATES)), colours.N)
+    edges = _edges(run, over)
+    rows = np.arange(len(run.splits) + 1) - 0.5
+    shown = np.ma.masked_less(run.states, 0)
+    strips.pcolormesh(edges, rows, shown, cmap=colours, norm=norm, rasterized=True)
+    strips.set_ylim(len(run.splits) - 0.5, -0.5)
+    if len(run.splits) <= _MOST_NAMES:
+        strips.set_yticks(range(len(run.splits)), [_label(split) for split in run.splits], fontsize="x-small")
+        strips.hlines(rows[1:-1], edges[0], edges[-1], color="white", linewidth=1.5)
+    else:
+        strips.set_yticks([])
+        strips.set_ylabel(f"{len(run.splits)} splits", fontsize="small")
+    strips.spines[:].set_visible(False)
+    if over == "time":
+        _show_times(strips, "x")
+    else:
+        strips.xaxis.set_major_locator(MaxNLocator(integer=True))
+        strips.set_xlabel("batch")
+
+
+def _edges(run: Run, over: Over) -> NDArray[Any]:
+    """A batch's state held from when the batch before was recorded until it was itself."""
+    if over == "batch":
+        return np.append(run.batches[:1] - 0.5, run.batches + 0.5)
+    first = run.times[0] - (run.times[1] - run.times[0] if len(run.times) > 1 else np.timedelta64(1, "s"))
+    return np.append(first, run.times)
+
+
+def _show_times(axes: Axes, which: Literal["x", "y"]) -> None:
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
+    axis = axes.yaxis if which == "y" else axes.xaxis
+    fewest, most = (5, 11) if which == "y" else (3, 7)
+    locator = AutoDateLocator(tz="UTC", minticks=fewest, maxticks=most)  # type: ignore[no-untyped-call]
+    axis.set_major_locator(locator)
+    axis.set_major_formatter(ConciseDateFormatter(locator, tz="UTC"))  # type: ignore[no-untyped-call]
+
+
+def _add_legend(figure: Figure, styles: dict[str, _Style], runs: Sequence[Run]) -> None:
+    """Beside the panels; below them in small type for many splits; without the splits for very many."""
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    handles: list[Artist] = []
+    if len(styles) <= _CROWD_ABOVE:
+        handles += [Line2D([], [], label=_label(split), **style._asdict()) for split, style in styles.items()]
+    seen = {int(number) for run in runs for number in np.unique(run.states)}
+    handles += [
+        Patch(color=_STATE_COLOURS[state], label=state.lower()) for n, state in enumerate(STATES) if n in seen
+    ]
+    if any(run.max_drift_ms is not None for run in runs):
+        handles.append(Patch(color=_BAND, alpha=0.25, label="allowed drift"))
+    if len(styles) <= _SMALL_LEGEND_ABOVE:
+        figure.legend(handles=handles, loc="outside right upper", frameon=False)
+        return
+    columns = max(4, 4 * len(runs))
+    figure.legend(
+        handles=handles, loc="outside lower center", frameon=False, fontsize="x-small", ncols=columns
+    )
+
+
+def _style(index: int, splits: int) -> _Style:
+    if splits > _CROWD_ABOVE:
+        return _Style(_CROWD, "-", 0.8, 0.35)
+    # Narrower and narrower, so that splits with one watermark all show.
+    width = max(1.3, 4.0 - 0.7 * index)
+    return _Style(_COLOURS[index % len(_COLOURS)], _DASHES[index // len(_COLOURS) % len(_DASHES)], width)
+
+
+def _label(given: str) -> str:
+    """A name that leaves room for the picture: of a long one, such as that of a file, what tells it from others."""
+    shown = name(given)
+    if len(shown) > _LONGEST_LABEL:
+        shown = shown.rpartition("/")[2]
+    begin, end = 2 * _LONGEST_LABEL // 3, _LONGEST_LABEL // 3
+    return shown if len(shown) <= _LONGEST_LABEL else f"{shown[:begin]}…{shown[-end:]}"

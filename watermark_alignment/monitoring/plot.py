@@ -1,0 +1,51 @@
+"""The picture of a split-watermark table; :mod:`watermark_alignment.monitoring.picture` draws it, with Matplotlib."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
+
+
+def plot(
+    table: str | SplitWatermarkTable,
+    *,
+    group: str | None = None,
+    sources: Sequence[str] | None = None,
+    batches: int = 1000,
+    over: Literal["time", "batch"] = "time",
+    max_drift: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> Figure:
+    """Draw how the watermark of every split rose, one panel per source, all on one axis of event time.
+
+    Below each panel a strip of colour per split shows its state. A band shows how far splits may drift: from the
+    slowest split of the group that counts up to ``max_drift`` above it. A split whose next record lies above
+    the band is paused.
+
+    :param table: the table, or its path or URI, then reached with ``storage_options``.
+    :param sources: the sources to show, from left to right; by default those that ran when the newest did.
+    :param batches: how many of the newest batches of a source are drawn, of its latest run; of more than 2,000 every
+        second, third, ... one.
+    :param over: what lies along the other axis, the time batches were recorded at or their numbers.
+    :param max_drift: as in ``scan.watermark.alignment.max-drift``, "5 minutes"; by default what the sources told with
+        their newest batches. Of sources that wrote nothing lately it is unknown, and no band is drawn.
+    :returns: a Matplotlib figure, which needs no display: ``figure.savefig("watermarks.png")``.
+    :raises AlignmentError: the table cannot be read, or has no rows of these sources.
+    :raises OptionError: ``max_drift`` is no duration.
+    """
+    from watermark_alignment.monitoring.picture import draw
+    from watermark_alignment.monitoring.runs import read_runs
+    from watermark_alignment.options import MAX_DRIFT, parse_duration
+    from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
+
+    drift_ms = None if max_drift is None else parse_duration(max_drift, MAX_DRIFT.name)
+    if isinstance(table, str):
+        table = SplitWatermarkTable(table, storage_options or {})
+    runs = read_runs(table, group, sources, batches)
+    return draw(runs if drift_ms is None else [replace(run, max_drift_ms=drift_ms) for run in runs], over)

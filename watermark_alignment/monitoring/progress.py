@@ -1,0 +1,106 @@
+"""What the progress of a streaming query says of our sources: one line per batch, and what is wrong with it.
+
+Input is the JSON of Spark's ``StreamingQueryProgress``. Our sources are those whose end offset has the marker of
+:mod:`offsets`; what else is in an offset is told from its layout, without the source's serializers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from offsets import FORMAT_VERSION, MARKER
+from watermark_alignment.monitoring.status_view import duration, event_time
+
+
+@dataclass(frozen=True)
+class SourceProgress:
+    """One of our sources in one batch.
+
+    Attributes:
+        source: what it reads, in words.
+        lineage: of the checkpoint.
+        splits: how many it has.
+        moved: how many of them were read.
+        read_max: of the splits of which it is known, the greatest event times read (ms).
+    """
+
+    source: str
+    lineage: str
+    splits: int
+    moved: int
+    read_max: Sequence[int]
+
+    @property
+    def is_aligned(self) -> bool:
+        """Only aligned sources look at event times."""
+        return bool(self.read_max)
+
+    def __str__(self) -> str:
+        text = f"{self.source}: {self.moved:,} of {self.splits:,} splits read"
+        if not self.read_max:
+            return text
+        least, greatest = min(self.read_max), max(self.read_max)
+        return f"{text}, now between {event_time(least)} and {event_time(greatest)}"
+
+
+def our_sources(progress: Mapping[str, Any]) -> list[SourceProgress]:
+    """Our sources among those of a query."""
+    parts = [
+        (_document(source.get("startOffset")), _document(source.get("endOffset")))
+        for source in progress.get("sources", ())
+    ]
+    return [_source(start, end) for start, end in parts if _is_ours(end)]
+
+
+def line(progress: Mapping[str, Any], sources: Sequence[SourceProgress]) -> str:
+    """The batch in one line."""
+    took = progress.get("durationMs", {}).get("triggerExecution", 0)
+    parts = [f"{name_of(progress)}, batch {progress['batchId']}: {progress.get('numInputRows', 0):,} rows"]
+    parts[0] += f" in {duration(int(took))}"
+    parts += map(str, sources)
+    if (watermark := progress.get("eventTime", {}).get("watermark")) is not None:
+        parts.append(f"Spark's watermark {watermark}")
+    return "; ".join(parts)
+
+
+def dropped_rows(progress: Mapping[str, Any]) -> int:
+    """Rows that operators with state dropped as late; an aggregation counts them after it has summed up its input."""
+    operators = progress.get("stateOperators", ())
+    return sum(int(operator.get("numRowsDroppedByWatermark", 0)) for operator in operators)
+
+
+def name_of(progress: Mapping[str, Any]) -> str:
+    return f"query '{progress['name']}'" if progress.get("name") else f"query {progress['id']}"
+
+
+def _document(offset: Any) -> Mapping[str, Any]:
+    """Spark writes an offset as JSON within the JSON, or as text."""
+    if isinstance(offset, str):
+        try:
+            offset = json.loads(offset)
+        except ValueError:
+            return {}
+    return offset if isinstance(offset, Mapping) else {}
+
+
+def _is_ours(document: Mapping[str, Any]) -> bool:
+    return document.get(MARKER) in range(1, FORMAT_VERSION + 1) and isinstance(
+        document.get("splits"), Mapping
+    )
+
+
+def _source(start: Mapping[str, Any], end: Mapping[str, Any]) -> SourceProgress:
+    """An entry of a split is position, greatest event time read, since when its end is there, begin, state."""
+    before = start.get("splits", {}) if _is_ours(start) else {}
+    splits = {split: [*entry, None, None, None][:4] for split, entry in end["splits"].items()}
+    begin = {name: e[3] if isinstance(e[3], int) else before.get(name, e)[0] for name, e in splits.items()}
+    return SourceProgress(
+        source=str(end["source"]),
+        lineage=str(end["lineage"]),
+        splits=len(splits),
+        moved=sum(entry[0] > begin[split] for split, entry in splits.items()),
+        read_max=[entry[1] for entry in splits.values() if entry[1] is not None],
+    )

@@ -1,0 +1,148 @@
+"""The newest batches of sources as arrays, a row per split and a column per batch: what a picture is drawn from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from watermark_alignment.group.member_news import MemberNews, members_told_of
+from watermark_alignment.states import SplitStatus
+from watermark_alignment.table.recordings import (
+    Member,
+    NothingToShowError,
+    Recording,
+    Recordings,
+    latest_run,
+    natural,
+)
+from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_MOST_COLUMNS = 2000
+STATES = tuple(SplitStatus)
+"""By their numbers in :attr:`Run.states`."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """The latest run of one source.
+
+    Attributes:
+        member: whose run it is.
+        splits: their ids, in natural order.
+        times: when each batch was recorded, ``datetime64[us]``.
+        batches: their numbers.
+        watermarks: of each split after each batch, ``datetime64[us]``; NaT where unknown.
+        states: numbers of :data:`STATES`, of each split in each batch; -1 where the split was not there.
+        max_drift_ms: how far its splits may drift; ``None`` if it has not told lately.
+    """
+
+    member: Member
+    splits: Sequence[str]
+    times: NDArray[np.datetime64]
+    batches: NDArray[np.int64]
+    watermarks: NDArray[np.datetime64]
+    states: NDArray[np.int8]
+    max_drift_ms: int | None
+
+    @property
+    def counting(self) -> NDArray[np.datetime64]:
+        """The watermarks of the splits that count; NaT for the others."""
+        counts = np.isin(self.states, [n for n, state in enumerate(STATES) if state.counts])
+        return np.where(counts, self.watermarks, np.datetime64("NaT"))
+
+    @property
+    def floor(self) -> NDArray[np.datetime64]:
+        """The least watermark that counts, after each batch."""
+        return least(self.counting)
+
+
+def least(times: NDArray[np.datetime64]) -> NDArray[np.datetime64]:
+    """Of each column the least that is known."""
+    found: NDArray[np.datetime64] = np.fmin.reduce(times, axis=0)
+    return found
+
+
+def read_runs(
+    table: SplitWatermarkTable, group: str | None, sources: Sequence[str] | None, batches: int
+) -> list[Run]:
+    """The latest run of each source, its newest ``batches``.
+
+    :raises AlignmentError: the table cannot be read.
+    :raises NothingToShowError: it has no rows of these sources.
+    """
+    recordings = Recordings(table)
+    told = members_told_of(recordings.look().commits)
+    there = recordings.newest()
+    newest = {m: r for m, r in there.items() if group in (None, m.group)}
+    members = _overlapping(newest, batches, recordings) if sources is None else _named(newest, sources)
+    missing = set(sources or ()) - {member.source for member in members}
+    if missing or not members:
+        whose = f"source {min(missing)!r}" if missing else "any source"
+        where = f" in group {group!r}" if group is not None else ""
+        raise NothingToShowError.of(table, whose + where, there)
+    rows = recordings.rows({m: _range(newest[m], batches) for m in members})
+    return [_run(member, _of(rows, member), told.get(member)) for member in members]
+
+
+def _named(newest: Mapping[Member, Recording], sources: Sequence[str]) -> list[Member]:
+    return [member for source in sources for member in sorted(newest) if member.source == source]
+
+
+def _overlapping(newest: Mapping[Member, Recording], batches: int, recordings: Recordings) -> list[Member]:
+    """The sources that were running when the newest was."""
+    if not newest:
+        return []
+    latest = max(newest, key=lambda member: newest[member].at)
+    rows = _latest(recordings.rows({latest: _range(newest[latest], batches)}))
+    begin = rows["recorded_at"][0].cast(pa.int64()).as_py()
+    return sorted(member for member, recording in newest.items() if recording.at >= begin)
+
+
+def _range(newest: Recording, batches: int) -> range:
+    """Counted back from the newest, which is always in it."""
+    count = min(batches, newest.batch + 1)
+    step = -(-count // _MOST_COLUMNS)
+    return range(newest.batch - (count - 1) // step * step, newest.batch + 1, step)
+
+
+def _of(rows: pa.Table, member: Member) -> pa.Table:
+    mine = pc.and_(pc.equal(rows["group"], member.group), pc.equal(rows["source"], member.source))
+    return _latest(rows.filter(mine))
+
+
+def _latest(rows: pa.Table) -> pa.Table:
+    return rows.slice(latest_run(rows["batch"].to_pylist()))
+
+
+def _run(member: Member, rows: pa.Table, told: MemberNews | None) -> Run:
+    splits = sorted(rows["split"].unique().to_pylist(), key=natural)
+    places = {split: n for n, split in enumerate(splits)}
+    row_of = np.array([places[split] for split in rows["split"].to_pylist()])
+    batches, first, column_of = np.unique(rows["batch"].to_numpy(), return_index=True, return_inverse=True)
+    watermarks = np.full((len(splits), len(batches)), np.datetime64("NaT"), "datetime64[us]")
+    watermarks[row_of, column_of] = _naive(rows["watermark"])
+    states = np.full(watermarks.shape, -1, np.int8)
+    numbers = {str(state): n for n, state in enumerate(STATES)}
+    states[row_of, column_of] = [numbers[status] for status in rows["status"].to_pylist()]
+    return Run(
+        member,
+        splits,
+        times=_naive(rows["recorded_at"])[first],
+        batches=batches,
+        watermarks=watermarks,
+        states=states,
+        max_drift_ms=told.note.max_drift_ms if told is not None and told.note is not None else None,
+    )
+
+
+def _naive(times: pa.ChunkedArray) -> NDArray[Any]:
+    """As UTC, which NumPy takes for granted."""
+    return np.asarray(times.cast(pa.timestamp("us")).to_numpy())

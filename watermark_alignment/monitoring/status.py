@@ -1,0 +1,213 @@
+"""Where every split stands: its newest row in the split-watermark table, and metrics over its newest batches.
+
+Metrics have the names that Flink gives them: ``currentWatermark``, ``activeTimeMsPerSecond``,
+``pausedTimeMsPerSecond`` and ``idleTimeMsPerSecond`` of FLIP-513 (split-level watermark metrics),
+``numRecordsInPerSecond`` and ``watermarkLag`` of FLIP-33 (source metrics), ``watermarkAlignmentDrift`` of
+FLIP-182 (class ``MetricNames``). :mod:`watermark_alignment.monitoring.dashboard` computes the same with Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from watermark_alignment.group.member_news import MemberNews, members_told_of
+from watermark_alignment.planner import GROUP
+from watermark_alignment.states import SplitStatus
+from watermark_alignment.table.recordings import Member, Recording, Recordings, latest_run, natural
+from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
+
+BATCHES = 10
+"""Rates are taken over so many of a source's newest batches."""
+
+_CLOCKS_APART = 600_000_000
+"""Microseconds by which the clocks of two sources may differ; what is recorded later can bear an earlier time."""
+
+_SECOND = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class SplitMetrics:
+    """One split, as its source last recorded it; times in ms, ``None`` where unknown.
+
+    Attributes:
+        group: the group it is aligned with.
+        source: the source's id in it.
+        split: the split's id.
+        status: in the newest batch.
+        batch: number of that batch.
+        recorded_at: when it was recorded.
+        watermark: nothing older is to come from the split (``currentWatermark``).
+        lag: how far the watermark is behind the clock (``watermarkLag``).
+        drift: how far what was read is ahead of the slowest split (``watermarkAlignmentDrift``).
+        rows_per_second: over the newest batches (``numRecordsInPerSecond``).
+        per_second: by status, milliseconds of each second that the split was in it, over the same batches
+            (``activeTimeMsPerSecond``, ``pausedTimeMsPerSecond``, ``idleTimeMsPerSecond``).
+    """
+
+    group: str
+    source: str
+    split: str
+    status: SplitStatus
+    batch: int
+    recorded_at: int
+    watermark: int | None
+    lag: int | None
+    drift: int | None
+    rows_per_second: float | None
+    per_second: Mapping[SplitStatus, int | None]
+
+    @property
+    def member(self) -> Member:
+        return Member(self.group, self.source)
+
+
+class Wait(NamedTuple):
+    """Splits of one source that are read further only when another split has come nearer.
+
+    Attributes:
+        member: the source.
+        splits: how many of its splits wait.
+        holder: the split they wait for, of this source or of another in its group.
+    """
+
+    member: Member
+    splits: int
+    holder: SplitMetrics
+
+
+@dataclass(frozen=True)
+class Status:
+    """How a table stands.
+
+    Attributes:
+        splits: those of the newest batch of every source, by group, source and split. One that is not there any more
+            is gone: read to its end and retired, or removed.
+        members: what sources have told lately.
+    """
+
+    splits: Sequence[SplitMetrics]
+    members: Mapping[Member, MemberNews]
+
+    def told(self, member: Member) -> MemberNews:
+        """What a source has told."""
+        return self.members.get(member, MemberNews())
+
+    def only(self, keep: Callable[[SplitMetrics], bool]) -> Status:
+        """With some of the splits."""
+        return Status([split for split in self.splits if keep(split)], self.members)
+
+    def waits(self, now: int) -> list[Wait]:
+        """Who waits for whom, of the sources that are there when the clock (ms) shows ``now``.
+
+        That is what they said after they last planned; a plan that moves nothing makes no batch, and so no rows.
+        """
+        there = [split for split in self.splits if self.told(split.member).is_there(now)]
+        found = []
+        for member in dict.fromkeys(split.member for split in there):
+            entry = self.told(member).entry
+            if entry is not None and (holder := _holder(member, entry.held_by, there)) is not None:
+                found.append(Wait(member, entry.waiting, holder))
+        return found
+
+
+class StatusReader:
+    """Reads how a table stands; looking again reads only what is new."""
+
+    def __init__(self, table: SplitWatermarkTable) -> None:
+        self.table = table
+        self._recordings = Recordings(table)
+        self._newest: dict[Member, Recording] = {}
+        self._rows: dict[Member, pa.Table] = {}
+        self._members: dict[Member, MemberNews] = {}
+        self._is_behind = False
+
+    def read(self, now: int) -> Status:
+        """The status when the clock (ms) shows ``now``.
+
+        :raises AlignmentError: there is no such table, or it cannot be read.
+        """
+        look = self._recordings.look()
+        if look.is_another:
+            self._newest, self._rows, self._members = {}, {}, {}
+        for member, news in members_told_of(look.commits).items():
+            self._members[member] = news.or_else(self._members.get(member, MemberNews()))
+        self._is_behind |= look.is_new
+        if self._is_behind:
+            self._take_in_rows()
+            self._is_behind = False
+        by_split: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+        for rows in self._rows.values():
+            for row in rows.to_pylist():
+                by_split.setdefault((row["group"], row["source"], row["split"]), []).append(row)
+        splits = [
+            _metrics(rows, now)
+            for (group, source, _), rows in sorted(by_split.items(), key=_in_order)
+            if Recording(rows[-1]["recorded_at"], rows[-1]["batch"]) == self._newest[Member(group, source)]
+        ]
+        return Status(splits, dict(self._members))
+
+    def _take_in_rows(self) -> None:
+        """The batches that rates need, of each source that has recorded more since the last look."""
+        latest = max((recording.at for recording in self._newest.values()), default=None)
+        found = self._recordings.newest(None if latest is None else latest - _CLOCKS_APART)
+        changed = {member: newest for member, newest in found.items() if self._newest.get(member) != newest}
+        batches = {m: range(newest.batch - BATCHES, newest.batch + 1) for m, newest in changed.items()}
+        rows = _times_as_numbers(self._recordings.rows(batches))
+        for member in changed:
+            mine = pc.and_(pc.equal(rows["group"], member.group), pc.equal(rows["source"], member.source))
+            self._rows[member] = rows.filter(mine)
+        self._newest |= changed
+
+
+def _holder(member: Member, held_by: str | None, splits: Iterable[SplitMetrics]) -> SplitMetrics | None:
+    """The split that a member is held by; of other members the one that is furthest behind."""
+    if held_by != GROUP:
+        return next((s for s in splits if s.member == member and s.split == held_by), None)
+    others = (s for s in splits if s.group == member.group and s.member != member and s.status.counts)
+    return min(others, key=lambda s: (s.watermark is None, s.watermark or 0), default=None)
+
+
+def _in_order(item: tuple[tuple[str, str, str], object]) -> tuple[Any, ...]:
+    (group, source, split), _ = item
+    return group, source, natural(split)
+
+
+def _times_as_numbers(rows: pa.Table) -> pa.Table:
+    """With times in microseconds."""
+    for name in ("watermark", "max_event_time", "recorded_at"):
+        rows = rows.set_column(rows.column_names.index(name), name, rows[name].cast(pa.int64()))
+    return rows
+
+
+def _metrics(rows: Sequence[Mapping[str, Any]], now: int) -> SplitMetrics:
+    """The newest of the rows of a split, with rates over as many as there are."""
+    rows = rows[latest_run([row["batch"] for row in rows]) :]
+    newest = rows[-1]
+    took = dict.fromkeys(SplitStatus, 0)
+    for before, row in pairwise(rows):
+        took[SplitStatus(row["status"])] += row["recorded_at"] - before["recorded_at"]
+    elapsed = sum(took.values())
+    read = sum(row["rows"] for row in rows[1:])
+    watermark = None if newest["watermark"] is None else newest["watermark"] // 1000
+    return SplitMetrics(
+        group=newest["group"],
+        source=newest["source"],
+        split=newest["split"],
+        status=SplitStatus(newest["status"]),
+        batch=newest["batch"],
+        recorded_at=newest["recorded_at"] // 1000,
+        watermark=watermark,
+        lag=None if watermark is None else now - watermark,
+        drift=newest["drift_ms"],
+        rows_per_second=read * _SECOND / elapsed if elapsed else None,
+        per_second={
+            status: took[status] * 1000 // elapsed if elapsed else None
+            for status in (SplitStatus.ACTIVE, SplitStatus.PAUSED, SplitStatus.IDLE)
+        },
+    )

@@ -1,0 +1,206 @@
+"""How splits stand, for people: a table with colours; and for programs: JSON."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from itertools import accumulate, groupby
+
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.table import Table
+from rich.text import Text
+
+from watermark_alignment.group.member_news import MemberNews
+from watermark_alignment.monitoring.status import SplitMetrics, Status, Wait
+from watermark_alignment.states import SplitStatus
+
+_COLOURS = {
+    SplitStatus.ACTIVE: "green",
+    SplitStatus.PAUSED: "yellow",
+    SplitStatus.IDLE: "blue",
+    SplitStatus.FINISHED: "bright_black",
+}
+_COLUMNS = ("source and split", "state", "watermark (UTC)", "drift", "lag", "rows/s", "batch", "ago")
+_FIRST_NUMBER = 3
+_GAP = 2
+_NARROWEST_NAME = 16
+_UNKNOWN = "–"
+_NAMED = 5
+_UNITS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000))
+
+
+def to_json(status: Status, now: int) -> str:
+    """One line: an array with an object for every split, by the names of Flink's metrics; times in ms."""
+    return json.dumps([_object(split, status.told(split.member), now) for split in status.splits])
+
+
+def _object(split: SplitMetrics, told: MemberNews, now: int) -> dict[str, str | int | float | None]:
+    return {
+        "group": split.group,
+        "source": split.source,
+        "split": split.split,
+        "status": str(split.status),
+        "batch": split.batch,
+        "recorded_at": split.recorded_at,
+        "currentWatermark": split.watermark,
+        "watermarkLag": split.lag,
+        "watermarkAlignmentDrift": split.drift,
+        "numRecordsInPerSecond": split.rows_per_second,
+        **{f"{status.lower()}TimeMsPerSecond": ms for status, ms in split.per_second.items()},
+        "max_drift_ms": told.note.max_drift_ms if told.note is not None else None,
+        "unreported": told.note.unreported if told.note is not None else None,
+        "implausible": told.note.implausible_in_run.get(split.split, 0) if told.note is not None else None,
+        "waiting": told.entry.waiting if told.entry is not None else None,
+        "held_by": told.entry.held_by if told.entry is not None else None,
+        "is_there": told.is_there(now),
+    }
+
+
+def render(status: Status, now: int, *, most: int | None = None) -> RenderableType:
+    """A table for each group, and below it what there is to say of it.
+
+    :param now: the clock (ms).
+    :param most: how many splits there is room for; those furthest behind are shown.
+    """
+    shown = _furthest_behind(status.splits, most)
+    parts: list[RenderableType] = []
+    for group, members in groupby(status.splits, key=lambda split: split.group):
+        of_group = list(members)
+        parts.append(_Table(group, status, [split for split in of_group if split in shown], now))
+        parts.append(_summary(of_group, hidden=sum(split not in shown for split in of_group)))
+        parts += [Text(remark, style="yellow") for remark in _remarks(status, of_group, now)]
+        parts.append("")
+    return Group(*parts)
+
+
+def _furthest_behind(splits: Sequence[SplitMetrics], most: int | None) -> Sequence[SplitMetrics]:
+    if most is None or len(splits) <= most:
+        return splits
+    by_watermark = sorted(splits, key=lambda s: (not s.status.counts, s.watermark is None, s.watermark or 0))
+    return by_watermark[:most]
+
+
+@dataclass(frozen=True)
+class _Table:
+    """The splits of a group; where there is no room for all columns beside the names, the last ones are left out."""
+
+    group: str
+    status: Status
+    splits: Sequence[SplitMetrics]
+    now: int
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        rows = list(self._rows())
+        widths = [max(cell.cell_len for cell in column) for column in zip(*rows, strict=True)]
+        room = options.max_width - min(widths[0], _NARROWEST_NAME)
+        ends = accumulate(width + _GAP for width in widths[1:])
+        shown = 1 + sum(end <= room for end in ends)
+        table = Table(
+            title=Text(f"group {name(self.group)}"), title_justify="left", title_style="bold",
+            box=None, pad_edge=False, show_header=False,
+        )  # fmt: skip
+        table.padding = 0, _GAP, 0, 0
+        for number in range(shown):
+            table.add_column(
+                justify="right" if number >= _FIRST_NUMBER else "left", no_wrap=number > 0, overflow="fold"
+            )
+        for row in rows:
+            table.add_row(*row[:shown])
+        yield table
+
+    def _rows(self) -> Iterator[list[Text]]:
+        yield [Text(column, style="bold") for column in _COLUMNS]
+        for source, members in groupby(self.splits, key=lambda split: split.source):
+            of_source = list(members)
+            told = self.status.told(of_source[0].member)
+            gone = Text(" (gone)" if told.is_there(self.now) is False else "", style="not bold bright_black")
+            yield [Text(name(source), style="bold") + gone, *map(Text, [""] * (len(_COLUMNS) - 1))]
+            for split in of_source:
+                yield _cells(split, told, self.now)
+
+
+def _cells(split: SplitMetrics, told: MemberNews, now: int) -> list[Text]:
+    above = told.note is not None and split.drift is not None and split.drift > told.note.max_drift_ms
+    return [
+        Text(f"  {name(split.split)}"),
+        Text(str(split.status), style=_COLOURS[split.status]),
+        Text(_UNKNOWN if split.watermark is None else event_time(split.watermark)),
+        Text(_UNKNOWN if split.drift is None else duration(split.drift), style="bold red" if above else ""),
+        Text(_UNKNOWN if split.lag is None else duration(split.lag)),
+        Text(_UNKNOWN if split.rows_per_second is None else f"{split.rows_per_second:,.0f}"),
+        Text(f"{split.batch:,}"),
+        Text(duration(now - split.recorded_at)),
+    ]
+
+
+def _summary(splits: Sequence[SplitMetrics], hidden: int) -> Text:
+    counted = Counter(split.status for split in splits)
+    parts = [f"{counted[status]:,} {status}" for status in SplitStatus if counted[status]]
+    line = Text(f"{len(splits):,} split{'s' if len(splits) > 1 else ''}: {', '.join(parts)}.")
+    if hidden:
+        line.append(f" {hidden:,} more than fit here, none further behind.")
+    return line
+
+
+def _remarks(status: Status, splits: Sequence[SplitMetrics], now: int) -> list[str]:
+    """What there is to say of the splits of one group, in sentences."""
+    members = dict.fromkeys(split.member for split in splits)
+    said = [_waiting(wait) for wait in status.waits(now) if wait.member in members]
+    for member in members:
+        note = status.told(member).note
+        if note is not None and note.unreported:
+            said.append(
+                f"Watermarks of source {name(member.source)} are planned, not observed: {note.unreported:,} of the "
+                f"splits of its batch {note.batch:,} were not reported."
+            )
+        if note is not None and note.implausible_in_run:
+            said.append(_implausible(member.source, note.implausible_in_run))
+    return said
+
+
+def _implausible(source: str, counts: Mapping[str, int]) -> str:
+    some = ", ".join(f"{name(split)} ({count:,})" for split, count in list(counts.items())[:_NAMED])
+    more = f" and {len(counts) - _NAMED:,} more" if len(counts) > _NAMED else ""
+    return (
+        f"Since source {name(source)} started, {sum(counts.values()):,} of its records had an event time beyond "
+        f"max-future: {some}{more}."
+    )
+
+
+def _waiting(wait: Wait) -> str:
+    splits = "1 split" if wait.splits == 1 else f"{wait.splits:,} splits"
+    verb = "waits" if wait.splits == 1 else "wait"
+    whose = "" if wait.holder.member == wait.member else f" of source {name(wait.holder.source)}"
+    return f"{splits} of source {name(wait.member.source)} {verb} for {name(wait.holder.split)}{whose}."
+
+
+def name(given: str) -> str:
+    """A name on one line, with what is no sign that shows, such as a terminal's commands, written out."""
+    return "".join(
+        sign if sign.isprintable() else sign.encode("unicode_escape").decode("ascii") for sign in given
+    )
+
+
+def event_time(ms: int) -> str:
+    """Date and time, UTC, to the second; what no calendar has as a number."""
+    try:
+        at = datetime.fromtimestamp(ms / 1000, tz=timezone.utc)
+    except (ValueError, OverflowError):
+        return f"{ms} ms"
+    return at.isoformat(sep=" ", timespec="seconds").removesuffix("+00:00")
+
+
+def duration(ms: int) -> str:
+    """The two greatest units: "3h12m"; tenths of a second below a minute: "4.2s"."""
+    sign, left = "-" if ms < 0 else "", abs(ms)
+    if left < 60_000:
+        return f"{sign}{left}ms" if left < 1000 else f"{sign}{left // 100 / 10:.1f}s"
+    parts: list[str] = []
+    for unit, length in _UNITS:
+        count, left = divmod(left, length)
+        if count or parts:
+            parts.append(f"{count}{unit}")
+    return sign + "".join(parts[:2])

@@ -1,0 +1,169 @@
+"""What to read of a split-watermark table that may hold weeks of batches.
+
+A *recording* is what a source wrote at once: a row for each of its splits, all with one ``recorded_at``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime, timedelta, timezone
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable, QueryBuilder
+
+from flip27_stream.errors import AlignmentError, shortened
+from watermark_alignment.states import SplitStatus
+from watermark_alignment.table.split_watermark_table import SCHEMA, SplitWatermarkTable, equals
+
+_MOST_COMMITS = 200
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_NEWEST = (
+    'SELECT "group", source, max(recorded_at) AS at, last_value(batch ORDER BY recorded_at, batch) AS batch '
+    "FROM recordings"
+)
+_BY_MEMBER = 'GROUP BY "group", source'
+_NEVER_NULL = ("group", "source", "split", "batch", "rows", "status", "recorded_at")
+_ORDER = [(column, "ascending") for column in ("recorded_at", "batch", "group", "source", "split")]
+
+
+class Member(NamedTuple):
+    """A source as a member of a group."""
+
+    group: str
+    source: str
+
+
+class Recording(NamedTuple):
+    """When a batch was recorded (microseconds since the epoch), and its number."""
+
+    at: int
+    batch: int
+
+
+class NothingToShowError(AlignmentError):
+    """The table can be read, and has no rows of what is asked for."""
+
+    @classmethod
+    def of(cls, table: SplitWatermarkTable, whose: str, members: Collection[Member]) -> NothingToShowError:
+        """It has rows of ``members``, none of them ``whose``."""
+        where = f"The split-watermark table at '{table.uri}'"
+        if not members:
+            return cls(f"{where} is empty. A query writes the rows of a batch when it plans the next one.")
+        groups = ", ".join(repr(group) for group in sorted({member.group for member in members}))
+        sources = ", ".join(repr(source) for source in sorted({member.source for member in members}))
+        return cls(
+            f"{where} has no rows of {whose}. Its groups: {shortened(groups)}. Its sources: {shortened(sources)}."
+        )
+
+
+class Look(NamedTuple):
+    """What has become of a table since it was last looked at.
+
+    Attributes:
+        commits: the newest ones, newest first. Of a path with ``#`` or ``?`` delta-rs (1.6) tells none.
+        is_new: whether there is a version that was not there.
+        is_another: whether the table was made anew.
+    """
+
+    commits: list[dict[str, Any]]
+    is_new: bool
+    is_another: bool
+
+
+class Recordings:
+    """Reads one table, as it was when it was last looked at.
+
+    Methods raise :class:`AlignmentError` where the table does not exist, is another, or is out of reach.
+    """
+
+    def __init__(self, table: SplitWatermarkTable) -> None:
+        self._table = table
+        self._delta: DeltaTable | None = None
+
+    def look(self) -> Look:
+        """Take up the newest version.
+
+        The newest of the commits since the last look come first; at the first look, and where many were made, they
+        are not all told. Whoever made the table anew has it begin again.
+        """
+        before, delta = self._delta, self._table.load()
+        is_another = before is None or before.metadata().id != delta.metadata().id
+        seen = -1 if is_another or before is None else before.version()
+        with self._table.failing("cannot be read"):
+            commits = delta.history(min(delta.version() - seen, _MOST_COMMITS))
+        self._delta = delta
+        return Look(commits, delta.version() > seen, is_another)
+
+    def newest(self, since: int | None = None) -> dict[Member, Recording]:
+        """The newest recording of each member that has one, or has one from ``since`` (microseconds) on."""
+        where = f"WHERE recorded_at >= '{_iso(since)}'" if since is not None else ""
+        sql = f"{_NEWEST} {where} {_BY_MEMBER}"
+        with self._table.failing("cannot be read"):
+            found = pa.table(QueryBuilder().register("recordings", self._open).execute(sql))
+        columns = (found["group"], found["source"], found["at"].cast(pa.int64()), found["batch"])
+        rows = list(zip(*(column.to_pylist() for column in columns), strict=True))
+        for row in rows:
+            if None in row or row[-1] < 0:
+                raise self._not_ours(
+                    f"group {row[0]!r}, source {row[1]!r}, recorded_at {row[2]!r}, batch {row[3]!r}"
+                )
+        return {Member(group, source): Recording(at, batch) for group, source, at, batch in rows}
+
+    def rows(self, batches: Mapping[Member, range]) -> pa.Table:
+        """The rows of these batches, in the order they were recorded.
+
+        Where a source was started anew without its checkpoint, those of its earlier runs are among them.
+        """
+        if not batches:
+            return SCHEMA.empty_table()
+        predicate = " OR ".join(_is_in(member, numbers) for member, numbers in batches.items())
+        with self._table.failing("cannot be read"):
+            found = pa.table(self._open.scan(SCHEMA.names, predicate)).cast(SCHEMA)
+        self._check(found)
+        return found.sort_by(_ORDER)
+
+    def _check(self, rows: pa.Table) -> None:
+        """Anybody may write to the table."""
+        ours = pc.is_in(rows["status"], pa.array([str(status) for status in SplitStatus]))
+        for name in _NEVER_NULL:
+            ours = pc.and_(ours, pc.is_valid(rows[name]))
+        for row in rows.filter(pc.invert(ours)).slice(0, 1).to_pylist():
+            raise self._not_ours(", ".join(f"{name} {row[name]!r}" for name in _NEVER_NULL[:-1]))
+
+    def _not_ours(self, row: str) -> AlignmentError:
+        return AlignmentError(
+            f"The split-watermark table at '{self._table.uri}' has a row that no source of this release writes: {row}. "
+            f"A status is one of {', '.join(SplitStatus)}, and only times and drift may be unknown. If a later release "
+            "wrote it, look with that one; else delete the row."
+        )
+
+    @property
+    def _open(self) -> DeltaTable:
+        if self._delta is None:
+            self._delta = self._table.load()
+        return self._delta
+
+
+def latest_run(batches: Sequence[int]) -> int:
+    """Where the latest run begins in batch numbers: a run's only rise; where they fall another has begun."""
+    return next((n for n in range(len(batches) - 1, 0, -1) if batches[n] < batches[n - 1]), 0)
+
+
+def natural(name: str) -> list[tuple[int, str]]:
+    """A key that sorts split 2 before split 10."""
+    return [(int(part) if part.isdecimal() else -1, part) for part in re.split(r"(\d+)", name)]
+
+
+def _is_in(member: Member, batches: range) -> str:
+    terms = [equals("group", member.group), equals("source", member.source)]
+    terms += [f"batch >= {batches[0]}", f"batch <= {batches[-1]}"]
+    if batches.step > 1:
+        terms.append(f"(batch - {batches[0]}) % {batches.step} = 0")
+    return f"({' AND '.join(terms)})"
+
+
+def _iso(micros: int) -> str:
+    return (_EPOCH + timedelta(microseconds=micros)).isoformat(timespec="microseconds")

@@ -1,0 +1,318 @@
+"""The Delta table of split watermarks: what every split of a group did in every micro-batch.
+
+Written with delta-rs, so it needs no JVM; readable with delta-spark while it is written. One commit per
+batch and source, made idempotent by Delta's application transactions (protocol action ``txn``): the id is
+that of the source and its lineage, the version is the batch. :mod:`watermark_alignment.table.maintenance` keeps
+the table small.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import pyarrow as pa
+from deltalake import (
+    CommitProperties,
+    DeltaTable,
+    PostCommitHookProperties,
+    Transaction,
+    write_deltalake,
+)
+from deltalake.exceptions import DeltaError, TableNotFoundError
+from deltalake.fs import DeltaStorageHandler
+from pyarrow.fs import FileSelector, PyFileSystem
+
+from flip27_stream.errors import AlignmentError
+
+_TIMESTAMP = pa.timestamp("us", tz="UTC")
+
+SCHEMA = pa.schema(
+    [
+        ("group", pa.string()),
+        ("source", pa.string()),
+        ("split", pa.string()),
+        ("batch", pa.int64()),
+        ("start_position", pa.string()),
+        ("end_position", pa.string()),
+        ("rows", pa.int64()),
+        ("watermark", _TIMESTAMP),
+        ("max_event_time", _TIMESTAMP),
+        ("status", pa.string()),
+        ("drift_ms", pa.int64()),
+        ("recorded_at", _TIMESTAMP),
+    ]
+)
+
+PROPERTIES: Mapping[str, str] = {
+    "delta.logRetentionDuration": "interval 15 minutes",
+    "delta.deletedFileRetentionDuration": "interval 15 minutes",
+}
+"""Table properties of a new table; alter them in the table to keep more history, or less."""
+
+NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
+"""Leaves checkpoints and log clean-up to maintenance, so that a commit costs the same at every version."""
+
+_NO_ROWS = pa.Table.from_batches([], SCHEMA)  # empty_table() would import pandas, for a third of a second
+_YEAR_1_MS, _YEAR_9999_MS = -62_135_596_800_000, 253_402_300_799_999
+_GREATEST_LONG = 2**63 - 1
+_ATTEMPTS = 5
+_LOG_FOLDER = re.compile(r"_delta_log")
+_DATA_FILE = re.compile(rf"{_LOG_FOLDER.pattern}|part-.*\.parquet")
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class SplitRow:
+    """What one split did in one batch; times are milliseconds since the epoch, None where unknown."""
+
+    group: str
+    source: str
+    split: str
+    batch: int
+    start_position: str
+    end_position: str
+    rows: int
+    watermark: int | None
+    max_event_time: int | None
+    status: str
+    drift_ms: int | None
+    recorded_at: int
+
+
+class SplitWatermarkTable:
+    """A split-watermark table at a path or URI; one writing thread at a time.
+
+    :param storage_options: what delta-rs needs to reach ``uri``; none of the values ever shows in a message.
+
+    Constructing does no I/O.
+    """
+
+    def __init__(self, uri: str, storage_options: Mapping[str, str]) -> None:
+        self.uri = uri
+        self._options = dict(storage_options)
+        self._delta: DeltaTable | None = None
+        self._batches: dict[str, int] = {}
+
+    def __repr__(self) -> str:
+        return f"SplitWatermarkTable({self.uri!r})"
+
+    def open(self) -> None:
+        """Take up the newest version of the table; create it where the path is new or empty.
+
+        :raises AlignmentError: it holds something else or a table of another schema, or is out of reach.
+        """
+        with self.failing("cannot be opened"):
+            delta = self._load() or self._create()
+        self._check_schema(delta)
+        self._delta = delta
+        self._batches.clear()
+
+    def reload(self) -> None:
+        """Take up the newest version of a table that exists, also of one that was made anew; nothing is created.
+
+        :raises AlignmentError: as :meth:`load`.
+        """
+        self._delta = self.load()
+        self._batches.clear()
+
+    @property
+    def delta(self) -> DeltaTable:
+        """The open handle of the writing thread; :meth:`open` is called where that has not been done."""
+        if self._delta is None:
+            self.open()
+            assert self._delta is not None
+        return self._delta
+
+    def files(self) -> PyFileSystem:
+        """The folder of the table, its data files by the paths that its log gives them."""
+        return PyFileSystem(DeltaStorageHandler(self.uri, self._options))
+
+    def append(
+        self, app_id: str, batch: int, rows: Sequence[SplitRow] | pa.Table, metadata: Mapping[str, str]
+    ) -> bool:
+        """Append the rows of ``batch`` in one commit that carries ``metadata``; it may be empty of rows.
+
+        :param rows: also as :func:`as_table` makes them.
+
+        :returns: False, with nothing written, where that batch of ``app_id`` or a later one is there already.
+        :raises AlignmentError: the commit failed, also after the newest version of the table was taken up.
+        """
+        data = rows if isinstance(rows, pa.Table) else as_table(rows)
+        properties = CommitProperties(
+            custom_metadata=dict(metadata), app_transactions=[Transaction(app_id, version=batch)]
+        )
+
+        def once() -> bool:
+            if batch <= self._last_batch(app_id):
+                return False
+            self._commit(data, properties, f"did not take batch {batch} of '{app_id}'")
+            self._batches[app_id] = batch
+            return True
+
+        return self._retried(once)
+
+    def note(self, metadata: Mapping[str, str]) -> int:
+        """A commit of nothing but ``metadata``; returns the version that it made.
+
+        :raises AlignmentError: the commit failed, also after the newest version of the table was taken up.
+        """
+        properties = CommitProperties(custom_metadata=dict(metadata))
+        self._retried(lambda: self._commit(_NO_ROWS, properties, "did not take a commit"))
+        return int(self.delta.version())
+
+    def rows(self, *, group: str | None = None, source: str | None = None) -> pa.Table:
+        """The newest rows in the order they were recorded, those of one group or source where that is given.
+
+        :raises AlignmentError: there is no such table, or it cannot be read.
+        """
+        wanted = {"group": group, "source": source}
+        terms = [equals(column, value) for column, value in wanted.items() if value is not None]
+        delta = self.load()
+        with self.failing("cannot be read"):
+            found = pa.table(delta.scan(SCHEMA.names, " AND ".join(terms) or None)).cast(SCHEMA)
+        return found.sort_by([(c, "ascending") for c in ("recorded_at", "source", "batch", "split")])
+
+    def load(self) -> DeltaTable:
+        """The newest version of a table that exists, in a handle of its own; nothing is created.
+
+        :raises AlignmentError: there is no such table, it has another schema, or it is out of reach.
+        """
+        with self.failing("cannot be read"):
+            delta = self._load()
+            if delta is None:
+                raise TableNotFoundError("there is no Delta table")
+        self._check_schema(delta)
+        return delta
+
+    @contextmanager
+    def failing(self, what: str) -> Iterator[None]:
+        """Whatever fails in it, delta-rs panicking as well, is an :class:`AlignmentError` that says ``what`` failed."""
+        try:
+            yield
+        except BaseException as error:  # delta-rs raises plain Exception; a panic is none of its subclasses
+            if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+                raise
+            raise self._failure(what, error) from None
+
+    def _failure(self, what: str, error: BaseException) -> AlignmentError:
+        """An error that names the table and the cause, on one line, without the values of storage options."""
+        if isinstance(error, AlignmentError):
+            return error
+        cause = re.sub(r"\x1b\[\d*m|↳", "", str(error)) or type(error).__name__
+        for secret in sorted(self._options.values(), key=len, reverse=True):
+            if len(secret) > 3:  # shorter ones are flags and numbers, not credentials
+                cause = cause.replace(secret, "***")
+        cause = " ".join(cause.split()).rstrip(".")
+        return AlignmentError(f"The split-watermark table at '{self.uri}' {what}: {cause}")
+
+    def _load(self) -> DeltaTable | None:
+        try:
+            return DeltaTable(self.uri, storage_options=self._options)
+        except TableNotFoundError:
+            return None
+
+    def _create(self) -> DeltaTable:
+        held = self._contents()
+        if held:
+            # Unless another creator was faster, that is no place for a table.
+            return self._load() or self._refuse(f"is no Delta table, its path holds {held}: give a new path")
+        try:
+            DeltaTable.create(
+                self.uri,
+                SCHEMA,
+                mode="ignore",
+                description="Watermarks of the splits of every micro-batch",
+                configuration=dict(PROPERTIES),
+                storage_options=self._options,
+            )
+        except DeltaError:
+            if (created := self._load()) is not None:
+                return created
+            raise
+        return DeltaTable(self.uri, storage_options=self._options)
+
+    def _contents(self) -> str:
+        """A name in the path that tells that it is in use, or nothing.
+
+        Where the table was deleted while this process held it, the data file of the commit that failed for it is left.
+        """
+        try:
+            held = self.files().get_file_info(FileSelector(""))
+        except TableNotFoundError:
+            return ""
+        ours = _DATA_FILE if self._delta is not None else _LOG_FOLDER
+        names = sorted(info.base_name for info in held)
+        return next((f"'{name}'" for name in names if not ours.fullmatch(name)), "")
+
+    def _check_schema(self, delta: DeltaTable) -> None:
+        if delta.metadata().partition_columns:
+            self._refuse(f"is partitioned by '{delta.metadata().partition_columns[0]}': give another path")
+        found = {field.name: field.type for field in pa.schema(delta.schema().to_arrow())}
+        for field in SCHEMA:
+            if field.name not in found:
+                self._refuse(f"has no column '{field.name}': give the path of another table, or a new one")
+            if found[field.name] != field.type:
+                self._refuse(
+                    f"has a column '{field.name}' of type {found[field.name]}, not {field.type}: "
+                    "give the path of another table, or a new one"
+                )
+        for name in found.keys() - set(SCHEMA.names):
+            self._refuse(f"has a column '{name}' that does not belong there: give another path")
+
+    def _refuse(self, why: str) -> Any:
+        raise AlignmentError(f"The split-watermark table at '{self.uri}' {why}")
+
+    def _last_batch(self, app_id: str) -> int:
+        """The newest batch of ``app_id``, -1 where there is none.
+
+        The log is asked once: a commit fails if another process has written as ``app_id`` since.
+        """
+        if app_id not in self._batches:
+            with self.failing("cannot be read"):
+                version = self.delta.transaction_version(app_id)
+            self._batches[app_id] = -1 if version is None else version
+        return self._batches[app_id]
+
+    def _retried(self, attempt: Callable[[], _T]) -> _T:
+        """``attempt``, with the newest version of the table where it fails: another holder of an app_id was faster, or
+        the log after our version has been cleaned up meanwhile."""
+        for _ in range(_ATTEMPTS - 1):
+            with suppress(AlignmentError):
+                return attempt()
+            self.open()
+        return attempt()
+
+    def _commit(self, data: pa.Table, properties: CommitProperties, what: str) -> None:
+        with self.failing(what):
+            write_deltalake(
+                self.delta,
+                data,
+                mode="append",
+                commit_properties=properties,
+                post_commithook_properties=NO_HOOKS,
+            )
+
+
+def equals(column: str, value: str) -> str:
+    """Quoted, since `group` is a word of SQL and a source's name may hold anything."""
+    return f'"{column}" = ' + "'" + value.replace("'", "''") + "'"
+
+
+def as_table(rows: Sequence[SplitRow]) -> pa.Table:
+    """The rows in the columns of the table, which take less than half the memory."""
+    columns: dict[str, list[Any]] = {name: [getattr(row, name) for row in rows] for name in SCHEMA.names}
+    for field in SCHEMA:
+        if field.type == _TIMESTAMP:
+            columns[field.name] = [_micros(time) for time in columns[field.name]]
+    columns["drift_ms"] = [drift and min(drift, _GREATEST_LONG) for drift in columns["drift_ms"]]
+    return pa.table(columns, schema=SCHEMA)
+
+
+def _micros(time: int | None) -> int | None:
+    """Null also outside of the years 1 to 9999, which no reader of the table can show."""
+    return time * 1000 if time is not None and _YEAR_1_MS <= time <= _YEAR_9999_MS else None

@@ -1,0 +1,171 @@
+"""Writes split rows to the table in the background: no plan ever waits for the table, nor fails with it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Mapping, Sequence
+
+from flip27_stream.errors import ConnectorError
+from flip27_stream.threads import start
+from watermark_alignment.table.maintenance import Maintenance
+from watermark_alignment.table.pending_commits import Commit, PendingCommits
+from watermark_alignment.table.split_watermark_table import SplitRow, SplitWatermarkTable, as_table
+
+_LOG = logging.getLogger(__name__)
+
+_FIRST_RETRY_S, _LAST_RETRY_S = 0.1, 30.0
+
+
+class TableWriter:
+    """A queue of commits and the daemon thread that writes them, in order, as application ``app_id``.
+
+    While the table cannot be written the newest ``capacity`` commits, and of these as many as fit ``max_bytes``, are
+    kept and tried again after 0.1 s, then ever more slowly up to 30 s. The first failure is warned of, and what was
+    dropped once it works again, or at the end. The thread starts with the first commit.
+    """
+
+    def __init__(
+        self,
+        table: SplitWatermarkTable,
+        app_id: str,
+        *,
+        maintenance: Maintenance | None = None,
+        capacity: int = 1000,
+        max_bytes: int = 64 << 20,
+    ) -> None:
+        self._table = table
+        self._app_id = app_id
+        self._maintenance = maintenance or Maintenance(table)
+        self._pending = PendingCommits(capacity, max_bytes)
+        self._is_failing = False
+        self._retry_s = _FIRST_RETRY_S
+        self._due: list[int] = []
+        self._changed = threading.Condition()
+        self._hurry = False
+        self._closing = False
+        self._thread: threading.Thread | None = None
+
+    def submit(self, batch: int, rows: Sequence[SplitRow], metadata: Mapping[str, str]) -> None:
+        """Queue one commit; returns at once and never raises. After :meth:`close` nothing is taken."""
+        commit = Commit(batch, as_table(rows), dict(metadata))
+        commit = commit.compressed() if self._pending else commit
+        with self._changed:
+            if not self._closing:
+                self._pending.add(commit)
+                self._wake()
+
+    def look_after(self, version: int) -> None:
+        """Somebody else in this process has made that version of the table: do in the background what is due by it."""
+        with self._changed:
+            if self._maintenance.is_due(version) and not self._closing:
+                self._due.append(version)
+                self._wake()
+
+    def flush(self, timeout_s: float, failing_timeout_s: float | None = None) -> bool:
+        """Wait until all that was submitted is in the table; False if the time is too short.
+
+        :param failing_timeout_s: the time while the table cannot be written, by default no other.
+        """
+        with self._changed:
+            self._hurry = bool(self._pending)
+            self._changed.notify_all()
+            if failing_timeout_s is not None:
+                began = time.monotonic()
+                self._changed.wait_for(lambda: not self._pending or self._is_failing, timeout_s)
+                timeout_s = min(failing_timeout_s, timeout_s - (time.monotonic() - began))
+            return self._changed.wait_for(lambda: not self._pending, timeout_s if self._thread else 0)
+
+    def close(self, timeout_s: float = 2.0) -> None:
+        """Write what is pending, as far as it goes in ``timeout_s``, and end the thread. Never raises."""
+        with self._changed:
+            is_again, self._closing = self._closing, True
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join(timeout_s)
+        if not is_again and (lost := self._pending.lost()).number:
+            _LOG.warning("%r ends without the rows of %s.", self._table, lost)
+
+    def _wake(self) -> None:
+        if self._thread is None:
+            self._start()
+        self._changed.notify_all()
+
+    def _start(self) -> None:
+        """Without a thread what is submitted waits, as in an outage of the table; the next commit tries again."""
+        thread = threading.Thread(target=self._run, name="split-watermark-table", daemon=True)
+        try:
+            start(thread)
+            self._thread = thread
+        except ConnectorError as error:
+            if not self._is_failing:
+                _LOG.warning("%s Meanwhile %r is not written.", error, self._table)
+            self._is_failing = True
+
+    def _run(self) -> None:
+        while not self._is_over():
+            for version in self._take_due():
+                self._maintenance.committed(version)
+            if (commit := self._next()) is None:
+                continue
+            try:
+                written = self._table.append(self._app_id, commit.batch, commit.rows, commit.metadata)
+            except Exception as error:  # noqa: BLE001 - the thread has to survive
+                self._warn_of(error)
+                if not self._wait_to_retry():
+                    return
+                continue
+            self._done(commit)
+            if written:
+                self._maintenance.committed(self._table.delta.version())
+
+    def _warn_of(self, error: Exception) -> None:
+        """Once, until it works again."""
+        if not self._is_failing:
+            kept, size = self._pending.capacity, self._pending.max_bytes >> 20
+            _LOG.warning(
+                "%s. Reading goes on; up to %d batches, or %d MB, are kept and tried again.",
+                error,
+                kept,
+                size,
+            )
+
+    def _is_over(self) -> bool:
+        """Waits until there is something to do; true when closed and done."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._pending or self._due or self._closing)
+            return self._closing and not self._pending and not self._due
+
+    def _next(self) -> Commit | None:
+        """The oldest commit, which stays in the queue until it is written."""
+        with self._changed:
+            return self._pending.first
+
+    def _take_due(self) -> list[int]:
+        with self._changed:
+            due, self._due = self._due, []
+        return due
+
+    def _done(self, commit: Commit) -> None:
+        """Says what was dropped after a failure; and where the table is merely too slow, whenever a whole queue was."""
+        with self._changed:
+            recovered, self._is_failing = self._is_failing, False
+            self._pending.done(commit)
+            self._hurry = self._hurry and bool(self._pending)
+            self._retry_s = _FIRST_RETRY_S
+            tells = self._pending.dropped.number >= (1 if recovered else self._pending.capacity)
+            dropped = self._pending.take_dropped() if tells else None
+            self._changed.notify_all()
+        if dropped is not None:
+            _LOG.warning("%r is being written; the rows of %s were dropped.", self._table, dropped)
+
+    def _wait_to_retry(self) -> bool:
+        """False when closing: a table that just failed is not tried again then."""
+        with self._changed:
+            self._is_failing = True
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self._closing or self._hurry, self._retry_s)
+            self._retry_s = _FIRST_RETRY_S if self._hurry else min(self._retry_s * 2, _LAST_RETRY_S)
+            self._hurry = False
+            return not self._closing
