@@ -35,8 +35,11 @@ from watermark_alignment.table.maintenance import (
 )
 from watermark_alignment.table.split_watermark_table import PROPERTIES, SCHEMA
 
+OF_FLINK = ("scan.startup.",)
+"""Options that pages name because they are Flink's, and that are not here."""
+
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 OPTIONS_PAGE = (ROOT / "docs" / "options.md").read_text()
 BEHIND_THE_SCENE = (ROOT / "docs" / "behind-the-scene.md").read_text()
 GUARANTEE = (ROOT / "docs" / "guarantee.md").read_text()
@@ -209,7 +212,7 @@ def clock(time: int) -> str:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text()):
+    for target in re.findall(r"\]\((?!https:)([^)#\s]+)[^)]*\)", page.read_text()):
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
@@ -217,7 +220,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 def test_options_that_pages_name_exist(page: Path) -> None:
     known = {*ALIGNMENT, *KAFKA, *FORBIDDEN, *WITHOUT_EFFECT}
     for name in re.findall(r"`((?:scan|kafka)\.[a-z.-]+)`", page.read_text()):
-        assert name in known or name.startswith(STORAGE_OPTION_PREFIX), f"{page.name} names {name}"
+        assert name in known or name.startswith((STORAGE_OPTION_PREFIX, *OF_FLINK)), f"{page.name} names {name}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -227,3 +230,17 @@ def test_modules_that_pages_name_exist(page: Path) -> None:
     ):
         path = ROOT / name.removesuffix(".py").replace(".", "/")
         assert path.is_dir() or path.with_suffix(".py").is_file(), f"{page.name} names {name}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_proposals_are_linked_where_they_are_first_named(page: Path) -> None:
+    if page.parent.name == "design":
+        return
+    left_out = r"(?s:```.*?```)|`[^`\n]*`|^#.*$|^\[\S+\]: .*$"
+    prose = re.sub(left_out, "", page.read_text(), flags=re.MULTILINE)
+    named = dict.fromkeys(re.findall(r"\b(?:FLIP|KIP)-\d+", prose))
+    for name in named:
+        first = re.search(rf".?\b{name}\b.?", prose)
+        assert first is not None
+        assert first[0] == f"[{name}]", f"{page.name} names {name} without a link"
+        assert f"\n[{name}]: https://cwiki.apache.org/" in page.read_text()
