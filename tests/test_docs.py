@@ -24,7 +24,15 @@ from flip27_stream.connectors.kafka.options.source_options import (
 )
 from flip27_stream.connectors.kafka.source import KafkaSource, KafkaSourceFactory
 from offsets import OffsetCodec
-from watermark_alignment.options import OPTIONS, STORAGE_OPTION_PREFIX, AlignmentOptions, Option
+from watermark_alignment.options import (
+    GROUP,
+    MAX_DRIFT,
+    OPTIONS,
+    STORAGE_OPTION_PREFIX,
+    TABLE,
+    AlignmentOptions,
+    Option,
+)
 from watermark_alignment.planner import SplitView, plan
 from watermark_alignment.states import SplitStatus
 from watermark_alignment.table.maintenance import (
@@ -35,11 +43,19 @@ from watermark_alignment.table.maintenance import (
 )
 from watermark_alignment.table.split_watermark_table import PROPERTIES, SCHEMA
 
+REQUIRED = "kafka.bootstrap.servers"
+PACKAGES = "flip27_stream|watermark_alignment|offsets|benchmarks|tests"
 OF_FLINK = ("scan.startup.",)
 """Options that pages name because they are Flink's, and that are not here."""
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+MODULE_FILES = {path.name for folder in PACKAGES.split("|") for path in (ROOT / folder).rglob("*.py")}
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CHANGELOG.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 OPTIONS_PAGE = (ROOT / "docs" / "options.md").read_text()
 BEHIND_THE_SCENE = (ROOT / "docs" / "behind-the-scene.md").read_text()
 GUARANTEE = (ROOT / "docs" / "guarantee.md").read_text()
@@ -92,7 +108,17 @@ def test_alignment_options_are_required_as_the_page_says() -> None:
 
 
 def test_the_page_has_every_kafka_option_and_no_other() -> None:
-    assert list(KAFKA) == list(OPTION_NAMES)
+    assert sorted(KAFKA) == sorted(OPTION_NAMES)
+    assert list(KAFKA)[1:] == [name for name in OPTION_NAMES if name != REQUIRED]
+
+
+def test_what_is_required_stands_first() -> None:
+    assert next(iter(KAFKA)) == REQUIRED
+    assert list(ALIGNMENT)[:3] == [GROUP.name, MAX_DRIFT.name, TABLE.name]
+    assert next(iter(FILES)) == "path"
+
+
+def test_the_factory_knows_every_kafka_option() -> None:
     assert set(KafkaSourceFactory.option_names.values()) >= set(OPTION_NAMES)
 
 
@@ -220,16 +246,38 @@ def test_links_lead_somewhere(page: Path) -> None:
 def test_options_that_pages_name_exist(page: Path) -> None:
     known = {*ALIGNMENT, *KAFKA, *FORBIDDEN, *WITHOUT_EFFECT}
     for name in re.findall(r"`((?:scan|kafka)\.[a-z.-]+)`", page.read_text()):
-        assert name in known or name.startswith((STORAGE_OPTION_PREFIX, *OF_FLINK)), f"{page.name} names {name}"
+        assert name in known or name.startswith((STORAGE_OPTION_PREFIX, *OF_FLINK)), (
+            f"{page.name} names {name}"
+        )
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_modules_that_pages_name_exist(page: Path) -> None:
-    for name in re.findall(
-        r"`((?:flip27_stream|watermark_alignment|offsets)[a-z0-9_./]*)`", page.read_text()
-    ):
-        path = ROOT / name.removesuffix(".py").replace(".", "/")
-        assert path.is_dir() or path.with_suffix(".py").is_file(), f"{page.name} names {name}"
+    for name in re.findall(rf"`((?:{PACKAGES})(?:\.[a-z0-9_]+)*)`", page.read_text()):
+        assert is_there(name.replace(".", "/")), f"{page.name} names {name}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_files_that_pages_name_exist(page: Path) -> None:
+    """Also those that are named without a folder, beside another one."""
+    for name in re.findall(rf"`((?:{PACKAGES}|docs|examples|notebooks)/[\w./-]*)`", page.read_text()):
+        assert (ROOT / name).exists(), f"{page.name} names {name}"
+    for name in re.findall(r"`(\w+\.py)`", page.read_text()):
+        assert name in MODULE_FILES, f"{page.name} names {name}"
+
+
+def test_the_map_has_every_package_and_its_tests() -> None:
+    contributing = (ROOT / "CONTRIBUTING.md").read_text()
+    for package in ("flip27_stream", "offsets", "watermark_alignment"):
+        for init in sorted((ROOT / package).rglob("__init__.py")):
+            folder = init.parent.relative_to(ROOT).as_posix()
+            assert f"`{folder}`" in contributing, f"the map lacks {folder}"
+
+
+def is_there(path: str) -> bool:
+    """Whether there is such a package or module."""
+    module = ROOT / path
+    return module.is_dir() or module.with_suffix(".py").is_file()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import flip27_stream
 from flip27_stream.testing import KafkaBroker
 from tests.test_troubleshooting import is_said, ours
 
@@ -48,6 +49,7 @@ def test_positions_of_a_checkpoint_are_taken_up_by_the_other_source(
     topic: Callable[..., str],
     tmp_path: Path,
 ) -> None:
+    flip27_stream.register(spark)
     clicks = topic(partitions=2)
     broker.write(clicks, [(0, 1000, None, b"a"), (0, 2000, None, b"b"), (1, 1000, None, b"c")])
 
