@@ -292,3 +292,13 @@ def test_proposals_are_linked_where_they_are_first_named(page: Path) -> None:
         assert first is not None
         assert first[0] == f"[{name}]", f"{page.name} names {name} without a link"
         assert f"\n[{name}]: https://cwiki.apache.org/" in page.read_text()
+
+
+def test_the_readme_links_every_page_and_stays_short() -> None:
+    readme = (ROOT / "README.md").read_text()
+    included = {"changelog.md", "contributing.md"}  # the site's doors to the pages beside the README
+    pages = {path.name for path in (ROOT / "docs").glob("*.md")} - included
+    assert sorted(name for name in pages if f"(docs/{name})" not in readme) == []
+    assert "(CHANGELOG.md)" in readme
+    assert "(CONTRIBUTING.md)" in readme
+    assert len(readme.splitlines()) <= 170
