@@ -9,11 +9,17 @@ import re
 import zipfile
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyspark
 import pytest
 
+import flip27_stream
 from flip27_stream import errors
+from flip27_stream.testing import KafkaBroker
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "troubleshooting.md").read_text()
@@ -96,3 +102,24 @@ def test_every_class_of_error_is_on_the_page(name: str) -> None:
 
 def test_forgetting_to_register_comes_first() -> None:
     assert quoted()[0].startswith("[DATA_SOURCE_NOT_FOUND]")
+
+
+@pytest.mark.jvm
+def test_the_message_is_found_in_what_spark_raises(
+    broker: KafkaBroker, spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flip27_stream.register(spark)
+    rows = (
+        spark.readStream.format("flip27_kafka")
+        .option("kafka.bootstrap.servers", broker.bootstrap_servers)
+        .option("subscribe", "not-there")
+        .load()
+    )
+    (block, *_) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    names = {"query": rows.writeStream.format("noop").start()}
+
+    exec(compile(block, "troubleshooting.md", "exec"), names)
+
+    printed = capsys.readouterr().out
+    assert printed.startswith("flip27_stream.errors.MissingTopicError: The Kafka cluster has no such topic")
+    assert len(printed.splitlines()) == 1
