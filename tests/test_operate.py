@@ -1,4 +1,4 @@
-"""What ``docs/operate.md`` and ``docs/migrate.md`` print: code that takes positions out of checkpoints, and alerts."""
+"""What ``docs/operate.md`` prints: code that takes positions out of a checkpoint, and alerts."""
 
 from __future__ import annotations
 
@@ -21,39 +21,20 @@ DOCS = Path(__file__).parents[1] / "docs"
 OPERATE = (DOCS / "operate.md").read_text()
 
 
-def printed(page: str, function: str) -> Callable[[str], str]:
-    """A function that a page prints."""
-    blocks = re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(), re.DOTALL)
-    (code,) = [block for block in blocks if f"def {function}(" in block]
-    names: dict[str, Any] = {}
-    exec(compile(code, page, "exec"), names)
-    found: Callable[[str], str] = names[function]
-    return found
-
-
 @pytest.mark.jvm
-@pytest.mark.parametrize(
-    ("page", "function", "written_by", "read_by"),
-    [
-        ("operate.md", "starting_offsets", "flip27_kafka", "kafka"),
-        ("migrate.md", "starting_offsets_of_spark", "kafka", "flip27_kafka"),
-    ],
-)
-def test_positions_of_a_checkpoint_are_taken_up_by_the_other_source(
-    page: str,
-    function: str,
-    written_by: str,
-    read_by: str,
-    broker: KafkaBroker,
-    spark: SparkSession,
-    topic: Callable[..., str],
-    tmp_path: Path,
+@pytest.mark.parametrize("next_source", ["flip27_kafka", "kafka"])
+def test_a_new_checkpoint_goes_on_where_another_ends(
+    next_source: str, broker: KafkaBroker, spark: SparkSession, topic: Callable[..., str], tmp_path: Path
 ) -> None:
+    """With our source, and with Spark's own."""
+    (code,) = [block for block in re.findall(r"```python\n(.*?)```", OPERATE, re.DOTALL) if "def " in block]
+    names: dict[str, Any] = {}
+    exec(compile(code, "operate.md", "exec"), names)
     flip27_stream.register(spark)
     clicks = topic(partitions=2)
     broker.write(clicks, [(0, 1000, None, b"a"), (0, 2000, None, b"b"), (1, 1000, None, b"c")])
 
-    def read(name: str, starting_offsets: str) -> list[bytes]:
+    def read(name: str, starting_offsets: str, checkpoint: str) -> list[bytes]:
         rows = (
             spark.readStream.format(name)
             .option("kafka.bootstrap.servers", broker.bootstrap_servers)
@@ -61,23 +42,23 @@ def test_positions_of_a_checkpoint_are_taken_up_by_the_other_source(
             .option("startingOffsets", starting_offsets)
             .load()
         )
-        sink = f"{function}_{name}"
+        sink = f"{checkpoint}_{next_source}"
         query = (
             rows.writeStream.format("memory")
             .queryName(sink)
-            .option("checkpointLocation", str(tmp_path / name))
+            .option("checkpointLocation", str(tmp_path / checkpoint))
             .trigger(availableNow=True)
             .start()
         )
         query.awaitTermination()
         return sorted(bytes(row.value) for row in spark.table(sink).collect())
 
-    assert read(written_by, "earliest") == [b"a", b"b", b"c"]
-    positions = printed(page, function)(str(tmp_path / written_by))
+    assert read("flip27_kafka", "earliest", "old") == [b"a", b"b", b"c"]
+    positions = names["starting_offsets"](str(tmp_path / "old"))
     broker.write(clicks, [(0, 3000, None, b"d"), (1, 3000, None, b"e")])
 
     assert json.loads(positions) == {clicks: {"0": 2, "1": 1}}
-    assert read(read_by, positions) == [b"d", b"e"]
+    assert read(next_source, positions, "new") == [b"d", b"e"]
 
 
 def test_the_alerts_are_said_so() -> None:
