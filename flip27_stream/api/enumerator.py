@@ -71,11 +71,11 @@ class SplitEnumeratorContext(ABC, Generic[SplitT]):
 
     @abstractmethod
     def retire_splits(self, split_ids: Collection[str]) -> None:
-        """Forget splits that are read to their end for ever, and processed: later offsets don't have them.
+        """Take splits out of later offsets; for splits that end for ever and are processed up to their end.
 
-        To be called in :meth:`SplitEnumerator.notify_checkpoint_complete` or :meth:`SplitEnumerator.admit`. Makes no
-        micro-batch by itself; until one is planned, a restart restores the splits. A retired split must not be assigned
-        again.
+        Call it in :meth:`SplitEnumerator.notify_checkpoint_complete` or :meth:`SplitEnumerator.admit`. It makes no
+        micro-batch by itself; if the process restarts before the next one is planned, the splits are there again. A
+        retired split must not be assigned again.
 
         Raises:
             ValueError: a split is not assigned.
@@ -86,7 +86,7 @@ class SplitEnumeratorContext(ABC, Generic[SplitT]):
         """Say that the reader will get no further splits.
 
         Once all readers were told, and all splits stand at ends that are ``final``, the source is finished: it is not
-        asked any more, and holds nobody. It is forgotten in a restart, and to be said again.
+        planned any more, and holds no other source. A restart forgets the signal, so send it again.
 
         Raises:
             ValueError: the reader is not registered.
@@ -112,8 +112,8 @@ class SplitEnumeratorContext(ABC, Generic[SplitT]):
         """Run ``callable`` in a worker thread and its ``handler`` in the planning thread, once or periodically.
 
         The handler gets the value and ``None``, or ``None`` and the error. What a handler raises fails the query.
-        Without ``period_ms`` the call is made once; a one-time call without a delay is waited for before the next
-        micro-batch is planned, so give calls that may take long a delay, if only of 1 ms.
+        Without ``period_ms`` the call is made once. If such a call has no delay, the next micro-batch is planned after it
+        has ended; so give a call that may take long a delay, be it of 1 ms.
         """
 
     @abstractmethod
@@ -163,8 +163,8 @@ class SplitEnumerator(ABC, Generic[SplitT, CheckpointT]):
                 which begins where the source's options say.
 
         Returns:
-            A range for each split the external system gave an answer about. A split that is left out is *unknown*: it
-            is neither read nor taken for empty.
+            A range for each split about which the external system gave an answer. A split that is left out is
+            *unknown*, so it is neither read nor taken for empty.
 
         Raises:
             DataLossError: records at a position are gone.
@@ -174,23 +174,23 @@ class SplitEnumerator(ABC, Generic[SplitT, CheckpointT]):
         """
 
     def admit(self, limits: ReadLimits) -> None:
-        """Assign what the next micro-batch may read: the place for an enumerator that keeps a backlog of splits.
+        """Assign splits for the next micro-batch; an enumerator that keeps a backlog of splits overrides it.
 
         Called before each :meth:`split_ranges`, perhaps several times for one micro-batch.
 
         Args:
-            limits: those that hold for the micro-batch; none of them under ``Trigger.Once`` and in batch reads.
+            limits: of the micro-batch; without any under ``Trigger.Once`` and in batch reads.
         """
 
     def pending(self) -> int:
-        """How many splits are known and not assigned yet.
+        """Number of splits that are known and not assigned yet.
 
-        An ``AvailableNow`` run does not end while there are any, and reads the splits that are assigned meanwhile.
+        An ``AvailableNow`` run does not end while there are any. It also reads splits that are assigned during the run.
         """
         return 0
 
     def freeze(self) -> None:
-        """The run that is going on reads only what the last look found (``Trigger.AvailableNow``).
+        """Bound the present run to what the last :meth:`split_ranges` found (``Trigger.AvailableNow``).
 
         Called at most once, after the first :meth:`split_ranges`. A source can refuse to go on when a split vanishes
         under such a run, since its end will never be reached. Splits that are :meth:`pending` belong to the run; one
@@ -211,17 +211,17 @@ class SplitEnumerator(ABC, Generic[SplitT, CheckpointT]):
     def handle_split_request(self, subtask_id: int, requester_hostname: str | None) -> None:
         """A reader asks for a split, from the host that its task ran on; a source that assigns eagerly ignores it.
 
-        There is no task, and so no request, before a split is assigned: the first must be assigned unasked, at best in
-        :meth:`add_reader`.
+        No task runs before a split is assigned, so no reader asks for the first ones: assign them without a request, best
+        in :meth:`add_reader`.
 
         Not called for a reader that was told that there are no more splits.
         """
 
     def add_splits_back(self, splits: Sequence[SplitT], subtask_id: int) -> None:
-        """A reader failed that had these splits; ignored by default.
+        """A reader that had these splits failed; by default nothing is done.
 
-        They are in the offset with their positions and stay assigned, so nothing is lost by ignoring it: whoever runs
-        next reads the very same ranges. To note another reader for them, assign them again, before the next
+        They are in the offset with their positions and stay assigned, so nothing is lost by ignoring it: the next
+        attempt reads the very same ranges. To choose another reader for them, assign them again, before the next
         :meth:`snapshot_state`.
         """
 
@@ -232,8 +232,8 @@ class SplitEnumerator(ABC, Generic[SplitT, CheckpointT]):
     def snapshot_state(self) -> CheckpointT:
         """What the offset must hold for :meth:`Source.restore_enumerator`; equal while nothing has changed.
 
-        The offset has a split from the first :meth:`split_ranges` on that answers about it. One that was assigned but
-        left out ever since is to be found again after a restart, so it must not be in here as assigned.
+        The offset has a split from the first :meth:`split_ranges` on that has a range for it. A split that was assigned
+        and never had a range since is not in the offset: the state must let the enumerator find it again after a restart.
         """
 
     def notify_checkpoint_complete(self, positions: Mapping[str, int]) -> None:

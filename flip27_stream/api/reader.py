@@ -115,7 +115,7 @@ class SourceReader(ABC, Generic[SplitT]):
         """The enumerator sent ``event``."""
 
     def pause_or_resume_splits(self, to_pause: Sequence[str], to_resume: Sequence[str]) -> None:
-        """FLIP-217. Here pausing is done by planning, so a reader need not be able to."""
+        """FLIP-217. Here planning pauses splits, so a reader need not support it."""
 
     def close(self) -> None:
         """Free what the reader holds. An error is logged: the rows are out by then, or the read failed before."""

@@ -43,7 +43,7 @@ class SimpleVersionedSerializer(ABC, Generic[T]):
 
         Raises:
             NewerCheckpointError: a newer release wrote it.
-            CorruptCheckpointError: nobody did.
+            CorruptCheckpointError: the version is less than 1.
         """
         if version > self.version:
             raise NewerCheckpointError(

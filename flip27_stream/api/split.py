@@ -21,7 +21,8 @@ class SourceSplit(ABC):
     def split_id(self) -> str:
         """Identifies the split in its source for ever, across restarts.
 
-        Not empty; ``<group>`` and ``<backlog>`` are taken: they stand where a split is named for what is none.
+        Not empty, and neither ``<group>`` nor ``<backlog>``. Where it is said what a source waits for, these two stand for
+        another member of the group, and for splits that are not assigned yet.
         """
 
     @abstractmethod

@@ -55,7 +55,7 @@ class TimestampAssigner(ABC):
         """
 
     def event_times(self, records: pa.RecordBatch, timestamps: pa.Int64Array | None) -> pa.Int64Array:
-        """The same, looked at; what those call that use an assigner.
+        """The checked result of :meth:`extract_timestamps`, which callers use.
 
         Raises:
             ContractError: :meth:`extract_timestamps` returns anything but one int64 for each row.
