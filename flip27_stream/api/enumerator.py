@@ -112,8 +112,8 @@ class SplitEnumeratorContext(ABC, Generic[SplitT]):
         """Run ``callable`` in a worker thread and its ``handler`` in the planning thread, once or periodically.
 
         The handler gets the value and ``None``, or ``None`` and the error. What a handler raises fails the query.
-        Without ``period_ms`` the call is made once. If such a call has no delay, the next micro-batch is planned after it
-        has ended; so give a call that may take long a delay, be it of 1 ms.
+        Without ``period_ms`` the call is made once. If such a call has no delay, the next micro-batch is planned after
+        it has ended; so give a call that may take long a delay, be it of 1 ms.
         """
 
     @abstractmethod
@@ -211,8 +211,8 @@ class SplitEnumerator(ABC, Generic[SplitT, CheckpointT]):
     def handle_split_request(self, subtask_id: int, requester_hostname: str | None) -> None:
         """A reader asks for a split, from the host that its task ran on; a source that assigns eagerly ignores it.
 
-        No task runs before a split is assigned, so no reader asks for the first ones: assign them without a request, best
-        in :meth:`add_reader`.
+        No task runs before a split is assigned, so no reader asks for the first ones: assign them without a request,
+        best in :meth:`add_reader`.
 
         Not called for a reader that was told that there are no more splits.
         """
@@ -233,7 +233,8 @@ class SplitEnumerator(ABC, Generic[SplitT, CheckpointT]):
         """What the offset must hold for :meth:`Source.restore_enumerator`; equal while nothing has changed.
 
         The offset has a split from the first :meth:`split_ranges` on that has a range for it. A split that was assigned
-        and never had a range since is not in the offset: the state must let the enumerator find it again after a restart.
+        and never had a range since is not in the offset, so the state must let the enumerator find it again after a
+        restart.
         """
 
     def notify_checkpoint_complete(self, positions: Mapping[str, int]) -> None:

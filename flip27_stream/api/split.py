@@ -21,8 +21,8 @@ class SourceSplit(ABC):
     def split_id(self) -> str:
         """Identifies the split in its source for ever, across restarts.
 
-        Not empty, and neither ``<group>`` nor ``<backlog>``. Where it is said what a source waits for, these two stand for
-        another member of the group, and for splits that are not assigned yet.
+        Not empty, and neither ``<group>`` nor ``<backlog>``. Where it is said what a source waits for, these two stand
+        for another member of the group, and for splits that are not assigned yet.
         """
 
     @abstractmethod
