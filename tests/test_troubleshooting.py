@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "troubleshooting.md").read_text()
 VARIABLE = "\0"
-OF_PYTHON = "ModuleNotFoundError: No module named 'flip27_stream'"
+OF_PYTHON = (
+    "ModuleNotFoundError: No module named 'flip27_stream'",
+    "cannot import name 'OffsetCodec' from 'offsets'",
+)
 
 
 def quoted() -> list[str]:
@@ -34,7 +37,7 @@ def quoted() -> list[str]:
     return [*headings, *re.findall(r"^\| `([^`]+)`", "".join(tables), re.MULTILINE)]
 
 
-MESSAGES = [text for text in quoted() if text != OF_PYTHON]
+MESSAGES = [text for text in quoted() if text not in OF_PYTHON]
 
 
 def template(node: ast.expr) -> str:
