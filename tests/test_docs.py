@@ -302,3 +302,12 @@ def test_the_readme_links_every_page_and_stays_short() -> None:
     assert "(CHANGELOG.md)" in readme
     assert "(CONTRIBUTING.md)" in readme
     assert len(readme.splitlines()) <= 170
+
+
+def test_files_that_the_picture_of_the_components_names_exist() -> None:
+    picture = (ROOT / "docs" / "architecture.svg").read_text()
+    labels = re.findall(r'class="file"[^>]*>([^<]+)<', picture)
+    paths = [re.sub(r"^(spark/)", r"flip27_stream/\1", label) for label in labels if ": " not in label]
+    assert len(paths) > 5
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+    assert [label for label in labels if ": " in label and label.split(": ")[1] not in MODULE_FILES] == []
