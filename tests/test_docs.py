@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import json
 import re
@@ -311,3 +312,9 @@ def test_files_that_the_picture_of_the_components_names_exist() -> None:
     assert len(paths) > 5
     assert [path for path in paths if not (ROOT / path).exists()] == []
     assert [label for label in labels if ": " in label and label.split(": ")[1] not in MODULE_FILES] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_python_on_pages_is_python(page: Path) -> None:
+    for block in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL):
+        ast.parse(block, page.name)
