@@ -21,7 +21,7 @@ def test_without_node(
     node_packages.main()
     assert "Node.js is not installed" in capsys.readouterr().out
     assert "Node.js is not installed" in (skip_reason() or "")
-    with pytest.raises(ConnectorError, match="Node.js is not installed"), KinesisServer():
+    with pytest.raises(ConnectorError, match=r"Node\.js is not installed"), KinesisServer():
         pass
     with pytest.raises(ConnectorError, match="npm is not installed"):
         node_packages.fetch(tmp_path / "servers")

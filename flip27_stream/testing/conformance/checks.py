@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 from flip27_stream.api import Source, WatermarkStrategy
+from flip27_stream.api.planned_range import PlannedRange
 from flip27_stream.errors import CheckpointError
 from flip27_stream.testing.conformance.system import ExternalSystem
 from flip27_stream.testing.source_query import Row, SourceQuery
@@ -107,18 +108,18 @@ def read_in_many_processes(
     return rows, batches
 
 
-def positions_of(ranges: Sequence[tuple[Any, int, int]], rows: int) -> int:
+def positions_of(ranges: Sequence[PlannedRange], rows: int) -> int:
     """How many positions ``ranges`` have; if positions do not count rows, the ``rows`` that were read of them."""
-    if not all(split.positions_count_rows for split, _, _ in ranges):
+    if not all(r.split.positions_count_rows for r in ranges):
         return rows
-    return sum(end - start for _, start, end in ranges)
+    return sum(r.size for r in ranges)
 
 
-def _check_limit(tasks: Sequence[Sequence[tuple[Any, int, int]]], limit: int | None, rows: int) -> None:
+def _check_limit(tasks: Sequence[Sequence[PlannedRange]], limit: int | None, rows: int) -> None:
     """A share of less than one row is rounded up, as in Spark's own sources."""
     ranges = [piece for task in tasks for piece in task]
     planned = positions_of(ranges, rows)
-    splits = len({split.split_id for split, _, _ in ranges})
+    splits = len({r.split.split_id for r in ranges})
     assert limit is None or planned <= limit + splits, (
         f"a batch of at most {limit} rows has {planned} positions of {splits} splits"
     )
