@@ -22,6 +22,8 @@ _LARGEST_PAGE = 10_000
 _STEPS = 4
 """Questions that one plan may ask to find the end of a shard to which nothing is written."""
 _EMPTY_PAGES = 50
+_CLOSING_S = 30.0
+_CLOSING_POLL_S = 0.05
 _NO_END = 1 << 256
 
 
@@ -66,7 +68,8 @@ class ShardLog:
         Args:
             position: next to read.
             frozen: the run reads up to what there is at the first such call, and no further.
-            is_closed: it was known before this look that the shard is closed, for it has children.
+            is_closed: it was known before this look that the shard is closed, for it has children; a run to the end
+                waits until the service says so here, too, since only then nothing more becomes visible.
             limit: rows of the batch; a small one is kept exactly, so as many records are counted.
 
         Raises:
@@ -76,7 +79,7 @@ class ShardLog:
         self._marks.advance(position)
         if self._frozen is None and not (self.closed and self._marks.tail is not None):
             if frozen:
-                self._go_to_tip()
+                self._go_to_tip(is_closed=is_closed)
             else:
                 self._find_end()
         self._find_next()
@@ -89,7 +92,7 @@ class ShardLog:
             position=start,
             end=end,
             drained=at_tail,
-            final=(self.closed or is_closed) and at_tail,
+            final=self.closed and at_tail,
             limited=not at_tail and self._frozen is None,
             rows=self._marks.rows_to(end),
         )
@@ -161,12 +164,16 @@ class ShardLog:
                 if middle > last.time and not self._probe(middle):
                     nothing_since = middle
 
-    def _go_to_tip(self) -> None:
-        """Freeze the end where the last record is now."""
+    def _go_to_tip(self, *, is_closed: bool = False) -> None:
+        """Freeze the end where the last record is now; for a closed shard, where it ends for ever."""
         if self._busy:
             self._probe(_now() - self._settling_ms)
         while self._marks.tail is None:
             self._search_tail()
+        deadline = time.monotonic() + _CLOSING_S
+        while is_closed and not self.closed and time.monotonic() < deadline:
+            self._read_page(_LARGEST_PAGE)
+            time.sleep(0 if self.closed else _CLOSING_POLL_S)
         self._frozen = self._marks.tail
 
     def _read_page(self, limit: int) -> bool:
