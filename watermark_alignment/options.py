@@ -2,124 +2,28 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from fractions import Fraction
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final
 
 from flip27_stream.errors import OptionError
-
-T = TypeVar("T")
-
-DURATION_FORMS: Final = (
-    'a number and a unit such as "5 minutes", "5min", "300 s", "250 ms", "1 h 30 min", or "PT5M"'
-)
-
-_MS_PER_UNIT: Final = {
-    unit: factor
-    for units, factor in (
-        ("ns nano nanos nanosecond nanoseconds", Fraction(1, 1_000_000)),
-        ("us µs micro micros microsecond microseconds", Fraction(1, 1000)),
-        ("ms milli millis millisecond milliseconds", Fraction(1)),
-        ("s sec secs second seconds", Fraction(1000)),
-        ("m min mins minute minutes", Fraction(60_000)),
-        ("h hour hours", Fraction(3_600_000)),
-        ("d day days", Fraction(86_400_000)),
-        ("w week weeks", Fraction(7 * 86_400_000)),
-    )
-    for unit in units.split()
-}
-_MAX_MS: Final = 2**62
-"""A bound that leaves room for adding it to a time within 64 bits."""
-
-_TERM: Final = re.compile(r"([0-9]{1,19}(?:\.[0-9]{1,9})?)\s*([a-zµ]+)\s*")
-_TERMS: Final = re.compile(rf"(?:{_TERM.pattern})+")
-_ISO: Final = re.compile(
-    r"p(?=[0-9t])((?:[0-9]+[wd])*)(?:t(?=[0-9])((?:[0-9]+[hm])*(?:[0-9]+(?:\.[0-9]+)?s)?))?"
-)
-
-
-def parse_duration(text: str, option: str) -> int:
-    """Milliseconds of a duration, in Flink's, Spark's or ISO-8601 spelling; a plain "0" needs no unit.
-
-    Raises:
-        OptionError: ``text`` is none, is negative, is not whole milliseconds, or is too long.
-    """
-    words = text.strip().lower().removeprefix("interval ").strip()
-    if words == "0":
-        return 0
-    if iso := _ISO.fullmatch(words):
-        words = "".join(part for part in iso.groups() if part)
-    if not _TERMS.fullmatch(words):
-        raise OptionError.of(option, text, f"Expected a duration: {DURATION_FORMS}.")
-    terms = _TERM.findall(words)
-    if any(unit not in _MS_PER_UNIT for _, unit in terms):
-        raise OptionError.of(option, text, f"Expected a duration: {DURATION_FORMS}.")
-    duration = sum((Fraction(number) * _MS_PER_UNIT[unit] for number, unit in terms), Fraction())
-    if duration.denominator != 1:
-        raise OptionError.of(option, text, "Expected a whole number of milliseconds.")
-    if duration >= _MAX_MS:
-        raise OptionError.of(option, text, f"Expected less than {_MAX_MS // 86_400_000} days.")
-    return int(duration)
-
-
-@dataclass(frozen=True)
-class Kind(Generic[T]):
-    """What values an option takes: in words, and how one is parsed from its text and the option's name."""
-
-    words: str
-    parse: Callable[[str, str], T]
-
-
-@dataclass(frozen=True)
-class Option(Generic[T]):
-    """One option.
-
-    Attributes:
-        name: canonical spelling.
-        kind: what values it takes.
-        default: as a user would write it; ``None`` where there is none.
-        meaning: one sentence, for the options page.
-    """
-
-    name: str
-    kind: Kind[T]
-    default: str | None
-    meaning: str
-
-    def get(self, options: Mapping[str, str]) -> T | None:
-        """The value in ``options`` (lower-case keys), else the default, else ``None``.
-
-        Raises:
-            OptionError: the value is wrong.
-        """
-        text = options.get(self.name.lower(), self.default)
-        return None if text is None else self.kind.parse(text, self.name)
-
-    def require(self, options: Mapping[str, str]) -> T:
-        """As :meth:`get`, for an option that has a default or must be given."""
-        value = self.get(options)
-        if value is None:
-            raise OptionError(f"Option '{self.name}' must be set: {self.meaning}.")
-        return value
-
-
-def _parse_text(text: str, option: str) -> str:
-    if not text.strip():
-        raise OptionError.of(option, text, "It must not be empty.")
-    return text.strip()
-
+from flip27_stream.options.durations import parse_duration
+from flip27_stream.options.kinds import BOOLEAN, DURATION, POSITIVE_DURATION, TEXT, words
+from flip27_stream.options.option import Kind, Option
 
 _NO_PATH: Final = re.compile(r"[][|^\x00-\x1f\x7f]")
 _NO_URI: Final = re.compile(rf"{_NO_PATH.pattern}|[#?]")
 
 
 def _parse_location(text: str, option: str) -> str:
-    """delta-rs panics at some signs only as it writes, which no error says, and leaves others out of a URI."""
-    location = _parse_text(text, option)
+    """The path or URI of a table that delta-rs can write.
+
+    delta-rs panics at some characters, only when it writes and with no error that says why, and drops others from a
+    URI.
+    """
+    location = TEXT.parse(text, option)
     found = (_NO_URI if "://" in location else _NO_PATH).search(location)
     if found:
         remedy = f"Write it as %{ord(found[0]):X}" if found[0] in "#?" else "Give a path without"
@@ -129,22 +33,8 @@ def _parse_location(text: str, option: str) -> str:
     return location
 
 
-def _parse_boolean(text: str, option: str) -> bool:
-    value = {"true": True, "false": False}.get(text.strip().lower())
-    if value is None:
-        raise OptionError.of(option, text, "Allowed: true, false.")
-    return value
-
-
-def _parse_positive_duration(text: str, option: str) -> int:
-    duration = parse_duration(text, option)
-    if duration == 0:
-        raise OptionError.of(option, text, "It must be longer than 0.")
-    return duration
-
-
 _SHORTEST_TIMEOUT_S: Final = 1
-"""A member commits four times per timeout; who cannot keep up is taken for gone, comes back, and is again."""
+"""A member renews its entry four times per timeout. A member that is slower stops counting again and again."""
 
 
 def _parse_timeout(text: str, option: str) -> int:
@@ -159,100 +49,96 @@ def _parse_timeout(text: str, option: str) -> int:
     return timeout
 
 
-def _one_of(*words: str) -> Kind[str]:
-    def parse(text: str, option: str) -> str:
-        word = text.strip().lower()
-        if word not in words:
-            raise OptionError.of(option, text, f"Allowed: {', '.join(words)}.")
-        return word
-
-    return Kind(" or ".join(f"`{word}`" for word in words), parse)
-
-
-_TEXT: Final = Kind("text", _parse_text)
 _LOCATION: Final = Kind("path or URI", _parse_location)
-_BOOLEAN: Final = Kind("boolean", _parse_boolean)
-_DURATION: Final = Kind("duration", parse_duration)
-_POSITIVE_DURATION: Final = Kind("duration > 0", _parse_positive_duration)
 _TIMEOUT: Final = Kind(f"duration >= {_SHORTEST_TIMEOUT_S} s", _parse_timeout)
 
 GROUP: Final = Option(
     "scan.watermark.alignment.group",
-    _TEXT,
+    TEXT,
     None,
-    "turns alignment on; sources with the same group (and table) are aligned with each other",
+    "Turns alignment on. Name of the group, as it stands in the split-watermark table.",
 )
 MAX_DRIFT: Final = Option(
     "scan.watermark.alignment.max-drift",
-    _DURATION,
+    DURATION,
     None,
-    "how far in event time a split may be read ahead of the slowest one that counts; required with a group",
+    "How far in event time a split may be read ahead of the slowest one that counts. Required with a group.",
 )
 TABLE: Final = Option(
     "scan.watermark.alignment.table",
     _LOCATION,
     None,
-    "path or URI of the Delta table of split watermarks; required with a group",
+    "Path or URI of the Delta table of split watermarks. It is made if it is not there. It must be without "
+    "`[`, `]`, `^` and pipes; in a URI `#` and `?` are written `%23` and `%3F`. Required with a group.",
 )
 UPDATE_INTERVAL: Final = Option(
     "scan.watermark.alignment.update-interval",
-    _POSITIVE_DURATION,
+    POSITIVE_DURATION,
     "1 s",
-    "how old the group's minimum may be when a batch is planned",
+    "How old what is known of the other members of the [group](groups.md) may be when a batch is planned. "
+    "Before a plan waits for one of them it is read anew. More than a fourth of `source-timeout`, or than 15 "
+    "s, makes no difference to a plan: that often it is read in any case.",
 )
 SOURCE_TIMEOUT: Final = Option(
     "scan.watermark.alignment.source-timeout",
     _TIMEOUT,
     "1 minute",
-    "a member of the group that is silent for longer stops counting",
+    "A member of the group that is silent for longer stops counting; an AvailableNow run goes on without one "
+    "that holds it and has not moved for longer. Give many times what a commit to the table takes: entries "
+    "are renewed at least four times in it.",
 )
 AVAILABLE_NOW: Final = Option(
     "scan.watermark.alignment.available-now",
-    _one_of("complete", "hold"),
+    words("complete", "hold"),
     "complete",
-    "whether a run with the AvailableNow trigger reads to its end, or leaves what is held to the next run",
+    "What a run with the AvailableNow trigger does with rows that alignment holds back: read to the end all "
+    "the same, or leave them to the next run.",
 )
 ALLOW_UNALIGNED: Final = Option(
     "scan.watermark.alignment.allow-unaligned-source-splits",
-    _BOOLEAN,
+    BOOLEAN,
     "false",
-    "let splits that cannot be stopped run unaligned",
+    "Let splits run unaligned, in place of an error, that can neither be cut by event time nor paused by what"
+    " tasks report, since no report of them reaches the driver. Such a split holds nobody; the other splits "
+    "of the source stay aligned. Kafka's splits can always be cut.",
 )
 IDLE_TIMEOUT: Final = Option(
     "scan.watermark.idle-timeout",
-    _DURATION,
+    DURATION,
     "1 minute",
-    "a split that was allowed to read and had nothing for longer is idle; 0 for never",
+    "A split that has stood at its end for longer is idle and does not count. `0`: never.",
 )
 MAX_OUT_OF_ORDERNESS: Final = Option(
     "scan.watermark.max-out-of-orderness",
-    _DURATION,
+    DURATION,
     "0 s",
-    "how far event times may fall back within a split; more is warned of per split",
+    "How far event times may fall back within a split. More is warned of, once per split.",
 )
 MAX_FUTURE: Final = Option(
     "scan.watermark.max-future",
-    _DURATION,
+    DURATION,
     "1 hour",
-    "how far after the clock an event time may lie and be believed; 0 for any",
+    "How far after the clock an event time may lie and be believed. `0`: any.",
 )
 IMPLAUSIBLE_EVENT_TIME: Final = Option(
     "scan.watermark.implausible-event-time",
-    _one_of("fail", "skip", "pass"),
+    words("fail", "skip", "pass"),
     "fail",
-    "what becomes of a record whose event time is not believed",
+    "What becomes of a record whose event time is not believed: the query fails, the record is left out, or "
+    "it is passed on.",
 )
 EVENT_TIME: Final = Option(
     "scan.watermark.event-time",
-    _TEXT,
+    TEXT,
     "timestamp",
-    "the column that holds event time, a JSON pointer into `value`, or `module:function`",
+    "Where event time is: a column, a JSON pointer into `value`, or `module:function`. See below.",
 )
 SOURCE_ID: Final = Option(
     "scan.source.id",
-    _TEXT,
+    TEXT,
     None,
-    "stable name of this source in the group and the table; by default derived from the source",
+    "Stable name of this source in the group and the table. Two live queries that have the same are an error."
+    " By default it is made from what is read and from the checkpoint's lineage.",
 )
 
 OPTIONS: Final[tuple[Option[Any], ...]] = (
@@ -300,7 +186,7 @@ class AlignmentOptions:
 
     @staticmethod
     def parse(options: Mapping[str, str]) -> AlignmentOptions | None:
-        """Parse the options of a query; misspelt ones are for :func:`check_known`.
+        """Parse the options of a query; :func:`flip27_stream.options.known_options.check_known` finds misspelt ones.
 
         Args:
             options: all options of the query, their keys in lower case.
@@ -333,30 +219,6 @@ class AlignmentOptions:
             event_time=EVENT_TIME.require(options),
             source_id=SOURCE_ID.get(options),
         )
-
-
-def check_known(options: Collection[str], known: Mapping[str, str], prefixes: Collection[str] = ()) -> None:
-    """Refuse an option that nobody reads.
-
-    Args:
-        options: names of the given options, in lower case.
-        known: canonical spelling by lower-case name.
-        prefixes: a name that starts with one of these, and goes on, is known (``kafka.``).
-
-    Raises:
-        OptionError: names the unknown option and the known one that looks most like it.
-    """
-    starts = tuple(prefix.lower() for prefix in prefixes)
-    for name in sorted(options):
-        if name in known or (name.startswith(starts) and name not in starts):
-            continue
-        nearest = difflib.get_close_matches(name, known, n=1)
-        hint = (
-            f"Did you mean '{known[nearest[0]]}'?"
-            if nearest
-            else f"Known: {', '.join(sorted(known.values()))}."
-        )
-        raise OptionError(f"Unknown option '{name}'. {hint}")
 
 
 def _refuse_without_group(options: Mapping[str, str]) -> None:

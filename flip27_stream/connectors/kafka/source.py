@@ -19,12 +19,11 @@ from flip27_stream.api import (
 )
 from flip27_stream.connectors.kafka.options.offset_options import ENDING
 from flip27_stream.connectors.kafka.options.source_options import (
-    OPTION_NAMES,
-    WITHOUT_EFFECT,
+    KNOWN_OPTIONS,
     KafkaOptions,
     parse_kafka_options,
 )
-from flip27_stream.connectors.kafka.options.subscriber_options import OPTION_NAMES as SUBSCRIPTIONS
+from flip27_stream.connectors.kafka.options.subscriber_options import OPTIONS as SUBSCRIPTIONS
 from flip27_stream.connectors.kafka.planning.enumerator_state import (
     KafkaEnumeratorState,
     KafkaEnumeratorStateSerializer,
@@ -121,17 +120,16 @@ class KafkaSource(Source[KafkaPartitionSplit, KafkaEnumeratorState]):
         return KafkaEnumeratorStateSerializer()
 
 
-_ANY_SUBSCRIPTION = re.compile(rf"Kafka option '({'|'.join(SUBSCRIPTIONS)})' \(.*\)", re.DOTALL)
-_ENDING = {name.lower() for name in ENDING}
+_SUBSCRIPTION_NAMES = "|".join(option.name for option in SUBSCRIPTIONS)
+_ANY_SUBSCRIPTION = re.compile(rf"Kafka option '({_SUBSCRIPTION_NAMES})' \(.*\)", re.DOTALL)
+_ENDING = {option.key for option in ENDING}
 
 
 class KafkaSourceFactory:
     """Makes Kafka sources for ``readStream.format("flip27_kafka")``."""
 
     name: ClassVar[str] = "flip27_kafka"
-    option_names: ClassVar[Mapping[str, str]] = {
-        name.lower(): name for name in (*OPTION_NAMES, *WITHOUT_EFFECT)
-    }
+    option_names: ClassVar[Mapping[str, str]] = KNOWN_OPTIONS
     option_prefixes: ClassVar[tuple[str, ...]] = ("kafka.",)
 
     def check(self, options: Mapping[str, str]) -> None:

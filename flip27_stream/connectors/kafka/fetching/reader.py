@@ -37,7 +37,7 @@ _GONE_AFTER_S = 5.0
 _LEAST_FETCH = 64 << 10
 _NO_SUCH_TOPIC = (
     "nothing: the topic was deleted, or made again (if it was migrated to another cluster with its offsets kept, see "
-    f"option '{TRUSTED_CLUSTER}')"
+    f"option '{TRUSTED_CLUSTER.name}')"
 )
 _DECODED_AT_ONCE = 1 << 22
 _GUESSED_RECORD = 1 << 10

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flip27_stream.connectors.kafka.options.value_options import ValueFormat
+from flip27_stream.connectors.kafka.values.value_options import ValueFormat
 
 
 @dataclass(frozen=True)

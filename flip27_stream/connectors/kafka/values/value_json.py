@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
-from flip27_stream.connectors.kafka.options.value_options import ValueFormat
 from flip27_stream.connectors.kafka.values.json_rows import JsonRows, can_decode
 from flip27_stream.connectors.kafka.values.value_decoder import DecodedValues, ValueDecoder, concatenated
+from flip27_stream.connectors.kafka.values.value_options import ValueFormat
 from flip27_stream.errors import OptionError
 
 _TIMESTAMP = pa.timestamp("us", tz="UTC")
