@@ -139,7 +139,7 @@ class SourceCoordinator:
 
     def tasks(self, start_document: Document, end_document: Document) -> list[SplitTask]:
         """The tasks of the batch between two offsets: for the same two always the same ranges."""
-        start, end = self._documents.decode(start_document), self._documents.decode(end_document)
+        start, end = self._documents.batch(start_document, end_document)
         if end is None or start_document == end_document:
             return []
         to_read = ranges(start, end)
