@@ -36,7 +36,7 @@ def test_a_required_option_is_named_with_its_meaning() -> None:
 
 @pytest.mark.parametrize("value", ["", "0", "11", "1.0", "x", "1e1", "9" * 30])
 def test_a_number_outside_its_bounds_names_option_value_and_bounds(value: str) -> None:
-    with pytest.raises(OptionError, match="'maxRows': .* Allowed: a whole number from 1 to 10"):
+    with pytest.raises(OptionError, match=r"'maxRows': .* Allowed: a whole number from 1 to 10"):
         ROWS.get({"maxrows": value})
 
 
@@ -44,7 +44,7 @@ def test_words_are_taken_in_any_case_and_listed() -> None:
     kind = one_of({"FAILFAST": False, "DROPMALFORMED": True})
     assert kind.parse(" failFast ", "mode") is False
     assert kind.words == "`FAILFAST` or `DROPMALFORMED`"
-    with pytest.raises(OptionError, match="'mode': 'x'. Allowed: failfast, dropmalformed"):
+    with pytest.raises(OptionError, match=r"'mode': 'x'\. Allowed: failfast, dropmalformed"):
         kind.parse("x", "mode")
     assert BOOLEAN.words == "`true` or `false`"
 
