@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafka import errors as kafka_errors
-from kafka.future import Future
-from kafka.net.selector import NetworkSelector
 
 from flip27_stream.connectors.kafka.client.broker_connection import BrokerConnection
-from flip27_stream.connectors.kafka.client.broker_transport import TransportOpener
-from flip27_stream.connectors.kafka.client.connection_log import quiet_kafka_python
 from flip27_stream.connectors.kafka.client.connection_options import ConnectionOptions
+from flip27_stream.connectors.kafka.client.transport_opener import TransportOpener
+from flip27_stream.connectors.kafka.kafka_python.event_loop import Future, NetworkSelector
+from flip27_stream.connectors.kafka.kafka_python.log_filter import quiet_kafka_python
 
 quiet_kafka_python()
 
@@ -65,7 +64,7 @@ class BrokerConnections:
             "slow_task_threshold_secs": 0,
         }
         self._loop = NetworkSelector(**self._config)
-        self._opener = TransportOpener(self._loop, self._config["ssl_context"], options.socket_options)
+        self._opener = TransportOpener(self._loop, options.security.ssl_context(), options.socket_options)
         self._brokers: dict[int, _Broker] = {}
 
     def close(self) -> None:
@@ -166,7 +165,8 @@ class BrokerConnections:
             former.close()
 
     def _connect(self, node: int, broker: _Broker) -> BrokerConnection:
-        made = BrokerConnection(self._loop, node, f"{broker.host}:{broker.port}", self._config)
+        server = f"{broker.host}:{broker.port}"
+        made = BrokerConnection(self._loop, node, server, self._config, self._options.security.sasl)
         made.init_future.add_callback(lambda _: self._opened(broker))
         made.close_future.add_both(lambda why: self._lost(broker, made, why))
         options = self._options

@@ -7,15 +7,13 @@ import time
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from kafka.cluster import collect_hosts, expand_to_canonical_bootstrap_hosts
-from kafka.protocol.metadata import MetadataRequest
-
 from flip27_stream.connectors.kafka.client.backoff import Backoff
 from flip27_stream.connectors.kafka.client.broker_connections import BrokerConnections
 from flip27_stream.connectors.kafka.client.connection_options import ConnectionOptions
 from flip27_stream.connectors.kafka.client.diagnosis import diagnose
 from flip27_stream.connectors.kafka.client.first_answer import FirstAnswer
 from flip27_stream.connectors.kafka.client.protocol import TopicMetadata, topics_in, unsure_topics
+from flip27_stream.connectors.kafka.kafka_python.messages import MetadataRequest, bootstrap_addresses
 from flip27_stream.connectors.kafka.split import TopicPartition
 from flip27_stream.errors import ConnectorError, UnreachableError
 
@@ -145,10 +143,9 @@ class Cluster:
 
     def _bootstrap(self, connections: BrokerConnections) -> None:
         """Make the first contact. Servers that hang up are asked why, so that nobody waits for a wrong password."""
-        hosts = collect_hosts(self.options.bootstrap_servers)
-        if self.options.dns_lookup == "resolve_canonical_bootstrap_servers_only":
-            hosts = expand_to_canonical_bootstrap_hosts(hosts)
-        self._servers = {-1 - n: (host, port) for n, (host, port, _) in enumerate(hosts)}
+        canonical = self.options.dns_lookup == "resolve_canonical_bootstrap_servers_only"
+        addresses = bootstrap_addresses(self.options.bootstrap_servers, canonical=canonical)
+        self._servers = {-1 - n: address for n, address in enumerate(addresses)}
         connections.know(self._servers)
         diagnosed: list[bool] = []
 

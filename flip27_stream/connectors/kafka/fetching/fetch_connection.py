@@ -18,10 +18,13 @@ from typing import Any
 import numpy as np
 from kafka.errors import IncompatibleBrokerVersion
 
-from flip27_stream.connectors.kafka.client.api_versions import ask_versions
 from flip27_stream.connectors.kafka.client.connection_options import ConnectionOptions
-from flip27_stream.connectors.kafka.security.sasl import SaslExchange
-from flip27_stream.errors import AuthenticationError, ConnectorError
+from flip27_stream.connectors.kafka.kafka_python.api_versions import ask_versions
+from flip27_stream.connectors.kafka.kafka_python.messages import decoded, encoded
+from flip27_stream.connectors.kafka.security.sasl import run_sasl, sasl_steps
+from flip27_stream.connectors.kafka.security.security_options import SaslOptions
+from flip27_stream.connectors.kafka.security.tls_refusal import tls_refusal
+from flip27_stream.errors import ConnectorError
 
 _HEAD = struct.Struct(">ii")  # size of what follows, correlation id
 _SIZE = struct.Struct(">i")
@@ -75,7 +78,7 @@ class FetchConnection:
         try:
             self.versions = ask_versions(self._ask)
             if options.security.sasl is not None:
-                self._authenticate(host)
+                self._authenticate(host, options.security.sasl)
         except BaseException:
             self._socket.close()
             raise
@@ -122,9 +125,7 @@ class FetchConnection:
     def send(self, request: Any, version: int) -> None:
         """Send a request of kafka-python. OSError if that takes longer than the request time-out."""
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
-        request.API_VERSION = version
-        request.with_header(correlation_id=self._correlation_id, client_id=self._options.client_id)
-        self._send(request.encode(framed=True, header=True))
+        self._send(encoded(request, version, self._correlation_id, self._options.client_id))
 
     def receive(self) -> memoryview | None:
         """The body of the response, if all of it has come; valid until the next call. Does not wait.
@@ -175,11 +176,9 @@ class FetchConnection:
         poll.register(self._socket, select.POLLIN)
         return bool(poll.poll(max(0, seconds) * 1000))
 
-    def _authenticate(self, host: str) -> None:
-        """SASL as the broker speaks it; KafkaClient has talked to this cluster before."""
-        config = self._options.security.client_config()
-        exchange = SaslExchange(self.name, config, self.versions, self._ask, self._ask_raw)
-        session_ms = exchange.run(host)
+    def _authenticate(self, host: str, sasl: SaslOptions) -> None:
+        steps = sasl_steps(self.name, host, sasl, self.versions)
+        session_ms = run_sasl(steps, self._ask, self._ask_raw)
         if session_ms > 0:
             self._expires = time.monotonic() + _RENEW_AT * session_ms / 1000
 
@@ -188,10 +187,8 @@ class FetchConnection:
         self.send(request, version)
         while (body := self.receive()) is None:
             self._wait_for_more()
-        head = self._correlation_id.to_bytes(4, "big")
-        response = request.header.get_response_class()
         try:
-            return response.decode(head + bytes(body), version=version, header=True)
+            return decoded(request, version, self._correlation_id, bytes(body))
         except (ValueError, IndexError, struct.error) as error:
             raise ConnectionAbortedError(f"its response to {request.name} can't be read: {error}") from error
 
@@ -267,10 +264,7 @@ def _connect(
         _shake_hands(encrypted, deadline)
     except ssl.SSLCertVerificationError as error:
         encrypted.close()
-        raise AuthenticationError(
-            f"The certificate of broker {host}:{port} is not trusted: {error.verify_message}. Check options "
-            "'kafka.ssl.truststore.location' and 'kafka.ssl.endpoint.identification.algorithm'."
-        ) from error
+        raise (tls_refusal(f"{host}:{port}", error) or error) from error
     except BaseException:
         encrypted.close()
         raise

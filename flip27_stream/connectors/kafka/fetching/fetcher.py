@@ -10,8 +10,6 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from kafka.protocol.consumer import FetchRequest
-
 from flip27_stream.connectors.kafka.client.client import KafkaClient
 from flip27_stream.connectors.kafka.client.protocol import Fetched, FetchFrom, fetch_request, fetch_version
 from flip27_stream.connectors.kafka.fetching.broker_pauses import BrokerPauses
@@ -21,6 +19,7 @@ from flip27_stream.connectors.kafka.fetching.fetch_responses import (
     FetchResponse,
     read_fetch_response,
 )
+from flip27_stream.connectors.kafka.kafka_python.messages import FetchRequest
 from flip27_stream.connectors.kafka.split import TopicPartition
 
 log = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from ssl import PROTOCOL_TLS_CLIENT, SSLContext, TLSVersion
-from typing import Any
+from typing import ClassVar, Protocol
 
 from flip27_stream.connectors.kafka.security.key_stores import KeyStore, TrustStore
 
@@ -49,6 +49,26 @@ class SslOptions:
         return context
 
 
+class SaslExchange(Protocol):
+    """One authentication under way: tokens of this client and answers of the broker take turns."""
+
+    def auth_bytes(self) -> bytes:
+        """The next token of this client."""
+        ...
+
+    def receive(self, auth_bytes: bytes) -> object:
+        """Take in the broker's answer. ValueError or LookupError where it is not what it must be."""
+        ...
+
+    def is_done(self) -> bool:
+        """Whether there is no token to send any more."""
+        ...
+
+    def is_authenticated(self) -> bool:
+        """Whether the broker accepted the credentials, and proved who it is where the mechanism has it."""
+        ...
+
+
 @dataclass(frozen=True)
 class SaslOptions:
     """A user name and password, and how they are proven: ``PLAIN``, ``SCRAM-SHA-256`` or ``SCRAM-SHA-512``."""
@@ -57,12 +77,18 @@ class SaslOptions:
     username: str
     password: str = field(repr=False)
 
-    @property
-    def name_on_the_wire(self) -> str:
-        """SCRAM separates by commas and equals signs, which kafka-python leaves to escape (RFC 5802)."""
-        if self.mechanism == "PLAIN":
-            return self.username
-        return self.username.replace("=", "=3D").replace(",", "=2C")
+    credentials: ClassVar[str] = "user name and password"
+    """What is proven, for messages."""
+    option: ClassVar[str] = "kafka.sasl.jaas.config"
+    """The option that the credentials are from, for messages."""
+
+    def exchange(self, host: str) -> SaslExchange:
+        """A new authentication at the broker that was reached by the name ``host``."""
+        # Only a process that connects needs the client.
+        from flip27_stream.connectors.kafka.kafka_python.sasl_mechanisms import password_exchange
+
+        exchange: SaslExchange = password_exchange(self.mechanism, self.username, self.password)
+        return exchange
 
 
 @dataclass(frozen=True)
@@ -86,16 +112,3 @@ class SecurityOptions:
             OptionError: as :meth:`SslOptions.context`.
         """
         return None if self.ssl is None else self.ssl.context()
-
-    def client_config(self) -> dict[str, Any]:
-        """Keyword arguments for kafka-python. They hold the password.
-
-        Raises:
-            OptionError: as :meth:`SslOptions.context`.
-        """
-        config: dict[str, Any] = {"security_protocol": self.protocol, "ssl_context": self.ssl_context()}
-        if self.sasl is not None:
-            config["sasl_mechanism"] = self.sasl.mechanism
-            config["sasl_plain_username"] = self.sasl.name_on_the_wire
-            config["sasl_plain_password"] = self.sasl.password
-        return config
