@@ -16,6 +16,9 @@ from flip27_stream.connectors.kafka.security.store_formats import (
     join_pem,
 )
 from flip27_stream.errors import OptionError
+from flip27_stream.extras import check_installed
+
+_KEY_STORE = "kafka.ssl.keystore.location"
 
 
 class StoreType(Enum):
@@ -81,6 +84,7 @@ class KeyStore:
         Raises:
             OptionError: the store cannot be read or opened, or holds not just one key with its certificate.
         """
+        check_installed("cryptography", "keystores", f"Option '{_KEY_STORE}'")
         option, where = _place("keystore", self.location, "ssl.keystore.key")
         text = None if self.key is None else f"{self.key}\n{self.certificate_chain}"
         data = _read(self.location, text, option)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from flip27_stream.connectors.kafka.security.jks_store import JKS_MAGIC, read_jks
+from flip27_stream.extras import check_installed
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
@@ -100,6 +101,7 @@ class Pkcs12(StoreFormat):
 
 
 def _load_pkcs12(data: bytes, password: str | None) -> tuple[PrivateKeyTypes | None, list[bytes]]:
+    check_installed("cryptography", "keystores", "A key store or trust store of type PKCS12")
     from cryptography.hazmat.primitives.serialization import Encoding
     from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
 

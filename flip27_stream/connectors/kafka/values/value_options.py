@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Any, Final
 
 from flip27_stream.errors import OptionError
+from flip27_stream.extras import check_installed
 from flip27_stream.options.kinds import BOOLEAN, any_text, one_of, text
 from flip27_stream.options.option import Kind, Option
 
@@ -48,7 +49,7 @@ class ValueOptions:
 
 
 def _avro_schema(text: str, option: str) -> str:
-    # Only a query that decodes Avro needs the library.
+    check_installed("fastavro", "avro", f"Option '{FORMAT.name}' avro")
     from flip27_stream.connectors.kafka.values.avro_schema import writer_schema
 
     writer_schema(text.strip(), option)
