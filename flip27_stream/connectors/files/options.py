@@ -40,8 +40,10 @@ from flip27_stream.connectors.files.option_list import (
     STARTING_TIMESTAMP,
     STARTING_VERSION,
 )
-from flip27_stream.connectors.files.storage.filesystem import OPTION_PREFIX, Storage, known_to_arrow, locate
+from flip27_stream.connectors.files.storage.delta_rs_options import for_arrow, for_delta_rs
+from flip27_stream.connectors.files.storage.filesystem import Storage, locate
 from flip27_stream.connectors.files.storage.listing import FileListing
+from flip27_stream.connectors.files.storage.store_parameters import OPTION_PREFIX
 from flip27_stream.errors import OptionError
 from flip27_stream.options.known_options import check_known
 from flip27_stream.options.option import Option, canonical_names
@@ -160,7 +162,7 @@ def _listing(given: Mapping[str, str], paths: list[str], storage: Mapping[str, s
 
 
 def _delta(paths: list[str], storage: Mapping[str, str]) -> DeltaLog:
-    places = [_located(path, known_to_arrow(storage)) for path in paths]
+    places = [_located(path, for_arrow(path.partition(":")[0].lower(), storage)) for path in paths]
     if len(paths) > 1:
         raise OptionError(
             f"With files.format delta there is one path, that of the table, not {', '.join(paths)}."
@@ -170,7 +172,7 @@ def _delta(paths: list[str], storage: Mapping[str, str]) -> DeltaLog:
         raise OptionError.of(
             "path", path, "Of a Delta table it must have no escape such as %20: delta-rs decodes it."
         )
-    return DeltaLog(path if not place.uri else paths[0], place, path, storage)
+    return DeltaLog(path if not place.uri else paths[0], place, path, for_delta_rs(storage))
 
 
 def _located(path: str, storage: Mapping[str, str]) -> tuple[Storage, str]:

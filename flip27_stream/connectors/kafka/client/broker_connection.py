@@ -33,9 +33,8 @@ class BrokerConnection(Connection):
     def __init__(
         self, loop: Any, node: int, server: str, config: dict[str, Any], sasl: SaslOptions | None
     ) -> None:
-        super().__init__(loop, node, config)
+        super().__init__(loop, node, server, config)
         self.reached = False
-        self._server = server
         self._sasl = sasl
 
     async def open(
@@ -55,12 +54,12 @@ class BrokerConnection(Connection):
     def sasl_steps(self, host: str, versions: Any) -> SaslSteps:
         if self._sasl is None:
             raise ValueError("there are no credentials")
-        return sasl_steps(self._server, host, self._sasl, versions)
+        return sasl_steps(self.server, host, self._sasl, versions)
 
     def explained(self, error: BaseException) -> BaseException:
         # With TLS 1.3 a broker that wants a certificate says so after the handshake.
         cause = error.args[0] if isinstance(error, kafka_errors.KafkaConnectionError) and error.args else None
-        return (tls_refusal(self._server, cause) if isinstance(cause, ssl.SSLError) else None) or error
+        return (tls_refusal(self.server, cause) if isinstance(cause, ssl.SSLError) else None) or error
 
     def _note_reached(self) -> None:
         self.reached = True

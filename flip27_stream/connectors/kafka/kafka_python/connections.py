@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from abc import abstractmethod
 from collections.abc import Generator
@@ -12,6 +13,9 @@ from kafka.future import Future
 from kafka.net.connection import KafkaConnection
 
 from flip27_stream.connectors.kafka.kafka_python.messages import ApiVersionsRequest, SaslBytesRequest
+from flip27_stream.connectors.kafka.kafka_python.throttling import LONGEST_THROTTLE_MS, throttled_for_long
+
+log = logging.getLogger(__name__)
 
 _LARGEST_GREETING = 1 << 20
 
@@ -25,12 +29,20 @@ It returns the life time of the session in ms, 0 for no end.
 class Connection(KafkaConnection):  # type: ignore[misc] # kafka-python has no types
     """A connection to one broker. Requests wait in it until it is open, and while the broker throttles this client.
 
+    Args:
+        loop: kafka-python's event loop.
+        node: the id of the broker.
+        server: ``host:port`` of the broker, for messages.
+        config: arguments of kafka-python's connection.
+
     Attributes:
         made: when it was made (monotonic seconds).
+        server: as given.
     """
 
-    def __init__(self, loop: Any, node: int, config: dict[str, Any]) -> None:
+    def __init__(self, loop: Any, node: int, server: str, config: dict[str, Any]) -> None:
         super().__init__(loop, node_id=node, **config)
+        self.server = server
         self._throttled_until = 0.0
         self._questions = 0  # for versions
         self.made = time.monotonic()
@@ -98,12 +110,21 @@ class Connection(KafkaConnection):  # type: ignore[misc] # kafka-python has no t
         """An answer that cannot be read ends the connection, whatever kafka-python raises for it."""
         try:
             super().data_received(data)
+        except kafka_errors.InvalidReceiveError as error:
+            raise kafka_errors.InvalidReceiveError(
+                f"{error.args[0]}: broker {self.server} announces a response of so many bytes; the most that is "
+                f"taken is {self.parser._max_frame_size}"
+            ) from error
         except kafka_errors.KafkaProtocolError:
             raise
         except Exception as error:  # noqa: BLE001 - else nobody would read from the connection any more
             self.close(kafka_errors.KafkaProtocolError(f"a response cannot be read: {error!r}"))
 
     def _maybe_throttle(self, response: Any) -> None:
+        """The broker is sent nothing for as long as it says, but for no more than a minute: it may say nonsense."""
+        if getattr(response, "throttle_time_ms", 0) > LONGEST_THROTTLE_MS:
+            log.warning(throttled_for_long(self.server, response.throttle_time_ms))
+            response.throttle_time_ms = LONGEST_THROTTLE_MS
         super()._maybe_throttle(response)
         self._throttled_until = max(self._throttled_until, float(self._throttle_time))
 
