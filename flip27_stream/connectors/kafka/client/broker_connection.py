@@ -10,7 +10,7 @@ from kafka import errors as kafka_errors
 from flip27_stream.connectors.kafka.client.transport_opener import TransportOpener
 from flip27_stream.connectors.kafka.kafka_python.connections import Connection, SaslSteps
 from flip27_stream.connectors.kafka.security.sasl import sasl_steps
-from flip27_stream.connectors.kafka.security.security_options import SaslOptions
+from flip27_stream.connectors.kafka.security.security_options import SaslCredentials
 from flip27_stream.connectors.kafka.security.tls_refusal import tls_refusal
 
 
@@ -31,7 +31,7 @@ class BrokerConnection(Connection):
     """
 
     def __init__(
-        self, loop: Any, node: int, server: str, config: dict[str, Any], sasl: SaslOptions | None
+        self, loop: Any, node: int, server: str, config: dict[str, Any], sasl: SaslCredentials | None
     ) -> None:
         super().__init__(loop, node, server, config)
         self.reached = False

@@ -22,7 +22,7 @@ from flip27_stream.connectors.kafka.kafka_python.messages import (
     SaslHandshakeRequest,
 )
 from flip27_stream.connectors.kafka.security.sasl import CredentialsUncheckedError, run_sasl, sasl_steps
-from flip27_stream.connectors.kafka.security.security_options import SaslOptions
+from flip27_stream.connectors.kafka.security.security_options import SaslCredentials
 from flip27_stream.connectors.kafka.security.tls_refusal import tls_refusal
 from flip27_stream.errors import AuthenticationError, ConnectorError, UnreachableError
 
@@ -92,7 +92,7 @@ class _Conversation:
                 return response
 
 
-def _authenticate(server: str, sasl: SaslOptions, conversation: _Conversation) -> ConnectorError | None:
+def _authenticate(server: str, sasl: SaslCredentials, conversation: _Conversation) -> ConnectorError | None:
     versions = ask_versions(conversation.ask)
     try:
         run_sasl(sasl_steps(server, _host(server)[0], sasl, versions), conversation.ask, _no_raw_tokens)

@@ -22,7 +22,7 @@ from flip27_stream.connectors.kafka.client.connection_options import ConnectionO
 from flip27_stream.connectors.kafka.kafka_python.api_versions import ask_versions
 from flip27_stream.connectors.kafka.kafka_python.messages import decoded, encoded
 from flip27_stream.connectors.kafka.security.sasl import run_sasl, sasl_steps
-from flip27_stream.connectors.kafka.security.security_options import SaslOptions
+from flip27_stream.connectors.kafka.security.security_options import SaslCredentials
 from flip27_stream.connectors.kafka.security.tls_refusal import tls_refusal
 from flip27_stream.errors import ConnectorError
 
@@ -176,7 +176,7 @@ class FetchConnection:
         poll.register(self._socket, select.POLLIN)
         return bool(poll.poll(max(0, seconds) * 1000))
 
-    def _authenticate(self, host: str, sasl: SaslOptions) -> None:
+    def _authenticate(self, host: str, sasl: SaslCredentials) -> None:
         steps = sasl_steps(self.name, host, sasl, self.versions)
         session_ms = run_sasl(steps, self._ask, self._ask_raw)
         if session_ms > 0:

@@ -157,7 +157,8 @@ OPTIONS: Final = (*CONNECTION_OPTIONS, *SECURITY_OPTIONS)
 _SEE_BOTH = "startingOffsets says where a new query starts; after that the checkpoint does, so that no record is missed"
 _JAVA_CLASS = "It names a Java class, and no Java client runs here."
 _PASSWORDS_ONLY = (
-    "Connections authenticate with PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or a TLS certificate only."
+    "Connections authenticate with PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER or a TLS certificate "
+    "only."
 )
 
 FORBIDDEN = {
@@ -171,9 +172,8 @@ FORBIDDEN = {
     "kafka.sasl.client.callback.handler.class": _JAVA_CLASS,
     "kafka.sasl.jwt": _PASSWORDS_ONLY,
     "kafka.sasl.kerberos": _PASSWORDS_ONLY,
-    "kafka.sasl.login.callback.handler.class": _JAVA_CLASS,
     "kafka.sasl.login.class": _JAVA_CLASS,
-    "kafka.sasl.oauthbearer": _PASSWORDS_ONLY,
+    "kafka.sasl.oauthbearer.assertion": "Clients are known to token endpoints by a secret only.",
     "kafka.ssl.cipher.suites": "They are named in Java's words, and OpenSSL's defaults are used.",
     "kafka.ssl.engine.factory.class": _JAVA_CLASS,
     "kafka.ssl.provider": _JAVA_CLASS,
@@ -183,7 +183,9 @@ FORBIDDEN = {
 _NO_MEMBER = "this source takes no part in the group's rebalancing"
 _KNOWN_RANGES = "each task reads a range that is known to be there"
 _NO_METRICS = "no Java metrics are kept"
-_NO_TOKENS = "no tokens are used"
+_RENEWAL = "tokens are renewed when 80 % of their life time is over"
+_BROKERS_CHECK = "brokers check tokens, this client does not"
+_PRODUCER = "it is a setting of producers or of the admin client"
 _OPENSSL = "OpenSSL does this in its own way"
 
 WITHOUT_EFFECT = {
@@ -208,20 +210,56 @@ WITHOUT_EFFECT = {
     "kafka.metrics.sample.window.ms": _NO_METRICS,
     "kafka.partition.assignment.strategy": _NO_MEMBER,
     "kafka.retry.backoff.max.ms": "retries come at even intervals",
-    "kafka.sasl.login.connect.timeout.ms": _NO_TOKENS,
-    "kafka.sasl.login.read.timeout.ms": _NO_TOKENS,
-    "kafka.sasl.login.refresh.buffer.seconds": _NO_TOKENS,
-    "kafka.sasl.login.refresh.min.period.seconds": _NO_TOKENS,
-    "kafka.sasl.login.refresh.window.factor": _NO_TOKENS,
-    "kafka.sasl.login.refresh.window.jitter": _NO_TOKENS,
-    "kafka.sasl.login.retry.backoff.max.ms": _NO_TOKENS,
-    "kafka.sasl.login.retry.backoff.ms": _NO_TOKENS,
+    "kafka.sasl.login.connect.timeout.ms": "kafka.sasl.login.read.timeout.ms bounds connecting, too",
+    "kafka.sasl.login.refresh.buffer.seconds": _RENEWAL,
+    "kafka.sasl.login.refresh.min.period.seconds": _RENEWAL,
+    "kafka.sasl.login.refresh.window.factor": _RENEWAL,
+    "kafka.sasl.login.refresh.window.jitter": _RENEWAL,
+    "kafka.sasl.oauthbearer.clock.skew.seconds": _BROKERS_CHECK,
+    "kafka.sasl.oauthbearer.expected.audience": _BROKERS_CHECK,
+    "kafka.sasl.oauthbearer.expected.issuer": _BROKERS_CHECK,
+    "kafka.sasl.oauthbearer.jwks.endpoint.refresh.ms": _BROKERS_CHECK,
+    "kafka.sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms": _BROKERS_CHECK,
+    "kafka.sasl.oauthbearer.jwks.endpoint.retry.backoff.ms": _BROKERS_CHECK,
+    "kafka.sasl.oauthbearer.jwks.endpoint.url": _BROKERS_CHECK,
+    "kafka.sasl.oauthbearer.jwt.validator.class": _BROKERS_CHECK,
+    "kafka.sasl.oauthbearer.scope.claim.name": _BROKERS_CHECK,
+    "kafka.sasl.oauthbearer.sub.claim.name": _BROKERS_CHECK,
     "kafka.session.timeout.ms": _NO_MEMBER,
     "kafka.share.acknowledgement.mode": _NO_MEMBER,
     "kafka.ssl.keymanager.algorithm": _OPENSSL,
     "kafka.ssl.secure.random.implementation": _OPENSSL,
     "kafka.ssl.trustmanager.algorithm": _OPENSSL,
     "groupIdPrefix": "this source makes up no consumer group",
+    **dict.fromkeys(
+        (
+            "kafka.acks",
+            "kafka.batch.size",
+            "kafka.bootstrap.controllers",
+            "kafka.buffer.memory",
+            "kafka.compression.gzip.level",
+            "kafka.compression.lz4.level",
+            "kafka.compression.type",
+            "kafka.compression.zstd.level",
+            "kafka.delivery.timeout.ms",
+            "kafka.enable.idempotence",
+            "kafka.key.serializer",
+            "kafka.linger.ms",
+            "kafka.max.block.ms",
+            "kafka.max.in.flight.requests.per.connection",
+            "kafka.max.request.size",
+            "kafka.metadata.max.idle.ms",
+            "kafka.partitioner.adaptive.partitioning.enable",
+            "kafka.partitioner.availability.timeout.ms",
+            "kafka.partitioner.class",
+            "kafka.partitioner.ignore.keys",
+            "kafka.retries",
+            "kafka.transaction.timeout.ms",
+            "kafka.transactional.id",
+            "kafka.value.serializer",
+        ),
+        _PRODUCER,
+    ),
 }
 """Options that are accepted and change nothing, and why."""
 

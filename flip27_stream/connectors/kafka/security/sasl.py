@@ -14,7 +14,7 @@ from flip27_stream.connectors.kafka.kafka_python.messages import (
     SaslAuthenticateRequest,
     SaslHandshakeRequest,
 )
-from flip27_stream.connectors.kafka.security.security_options import SaslOptions
+from flip27_stream.connectors.kafka.security.security_options import SaslCredentials
 from flip27_stream.errors import AuthenticationError
 
 _UNSUPPORTED_MECHANISM = kafka_errors.UnsupportedSaslMechanismError.errno
@@ -26,7 +26,7 @@ class CredentialsUncheckedError(ConnectionAbortedError):
     """A broker could not check the credentials now; Java's client closes the connection and tries again."""
 
 
-def sasl_steps(broker: str, host: str, sasl: SaslOptions, versions: BrokerVersionData) -> SaslSteps:
+def sasl_steps(broker: str, host: str, sasl: SaslCredentials, versions: BrokerVersionData) -> SaslSteps:
     """The steps of SASL with one broker (KIP-43, KIP-152).
 
     Brokers before 1.0 know SaslHandshake version 0 only; they take tokens without requests around them.
@@ -100,7 +100,7 @@ def _version_of(request: Any, broker: str, versions: BrokerVersionData) -> int:
         ) from error
 
 
-def _check(error: int, why: str | None, broker: str, sasl: SaslOptions) -> None:
+def _check(error: int, why: str | None, broker: str, sasl: SaslCredentials) -> None:
     if error == _UNSUPPORTED_MECHANISM:
         raise AuthenticationError(
             f"The broker at {broker} does not offer SASL/{sasl.mechanism}; {why}. Check option 'kafka.sasl.mechanism'."
@@ -109,6 +109,8 @@ def _check(error: int, why: str | None, broker: str, sasl: SaslOptions) -> None:
         raise AuthenticationError(
             f"The broker at {broker} takes no SASL here. Check option 'kafka.security.protocol'."
         )
+    if error == _FAILED and sasl.refused():
+        raise CredentialsUncheckedError(f"the broker refused the {sasl.credentials}, which is renewed: {why}")
     if error == _FAILED:
         raise AuthenticationError(
             f"The broker at {broker} refused the {sasl.credentials} by SASL/{sasl.mechanism}: {why}. "
@@ -119,7 +121,7 @@ def _check(error: int, why: str | None, broker: str, sasl: SaslOptions) -> None:
         raise CredentialsUncheckedError(f"the broker could not check the credentials: {kind}, {why}")
 
 
-def _unproven(broker: str, sasl: SaslOptions) -> AuthenticationError:
+def _unproven(broker: str, sasl: SaslCredentials) -> AuthenticationError:
     return AuthenticationError(
         f"The broker at {broker} did not prove by SASL/{sasl.mechanism} that it knows the password, so it may "
         "be another than it says. Check option 'kafka.bootstrap.servers'."

@@ -9,9 +9,15 @@ from collections.abc import Callable, Mapping
 from ssl import TLSVersion
 from typing import Any, Final
 
-from flip27_stream.connectors.kafka.security.jaas import parse_jaas
+from flip27_stream.connectors.kafka.security.jaas import parse_password
 from flip27_stream.connectors.kafka.security.key_stores import KeyStore, StoreType, TrustStore
-from flip27_stream.connectors.kafka.security.security_options import SaslOptions, SecurityOptions, SslOptions
+from flip27_stream.connectors.kafka.security.oauth_options import OAUTH_OPTIONS, parse_oauth
+from flip27_stream.connectors.kafka.security.security_options import (
+    SaslCredentials,
+    SaslOptions,
+    SecurityOptions,
+    SslOptions,
+)
 from flip27_stream.errors import OptionError
 from flip27_stream.options.kinds import any_text, one_of, words
 from flip27_stream.options.option import Option
@@ -21,6 +27,7 @@ _MECHANISMS = {
     "SCRAM-SHA-256": "ScramLoginModule",
     "SCRAM-SHA-512": "ScramLoginModule",
 }
+_OAUTHBEARER = "OAUTHBEARER"
 _VERSIONS = {"TLSv1.2": TLSVersion.TLSv1_2, "TLSv1.3": TLSVersion.TLSv1_3}
 _STORE_TYPE: Final = one_of({kind.value: kind for kind in StoreType})
 
@@ -32,7 +39,7 @@ PROTOCOL: Final = Option(
 )
 MECHANISM: Final = Option(
     "kafka.sasl.mechanism",
-    any_text("`PLAIN`, `SCRAM-SHA-256` or `SCRAM-SHA-512`"),
+    any_text("`PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512` or `OAUTHBEARER`"),
     None,
     "How. Required with SASL.",
 )
@@ -40,7 +47,7 @@ JAAS: Final = Option(
     "kafka.sasl.jaas.config",
     any_text("one login module, as for Java"),
     None,
-    "User name and password. Required with SASL.",
+    "User name and password, or client id and secret. Required with SASL, unless other options give these.",
     secret=True,
 )
 TRUST_LOCATION: Final = Option(
@@ -131,6 +138,7 @@ SECURITY_OPTIONS: Final[tuple[Option[Any], ...]] = (
     PROTOCOL,
     MECHANISM,
     JAAS,
+    *OAUTH_OPTIONS,
     TRUST_LOCATION,
     TRUST_TYPE,
     TRUST_PASSWORD,
@@ -165,29 +173,33 @@ def parse_security(options: Mapping[str, str], warn: Callable[[str, str], None])
     return SecurityOptions(
         protocol,
         _ssl(options) if uses["ssl"] else None,
-        _sasl(options, protocol) if uses["sasl"] else None,
+        _sasl(options, protocol, warn) if uses["sasl"] else None,
     )
 
 
-def _sasl(options: Mapping[str, str], protocol: str) -> SaslOptions:
+def _sasl(options: Mapping[str, str], protocol: str, warn: Callable[[str, str], None]) -> SaslCredentials:
     mechanism = MECHANISM.text(options)
-    allowed = f"Allowed: {', '.join(_MECHANISMS)}."
+    allowed = f"Allowed: {', '.join((*_MECHANISMS, _OAUTHBEARER))}."
     if mechanism is None:
         raise OptionError(
             f"With option 'kafka.security.protocol' {protocol}, option 'kafka.sasl.mechanism' must be given "
             f"(Java's default, GSSAPI, is not supported). {allowed}"
         )
-    mechanism = mechanism.strip()
+    mechanism, text = mechanism.strip(), JAAS.text(options)
+    if mechanism == _OAUTHBEARER:
+        return parse_oauth(options, text)
+    for option in OAUTH_OPTIONS:
+        if option.is_given(options):
+            warn(option.name, f"kafka.sasl.mechanism is {mechanism}")
     if mechanism not in _MECHANISMS:
         raise OptionError.of("kafka.sasl.mechanism", mechanism, f"This mechanism is not supported. {allowed}")
-    text = JAAS.text(options)
     if text is None:
         raise OptionError(
             f"With option 'kafka.security.protocol' {protocol}, option 'kafka.sasl.jaas.config' must be given, such as "
             f'org.apache.kafka.common.security...{_MECHANISMS[mechanism]} required username="..." password="..."; '
             "(a JAAS file of the Java process is not read)."
         )
-    username, password = parse_jaas(text, mechanism, _MECHANISMS[mechanism])
+    username, password = parse_password(text, mechanism, _MECHANISMS[mechanism])
     return SaslOptions(mechanism, username, password)
 
 

@@ -69,6 +69,33 @@ class SaslExchange(Protocol):
         ...
 
 
+class SaslCredentials(Protocol):
+    """What a client proves to a broker, and by which mechanism. Hashable and picklable."""
+
+    @property
+    def mechanism(self) -> str:
+        """The name of the mechanism."""
+        ...
+
+    @property
+    def credentials(self) -> str:
+        """What is proven, for messages."""
+        ...
+
+    @property
+    def option(self) -> str:
+        """The option that the credentials are from, for messages."""
+        ...
+
+    def exchange(self, host: str) -> SaslExchange:
+        """A new authentication at the broker that was reached by the name ``host``."""
+        ...
+
+    def refused(self) -> bool:
+        """Take note that a broker refused; whether a new connection may be let in all the same."""
+        ...
+
+
 @dataclass(frozen=True)
 class SaslOptions:
     """A user name and password, and how they are proven: ``PLAIN``, ``SCRAM-SHA-256`` or ``SCRAM-SHA-512``."""
@@ -90,6 +117,10 @@ class SaslOptions:
         exchange: SaslExchange = password_exchange(self.mechanism, self.username, self.password)
         return exchange
 
+    def refused(self) -> bool:
+        """False: a password stays what it is."""
+        return False
+
 
 @dataclass(frozen=True)
 class SecurityOptions:
@@ -103,7 +134,7 @@ class SecurityOptions:
 
     protocol: str = "PLAINTEXT"
     ssl: SslOptions | None = None
-    sasl: SaslOptions | None = None
+    sasl: SaslCredentials | None = None
 
     def ssl_context(self) -> SSLContext | None:
         """A new context; ``None`` where connections are not encrypted.

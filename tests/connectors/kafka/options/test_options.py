@@ -143,7 +143,7 @@ def test_assign() -> None:
         ({**LEAST, "scan.topic-partition-discovery.interval": "soon"}, "scan.topic-partition-discovery.interval"),
         ({**LEAST, "subscrbe": "t"}, "Unknown option 'subscrbe'. Did you mean 'subscribe'?"),
         ({**LEAST, "kafka.fetch.max.byte": "1"}, "Did you mean 'kafka.fetch.max.bytes'?"),
-        ({**LEAST, "kafka.acks": "all"}, "Unknown option 'kafka.acks'"),
+        ({**LEAST, "kafka.acknowledge": "all"}, "Unknown option 'kafka.acknowledge'"),
         ({**LEAST, "kafka.group.id": " "}, "Invalid value for option 'kafka.group.id'"),
         ({**LEAST, "scan.commit-offsets": "true"}, "'scan.commit-offsets' needs option 'kafka.group.id'"),
         ({**LEAST, "scan.commit-offsets": "1"}, "Invalid value for option 'scan.commit-offsets': '1'"),

@@ -83,7 +83,7 @@ def test_what_is_understood(settings: dict[str, str], expected: SecurityOptions)
     [
         ({"security.protocol": "TLS"}, "'kafka.security.protocol': 'TLS'. Allowed: plaintext, ssl, sasl_plaintext"),
         ({"security.protocol": "SASL_SSL"}, "option 'kafka.sasl.mechanism' must be given (Java's default, GSSAPI"),
-        ({**SASL, "sasl.mechanism": "OAUTHBEARER"}, "'OAUTHBEARER'. This mechanism is not supported. Allowed: PLAIN"),
+        ({**SASL, "sasl.mechanism": "AWS_MSK_IAM"}, "'AWS_MSK_IAM'. This mechanism is not supported. Allowed: PLAIN"),
         ({**SASL, "sasl.mechanism": "GSSAPI"}, "'GSSAPI'. This mechanism is not supported."),
         ({**SASL, "sasl.mechanism": "AWS_MSK_IAM"}, "'AWS_MSK_IAM'. This mechanism is not supported."),
         ({k: v for k, v in SASL.items() if k != "sasl.jaas.config"}, "'kafka.sasl.jaas.config' must be given, such as"),
@@ -107,8 +107,8 @@ def test_what_is_understood(settings: dict[str, str], expected: SecurityOptions)
         ({**SSL, "ssl.endpoint.identification.algorithm": "ldaps"}, "'kafka.ssl.endpoint.identification.algorithm'"),
         ({**SSL, "ssl.engine.factory.class": "x.Y"}, "Kafka option 'ssl.engine.factory.class' is not supported."),
         ({**SASL, "sasl.kerberos.service.name": "kafka"}, "option 'sasl.kerberos.service.name' is not supported."),
-        ({**SASL, "sasl.oauthbearer.token.endpoint.url": "x"}, "'sasl.oauthbearer.token.endpoint.url' is not supp"),
-        ({**SASL, "sasl.login.callback.handler.class": "x"}, "'sasl.login.callback.handler.class' is not supported."),
+        ({**SASL, "sasl.oauthbearer.assertion.file": "x"}, "'sasl.oauthbearer.assertion.file' is not supp"),
+        ({**SASL, "sasl.login.class": "x"}, "'sasl.login.class' is not supported."),
         ({**SSL, "ssl.trustore.location": "/x"}, "Did you mean 'kafka.ssl.truststore.location'?"),
     ],
 )  # fmt: skip
@@ -184,7 +184,7 @@ def test_no_secret_is_in_a_repr() -> None:
     assert "hush-hush" not in repr(options)
     assert "/ca.jks" in repr(options)
     assert options.connection.security.sasl is not None
-    assert options.connection.security.sasl.password == "hush-hush"
+    assert options.connection.security.sasl == SaslOptions("PLAIN", "alice", "hush-hush")
 
 
 def test_settings_of_another_protocol_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:
