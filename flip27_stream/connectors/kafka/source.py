@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 class KafkaSource(Source[KafkaPartitionSplit, KafkaEnumeratorState]):
     """Reads Kafka topics (Flink ``KafkaSource``), with the options and the schema of Spark's built-in source.
 
-    What plans and what reads is loaded where that is done: a process of a query does one of the two, or neither.
+    The modules that plan and the modules that read are imported on use: a process of a query does one of the two.
 
     Args:
         options: names in any case; see the options page.

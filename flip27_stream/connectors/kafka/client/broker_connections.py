@@ -25,11 +25,12 @@ _SILENT_S = 0.5
 
 @dataclass
 class _Broker:
-    """What is known of a broker.
+    """The state of a broker.
 
     Attributes:
         current: takes new requests.
-        former: said nothing for so long that ``current`` was made beside it; its answers may still come.
+        former: the connection before ``current``, which was silent for so long that ``current`` was made; answers may
+            still come over it.
         failures: how many attempts to connect failed in a row.
         retry_at: when the next one may be made (monotonic seconds).
         failure: why the last connection failed or was lost.
@@ -83,7 +84,7 @@ class BrokerConnections:
                 self._brokers[node] = _Broker(host, port)
 
     def nodes(self) -> list[int]:
-        """The brokers: those that seem to be well, connected ones first, then the others, then bootstrap servers."""
+        """The ids of the brokers: those without trouble first, then the rest, then bootstrap servers."""
         shuffled = random.sample(list(self._brokers), len(self._brokers))
         return sorted(shuffled, key=lambda node: (node < 0, *self._doubt(self._brokers[node])))
 
@@ -145,7 +146,7 @@ class BrokerConnections:
         return self.send(node, request)
 
     def drop_former(self, node: int) -> None:
-        """Close the connection that says nothing: the one beside it has answered."""
+        """Close the former connection, after the current one has answered."""
         broker = self._brokers.get(node)
         if broker is not None and broker.former is not None:
             broker.former.close(kafka_errors.Cancelled("nothing came over this connection"))
@@ -158,7 +159,7 @@ class BrokerConnections:
                 self._keep_one(broker, broker.former, broker.current)
 
     def _keep_one(self, broker: _Broker, former: BrokerConnection, current: BrokerConnection) -> None:
-        """One that says something after all is as good as it was, and the one made beside it is not needed."""
+        """Keep the former connection and close the current one, if something came over the former one after all."""
         if former.last_heard > current.made:
             broker.current, broker.former = former, None
             current.close(kafka_errors.Cancelled("the connection before it is well"))
@@ -217,7 +218,7 @@ class BrokerConnections:
             connection.close(kafka_errors.Cancelled("the broker is not used any more"))
 
     def _doubt(self, broker: _Broker) -> tuple[bool, bool]:
-        """What speaks against asking it: that it failed or is silent, and that there is no connection yet."""
+        """The reasons against asking a broker: that it failed or is silent, and that it is not connected yet."""
         sent = broker.current.oldest_request if broker.current is not None else None
         silent = sent is not None and time.monotonic() - sent > _SILENT_S
         throttled = any(each.throttled_for for each in broker.connections)

@@ -1,6 +1,6 @@
-"""Why a broker hangs up: kafka-python sees the socket close, not the answer that said why.
+"""The diagnosis of a broker that closes connections: kafka-python sees the socket close, not the reason.
 
-One connection of its own goes through the same steps, each by itself: TCP, TLS, SASL.
+A connection of its own takes the steps one by one: TCP, TLS, SASL.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PROTOCOL = "'kafka.security.protocol'"
 
 
 def diagnose(options: ConnectionOptions, servers: Iterable[str] | None = None) -> ConnectorError | None:
-    """What is wrong between the options and the first of these servers that listens; ``None`` for nothing found.
+    """The error that explains why the first listening server refuses the options; ``None`` where no error is found.
 
     Args:
         options: how to reach the cluster.

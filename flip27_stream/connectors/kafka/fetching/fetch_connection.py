@@ -112,7 +112,7 @@ class FetchConnection:
         """The greatest version of a kind of request (of kafka-python) in these bounds that the broker speaks.
 
         Raises:
-            ConnectorError: it speaks none.
+            ConnectorError: it speaks no such version.
         """
         try:
             return int(self.versions.api_version(request, min_version=least, max_version=most))
@@ -159,7 +159,7 @@ class FetchConnection:
         self._used = time.monotonic()
 
     def _room(self) -> memoryview:
-        """Where the body goes. The id is looked at first, so that what is no response takes no memory."""
+        """The memory for the body. The correlation id is checked first, so that only a response takes memory."""
         size, correlation_id = _HEAD.unpack(self._head)
         if correlation_id != self._correlation_id or size < 4:
             raise ConnectionAbortedError("it does not speak Kafka's protocol, or answers another request")
@@ -183,7 +183,7 @@ class FetchConnection:
             self._expires = time.monotonic() + _RENEW_AT * session_ms / 1000
 
     def _ask(self, request: Any, version: int) -> Any:
-        """The response to a request of those that come before fetches."""
+        """The response to a request that comes before fetches: ApiVersions or SASL."""
         self.send(request, version)
         while (body := self.receive()) is None:
             self._wait_for_more()
@@ -193,7 +193,7 @@ class FetchConnection:
             raise ConnectionAbortedError(f"its response to {request.name} can't be read: {error}") from error
 
     def _ask_raw(self, token: bytes) -> bytes:
-        """What a broker answers to bytes that are no request."""
+        """The token with which a broker answers a token that was sent without a request around it."""
         self._send(_SIZE.pack(len(token)) + token)
         (size,) = _SIZE.unpack(self._exactly(_SIZE.size))
         if not 0 <= size <= _LARGEST_TOKEN:
@@ -219,7 +219,8 @@ class FetchConnection:
 def _reached(host: str, port: int, deadline: float, attempt: int) -> socket.socket:
     """A socket to one of a host's addresses.
 
-    Each gets its share of the time, and each attempt begins with another one, so that one that hangs is no matter.
+    Each address gets its share of the time. Each attempt begins with another address, so that one that hangs does no
+    harm.
 
     Raises:
         OSError: no address took the connection, or the host has no address.

@@ -282,7 +282,7 @@ class Fetcher:
                 self._fail(node, sent.fetch, TimeoutError(f"no answer for {patience_s:g} s"))
 
     def _fail(self, node: int, fetch: _Fetch, error: OSError) -> None:
-        """What was sent over a connection that was kept is asked again at once, over a new one."""
+        """Note a connection that broke. A fetch over a kept connection is sent again at once, over a new one."""
         was_kept = node in self._kept
         self.failure = error
         self._drop(node)

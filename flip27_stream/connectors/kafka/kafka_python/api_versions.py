@@ -17,7 +17,7 @@ _UNSUPPORTED_VERSION = kafka_errors.UnsupportedVersionError.errno
 
 
 def ask_versions(ask: Ask) -> BrokerVersionData:
-    """The versions that a broker speaks; brokers tell before a client has authenticated.
+    """The versions that a broker speaks. Brokers answer this before a client has authenticated.
 
     A broker that does not know the version of the question answers in version 0 with those that it knows (KIP-511).
 

@@ -1,7 +1,7 @@
-"""Settings of Java's Kafka consumer (``kafka.*``): which have a meaning here, which have none, which cannot be kept.
+"""The settings of Java's Kafka consumer (``kafka.*``): translated ones, ones without effect, and refused ones.
 
-Each name that Apache Kafka's ``ConsumerConfig`` has is in one of the tables, so nothing that a user sets is ignored
-without a word: a setting is translated, or warned of once, or refused with the reason; what is no setting is unknown.
+Each name of Apache Kafka's ``ConsumerConfig`` is in one of the tables, so that no setting is ignored silently: it is
+translated, or warned of once, or refused with the reason. A name that is no setting is unknown.
 """
 
 from __future__ import annotations

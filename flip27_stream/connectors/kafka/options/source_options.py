@@ -188,7 +188,7 @@ KNOWN_OPTIONS: Final = canonical_names(OPTIONS) | {name.lower(): name for name i
 
 @dataclass(frozen=True)
 class KafkaOptions:
-    """What the options say, checked.
+    """The options of a Kafka source, checked.
 
     Attributes:
         stopping_offsets: where reading ends; ``None`` for a stream without end.

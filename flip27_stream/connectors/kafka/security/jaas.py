@@ -1,4 +1,4 @@
-"""The one line of JAAS that ``sasl.jaas.config`` holds. No message repeats it: it has the password."""
+"""The parser of ``sasl.jaas.config``. The text holds a password, so no message repeats it."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def parse_jaas(text: str, mechanism: str, module: str) -> dict[str, str]:
 
 
 def _tokens(text: str) -> list[tuple[str, str]]:
-    """Kind and text of each; quotes and comments are taken away."""
+    """The tokens of a text, each as its kind and its text, without quotes and comments."""
     tokens, at = [], 0
     while at < len(text):
         match = _TOKEN.match(text, at)

@@ -1,4 +1,4 @@
-"""How connections are encrypted and who they authenticate as.
+"""The options of encryption and authentication, as values.
 
 The values travel to the executors, so they are small, hashable and picklable; stores are opened and contexts built
 where a connection is made. No secret is in a ``repr``, so none gets into a log or an error through one.
@@ -15,7 +15,7 @@ from flip27_stream.connectors.kafka.security.key_stores import KeyStore, TrustSt
 
 @dataclass(frozen=True)
 class SslOptions:
-    """TLS.
+    """The options of TLS.
 
     Attributes:
         trust: ``None`` for the certificate authorities that this machine trusts.
@@ -35,7 +35,7 @@ class SslOptions:
         """A new context.
 
         Raises:
-            OptionError: a store cannot be read or opened, or has not what is looked for in it.
+            OptionError: a store cannot be read or opened, or does not hold a certificate or key.
         """
         context = SSLContext(PROTOCOL_TLS_CLIENT)
         context.minimum_version, context.maximum_version = self.least, self.most
@@ -57,7 +57,11 @@ class SaslExchange(Protocol):
         ...
 
     def receive(self, auth_bytes: bytes) -> object:
-        """Take in the broker's answer. ValueError or LookupError where it is not what it must be."""
+        """Take in the broker's answer.
+
+        Raises:
+            ValueError, LookupError: the answer does not prove that the broker knows the credentials.
+        """
         ...
 
     def is_done(self) -> bool:
@@ -124,7 +128,7 @@ class SaslOptions:
 
 @dataclass(frozen=True)
 class SecurityOptions:
-    """All of it.
+    """The options of encryption and authentication of a connection.
 
     Attributes:
         protocol: ``security.protocol`` of Java's client.

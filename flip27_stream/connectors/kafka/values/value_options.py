@@ -29,7 +29,7 @@ class ValueFormat(Enum):
 
 @dataclass(frozen=True)
 class ValueOptions:
-    """What the options say, checked.
+    """The options of values, checked.
 
     Attributes:
         fail_fast: fail at a value that does not decode, in place of nulls.

@@ -61,8 +61,9 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
         "sasl.enabled.mechanisms": "OAUTHBEARER",
         f"{LISTENER}.sasl.jaas.config": f"{PACKAGE}.OAuthBearerLoginModule required;",
         f"{LISTENER}.sasl.server.callback.handler.class": f"{PACKAGE}.OAuthBearerValidatorCallbackHandler",
-        f"{LISTENER}.sasl.oauthbearer.jwks.endpoint.url": keys.as_uri(),
-        f"{LISTENER}.sasl.oauthbearer.expected.audience": "kafka",
+        "sasl.oauthbearer.jwt.validator.class": f"{PACKAGE}.BrokerJwtValidator",
+        "sasl.oauthbearer.jwks.endpoint.url": keys.as_uri(),
+        "sasl.oauthbearer.expected.audience": "kafka",
         f"{LISTENER}.connections.max.reauth.ms": "2000",
     }
     with pytest.MonkeyPatch.context() as environment:
@@ -126,10 +127,11 @@ def test_a_token_that_the_broker_refuses(cloud: Cloud, name: str, claims: dict[s
 
     cloud.server.answer = give
     options = cloud.options(name)
-    with pytest.raises(
-        AuthenticationError, match=r"refused the token by SASL/OAUTHBEARER: .*invalid_token"
-    ) as planning:
-        KafkaClient(options).topics(["there"])
+    with (
+        closing(KafkaClient(options)) as client,
+        pytest.raises(AuthenticationError, match=r"refused the token .*invalid_token") as planning,
+    ):
+        client.topics(["there"])
     with pytest.raises(AuthenticationError, match=r"refused the token by SASL/OAUTHBEARER") as fetch:
         cloud.fetching(options)
     for token in tokens:
@@ -138,10 +140,12 @@ def test_a_token_that_the_broker_refuses(cloud: Cloud, name: str, claims: dict[s
 
 def test_a_token_server_that_refuses(cloud: Cloud) -> None:
     cloud.server.answer = lambda: (401, b'{"error":"invalid_client"}')
-    with pytest.raises(
-        AuthenticationError, match=r"refused client 'wrong' with 401 .*invalid_client"
-    ) as error:
-        KafkaClient(cloud.options("wrong")).topics(["there"])
+    said = r"refused client 'wrong' with 401 .*invalid_client"
+    with (
+        closing(KafkaClient(cloud.options("wrong"))) as client,
+        pytest.raises(AuthenticationError, match=said) as error,
+    ):
+        client.topics(["there"])
     assert SECRET not in str(error.value)
 
 
@@ -158,8 +162,11 @@ def test_a_token_server_that_is_down_for_a_while(cloud: Cloud) -> None:
         assert client.topics(["there"]).keys() == {"there"}
     cloud.server.answer = lambda: (500, b"")
     never = replace(cloud.options("never"), first_contact_timeout_ms=1000)
-    with pytest.raises(ConnectorError, match=r"no token from .*: it answers 500"):
-        KafkaClient(never).topics(["there"])
+    with (
+        closing(KafkaClient(never)) as client,
+        pytest.raises(ConnectorError, match=r"no token from .*: it answers 500"),
+    ):
+        client.topics(["there"])
 
 
 def test_a_token_that_was_good_and_is_not_any_more(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
