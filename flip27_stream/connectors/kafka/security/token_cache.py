@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -77,15 +78,17 @@ class TokenCache:
         self._lock = threading.Lock()
         self._fetching: dict[TokenProvider, threading.Lock] = {}
         self._kept: dict[TokenProvider, _Kept] = {}
+        self._failed: dict[TokenProvider, tuple[float, Exception]] = {}
 
     def token(self, provider: TokenProvider) -> Token:
         """The token of a source; a new one where there is no usable one. Errors as :meth:`TokenProvider.fetch`."""
         kept = self._usable(provider)
         if kept is None:
+            began = self._clock()
             with self._lock:
                 fetching = self._fetching.setdefault(provider, threading.Lock())
-            with fetching:  # those who come second take what the first one got
-                kept = self._usable(provider) or self._fetch(provider)
+            with fetching:  # connections that waited meanwhile get the same token, or the same error
+                kept = self._usable(provider) or self._fetch_unless_failed(provider, began)
         if self._clock() >= kept.renew_at:
             self._renew(provider, kept)
         return kept.token
@@ -104,6 +107,16 @@ class TokenCache:
         with self._lock:
             kept = self._kept.get(provider)
         return kept if kept is not None and self._clock() < kept.usable_until else None
+
+    def _fetch_unless_failed(self, provider: TokenProvider, since: float) -> _Kept:
+        failed_at, error = self._failed.get(provider, (-math.inf, None))
+        if error is not None and failed_at > since:
+            raise error
+        try:
+            return self._fetch(provider)
+        except Exception as error:
+            self._failed[provider] = self._clock(), error
+            raise
 
     def _fetch(self, provider: TokenProvider) -> _Kept:
         now = self._clock()

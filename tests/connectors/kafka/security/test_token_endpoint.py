@@ -181,6 +181,39 @@ def test_connections_that_are_made_at_the_same_time_share_a_token(server: TokenS
     assert len(server.asked) == 1
 
 
+def test_connections_that_wait_for_a_server_that_is_down_share_the_error() -> None:
+    """They do not wait for it one after the other."""
+    asked, may_fail = threading.Event(), threading.Event()
+    errors: list[str] = []
+
+    class Down(Provider):
+        def fetch(self) -> Token:
+            self.given += 1
+            asked.set()
+            may_fail.wait(10)
+            raise ConnectionAbortedError("down")
+
+    def ask() -> None:
+        waiting.release()
+        try:
+            cache.token(provider)
+        except ConnectionAbortedError as error:
+            errors.append(str(error))
+
+    cache, provider, waiting = TokenCache(), Down([0.0]), threading.Semaphore(0)
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    assert asked.wait(10)
+    for _ in threads:
+        assert waiting.acquire(timeout=10)
+    may_fail.set()
+    for thread in threads:
+        thread.join(10)
+    assert errors == ["down"] * 4
+    assert provider.given < 4
+
+
 def pair() -> tuple[str, float]:
     return "from-a-function", 2_000_000_000
 
