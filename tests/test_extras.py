@@ -19,7 +19,13 @@ ROOT = Path(__file__).parents[1]
 KAFKA = {"kafka.bootstrap.servers": "there:1", "subscribe": "clicks"}
 AVRO = {"value.format": "avro", "value.avro.schema": '{"type":"record","name":"r","fields":[]}'}
 
-OPTIONAL = {"fastavro": "avro", "cryptography": "keystores", "matplotlib": "monitoring", "rich": "monitoring"}
+OPTIONAL = {
+    "boto3": "aws",
+    "fastavro": "avro",
+    "cryptography": "keystores",
+    "matplotlib": "monitoring",
+    "rich": "monitoring",
+}
 
 
 def test_each_optional_package_is_in_its_extra_and_not_in_the_core() -> None:

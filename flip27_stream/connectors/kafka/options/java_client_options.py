@@ -157,7 +157,7 @@ OPTIONS: Final = (*CONNECTION_OPTIONS, *SECURITY_OPTIONS)
 _SEE_BOTH = "startingOffsets says where a new query starts; after that the checkpoint does, so that no record is missed"
 _JAVA_CLASS = "It names a Java class, and no Java client runs here."
 _PASSWORDS_ONLY = (
-    "Connections authenticate with PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER or a TLS certificate "
+    "Connections authenticate with PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, AWS_MSK_IAM or a TLS certificate "
     "only."
 )
 
@@ -169,7 +169,6 @@ FORBIDDEN = {
     "kafka.interceptor.classes": "Interceptors can change records, and are Java classes.",
     "kafka.config.providers": "Settings are taken as they are written; put the values themselves.",
     "kafka.security.providers": _JAVA_CLASS,
-    "kafka.sasl.client.callback.handler.class": _JAVA_CLASS,
     "kafka.sasl.jwt": _PASSWORDS_ONLY,
     "kafka.sasl.kerberos": _PASSWORDS_ONLY,
     "kafka.sasl.login.class": _JAVA_CLASS,

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from flip27_stream.connectors.kafka.security.jaas import parse_password
 from flip27_stream.connectors.kafka.security.key_stores import KeyStore, StoreType, TrustStore
+from flip27_stream.connectors.kafka.security.msk_iam import CLIENT_HANDLER, MskIam, parse_msk_iam
 from flip27_stream.connectors.kafka.security.oauth_options import OAUTH_OPTIONS, parse_oauth
 from flip27_stream.connectors.kafka.security.security_options import (
     SaslCredentials,
@@ -39,7 +40,7 @@ PROTOCOL: Final = Option(
 )
 MECHANISM: Final = Option(
     "kafka.sasl.mechanism",
-    any_text("`PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512` or `OAUTHBEARER`"),
+    any_text("`PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512`, `OAUTHBEARER` or `AWS_MSK_IAM`"),
     None,
     "How. Required with SASL.",
 )
@@ -139,6 +140,7 @@ SECURITY_OPTIONS: Final[tuple[Option[Any], ...]] = (
     MECHANISM,
     JAAS,
     *OAUTH_OPTIONS,
+    CLIENT_HANDLER,
     TRUST_LOCATION,
     TRUST_TYPE,
     TRUST_PASSWORD,
@@ -179,7 +181,7 @@ def parse_security(options: Mapping[str, str], warn: Callable[[str, str], None])
 
 def _sasl(options: Mapping[str, str], protocol: str, warn: Callable[[str, str], None]) -> SaslCredentials:
     mechanism = MECHANISM.text(options)
-    allowed = f"Allowed: {', '.join((*_MECHANISMS, _OAUTHBEARER))}."
+    allowed = f"Allowed: {', '.join((*_MECHANISMS, _OAUTHBEARER, MskIam.mechanism))}."
     if mechanism is None:
         raise OptionError(
             f"With option 'kafka.security.protocol' {protocol}, option 'kafka.sasl.mechanism' must be given "
@@ -188,7 +190,9 @@ def _sasl(options: Mapping[str, str], protocol: str, warn: Callable[[str, str], 
     mechanism, text = mechanism.strip(), JAAS.text(options)
     if mechanism == _OAUTHBEARER:
         return parse_oauth(options, text)
-    for option in OAUTH_OPTIONS:
+    if mechanism == MskIam.mechanism:
+        return parse_msk_iam(options, text, protocol)
+    for option in (*OAUTH_OPTIONS, CLIENT_HANDLER):
         if option.is_given(options):
             warn(option.name, f"kafka.sasl.mechanism is {mechanism}")
     if mechanism not in _MECHANISMS:

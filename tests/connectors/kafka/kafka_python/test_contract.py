@@ -43,6 +43,8 @@ SIGNATURES = {
     "kafka.net.connection.KafkaConnection.send_request": ("request", "request_timeout_ms"),
     "kafka.net.connection.KafkaConnection.unpause": ("v",),
     "kafka.net.connection.SaslReauthenticator.session_updated": ("session_lifetime_ms",),
+    "kafka.net.sasl.msk.AwsMskIamClient.__init__": ("host", "access_key", "secret_key", "region", "token"),
+    "kafka.net.sasl.msk.AwsMskIamClient.first_message": (),
     "kafka.net.sasl.plain.SaslMechanismPlain.__init__": ("config",),
     "kafka.net.sasl.plain.SaslMechanismPlain.auth_bytes": (),
     "kafka.net.sasl.plain.SaslMechanismPlain.is_authenticated": (),
