@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from flip27_stream.connectors.kafka.client.connection_options import ConnectionOptions
-from flip27_stream.connectors.kafka.security.security_names import SECURITY_OPTIONS, parse_security
+from flip27_stream.connectors.kafka.security.security_settings import SECURITY_OPTIONS, parse_security
 from flip27_stream.errors import OptionError
 from flip27_stream.options.kinds import MOST_INT, any_text, whole, words
 from flip27_stream.options.option import Kind, Option
@@ -54,7 +54,7 @@ DNS_LOOKUP: Final = Option(
     "kafka.client.dns.lookup",
     words("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"),
     "use_all_dns_ips",
-    "How names are resolved.",
+    "How the names of brokers are resolved.",
 )
 REQUEST_TIMEOUT: Final = Option(
     "kafka.request.timeout.ms",
@@ -79,7 +79,7 @@ RECONNECT_BACKOFF_MAX: Final = Option(
     "kafka.reconnect.backoff.max.ms",
     whole(0, MOST_INT),
     "1000",
-    "At most, when it fails again and again.",
+    "The longest such time, when it fails again and again.",
 )
 RETRY_BACKOFF: Final = Option(
     "kafka.retry.backoff.ms",
@@ -97,13 +97,13 @@ SETUP_TIMEOUT_MAX: Final = Option(
     "kafka.socket.connection.setup.timeout.max.ms",
     whole(most=MOST_INT),
     "30000",
-    "At most, when it fails again and again.",
+    "The longest such time, when it fails again and again.",
 )
 MAX_IDLE: Final = Option(
     "kafka.connections.max.idle.ms",
     whole(-1, MOST_INT),
     "540000",
-    "Connections that rest for longer are not used again. -1: never. Set it below the time after which your "
+    "Connections that are idle for longer are not used again. -1: never. Set it below the time after which your "
     "network forgets connections (Azure: 4 minutes).",
 )
 FETCH_MAX_WAIT: Final = Option(
@@ -117,19 +117,19 @@ METADATA_MAX_AGE: Final = Option(
     "kafka.metadata.max.age.ms",
     whole(0, MOST_INT),
     "300000",
-    "How old leaders and addresses may get.",
+    "How old the known leaders and addresses may get.",
 )
 RECEIVE_BUFFER: Final = Option(
     "kafka.receive.buffer.bytes",
     whole(-1, MOST_INT),
     "-1",
-    "Of sockets. -1: what the system chooses.",
+    "The receive buffer of sockets. -1: what the system chooses.",
 )
 SEND_BUFFER: Final = Option(
     "kafka.send.buffer.bytes",
     whole(-1, MOST_INT),
     "-1",
-    "Of sockets. -1: what the system chooses.",
+    "The send buffer of sockets. -1: what the system chooses.",
 )
 
 CONNECTION_OPTIONS: Final[tuple[Option[Any], ...]] = (

@@ -62,7 +62,7 @@ MAX_DELAY: Final = Option(
     "maxTriggerDelay",
     Kind("duration", _delay),
     "15m",
-    "It waits no longer than this. Without a unit: ms.",
+    "The longest wait of `minOffsetsPerTrigger`. Without a unit: ms.",
 )
 MIN_PARTITIONS: Final = Option(
     "minPartitions",
@@ -80,7 +80,7 @@ INCLUDE_HEADERS: Final = Option(
     "includeHeaders",
     BOOLEAN,
     "false",
-    "A column `headers`.",
+    "Whether there is a column `headers`.",
 )
 FAIL_ON_DATA_LOSS: Final = Option(
     "failOnDataLoss",
@@ -99,7 +99,7 @@ FETCH_RETRY_INTERVAL: Final = Option(
     "fetchOffset.retryIntervalMs",
     whole(0),
     "1000",
-    "How long to wait in between.",
+    "How long to wait between these (ms).",
 )
 POLL_TIMEOUT: Final = Option(
     "kafkaConsumer.pollTimeoutMs",

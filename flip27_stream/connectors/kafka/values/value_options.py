@@ -60,37 +60,37 @@ FORMAT: Final = Option(
     "value.format",
     one_of({form.value: form for form in ValueFormat}),
     "raw",
-    "What a value is; see [columns](columns.md).",
+    "How values are encoded; see [columns](columns.md).",
 )
 MODE: Final = Option(
     "value.mode",
     one_of({"permissive": False, "failfast": True}),
     None,
-    "What becomes of a value that does not decode: nulls, or the query fails.",
+    "What happens at a value that does not decode: its columns are null, or the query fails.",
 )
 CORRUPT_COLUMN: Final = Option(
     "value.corrupt-column",
     text("name", "the name of a column"),
     None,
-    "The column that gets the bytes of a value that does not decode.",
+    "The column for the bytes of a value that does not decode.",
 )
 FIELDS_PREFIX: Final = Option(
     "value.fields-prefix",
     any_text(),
     None,
-    "What the names of columns begin with that are fields of the value.",
+    "The prefix of the names of columns that are fields of the value.",
 )
 AVRO_SCHEMA: Final = Option(
     "value.avro.schema",
     Kind("JSON", _avro_schema),
     None,
-    "The writer's schema.",
+    "The schema with which the values were written. Required with `avro`.",
 )
 CONFLUENT_FRAMING: Final = Option(
     "value.avro.confluent-framing",
     BOOLEAN,
     None,
-    "Values begin with the id of a schema.",
+    "Whether values begin with the id of a schema, as those of Confluent's serializers do.",
 )
 
 OPTIONS: Final[tuple[Option[Any], ...]] = (

@@ -42,7 +42,7 @@ MECHANISM: Final = Option(
     "kafka.sasl.mechanism",
     any_text("`PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512`, `OAUTHBEARER` or `AWS_MSK_IAM`"),
     None,
-    "How. Required with SASL.",
+    "How users log in. Required with SASL.",
 )
 JAAS: Final = Option(
     "kafka.sasl.jaas.config",
@@ -62,13 +62,13 @@ TRUST_TYPE: Final = Option(
     "kafka.ssl.truststore.type",
     _STORE_TYPE,
     None,
-    "A JKS store may be PKCS12 in fact, as in Java.",
+    "The format of the trust store; a JKS store may be PKCS12 in fact, as in Java.",
 )
 TRUST_PASSWORD: Final = Option(
     "kafka.ssl.truststore.password",
     any_text(),
     None,
-    "Not for PEM.",
+    "The password of the trust store; PEM has none.",
     secret=True,
 )
 TRUST_CERTIFICATES: Final = Option(
@@ -87,13 +87,13 @@ KEY_STORE_TYPE: Final = Option(
     "kafka.ssl.keystore.type",
     _STORE_TYPE,
     None,
-    "As for the trust store.",
+    "The format of the key store; a JKS store may be PKCS12 in fact, as in Java.",
 )
 KEY_STORE_PASSWORD: Final = Option(
     "kafka.ssl.keystore.password",
     any_text(),
     None,
-    "Required for JKS and PKCS12, not for PEM.",
+    "The password of the key store. Required for JKS and PKCS12; PEM has none.",
     secret=True,
 )
 KEY: Final = Option(
@@ -107,13 +107,13 @@ CERTIFICATE_CHAIN: Final = Option(
     "kafka.ssl.keystore.certificate.chain",
     any_text("PEM"),
     None,
-    "The certificates that go with it.",
+    "The certificates of that key, with type PEM.",
 )
 KEY_PASSWORD: Final = Option(
     "kafka.ssl.key.password",
     any_text(),
     None,
-    "Of the key, if it has one of its own.",
+    "The password of the key, if it has one of its own.",
     secret=True,
 )
 CHECK_HOSTNAME: Final = Option(
@@ -126,7 +126,7 @@ ENABLED_PROTOCOLS: Final = Option(
     "kafka.ssl.enabled.protocols",
     any_text("`TLSv1.2`, `TLSv1.3`, or both with a comma between"),
     "TLSv1.2,TLSv1.3",
-    "Versions of TLS.",
+    "The versions of TLS that may be used.",
 )
 TLS_PROTOCOL: Final = Option(
     "kafka.ssl.protocol",
