@@ -6,10 +6,11 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import flip27_stream
 from flip27_stream.connectors.kafka.client.client import KafkaClient
 from flip27_stream.connectors.kafka.client.connection_options import ConnectionOptions
 from flip27_stream.connectors.kafka.fetching.fetch_connection import FetchConnection
@@ -22,6 +23,9 @@ from flip27_stream.errors import AuthenticationError, ConnectorError
 from flip27_stream.testing import KafkaBroker
 from flip27_stream.testing.waiting import wait_until
 from tests.connectors.kafka.support.token_server import Signer, TokenServer, granted, token_server
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.jvm
 
@@ -192,3 +196,26 @@ def test_no_token_and_no_secret_is_logged(cloud: Cloud, caplog: pytest.LogCaptur
     wait_until(lambda: len(cloud.server.asked) == 1, "the token to be asked for", 10)
     assert token not in caplog.text
     assert SECRET not in caplog.text
+
+
+def test_through_spark(cloud: Cloud, spark: SparkSession, capfd: pytest.CaptureFixture[str]) -> None:
+    """The options as the clouds document them; the planning process and the tasks each get a token."""
+    cloud.broker.create_topic("read")
+    cloud.broker.write("read", [(0, 1000, None, b"x")] * 3)
+    flip27_stream.register(spark)
+    handler = f"kafkashaded.{PACKAGE}.secured.OAuthBearerLoginCallbackHandler"
+    jaas = f'kafkashaded.{PACKAGE}.OAuthBearerLoginModule required clientId="spark" clientSecret="{SECRET}";'
+    options = {
+        "kafka.bootstrap.servers": cloud.broker.secure.bootstrap_servers("SASL_PLAINTEXT"),
+        "subscribe": "read",
+        "kafka.security.protocol": "SASL_PLAINTEXT",
+        "kafka.sasl.mechanism": "OAUTHBEARER",
+        "kafka.sasl.oauthbearer.token.endpoint.url": cloud.server.url,
+        "kafka.sasl.login.callback.handler.class": handler,
+        "kafka.sasl.jaas.config": jaas,
+        "kafka.acks": "all",
+    }
+    read = spark.read.format("flip27_kafka").options(**options).load()
+    assert read.count() == 3
+    read.explain(True)
+    assert SECRET not in "".join(capfd.readouterr())
