@@ -68,24 +68,24 @@ TABLE: Final = Option(
     "scan.watermark.alignment.table",
     _LOCATION,
     None,
-    "Path or URI of the Delta table of split watermarks. It is made if it is not there. It must be without "
-    "`[`, `]`, `^` and pipes; in a URI `#` and `?` are written `%23` and `%3F`. Required with a group.",
+    "Path or URI of the Delta table of split watermarks. It is made if it is not there. It must not contain "
+    "`[`, `]`, `^` or pipes; in a URI, write `%23` for `#` and `%3F` for `?`. Required with a group.",
 )
 UPDATE_INTERVAL: Final = Option(
     "scan.watermark.alignment.update-interval",
     POSITIVE_DURATION,
     "1 s",
-    "How old what is known of the other members of the [group](groups.md) may be when a batch is planned. "
-    "Before a plan waits for one of them it is read anew. More than a fourth of `source-timeout`, or than 15 "
-    "s, makes no difference to a plan: that often it is read in any case.",
+    "When a batch is planned, what is known of the other members of the [group](groups.md) may be so old. "
+    "Before a plan waits for one of them, the group is read anew. More than a fourth of `source-timeout`, or "
+    "than 15 s, makes no difference to a plan: the group is read that often in any case.",
 )
 SOURCE_TIMEOUT: Final = Option(
     "scan.watermark.alignment.source-timeout",
     _TIMEOUT,
     "1 minute",
-    "A member of the group that is silent for longer stops counting; an AvailableNow run goes on without one "
-    "that holds it and has not moved for longer. Give many times what a commit to the table takes: entries "
-    "are renewed at least four times in it.",
+    "A member of the group that is silent for longer stops counting. An AvailableNow run goes on without a "
+    "member that holds it and has not moved for longer. Choose many times the length of a commit to the "
+    "table: entries are renewed at least four times in this time.",
 )
 AVAILABLE_NOW: Final = Option(
     "scan.watermark.alignment.available-now",
@@ -98,9 +98,9 @@ ALLOW_UNALIGNED: Final = Option(
     "scan.watermark.alignment.allow-unaligned-source-splits",
     BOOLEAN,
     "false",
-    "Let splits run unaligned, in place of an error, that can neither be cut by event time nor paused by what"
-    " tasks report, since no report of them reaches the driver. Such a split holds nobody; the other splits "
-    "of the source stay aligned. Kafka's splits can always be cut.",
+    "Some splits can neither be cut by event time nor be paused by the reports of tasks, since no report "
+    "reaches the driver. `true`: they run unaligned. `false`: the query fails. Such a split holds no other; "
+    "the other splits of the source stay aligned. Kafka's splits can always be cut.",
 )
 IDLE_TIMEOUT: Final = Option(
     "scan.watermark.idle-timeout",
@@ -124,7 +124,7 @@ IMPLAUSIBLE_EVENT_TIME: Final = Option(
     "scan.watermark.implausible-event-time",
     words("fail", "skip", "pass"),
     "fail",
-    "What becomes of a record whose event time is not believed: the query fails, the record is left out, or "
+    "What happens to a record whose event time is not believed: the query fails, the record is left out, or "
     "it is passed on.",
 )
 EVENT_TIME: Final = Option(
@@ -137,8 +137,9 @@ SOURCE_ID: Final = Option(
     "scan.source.id",
     TEXT,
     None,
-    "Stable name of this source in the group and the table. Two live queries that have the same are an error."
-    " By default it is made from what is read and from the checkpoint's lineage.",
+    "Stable name of this source in the group and the table. Two live queries with the same name are an error."
+    " By default it is made from what is read and from the *lineage* of the checkpoint, a random name that is"
+    " drawn once for each checkpoint.",
 )
 
 OPTIONS: Final[tuple[Option[Any], ...]] = (

@@ -99,7 +99,7 @@ MODIFIED: Final = Option(
     "files.modified",
     one_of({word.value: word for word in ModifiedFiles}),
     "ignore",
-    "What becomes of a file that has changed after it was read: it stays as read, with a warning; it is read "
+    "What happens to a file that changed after it was read: it is not read again, with a warning; it is read "
     "again; or the query fails.",
 )
 MONITOR_INTERVAL: Final = Option(

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from flip27_stream.connectors.files.formats.timestamp_parsing import strptime_format
+from flip27_stream.decoding.time_patterns import TimePattern
 from flip27_stream.errors import OptionError
 from flip27_stream.options.kinds import BOOLEAN, any_text, one_of
 from flip27_stream.options.option import Kind, Option
 
 
-def _strptime(text: str, option: str) -> str:
-    return strptime_format(option, text)
+def _pattern(text: str, option: str) -> TimePattern:
+    return TimePattern.of(option, text)
 
 
 def _separator(text: str, option: str) -> str:
@@ -39,13 +39,13 @@ MODE: Final = Option(
     "mode",
     one_of({"FAILFAST": False, "DROPMALFORMED": True}),
     "FAILFAST",
-    "CSV and JSON: what becomes of a record that does not decode.",
+    "CSV and JSON: what happens to a record that does not decode: the query fails, or the record is left out.",
 )
 ENCODING: Final = Option(
     "encoding",
     _UTF_8,
     "UTF-8",
-    "CSV and JSON: of the text.",
+    "CSV and JSON: encoding of the text.",
 )
 CHARSET: Final = Option(
     "charset",
@@ -55,9 +55,9 @@ CHARSET: Final = Option(
 )
 TIMESTAMP_FORMAT: Final = Option(
     "timestampFormat",
-    Kind("pattern of `yyyy`, `MM`, `dd`, `HH`, `mm`, `ss`, `XXX`", _strptime),
+    Kind("pattern of `yyyy`, `MM`, `dd`, `HH`, `mm`, `ss`, `XXX`", _pattern),
     None,
-    "CSV and JSON: of times, by default ISO 8601.",
+    "CSV and JSON: of times, by default the forms that Spark casts from, such as ISO 8601.",
 )
 MULTI_LINE: Final = Option(
     "multiLine",
@@ -75,7 +75,7 @@ SEP: Final = Option(
     "sep",
     Kind("one character", _separator),
     ",",
-    "CSV: between values.",
+    "CSV: the character between values.",
 )
 DELIMITER: Final = Option(
     "delimiter",
@@ -87,25 +87,25 @@ QUOTE: Final = Option(
     "quote",
     Kind("one character or empty", _character),
     '"',
-    "CSV: around values that hold a separator. Empty: none.",
+    "CSV: the character around values that contain a separator. Empty: no quotes.",
 )
 ESCAPE: Final = Option(
     "escape",
     Kind("one character or empty", _character),
     None,
-    "CSV: before a quote inside quotes. Empty: none.",
+    "CSV: the character before a quote inside quotes. Empty: no escape.",
 )
 NULL_VALUE: Final = Option(
     "nullValue",
     any_text(),
     None,
-    "CSV: stands for null.",
+    "CSV: the text that stands for null.",
 )
 INFER_SCHEMA: Final = Option(
     "inferSchema",
     BOOLEAN,
     "false",
-    "CSV: find out types where there is no schema; otherwise all is string.",
+    "CSV: without a schema, find out the types of columns. `false`: all columns are strings.",
 )
 
 _COMMON: Final[tuple[Option[Any], ...]] = (MODE, ENCODING, CHARSET, TIMESTAMP_FORMAT, MULTI_LINE)
@@ -119,11 +119,11 @@ class LineOptions:
 
     Attributes:
         drop_malformed: leave out records that do not decode (``mode`` DROPMALFORMED) instead of failing (FAILFAST).
-        timestamp_format: of times, for ``strptime``; ``None`` for ISO 8601.
+        timestamp_format: of times; ``None`` for the forms that Spark casts from.
     """
 
     drop_malformed: bool = False
-    timestamp_format: str | None = None
+    timestamp_format: TimePattern | None = None
 
 
 @dataclass(frozen=True)

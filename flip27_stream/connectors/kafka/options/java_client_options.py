@@ -79,7 +79,7 @@ RECONNECT_BACKOFF_MAX: Final = Option(
     "kafka.reconnect.backoff.max.ms",
     whole(0, MOST_INT),
     "1000",
-    "The longest such time, when it fails again and again.",
+    "The longest such wait, when a broker fails again and again.",
 )
 RETRY_BACKOFF: Final = Option(
     "kafka.retry.backoff.ms",
@@ -97,7 +97,7 @@ SETUP_TIMEOUT_MAX: Final = Option(
     "kafka.socket.connection.setup.timeout.max.ms",
     whole(most=MOST_INT),
     "30000",
-    "The longest such time, when it fails again and again.",
+    "The longest such time, when a connection fails again and again.",
 )
 MAX_IDLE: Final = Option(
     "kafka.connections.max.idle.ms",
@@ -123,13 +123,13 @@ RECEIVE_BUFFER: Final = Option(
     "kafka.receive.buffer.bytes",
     whole(-1, MOST_INT),
     "-1",
-    "The receive buffer of sockets. -1: what the system chooses.",
+    "Size of the receive buffer of a socket. -1: what the system chooses.",
 )
 SEND_BUFFER: Final = Option(
     "kafka.send.buffer.bytes",
     whole(-1, MOST_INT),
     "-1",
-    "The send buffer of sockets. -1: what the system chooses.",
+    "Size of the send buffer of a socket. -1: what the system chooses.",
 )
 
 CONNECTION_OPTIONS: Final[tuple[Option[Any], ...]] = (

@@ -62,7 +62,7 @@ MAX_DELAY: Final = Option(
     "maxTriggerDelay",
     Kind("duration", _delay),
     "15m",
-    "The longest wait of `minOffsetsPerTrigger`. Without a unit: ms.",
+    "The longest time that it waits so. Without a unit: ms.",
 )
 MIN_PARTITIONS: Final = Option(
     "minPartitions",
@@ -80,7 +80,7 @@ INCLUDE_HEADERS: Final = Option(
     "includeHeaders",
     BOOLEAN,
     "false",
-    "Whether there is a column `headers`.",
+    "Adds a column `headers`.",
 )
 FAIL_ON_DATA_LOSS: Final = Option(
     "failOnDataLoss",
@@ -160,6 +160,7 @@ MAX_PARTITION_FETCH_BYTES: Final = Option(
 _STREAM_LIMITS: Final[tuple[Option[Any], ...]] = (MAX_OFFSETS, MIN_OFFSETS, MAX_DELAY)
 
 OPTIONS: Final[tuple[Option[Any], ...]] = (
+    java_client_options.BOOTSTRAP_SERVERS,
     *subscriber_options.OPTIONS,
     *offset_options.OPTIONS,
     *_STREAM_LIMITS,
@@ -178,7 +179,7 @@ OPTIONS: Final[tuple[Option[Any], ...]] = (
     ISOLATION_LEVEL,
     FETCH_MAX_BYTES,
     MAX_PARTITION_FETCH_BYTES,
-    *java_client_options.OPTIONS,
+    *java_client_options.OPTIONS[1:],
 )
 """Every option that has an effect."""
 

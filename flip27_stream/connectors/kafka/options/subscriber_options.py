@@ -70,7 +70,7 @@ SUBSCRIBE_PATTERN: Final[Option[KafkaSubscriber]] = Option(
     "subscribePattern",
     Kind("Java regular expression", _pattern),
     None,
-    "Topics to read; the whole name must match.",
+    "Topics to read: the expression must match the whole name.",
 )
 ASSIGN: Final[Option[KafkaSubscriber]] = Option(
     "assign",

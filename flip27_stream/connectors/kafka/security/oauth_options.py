@@ -83,7 +83,7 @@ URL_ENCODE: Final = Option(
     "kafka.sasl.oauthbearer.header.urlencode",
     BOOLEAN,
     "false",
-    "URL-encode the client's id and secret before they are sent (KIP-1025).",
+    "URL-encode the client's id and secret before they are sent, as Kafka 4.1 can.",
 )
 PROVIDER: Final = Option(
     token_function.OPTION,

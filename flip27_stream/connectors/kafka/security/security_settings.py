@@ -62,13 +62,13 @@ TRUST_TYPE: Final = Option(
     "kafka.ssl.truststore.type",
     _STORE_TYPE,
     None,
-    "The format of the trust store; a JKS store may be PKCS12 in fact, as in Java.",
+    "Format of the trust store. A file that is said to be JKS may in fact be PKCS12, as in Java.",
 )
 TRUST_PASSWORD: Final = Option(
     "kafka.ssl.truststore.password",
     any_text(),
     None,
-    "The password of the trust store; PEM has none.",
+    "Password of the trust store. Not allowed for PEM.",
     secret=True,
 )
 TRUST_CERTIFICATES: Final = Option(
@@ -87,13 +87,13 @@ KEY_STORE_TYPE: Final = Option(
     "kafka.ssl.keystore.type",
     _STORE_TYPE,
     None,
-    "The format of the key store; a JKS store may be PKCS12 in fact, as in Java.",
+    "Format of the key store; see the trust store.",
 )
 KEY_STORE_PASSWORD: Final = Option(
     "kafka.ssl.keystore.password",
     any_text(),
     None,
-    "The password of the key store. Required for JKS and PKCS12; PEM has none.",
+    "Password of the key store. Required for JKS and PKCS12, not allowed for PEM.",
     secret=True,
 )
 KEY: Final = Option(
@@ -107,13 +107,13 @@ CERTIFICATE_CHAIN: Final = Option(
     "kafka.ssl.keystore.certificate.chain",
     any_text("PEM"),
     None,
-    "The certificates of that key, with type PEM.",
+    "The certificate of that key, and those that signed it.",
 )
 KEY_PASSWORD: Final = Option(
     "kafka.ssl.key.password",
     any_text(),
     None,
-    "The password of the key, if it has one of its own.",
+    "Password of the key, if it has one of its own.",
     secret=True,
 )
 CHECK_HOSTNAME: Final = Option(

@@ -17,8 +17,7 @@ import pyarrow.compute as pc
 from flip27_stream.connectors.kafka.values.avro_schema import writer_schema
 from flip27_stream.connectors.kafka.values.avro_types import as_written, field_types, fits
 from flip27_stream.connectors.kafka.values.avro_walk import RecordWalk
-from flip27_stream.connectors.kafka.values.value_decoder import DecodedValues, ValueDecoder
-from flip27_stream.connectors.kafka.values.value_options import ValueFormat
+from flip27_stream.connectors.kafka.values.value_decoder import DecodedValues, ValueDecoder, ValueFormat
 from flip27_stream.errors import OptionError
 
 _FRAME = 5

@@ -4,27 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any, Final
 
+from flip27_stream.connectors.kafka.values.value_decoder import ValueFormat
 from flip27_stream.errors import OptionError
 from flip27_stream.extras import check_installed
 from flip27_stream.options.kinds import BOOLEAN, any_text, one_of, text
 from flip27_stream.options.option import Kind, Option
-
-
-class ValueFormat(Enum):
-    """``value.format``."""
-
-    RAW = "raw"
-    STRING = "string"
-    JSON = "json"
-    AVRO = "avro"
-
-    @property
-    def has_fields(self) -> bool:
-        """Whether a value is decoded into columns that the schema names."""
-        return self in (ValueFormat.JSON, ValueFormat.AVRO)
 
 
 @dataclass(frozen=True)
@@ -60,13 +46,13 @@ FORMAT: Final = Option(
     "value.format",
     one_of({form.value: form for form in ValueFormat}),
     "raw",
-    "How values are encoded; see [columns](columns.md).",
+    "How values are written; see [columns](columns.md).",
 )
 MODE: Final = Option(
     "value.mode",
     one_of({"permissive": False, "failfast": True}),
     None,
-    "What happens at a value that does not decode: its columns are null, or the query fails.",
+    "What happens to a value that does not decode: its fields are null, or the query fails.",
 )
 CORRUPT_COLUMN: Final = Option(
     "value.corrupt-column",
@@ -78,13 +64,13 @@ FIELDS_PREFIX: Final = Option(
     "value.fields-prefix",
     any_text(),
     None,
-    "The prefix of the names of columns that are fields of the value.",
+    "Columns whose names begin with this text are fields of the value.",
 )
 AVRO_SCHEMA: Final = Option(
     "value.avro.schema",
     Kind("JSON", _avro_schema),
     None,
-    "The schema with which the values were written. Required with `avro`.",
+    "The Avro schema that values were written with.",
 )
 CONFLUENT_FRAMING: Final = Option(
     "value.avro.confluent-framing",

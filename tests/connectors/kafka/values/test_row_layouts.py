@@ -17,7 +17,8 @@ from flip27_stream.connectors.kafka.source import KafkaSource, KafkaSourceFactor
 from flip27_stream.connectors.kafka.split import TopicPartition
 from flip27_stream.connectors.kafka.values.row_layouts import records_schema, row_layout
 from flip27_stream.connectors.kafka.values.rows import SCHEMA, RowMaker
-from flip27_stream.connectors.kafka.values.value_options import ValueFormat, ValueOptions
+from flip27_stream.connectors.kafka.values.value_decoder import ValueFormat
+from flip27_stream.connectors.kafka.values.value_options import ValueOptions
 from flip27_stream.errors import OptionError, RecordFormatError
 
 RAW, STRING, JSON = (ValueOptions(kind) for kind in (ValueFormat.RAW, ValueFormat.STRING, ValueFormat.JSON))
