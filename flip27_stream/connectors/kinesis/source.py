@@ -16,12 +16,8 @@ from flip27_stream.api import (
     SplitEnumeratorContext,
     WatermarkStrategy,
 )
-from flip27_stream.connectors.kinesis.options.source_options import (
-    OPTION_NAMES,
-    REFUSED,
-    WITHOUT_EFFECT,
-    parse_kinesis_options,
-)
+from flip27_stream.connectors.kinesis.options.option_list import KNOWN_OPTIONS
+from flip27_stream.connectors.kinesis.options.source_options import parse_kinesis_options
 from flip27_stream.connectors.kinesis.planning.enumerator_state import (
     KinesisEnumeratorState,
     KinesisEnumeratorStateSerializer,
@@ -110,9 +106,7 @@ class KinesisSourceFactory:
     """Makes Kinesis sources for ``readStream.format("flip27_kinesis")``."""
 
     name: ClassVar[str] = "flip27_kinesis"
-    option_names: ClassVar[Mapping[str, str]] = {
-        name.lower(): name for name in (*OPTION_NAMES, *WITHOUT_EFFECT, *REFUSED)
-    }
+    option_names: ClassVar[Mapping[str, str]] = KNOWN_OPTIONS
     option_prefixes: ClassVar[tuple[str, ...]] = ()
     timestamp_column: ClassVar[str] = ARRIVAL
     value_column: ClassVar[str] = "data"

@@ -8,9 +8,8 @@ from datetime import datetime, timedelta, timezone
 from enum import Enum
 
 from flip27_stream.errors import OptionError
-from flip27_stream.options.option_values import json_object
+from flip27_stream.options.kinds import json_object
 
-NAME = "initialPosition"
 _ALLOWED = (
     'Allowed: latest, trim_horizon, earliest, or JSON such as {"at_timestamp": "2024-06-25T10:23:45Z"} or '
     '{"at_timestamp": "06/25/2024 10:23:45 PDT", "format": "MM/dd/yyyy HH:mm:ss ZZZ"}.'
@@ -45,14 +44,14 @@ class InitialPosition:
     time: int = 0
 
 
-def parse_initial_position(name: str, text: str) -> InitialPosition:
+def parse_initial_position(text: str, name: str) -> InitialPosition:
     """Raises OptionError if it is none."""
     word = text.strip().lower()
     if word in ("latest", "trim_horizon", "earliest"):
         return InitialPosition(Start.LATEST if word == "latest" else Start.TRIM_HORIZON)
     if not word.startswith("{"):
         raise OptionError.of(name, text, _ALLOWED)
-    given = {key.lower(): value for key, value in json_object(name, text, _ALLOWED).items()}
+    given = {key.lower(): value for key, value in json_object(text, name, _ALLOWED).items()}
     time, pattern = given.pop("at_timestamp", None), given.pop("format", None)
     if given or not isinstance(time, (str, int)) or isinstance(time, bool):
         raise OptionError.of(name, text, _ALLOWED)

@@ -8,7 +8,8 @@ import pytest
 
 from flip27_stream.connectors.kinesis import KinesisSource, KinesisSourceFactory
 from flip27_stream.connectors.kinesis.options.initial_position import InitialPosition, Start
-from flip27_stream.connectors.kinesis.options.source_options import REFUSED, parse_kinesis_options
+from flip27_stream.connectors.kinesis.options.option_list import REFUSED
+from flip27_stream.connectors.kinesis.options.source_options import parse_kinesis_options
 from flip27_stream.errors import OptionError
 
 ARN = "arn:aws:kinesis:eu-west-1:123456789012:stream/clicks"

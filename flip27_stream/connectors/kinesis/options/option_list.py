@@ -1,0 +1,182 @@
+"""The options of the Kinesis source: the names and meanings of Databricks' source."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from flip27_stream.connectors.kinesis.options.initial_position import parse_initial_position
+from flip27_stream.errors import OptionError
+from flip27_stream.options.durations import parse_duration
+from flip27_stream.options.kinds import BOOLEAN, TEXT, any_text, whole
+from flip27_stream.options.option import Kind, Option, canonical_names
+
+MOST_PER_FETCH: Final = 10_000
+_GREATEST_RATE: Final = 2.0
+
+
+def _duration(text: str, option: str) -> int:
+    """Milliseconds; a number without a unit is milliseconds, as in Databricks' source."""
+    text = text.strip()
+    return parse_duration(f"{text} ms" if re.fullmatch(r"\d+", text, re.ASCII) else text, option)
+
+
+def _positive(text: str, option: str) -> int:
+    found = _duration(text, option)
+    if found == 0:
+        raise OptionError.of(option, text, "It must be longer than 0.")
+    return found
+
+
+def _rate(text: str, option: str) -> float:
+    try:
+        rate = float(text)
+    except ValueError:
+        rate = 0.0
+    if not 0 < rate <= _GREATEST_RATE:
+        raise OptionError.of(option, text, "Allowed: MB a second of one shard, more than 0 and at most 2.0.")
+    return rate
+
+
+def _mode(text: str, option: str) -> str:
+    if text.strip().lower() == "efo":
+        raise OptionError.of(option, text, "Enhanced fan-out is not supported. Allowed: polling.")
+    if text.strip().lower() != "polling":
+        raise OptionError.of(option, text, "Allowed: polling.")
+    return "polling"
+
+
+_STREAMS: Final = any_text("names or ARNs, separated by commas")
+_DURATION: Final = Kind("duration", _duration)
+_POSITIVE: Final = Kind("duration > 0", _positive)
+_RATE: Final = Kind("number > 0, at most 2.0", _rate)
+_MODE: Final = Kind("`polling`", _mode)
+
+STREAM_NAME: Final = Option("streamName", _STREAMS, None, "What to read: this or `streamARN` is required.")
+STREAM_ARN: Final = Option("streamARN", _STREAMS, None, "The same, by ARN; all of one region.")
+REGION: Final = Option(
+    "region", TEXT, None, "AWS region; that of the ARNs, or of boto3's configuration, where it is left out."
+)
+ENDPOINT: Final = Option(
+    "endpoint", Kind("URL", TEXT.parse), None, "URL of the service, where it is not AWS' own."
+)
+AWS_ACCESS_KEY: Final = Option(
+    "awsAccessKey", TEXT, None, "Of explicit credentials; without them boto3's credential chain is used."
+)
+AWS_ACCESS_KEY_ID: Final = Option("awsAccessKeyId", TEXT, None, "The same.")
+AWS_SECRET_KEY: Final = Option("awsSecretKey", TEXT, None, "Belongs to `awsAccessKey`.", secret=True)
+AWS_SECRET_ACCESS_KEY: Final = Option("awsSecretAccessKey", TEXT, None, "The same.", secret=True)
+SESSION_TOKEN: Final = Option("sessionToken", TEXT, None, "Of temporary credentials.", secret=True)
+ROLE_ARN: Final = Option("roleArn", Kind("ARN", TEXT.parse), None, "A role to assume.")
+ROLE_EXTERNAL_ID: Final = Option("roleExternalId", TEXT, None, "For that role.", secret=True)
+ROLE_SESSION_NAME: Final = Option("roleSessionName", TEXT, "flip27-stream", "For that role.")
+STS_ENDPOINT: Final = Option(
+    "stsEndpoint", Kind("URL", TEXT.parse), None, "URL of the service that gives out the role's credentials."
+)
+REQUEST_TIMEOUT: Final = Option(
+    "requestTimeout", _POSITIVE, "60 s", "How long a call is tried before the query fails."
+)
+INITIAL_POSITION: Final = Option(
+    "initialPosition",
+    Kind("`latest`, `trim_horizon`, `earliest`, or JSON with `at_timestamp`", parse_initial_position),
+    "latest",
+    "Where a new query begins.",
+)
+FAIL_ON_DATA_LOSS: Final = Option(
+    "failOnDataLoss",
+    BOOLEAN,
+    "true",
+    "Fail if records to be read are gone, or a stream was deleted and made again.",
+)
+MAX_RECORDS_PER_TRIGGER: Final = Option(
+    "maxRecordsPerTrigger",
+    whole(),
+    None,
+    "Records of a micro-batch; see [estimates](#what-is-exact-and-what-is-estimated).",
+)
+MAX_BYTES_PER_TRIGGER: Final = Option(
+    "maxBytesPerTrigger", whole(), None, "Bytes of a micro-batch, always an estimate."
+)
+MAX_FETCH_RATE: Final = Option("maxFetchRate", _RATE, "1.0", "MB a second that a process reads of one shard.")
+MIN_FETCH_PERIOD: Final = Option(
+    "minFetchPeriod",
+    _DURATION,
+    "400 ms",
+    "Between two calls of a process for one shard, on average; some may come at once.",
+)
+MAX_RECORDS_PER_FETCH: Final = Option(
+    "maxRecordsPerFetch", whole(most=MOST_PER_FETCH), "10000", "Records that one call asks for."
+)
+SHARD_FETCH_INTERVAL: Final = Option(
+    "shardFetchInterval", _POSITIVE, "1 s", "How often new shards are looked for."
+)
+SETTLING_TIME: Final = Option(
+    "settlingTime",
+    _POSITIVE,
+    "1 s",
+    "The end of a busy shard is looked for so long before now, so results come so much later.",
+)
+INCLUDE_SUB_SEQUENCE_NUMBER: Final = Option(
+    "includeSubSequenceNumber",
+    BOOLEAN,
+    "false",
+    "A column more, `subSequenceNumber`: the place in an aggregated record, null for others.",
+)
+CONSUMER_MODE: Final = Option("consumerMode", _MODE, "polling", "How records are fetched.")
+
+OPTIONS: Final[tuple[Option[Any], ...]] = (
+    STREAM_NAME,
+    STREAM_ARN,
+    REGION,
+    ENDPOINT,
+    AWS_ACCESS_KEY,
+    AWS_ACCESS_KEY_ID,
+    AWS_SECRET_KEY,
+    AWS_SECRET_ACCESS_KEY,
+    SESSION_TOKEN,
+    ROLE_ARN,
+    ROLE_EXTERNAL_ID,
+    ROLE_SESSION_NAME,
+    STS_ENDPOINT,
+    REQUEST_TIMEOUT,
+    INITIAL_POSITION,
+    FAIL_ON_DATA_LOSS,
+    MAX_RECORDS_PER_TRIGGER,
+    MAX_BYTES_PER_TRIGGER,
+    MAX_FETCH_RATE,
+    MIN_FETCH_PERIOD,
+    MAX_RECORDS_PER_FETCH,
+    SHARD_FETCH_INTERVAL,
+    SETTLING_TIME,
+    INCLUDE_SUB_SEQUENCE_NUMBER,
+    CONSUMER_MODE,
+)
+"""Every option that has an effect, in the order of the page."""
+
+WITHOUT_EFFECT: Final[Mapping[str, str]] = {
+    "maxFetchDuration": "a micro-batch is planned, and what is planned is read",
+    "fetchBufferSize": "what is fetched goes to Spark at once",
+    "coalesceThresholdBlockSize": "there are no prefetched blocks",
+    "coalesceBinSize": "there are no prefetched blocks",
+    "reuseKinesisClient": "clients are always reused within a task",
+    "shardsPerTask": "shards are divided among as many tasks as can run at the same time",
+    "maxShardsPerDescribe": "shards are listed with ListShards",
+}
+"""Options of Databricks' source that only tune what is not done here, and why they change nothing."""
+
+_NO_FAN_OUT = "enhanced fan-out is not supported; leave it out, and read with consumerMode polling"
+REFUSED: Final[Mapping[str, str]] = {
+    "consumerName": _NO_FAN_OUT,
+    "consumerNamePrefix": _NO_FAN_OUT,
+    "consumerRefreshInterval": _NO_FAN_OUT,
+    "registeredConsumerId": _NO_FAN_OUT,
+    "registeredConsumerIdType": _NO_FAN_OUT,
+    "requireConsumerDeregistration": _NO_FAN_OUT,
+    "serviceCredential": "credentials come from boto3's chain, from keys or from a role",
+    "awsSTSRoleARN": "the role is named by option 'roleArn'",
+}
+"""Options of Databricks' source that cannot be honoured, and what to do."""
+
+KNOWN_OPTIONS: Final = canonical_names(OPTIONS) | {name.lower(): name for name in (*WITHOUT_EFFECT, *REFUSED)}
+"""The canonical spelling of each option that is known, by the name in lower case."""
