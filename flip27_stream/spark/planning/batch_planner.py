@@ -18,6 +18,7 @@ from flip27_stream.api import (
 from flip27_stream.errors import AlignmentError
 from flip27_stream.spark.planning.checked_positions import CheckedPositions, checked_positions_after
 from flip27_stream.spark.planning.rate_limit import PositionsAfter, proportional_ends
+from flip27_stream.spark.planning.sparse_ranges import rows_to, sparse_positions
 from flip27_stream.spark.planning.split_tracker import SplitTracker
 from flip27_stream.spark.reporting.reporting_splits import Reporting
 from flip27_stream.spark.source_spec import AnyEnumerator, AnyOffset, AnyState, SourceSpec
@@ -27,7 +28,6 @@ from watermark_alignment.planner import (
     BACKLOG,
     GROUP,
     Plan,
-    SparsePositions,
     SplitView,
     plan,
     resting_state,
@@ -106,7 +106,7 @@ class PlannedBatch:
         Where alignment holds splits back, these are only the rows that the batch itself reads.
         """
         held = self.plan is not None and self.plan.held_by is not None
-        return sum(_rows_to(r, self.ends[name] if held else r.end) for name, r in run.items())
+        return sum(rows_to(r, self.ends[name] if held else r.end) for name, r in run.items())
 
 
 class Planner(Protocol):
@@ -220,7 +220,9 @@ class BatchPlanner:
             idle_timeout=alignment.idle_timeout_ms,
             now=plan_input.now,
             floor=_least(backlog, plan_input.floor),
-            sparse=_sparse(checked_positions_after(enumerator, plan_input.run), plan_input, positions),
+            sparse=sparse_positions(
+                checked_positions_after(enumerator, plan_input.run), plan_input.run, positions
+            ),
         )
         return PlannedBatch(
             ends=planned.ends,
@@ -256,7 +258,7 @@ class BatchPlanner:
             idle_timeout=alignment.idle_timeout_ms,
             now=plan_input.now,
             floor=plan_input.floor,
-            sparse=_sparse(after, plan_input, None),
+            sparse=sparse_positions(after, plan_input.run, None),
         )
         states = {
             view.id: resting_state(view, alignment.idle_timeout_ms, plan_input.now) or SplitStatus.ACTIVE
@@ -370,32 +372,7 @@ def _left_of(plan_input: PlanInput, ends: Mapping[str, int]) -> int | None:
     limit = plan_input.limits.max_rows
     if limit is None:
         return None
-    return max(limit - sum(_rows_to(plan_input.run[name], end) for name, end in ends.items()), 1)
-
-
-def _rows_to(r: SplitRange, end: int) -> int:
-    """What reading the range up to ``end`` costs; where positions do not count rows, at most so much."""
-    if r.rows is None:
-        return end - r.position
-    return r.cost if end > r.position else 0
-
-
-def _sparse(
-    after: PositionsAfter | None, plan_input: PlanInput, positions: EventTimePositions | None
-) -> SparsePositions | None:
-    """How splits are planned whose positions do not count rows; ``None`` where they do."""
-    if after is None:
-        return None
-
-    def rows_before(event_time: int) -> Mapping[str, int]:
-        if positions is None:
-            return {name: r.cost for name, r in plan_input.run.items()}
-        estimated = positions.rows_before(event_time)
-        if estimated is not None:
-            return estimated
-        return {name: rows for name, (_, rows) in positions.first_at_or_after(event_time).items()}
-
-    return SparsePositions(rows_before, after)
+    return max(limit - sum(rows_to(plan_input.run[name], end) for name, end in ends.items()), 1)
 
 
 def _least(one: int | None, other: int | None) -> int | None:
