@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
+from watermark_alignment.monitoring.formatting import name
 from watermark_alignment.monitoring.runs import STATES, Run, least
-from watermark_alignment.monitoring.status_view import name
 from watermark_alignment.states import SplitStatus
 from watermark_alignment.table.recordings import natural
 

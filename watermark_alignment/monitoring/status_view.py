@@ -6,7 +6,6 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from itertools import accumulate, groupby
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
@@ -14,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from watermark_alignment.group.member_news import MemberNews
+from watermark_alignment.monitoring.formatting import duration, event_time, name
 from watermark_alignment.monitoring.status import SplitMetrics, Status, Wait
 from watermark_alignment.states import SplitStatus
 
@@ -29,7 +29,6 @@ _GAP = 2
 _NARROWEST_NAME = 16
 _UNKNOWN = "–"
 _NAMED = 5
-_UNITS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000))
 
 
 def to_json(status: Status, now: int) -> str:
@@ -175,32 +174,3 @@ def _waiting(wait: Wait) -> str:
     verb = "waits" if wait.splits == 1 else "wait"
     whose = "" if wait.holder.member == wait.member else f" of source {name(wait.holder.source)}"
     return f"{splits} of source {name(wait.member.source)} {verb} for {name(wait.holder.split)}{whose}."
-
-
-def name(given: str) -> str:
-    """A name on one line, with what is no sign that shows, such as a terminal's commands, written out."""
-    return "".join(
-        sign if sign.isprintable() else sign.encode("unicode_escape").decode("ascii") for sign in given
-    )
-
-
-def event_time(ms: int) -> str:
-    """Date and time, UTC, to the second; what no calendar has as a number."""
-    try:
-        at = datetime.fromtimestamp(ms / 1000, tz=timezone.utc)
-    except (ValueError, OverflowError):
-        return f"{ms} ms"
-    return at.isoformat(sep=" ", timespec="seconds").removesuffix("+00:00")
-
-
-def duration(ms: int) -> str:
-    """The two greatest units: "3h12m"; tenths of a second below a minute: "4.2s"."""
-    sign, left = "-" if ms < 0 else "", abs(ms)
-    if left < 60_000:
-        return f"{sign}{left}ms" if left < 1000 else f"{sign}{left // 100 / 10:.1f}s"
-    parts: list[str] = []
-    for unit, length in _UNITS:
-        count, left = divmod(left, length)
-        if count or parts:
-            parts.append(f"{count}{unit}")
-    return sign + "".join(parts[:2])
