@@ -143,6 +143,16 @@ def _parse_positive_duration(text: str, option: str) -> int:
     return duration
 
 
+_UNITS: Final = {_MS_PER_UNIT[unit]: unit for unit in ("s", "ms", "us", "ns")}
+
+
+def _parse_unit(text: str, option: str) -> str:
+    unit = _UNITS.get(_MS_PER_UNIT.get(text.strip().lower(), Fraction()))
+    if unit is None:
+        raise OptionError.of(option, text, "Allowed: s, ms, us, ns.")
+    return unit
+
+
 _SHORTEST_TIMEOUT_S: Final = 1
 """A member commits four times per timeout; who cannot keep up is taken for gone, comes back, and is again."""
 
@@ -248,6 +258,12 @@ EVENT_TIME: Final = Option(
     "timestamp",
     "the column that holds event time, a JSON pointer into `value`, or `module:function`",
 )
+EVENT_TIME_UNIT: Final = Option(
+    "scan.watermark.event-time.unit",
+    Kind("`s`, `ms`, `us` or `ns`", _parse_unit),
+    None,
+    "the unit of event times that are integers: at a JSON pointer, in a bigint column, or returned by a function",
+)
 SOURCE_ID: Final = Option(
     "scan.source.id",
     _TEXT,
@@ -268,6 +284,7 @@ OPTIONS: Final[tuple[Option[Any], ...]] = (
     MAX_FUTURE,
     IMPLAUSIBLE_EVENT_TIME,
     EVENT_TIME,
+    EVENT_TIME_UNIT,
     SOURCE_ID,
 )
 
@@ -293,6 +310,7 @@ class AlignmentOptions:
     implausible_event_time: str
     event_time: str
     source_id: str | None
+    event_time_unit: str | None = None
 
     def name_of_source(self, fingerprint: str, lineage: str) -> str:
         """What a source that reads ``fingerprint``, with a checkpoint of ``lineage``, is called in group and table."""
@@ -332,6 +350,7 @@ class AlignmentOptions:
             implausible_event_time=IMPLAUSIBLE_EVENT_TIME.require(options),
             event_time=EVENT_TIME.require(options),
             source_id=SOURCE_ID.get(options),
+            event_time_unit=EVENT_TIME_UNIT.get(options),
         )
 
 

@@ -13,6 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
+from flip27_stream.event_time.units import MILLISECONDS, milliseconds_of, to_milliseconds
+
 _LARGEST: Final = 2**63 - 1
 _EPOCH: Final = date(1970, 1, 1).toordinal()
 _INDEX: Final = re.compile(r"0|[1-9][0-9]{0,9}")
@@ -31,11 +33,12 @@ _DISPUTED_WORDS: Final = (b"\x00", b"NaN", b"Inf")
 class JsonPointer:
     """Finds event times in JSON documents.
 
-    An event time is an integer >= 0 (ms, 64 bits) or an ISO-8601 date and time, extended or basic, in UTC
+    An event time is an integer >= 0 (of ``unit``, 64 bits) or an ISO-8601 date and time, extended or basic, in UTC
     where it has no zone, rounded down to ms. Anything else, such as a document that does not parse, has none.
     """
 
     text: str
+    unit: str = MILLISECONDS
 
     def __post_init__(self) -> None:
         if not self.text.startswith("/"):
@@ -84,7 +87,8 @@ class JsonPointer:
                 return None
         if isinstance(value, str):
             return _iso_8601(value)
-        return value if type(value) is int and 0 <= value <= _LARGEST else None
+        is_time = type(value) is int and 0 <= value <= _LARGEST
+        return milliseconds_of(value, self.unit) if is_time else None
 
     def _time_of_deep(self, document: bytes) -> int | None:
         """Event time (ms) of a document that is nested too deeply for Python, as far as Arrow can tell."""
@@ -116,7 +120,7 @@ class JsonPointer:
         times = table.column(0).combine_chunks()
         for _ in self.tokens[1:]:
             times = pc.struct_field(times, 0)
-        return pc.if_else(pc.greater_equal(times, 0), times, pa.scalar(None, pa.int64()))
+        return to_milliseconds(times, self.unit)
 
     @cached_property
     def _schema(self) -> pa.Schema:

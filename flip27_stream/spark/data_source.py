@@ -214,7 +214,9 @@ def _strategy(alignment: AlignmentOptions | None, schema: pa.Schema) -> Watermar
         return WatermarkStrategy.for_monotonous_timestamps()
     strategy = (
         WatermarkStrategy.for_bounded_out_of_orderness(alignment.max_out_of_orderness_ms)
-        .with_timestamp_assigner(timestamp_assigner(alignment.event_time, schema))
+        .with_timestamp_assigner(
+            timestamp_assigner(alignment.event_time, schema, unit=alignment.event_time_unit)
+        )
         .with_watermark_alignment(alignment.group, alignment.max_drift_ms, alignment.update_interval_ms)
     )
     return strategy.with_idleness(alignment.idle_timeout_ms) if alignment.idle_timeout_ms else strategy

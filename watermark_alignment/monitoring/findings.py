@@ -22,10 +22,16 @@ class Finding(NamedTuple):
     text: str
 
 
-def findings(status: Status, lineages: Collection[str]) -> list[Finding]:
-    """What is wrong with the sources of these lineages."""
+def findings(status: Status, lineages: Collection[str], now: int) -> list[Finding]:
+    """What is wrong with the sources of some checkpoints.
+
+    Args:
+        status: how their table stands.
+        lineages: those of the checkpoints.
+        now: the clock (ms).
+    """
     splits = [split for split in status.splits if _is_of(status, split.member, lineages)]
-    return [*_drifts(status, splits), *_unreported(status, splits)]
+    return [*_drifts(status, splits), *_unreported(status, splits), *_event_times(status, splits, now)]
 
 
 def stalls(status: Status, lineages: Collection[str], now: int, longer_than_ms: int) -> list[Finding]:
@@ -79,6 +85,14 @@ def _unreported(status: Status, splits: Sequence[SplitMetrics]) -> Iterator[Find
                 f"{note.unreported:,} of the splits of its batch {note.batch:,}. Alignment holds without. Let "
                 "executors reach the driver at spark.driver.host to see what was read.",
             )
+
+
+def _event_times(status: Status, splits: Sequence[SplitMetrics], now: int) -> Iterator[Finding]:
+    for member in dict.fromkeys(split.member for split in splits):
+        note = status.told(member).note
+        if note is not None:
+            for about, text in note.observed.mistakes(name(member.source), now):
+                yield Finding((about, *member), text)
 
 
 def _is_of(status: Status, member: Member, lineages: Collection[str]) -> bool:

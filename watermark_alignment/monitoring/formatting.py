@@ -26,7 +26,7 @@ def event_time(ms: int) -> str:
     """
     try:
         at = datetime.fromtimestamp(ms / 1000, tz=timezone.utc)
-    except (ValueError, OverflowError):
+    except (ValueError, OverflowError, OSError):
         return f"{ms} ms"
     return at.isoformat(sep=" ", timespec="seconds").removesuffix("+00:00")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -19,11 +20,15 @@ from pyspark.sql.streaming.listener import (
 from flip27_stream.errors import AlignmentError
 from watermark_alignment.monitoring.findings import findings, stalls
 from watermark_alignment.monitoring.progress import dropped_rows, line, name_of, our_sources
+from watermark_alignment.monitoring.query_watermark import QueryWatermark
 from watermark_alignment.monitoring.status import Status, StatusReader
 from watermark_alignment.options import parse_duration
 from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 
 log = logging.getLogger(__name__)
+
+_FIRST_BATCHES = 4
+"""After each of these the table is read, so that mistakes in a new query are told soon."""
 
 
 def _now() -> int:
@@ -65,6 +70,8 @@ class StatusListener(StreamingQueryListener):
         self._clock = clock
         self._looked_at = 0
         self._lineages: dict[str, set[str]] = {}
+        self._watermarks: dict[str, QueryWatermark] = {}
+        self._batches: Counter[str] = Counter()
         self._told: set[tuple[str, ...]] = set()
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
@@ -82,8 +89,12 @@ class StatusListener(StreamingQueryListener):
                 ("dropped", progress["id"]),
                 _dropped(name_of(progress), progress["batchId"], dropped, aligned),
             )
-        self._lineages[str(event.progress.runId)] = {source.lineage for source in sources}
-        self._look(is_due=self._clock() - self._looked_at >= self._look_every_ms)
+        run = str(event.progress.runId)
+        self._lineages[run] = {source.lineage for source in sources}
+        self._watermarks.setdefault(run, QueryWatermark()).take_in(progress, sources)
+        self._batches[run] += 1
+        is_due = self._clock() - self._looked_at >= self._look_every_ms
+        self._look(is_due=is_due or self._batches[run] <= _FIRST_BATCHES)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
         """Every 10 s while a query finds nothing to read. A split that waits then waits for another."""
@@ -96,7 +107,8 @@ class StatusListener(StreamingQueryListener):
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
         if str(event.runId) in self._lineages:
             self._look()
-            del self._lineages[str(event.runId)]
+            for of_run in (self._lineages, self._watermarks, self._batches):
+                of_run.pop(str(event.runId), None)
 
     def _look(self, *, is_due: bool = True) -> Status | None:
         """Read the table, where there is one, and tell what is wrong."""
@@ -108,8 +120,13 @@ class StatusListener(StreamingQueryListener):
         except AlignmentError as error:
             self._tell(("table",), str(error))
             return None
-        for about, text in findings(status, set().union(*self._lineages.values())):
+        for about, text in findings(status, set().union(*self._lineages.values()), now):
             self._tell(about, text)
+        for run, watermark in self._watermarks.items():
+            lineages = self._lineages[run]
+            notes = [told.note for told in status.members.values() if told.note is not None]
+            for about, text in watermark.findings([note for note in notes if note.lineage in lineages]):
+                self._tell(about, text)
         return status
 
     def _tell(self, about: tuple[str, ...], text: str) -> None:

@@ -25,6 +25,7 @@ class SourceProgress:
         splits: how many it has.
         moved: how many of them were read.
         read_max: of the splits of which it is known, the greatest event times read (ms).
+        batch: the source's own number of the batch.
     """
 
     source: str
@@ -32,6 +33,7 @@ class SourceProgress:
     splits: int
     moved: int
     read_max: Sequence[int]
+    batch: int
 
     @property
     def is_aligned(self) -> bool:
@@ -103,4 +105,5 @@ def _source(start: Mapping[str, Any], end: Mapping[str, Any]) -> SourceProgress:
         splits=len(splits),
         moved=sum(entry[0] > begin[split] for split, entry in splits.items()),
         read_max=[entry[1] for entry in splits.values() if entry[1] is not None],
+        batch=int(end["batch"]),
     )

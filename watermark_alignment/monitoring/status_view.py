@@ -157,6 +157,8 @@ def _remarks(status: Status, splits: Sequence[SplitMetrics], now: int) -> list[s
             )
         if note is not None and note.implausible_in_run:
             said.append(_implausible(member.source, note.implausible_in_run))
+        if note is not None:
+            said += [text for _, text in note.observed.mistakes(name(member.source), now)]
     return said
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from flip27_stream.spark.planning.packing import Range
 from flip27_stream.spark.reporting.batch_ledger import Ledger, PlannedBatch, PlannedSplit
+from flip27_stream.spark.reporting.observations import Observations
 from flip27_stream.spark.reporting.report_channel import TaskReport
 from flip27_stream.spark.source_spec import AnyOffset
 from watermark_alignment.options import AlignmentOptions
@@ -37,6 +38,7 @@ class BatchRecorder:
         self._silent_batches = 0
         self._was_late = False
         self._implausible = Counter[str]()
+        self._observations = Observations(alignment.event_time, alignment.event_time_unit or "ms")
 
     def open(self, fingerprint: str, lineage: str) -> None:
         """Open the table, so that a wrong path fails the query at once.
@@ -107,6 +109,7 @@ class BatchRecorder:
             NOTE: self._note(self._ledger, self._running).to_text(),
         }
         self._warn_of_silence(self._running)
+        self._observations.warn(self._ledger.source, now)
         if implausible := self._running.implausible():
             metadata["implausible"] = str(implausible.total())
         self._writer.submit(self._running.batch, rows, metadata)
@@ -122,6 +125,8 @@ class BatchRecorder:
             unreported=batch.unreported(),
             implausible=_most(batch.implausible()),
             implausible_in_run=_most(self._implausible),
+            max_out_of_orderness_ms=self._alignment.max_out_of_orderness_ms,
+            observed=self._observations.after(batch.reports.values()),
         )
 
     def _warn_of_silence(self, batch: PlannedBatch) -> None:

@@ -26,6 +26,9 @@ class SplitReport:
         disorder: how far (ms) an event time was behind the greatest one before it in the range.
         implausible: how many records had an event time beyond ``scan.watermark.max-future``.
         min_event_time: least event time.
+        untimed: how many records had no event time.
+        sample: what one of these had in its place: names of fields, no values.
+        implausible_example: the event time of one of the ``implausible`` records.
     """
 
     split: str
@@ -36,6 +39,9 @@ class SplitReport:
     disorder: int = 0
     implausible: int = 0
     min_event_time: int | None = None
+    untimed: int = 0
+    sample: str = ""
+    implausible_example: int | None = None
 
 
 @dataclass(frozen=True)
@@ -83,10 +89,17 @@ class TaskReport:
 
 def _split_report(told: Any) -> SplitReport:
     report = SplitReport(**told)
-    _text(report.split)
-    for number in (report.start, report.end, report.rows, report.disorder, report.implausible):
+    _text(report.split), _text(report.sample)
+    for number in (
+        report.start,
+        report.end,
+        report.rows,
+        report.disorder,
+        report.implausible,
+        report.untimed,
+    ):
         _whole(number)
-    for time in (report.max_event_time, report.min_event_time):
+    for time in (report.max_event_time, report.min_event_time, report.implausible_example):
         if time is not None:
             _whole(time)
     return report
