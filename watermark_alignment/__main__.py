@@ -161,7 +161,9 @@ def _read(reader: StatusReader, options: argparse.Namespace) -> Status:
         whose = f"group {options.group!r}" + (
             "" if options.all else " in its last day; --all shows what is older"
         )
-        raise NothingToShowError.of(reader.table, whose, {split.member for split in status.splits})
+        raise NothingToShowError.of(
+            reader.table, whose, {s.member: status.names[s.member] for s in status.splits}
+        )
     return shown
 
 

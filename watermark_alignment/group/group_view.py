@@ -40,6 +40,7 @@ class Entry:
         left: it is gone.
         progress: number of its newest batch that moved a split; it moves while the watermark stands in many rows of one
             event time. ``None`` if there was no such batch, and in entries of releases that did not tell.
+        reads: what it reads, in few words, for people; empty in entries of releases that did not tell.
     """
 
     group: str
@@ -56,6 +57,7 @@ class Entry:
     beat: int = 0
     left: bool = False
     progress: int | None = None
+    reads: str = ""
 
     @property
     def key(self) -> Key:
@@ -115,7 +117,15 @@ class Entry:
         numbers = entry.timeout_ms, entry.waiting, entry.beat, entry.began, *optional
         if not all(type(n) is int for n in numbers):
             raise ValueError(f"not all of {numbers} are whole numbers")
-        texts = entry.group, *entry.key, entry.run, entry.definition, entry.where, entry.held_by or ""
+        texts = (
+            entry.group,
+            *entry.key,
+            entry.run,
+            entry.definition,
+            entry.where,
+            entry.reads,
+            entry.held_by or "",
+        )
         if not all(type(t) is str for t in texts):
             raise ValueError(f"not all of {texts} are texts")
         return entry

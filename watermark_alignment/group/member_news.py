@@ -29,6 +29,11 @@ class MemberNews:
     told_at: int = 0
     note: BatchNote | None = None
 
+    @property
+    def reads(self) -> str:
+        """What the source reads, in few words; empty where it has not told lately."""
+        return (self.entry.reads if self.entry is not None else "") or (self.note.reads if self.note else "")
+
     def is_there(self, now: int) -> bool | None:
         """Whether it is alive, as far as the clocks agree; ``None`` if it has said nothing for long.
 

@@ -44,18 +44,19 @@ def stalls(status: Status, lineages: Collection[str], now: int, longer_than_ms: 
     for wait in status.waits(now):
         silence = now - wait.holder.recorded_at
         if silence > longer_than_ms and _is_of(status, wait.member, lineages):
-            told.append(_stall(wait, silence))
+            told.append(_stall(wait, silence, status))
     return told
 
 
-def _stall(wait: Wait, silence: int) -> Finding:
+def _stall(wait: Wait, silence: int, status: Status) -> Finding:
     holder = wait.holder
-    whose = "its source" if holder.member == wait.member else f"source {name(wait.member.source)}"
+    whose = "its source" if holder.member == wait.member else f"source {_called(status, wait.member)}"
     since = f" at event time {event_time(holder.watermark)}" if holder.watermark is not None else ""
     return Finding(
         ("stall", holder.group, holder.source, holder.split),
-        f"Split {name(holder.split)} of source {name(holder.source)} stalls group '{name(holder.group)}'{since}: "
-        f"it has brought nothing for {duration(silence)}, and {wait.splits:,} of the splits of {whose} wait for it. "
+        f"Split {name(holder.split)} of source {_called(status, holder.member)} stalls group "
+        f"'{name(holder.group)}'{since}: it has brought nothing for {duration(silence)}, "
+        f"and {wait.splits:,} of the splits of {whose} wait for it. "
         "Find out why it is silent, or let it count as idle sooner (scan.watermark.idle-timeout).",
     )
 
@@ -66,10 +67,10 @@ def _drifts(status: Status, splits: Sequence[SplitMetrics]) -> Iterator[Finding]
         if note is not None and split.drift is not None and split.drift > note.max_drift_ms:
             yield Finding(
                 ("drift", split.group, split.source),
-                f"Split {name(split.split)} of source {name(split.source)} was read {duration(split.drift)} ahead of "
-                f"the slowest split of group '{name(split.group)}', more than max-drift "
-                f"({duration(note.max_drift_ms)}) allows. Either the slowest is new or came back from being idle, or "
-                "splits of this kind cannot be cut at an event time. Rows of the slowest are dropped unless the delay "
+                f"Split {name(split.split)} of source {_called(status, split.member)} was read "
+                f"{duration(split.drift)} ahead of the slowest split of group '{name(split.group)}', more than "
+                f"max-drift ({duration(note.max_drift_ms)}) allows. Either the slowest is new or came back "
+                "from being idle, or splits of this kind cannot be cut at an event time. Rows of the slowest are dropped unless the delay "
                 "of withWatermark is longer than this drift + max-out-of-orderness: make it longer, or read smaller "
                 "batches.",
             )
@@ -81,7 +82,7 @@ def _unreported(status: Status, splits: Sequence[SplitMetrics]) -> Iterator[Find
         if note is not None and note.unreported:
             yield Finding(
                 ("unreported", split.group, split.source),
-                f"Watermarks of source {name(split.source)} are planned, not observed: tasks did not report "
+                f"Watermarks of source {_called(status, split.member)} are planned, not observed: tasks did not report "
                 f"{note.unreported:,} of the splits of its batch {note.batch:,}. Alignment holds without. Let "
                 "executors reach the driver at spark.driver.host to see what was read.",
             )
@@ -91,8 +92,12 @@ def _event_times(status: Status, splits: Sequence[SplitMetrics], now: int) -> It
     for member in dict.fromkeys(split.member for split in splits):
         note = status.told(member).note
         if note is not None:
-            for about, text in note.observed.mistakes(name(member.source), now):
+            for about, text in note.observed.mistakes(_called(status, member), now):
                 yield Finding((about, *member), text)
+
+
+def _called(status: Status, member: Member) -> str:
+    return name(status.names[member])
 
 
 def _is_of(status: Status, member: Member, lineages: Collection[str]) -> bool:

@@ -124,8 +124,12 @@ class StatusListener(StreamingQueryListener):
             self._tell(about, text)
         for run, watermark in self._watermarks.items():
             lineages = self._lineages[run]
-            notes = [told.note for told in status.members.values() if told.note is not None]
-            for about, text in watermark.findings([note for note in notes if note.lineage in lineages]):
+            notes = {
+                status.names[member]: told.note
+                for member, told in status.members.items()
+                if told.note is not None and told.note.lineage in lineages
+            }
+            for about, text in watermark.findings(notes):
                 self._tell(about, text)
         return status
 

@@ -94,7 +94,7 @@ def _draw_watermarks(panel: Axes, run: Run, over: Over, styles: dict[str, _Style
     if len(styles) > _CROWD_ABOVE:
         _point_out_slowest(panel, run, over)
     _show_times(panel, "y")
-    panel.set_title(_label(run.member.source), fontweight="bold")
+    panel.set_title(_label(run.name), fontweight="bold")
     panel.grid(color="#DDDDDD", linewidth=0.7)
     panel.set_axisbelow(True)
     panel.spines[["top", "right"]].set_visible(False)

@@ -50,23 +50,23 @@ class QueryWatermark:
         while len(self._batches) > _MOST_BATCHES:
             del self._batches[next(iter(self._batches))]
 
-    def findings(self, notes: Sequence[BatchNote]) -> Iterator[Finding]:
-        """What is wrong, by the newest notes of the query's sources."""
-        self._notes |= {(note.lineage, note.batch): note for note in notes}
+    def findings(self, notes: Mapping[str, BatchNote]) -> Iterator[Finding]:
+        """What is wrong, by the newest note of each of the query's sources, which are called by these names."""
+        self._notes |= {(note.lineage, note.batch): note for note in notes.values()}
         while len(self._notes) > _MOST_BATCHES:
             del self._notes[next(iter(self._notes))]
         yield from self._short_delay(notes)
         yield from self._other_column()
 
-    def _short_delay(self, notes: Sequence[BatchNote]) -> Iterator[Finding]:
-        for note in notes:
+    def _short_delay(self, notes: Mapping[str, BatchNote]) -> Iterator[Finding]:
+        for source, note in notes.items():
             needed = note.max_drift_ms + note.max_out_of_orderness_ms
             if self._delay is not None and self._delay <= needed:
                 yield Finding(
                     ("delay", self._query),
                     f"The delay of withWatermark in {self._query} is {duration(self._delay)}. It must be longer than "
                     f"max-drift ({duration(note.max_drift_ms)}) + max-out-of-orderness "
-                    f"({duration(note.max_out_of_orderness_ms)}) of source {name(note.source)}: otherwise rows of "
+                    f"({duration(note.max_out_of_orderness_ms)}) of source {name(source)}: otherwise rows of "
                     f"slower splits are dropped as late. Make the delay longer than {duration(needed)}, or make "
                     "scan.watermark.alignment.max-drift smaller.",
                 )

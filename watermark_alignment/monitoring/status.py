@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watermark_alignment.group.member_news import MemberNews, members_told_of
+from watermark_alignment.monitoring.source_names import source_names
 from watermark_alignment.planner import GROUP
 from watermark_alignment.states import SplitStatus
 from watermark_alignment.table.recordings import Member, Recording, Recordings, latest_run, natural
@@ -93,6 +95,11 @@ class Status:
 
     splits: Sequence[SplitMetrics]
     members: Mapping[Member, MemberNews]
+
+    @cached_property
+    def names(self) -> Mapping[Member, str]:
+        """What to call each source."""
+        return source_names(self.members, {split.member: None for split in self.splits})
 
     def told(self, member: Member) -> MemberNews:
         """What a source has told."""

@@ -33,10 +33,17 @@ _NAMED = 5
 
 def to_json(status: Status, now: int) -> str:
     """One line: an array with an object for every split, by the names of Flink's metrics; times in ms."""
-    return json.dumps([_object(split, status.told(split.member), now) for split in status.splits])
+    return json.dumps(
+        [
+            _object(split, status.names[split.member], status.told(split.member), now)
+            for split in status.splits
+        ]
+    )
 
 
-def _object(split: SplitMetrics, told: MemberNews, now: int) -> dict[str, str | int | float | None]:
+def _object(
+    split: SplitMetrics, source: str, told: MemberNews, now: int
+) -> dict[str, str | int | float | None]:
     return {
         "group": split.group,
         "source": split.source,
@@ -55,6 +62,7 @@ def _object(split: SplitMetrics, told: MemberNews, now: int) -> dict[str, str | 
         "waiting": told.entry.waiting if told.entry is not None else None,
         "held_by": told.entry.held_by if told.entry is not None else None,
         "is_there": told.is_there(now),
+        "name": source,
     }
 
 
@@ -112,11 +120,12 @@ class _Table:
 
     def _rows(self) -> Iterator[list[Text]]:
         yield [Text(column, style="bold") for column in _COLUMNS]
-        for source, members in groupby(self.splits, key=lambda split: split.source):
+        for _, members in groupby(self.splits, key=lambda split: split.source):
             of_source = list(members)
             told = self.status.told(of_source[0].member)
             gone = Text(" (gone)" if told.is_there(self.now) is False else "", style="not bold bright_black")
-            yield [Text(name(source), style="bold") + gone, *map(Text, [""] * (len(_COLUMNS) - 1))]
+            called = Text(name(self.status.names[of_source[0].member]), style="bold")
+            yield [called + gone, *map(Text, [""] * (len(_COLUMNS) - 1))]
             for split in of_source:
                 yield _cells(split, told, self.now)
 
@@ -147,18 +156,19 @@ def _summary(splits: Sequence[SplitMetrics], hidden: int) -> Text:
 def _remarks(status: Status, splits: Sequence[SplitMetrics], now: int) -> list[str]:
     """What there is to say of the splits of one group, in sentences."""
     members = dict.fromkeys(split.member for split in splits)
-    said = [_waiting(wait) for wait in status.waits(now) if wait.member in members]
+    said = [_waiting(wait, status) for wait in status.waits(now) if wait.member in members]
     for member in members:
+        called = name(status.names[member])
         note = status.told(member).note
         if note is not None and note.unreported:
             said.append(
-                f"Watermarks of source {name(member.source)} are planned, not observed: {note.unreported:,} of the "
+                f"Watermarks of source {called} are planned, not observed: {note.unreported:,} of the "
                 f"splits of its batch {note.batch:,} were not reported."
             )
         if note is not None and note.implausible_in_run:
-            said.append(_implausible(member.source, note.implausible_in_run))
+            said.append(_implausible(called, note.implausible_in_run))
         if note is not None:
-            said += [text for _, text in note.observed.mistakes(name(member.source), now)]
+            said += [text for _, text in note.observed.mistakes(called, now)]
     return said
 
 
@@ -166,13 +176,17 @@ def _implausible(source: str, counts: Mapping[str, int]) -> str:
     some = ", ".join(f"{name(split)} ({count:,})" for split, count in list(counts.items())[:_NAMED])
     more = f" and {len(counts) - _NAMED:,} more" if len(counts) > _NAMED else ""
     return (
-        f"Since source {name(source)} started, {sum(counts.values()):,} of its records had an event time beyond "
+        f"Since source {source} started, {sum(counts.values()):,} of its records had an event time beyond "
         f"max-future: {some}{more}."
     )
 
 
-def _waiting(wait: Wait) -> str:
+def _waiting(wait: Wait, status: Status) -> str:
     splits = "1 split" if wait.splits == 1 else f"{wait.splits:,} splits"
     verb = "waits" if wait.splits == 1 else "wait"
-    whose = "" if wait.holder.member == wait.member else f" of source {name(wait.holder.source)}"
-    return f"{splits} of source {name(wait.member.source)} {verb} for {name(wait.holder.split)}{whose}."
+    whose = (
+        "" if wait.holder.member == wait.member else f" of source {name(status.names[wait.holder.member])}"
+    )
+    return (
+        f"{splits} of source {name(status.names[wait.member])} {verb} for {name(wait.holder.split)}{whose}."
+    )

@@ -70,6 +70,7 @@ class BatchNote:
         implausible_in_run: the same, since the query started.
         max_out_of_orderness_ms: ``scan.watermark.max-out-of-orderness``.
         observed: what tasks saw of event times.
+        reads: what the source reads, in few words.
     """
 
     group: str
@@ -82,6 +83,7 @@ class BatchNote:
     implausible_in_run: Mapping[str, int] = field(default_factory=dict)
     max_out_of_orderness_ms: int = 0
     observed: Observed = field(default_factory=Observed)
+    reads: str = ""
 
     def to_text(self) -> str:
         return json.dumps(asdict(self), sort_keys=True)
@@ -120,6 +122,6 @@ def _check(note: BatchNote) -> None:
         *_object(note.implausible).values(),
         *_object(note.implausible_in_run).values(),
     )
-    texts = note.group, note.source, note.lineage, seen.event_time, seen.unit, seen.sample
+    texts = note.group, note.source, note.lineage, note.reads, seen.event_time, seen.unit, seen.sample
     if not all(type(n) is int for n in numbers) or not all(type(t) is str for t in texts):
         raise ValueError(f"{note} has values of another type")

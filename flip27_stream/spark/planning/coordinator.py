@@ -71,7 +71,7 @@ class SourceCoordinator:
         self._planner = BatchPlanner(spec, self._split_tracker)
         self._recorder: BatchRecorder | None = None
         if spec.alignment is not None:
-            self._recorder = BatchRecorder(spec.alignment)
+            self._recorder = BatchRecorder(spec.alignment, spec.source.reads)
             self._planner = GroupPlanner(
                 spec, spec.alignment, self._split_tracker, self._clock, self._recorder.look_after
             )

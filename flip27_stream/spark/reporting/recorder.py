@@ -6,6 +6,7 @@ import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from flip27_stream.errors import shortened
 from flip27_stream.spark.planning.packing import Range
 from flip27_stream.spark.reporting.batch_ledger import Ledger, PlannedBatch, PlannedSplit
 from flip27_stream.spark.reporting.observations import Observations
@@ -27,9 +28,15 @@ _MOST_NAMED = 100
 
 
 class BatchRecorder:
-    """Holds the batch that is being run; its rows go into the table once the next one is planned."""
+    """Holds the batch that is being run; its rows go into the table once the next one is planned.
 
-    def __init__(self, alignment: AlignmentOptions) -> None:
+    Args:
+        alignment: the options of the source.
+        reads: what the source reads, in few words.
+    """
+
+    def __init__(self, alignment: AlignmentOptions, reads: str) -> None:
+        self._reads = shortened(reads)
         self._alignment = alignment
         self._running: PlannedBatch | None = None
         self._ledger: Ledger | None = None
@@ -126,6 +133,7 @@ class BatchRecorder:
             implausible=_most(batch.implausible()),
             implausible_in_run=_most(self._implausible),
             max_out_of_orderness_ms=self._alignment.max_out_of_orderness_ms,
+            reads=self._reads,
             observed=self._observations.after(batch.reports.values()),
         )
 

@@ -15,7 +15,7 @@ from watermark_alignment import StatusListener
 
 pytestmark = pytest.mark.jvm
 
-MakeTopic = Callable[..., str]
+Topic = Callable[..., str]
 
 
 @pytest.mark.parametrize(
@@ -29,17 +29,17 @@ MakeTopic = Callable[..., str]
 )
 def test_mistakes_in_with_watermark(
     queries: KafkaQueries,
-    make_topic: MakeTopic,
+    topic: Topic,
     caplog: pytest.LogCaptureFixture,
     delay_ms: int,
     shift: int,
     warning: str | None,
 ) -> None:
     """Max-drift is 10 s. The other column is two hours later."""
-    topic = make_topic(partitions=2)
+    name = topic(2)
     times = range(T0, T0 + 300 * SECOND, SECOND)
-    queries.broker.write(topic, records(0, times) + records(1, times))
-    stream = queries.stream(topic, {**queries.aligned(), "maxOffsetsPerTrigger": "150"})
+    queries.broker.write(name, records(0, times) + records(1, times))
+    stream = queries.stream(name, {**queries.aligned(), "maxOffsetsPerTrigger": "150"})
     stream = stream.withColumn("timestamp", col("timestamp") + expr(f"make_dt_interval(0, 0, 0, {shift})"))
     listener = StatusListener(str(queries.split_watermarks))
     queries.spark.streams.addListener(listener)

@@ -167,6 +167,7 @@ def test_json_has_the_names_of_flinks_metrics(table: SplitWatermarkTable, run: R
             "waiting": None,
             "held_by": None,
             "is_there": None,
+            "name": "clicks",
         }
     ]
 

@@ -101,6 +101,7 @@ class GroupPlanner(BatchPlanner):
             definition=self._spec.definition,
             where=f"process {os.getpid()} on {socket.gethostname()}, which reads {reads}",
             timeout_ms=alignment.source_timeout_ms,
+            reads=shortened(self._spec.source.reads),
         )
         table = SplitWatermarkTable(alignment.table, alignment.storage_options)
         horizon_ms = max(2 * alignment.source_timeout_ms, _SHORTEST_HORIZON_MS)
