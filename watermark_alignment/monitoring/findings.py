@@ -69,10 +69,10 @@ def _drifts(status: Status, splits: Sequence[SplitMetrics]) -> Iterator[Finding]
                 ("drift", split.group, split.source),
                 f"Split {name(split.split)} of source {_called(status, split.member)} was read "
                 f"{duration(split.drift)} ahead of the slowest split of group '{name(split.group)}', more than "
-                f"max-drift ({duration(note.max_drift_ms)}) allows. Either the slowest is new or came back "
-                "from being idle, or splits of this kind cannot be cut at an event time. Rows of the slowest are dropped unless the delay "
-                "of withWatermark is longer than this drift + max-out-of-orderness: make it longer, or read smaller "
-                "batches.",
+                f"max-drift ({duration(note.max_drift_ms)}) allows. Either the slowest is new or came back from being "
+                "idle, or splits of this kind cannot be cut at an event time. Rows of the slowest are dropped unless "
+                "the delay of withWatermark is longer than this drift + max-out-of-orderness: make it longer, or read "
+                "smaller batches.",
             )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from watermark_alignment.group.member_news import MemberNews, members_told_of
 from watermark_alignment.monitoring.source_names import source_names
+from watermark_alignment.monitoring.timeline import Pause, begins, pauses
 from watermark_alignment.states import SplitStatus
 from watermark_alignment.table.recordings import (
     Member,
@@ -44,6 +45,7 @@ class Run:
         states: numbers of :data:`STATES`, of each split in each batch; -1 where the split was not there.
         max_drift_ms: how far its splits may drift; ``None`` if it has not told lately.
         name: what to call the source.
+        pauses: when splits waited, lately.
     """
 
     member: Member
@@ -54,6 +56,18 @@ class Run:
     states: NDArray[np.int8]
     max_drift_ms: int | None
     name: str
+    pauses: Sequence[Pause] = ()
+
+    @property
+    def gaps(self) -> NDArray[np.intp]:
+        """The places of the batches that nothing followed for a while."""
+        return np.flatnonzero(begins(self.times)[1:] > self.times[:-1])
+
+    @property
+    def waits_until(self) -> np.datetime64 | None:
+        """Up to when splits are known to have waited after the newest batch, if they did."""
+        ends = [pause.end for pause in self.pauses if pause.end > self.times[-1]]
+        return max(ends, default=None)
 
     @property
     def counting(self) -> NDArray[np.datetime64]:
@@ -82,7 +96,8 @@ def read_runs(
     :raises NothingToShowError: it has no rows of these sources.
     """
     recordings = Recordings(table)
-    told = members_told_of(recordings.look().commits)
+    commits = recordings.look().commits
+    told = members_told_of(commits)
     there = recordings.newest()
     names = source_names(told, there)
     newest = {m: r for m, r in there.items() if group in (None, m.group)}
@@ -93,7 +108,8 @@ def read_runs(
         where = f" in group {group!r}" if group is not None else ""
         raise NothingToShowError.of(table, whose + where, {m: names[m] for m in there})
     rows = recordings.rows({m: _range(newest[m], batches) for m in members})
-    return [_run(member, names[member], _of(rows, member), told.get(member)) for member in members]
+    runs = [_run(member, names[member], _of(rows, member), told.get(member)) for member in members]
+    return [replace(run, pauses=pauses(commits, run.member, run.splits)) for run in runs]
 
 
 def _named(

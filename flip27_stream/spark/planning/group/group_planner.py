@@ -23,7 +23,14 @@ from flip27_stream.spark.planning.split_tracker import SplitTracker
 from flip27_stream.spark.reporting.reporting_splits import Reporting
 from flip27_stream.spark.source_spec import AnyEnumerator, AnyOffset, SourceSpec
 from watermark_alignment.group.group_log import GroupLog
-from watermark_alignment.group.group_view import Entry, Key, Mark, watermark_to_publish, where_it_stood
+from watermark_alignment.group.group_view import (
+    Entry,
+    Key,
+    Mark,
+    watermark_to_publish,
+    where_it_stood,
+    who_waits,
+)
 from watermark_alignment.group.membership import LONGEST_BEAT_S, Membership
 from watermark_alignment.options import AlignmentOptions
 from watermark_alignment.planner import GROUP
@@ -173,6 +180,7 @@ class GroupPlanner(BatchPlanner):
             waiting=draft.plan.waiting,
             held_by=draft.plan.held_by,
             progress=self._progress,
+            waits=who_waits(draft.plan),
         )
 
     def _watermark_of(self, draft: PlannedBatch, snapshot: PlanInput) -> int | None:
