@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timezone
 
 _UNITS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000))
+_SIZES = ("bytes", "kB", "MB", "GB", "TB")
 
 
 def name(given: str) -> str:
@@ -46,3 +47,9 @@ def duration(ms: int) -> str:
         if count or parts:
             parts.append(f"{count}{unit}")
     return sign + "".join(parts[:2])
+
+
+def data_size(count: int) -> str:
+    """A number of bytes with its unit, such as ``1.2 MB``."""
+    power = min((len(str(count)) - 1) // 3, len(_SIZES) - 1)
+    return f"{count / 1000**power:.{1 if power else 0}f} {_SIZES[power]}"

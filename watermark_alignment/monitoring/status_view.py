@@ -13,9 +13,10 @@ from rich.table import Table
 from rich.text import Text
 
 from watermark_alignment.group.member_news import MemberNews
-from watermark_alignment.monitoring.formatting import duration, event_time, name
+from watermark_alignment.monitoring.formatting import data_size, duration, event_time, name
 from watermark_alignment.monitoring.status import SplitMetrics, Status, Wait
 from watermark_alignment.states import SplitStatus
+from watermark_alignment.table.behind import Behind
 
 _COLOURS = {
     SplitStatus.ACTIVE: "green",
@@ -63,6 +64,7 @@ def _object(
         "held_by": told.entry.held_by if told.entry is not None else None,
         "is_there": told.is_there(now),
         "name": source,
+        **(told.note.behind if told.note is not None else Behind()).metrics(),
     }
 
 
@@ -168,8 +170,18 @@ def _remarks(status: Status, splits: Sequence[SplitMetrics], now: int) -> list[s
         if note is not None and note.implausible_in_run:
             said.append(_implausible(called, note.implausible_in_run))
         if note is not None:
+            if note.behind.total:
+                said.append(_behind(called, note.behind))
             said += [text for _, text in note.observed.mistakes(called, now)]
     return said
+
+
+def _behind(source: str, behind: Behind) -> str:
+    size = "" if behind.bytes is None else f", about {data_size(behind.bytes)}"
+    return (
+        f"Source {source} is {behind.total:,} offsets behind the latest{size}: from {behind.least:,} to "
+        f"{behind.greatest:,} in a split."
+    )
 
 
 def _implausible(source: str, counts: Mapping[str, int]) -> str:

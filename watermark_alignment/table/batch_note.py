@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from watermark_alignment.event_time_checks import no_event_time, wrong_unit
+from watermark_alignment.table.behind import Behind
 
 KEY = "flip27.batch"
 """The name of the note in the commit's metadata."""
@@ -21,6 +22,7 @@ class Observed:
         event_time: ``scan.watermark.event-time``.
         unit: the unit of event times that are integers.
         records: how many records were read since the query started.
+        bytes: the size of these in memory.
         untimed: how many of these have no event time.
         sample: a sentence about one of these, without values.
         min_event_time: the least event time of the batch.
@@ -31,11 +33,17 @@ class Observed:
     event_time: str = ""
     unit: str = "ms"
     records: int = 0
+    bytes: int = 0
     untimed: int = 0
     sample: str = ""
     min_event_time: int | None = None
     max_event_time: int | None = None
     implausible_example: int | None = None
+
+    @property
+    def bytes_per_row(self) -> float | None:
+        """The mean size of a row in memory; ``None`` before the first."""
+        return self.bytes / self.records if self.records else None
 
     def mistakes(self, source: str, now: int) -> Iterator[tuple[str, str]]:
         """Warnings by their kinds: no event times, a wrong unit.
@@ -71,6 +79,7 @@ class BatchNote:
         max_out_of_orderness_ms: ``scan.watermark.max-out-of-orderness``.
         observed: what tasks saw of event times.
         reads: what the source reads, in few words.
+        behind: how far the source was behind the latest records after the batch.
     """
 
     group: str
@@ -84,6 +93,7 @@ class BatchNote:
     max_out_of_orderness_ms: int = 0
     observed: Observed = field(default_factory=Observed)
     reads: str = ""
+    behind: Behind = field(default_factory=Behind)
 
     def to_text(self) -> str:
         return json.dumps(asdict(self), sort_keys=True)
@@ -97,7 +107,12 @@ class BatchNote:
         """
         told = _object(json.loads(text))
         observed = _object(told.get("observed", {}))
-        note = BatchNote(**{**_known(BatchNote, told), "observed": Observed(**_known(Observed, observed))})
+        behind = _object(told.get("behind", {}))
+        parts = {
+            "observed": Observed(**_known(Observed, observed)),
+            "behind": Behind(**_known(Behind, behind)),
+        }
+        note = BatchNote(**{**_known(BatchNote, told), **parts})
         _check(note)
         return note
 
@@ -113,11 +128,12 @@ def _known(kind: type, told: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check(note: BatchNote) -> None:
-    seen = note.observed
+    seen, behind = note.observed, note.behind
     optional = seen.min_event_time, seen.max_event_time, seen.implausible_example
     numbers = (
         *(note.batch, note.max_drift_ms, note.unreported, note.max_out_of_orderness_ms),
-        *(seen.records, seen.untimed),
+        *(seen.records, seen.untimed, seen.bytes),
+        *(behind.splits, behind.least, behind.greatest, behind.total, behind.bytes or 0),
         *(time or 0 for time in optional),
         *_object(note.implausible).values(),
         *_object(note.implausible_in_run).values(),

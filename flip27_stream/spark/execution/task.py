@@ -271,7 +271,7 @@ class SplitOutput(SourceOutput):
         self._schema = schema
         self._batches = batches
         self._observer = observer
-        self._rows = 0
+        self._rows = self._bytes = 0
         self._last: pa.Int64Scalar | None = None
         self.released = False
         """Whether the reader said that the range is read."""
@@ -291,6 +291,7 @@ class SplitOutput(SourceOutput):
             records = self._observer.observe(records, timestamps, positions)
         if records.num_rows:
             self._rows += records.num_rows
+            self._bytes += records.nbytes
             self._batches.append(records)
 
     def __str__(self) -> str:
@@ -301,7 +302,7 @@ class SplitOutput(SourceOutput):
     def report(self) -> SplitReport:
         split_id, start, end = self._range
         seen = self._observer.statistics() if self._observer is not None else {}
-        return SplitReport(split_id, start, end, self._rows, **seen)
+        return SplitReport(split_id, start, end, self._rows, bytes=self._bytes, **seen)
 
     def emit_watermark(self, watermark: Watermark) -> None:
         """See :class:`TaskOutput`."""

@@ -264,7 +264,12 @@ class SourceCoordinator:
                 states={**draft.plan.states, **dict.fromkeys(done, SplitStatus.FINISHED)},
             )
             read_max = {**draft.read_max_before, **done}
-            self._recorder.settle(start, after, read_max, draft.floor, snapshot.wall)
+            behind = [
+                snapshot.log[name].end - s.position
+                for name, s in start.splits.items()
+                if name in snapshot.log
+            ]
+            self._recorder.settle(start, after, read_max, draft.floor, snapshot.wall, behind)
         return draft
 
     def _next_offset(

@@ -31,6 +31,7 @@ class Observations:
         self._newest = replace(
             known,
             records=known.records + sum(report.rows for report in told),
+            bytes=known.bytes + sum(report.bytes for report in told),
             untimed=known.untimed + sum(report.untimed for report in told),
             sample=known.sample or next((report.sample for report in told if report.sample), ""),
             min_event_time=min(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from flip27_stream.errors import shortened
 from flip27_stream.spark.planning.packing import Range
@@ -17,6 +17,7 @@ from watermark_alignment.planner import Plan
 from watermark_alignment.states import SplitStatus
 from watermark_alignment.table.batch_note import KEY as NOTE
 from watermark_alignment.table.batch_note import BatchNote
+from watermark_alignment.table.behind import Behind
 from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 from watermark_alignment.table.table_writer import TableWriter
 
@@ -103,8 +104,18 @@ class BatchRecorder:
         read_max: Mapping[str, int | None],
         floor: int | None,
         now: int,
+        behind: Collection[int] = (),
     ) -> None:
-        """All before ``start`` is processed: write the rows of the batch that led there; see :meth:`Ledger.rows`."""
+        """Write the rows of the batch that led to ``start``, before which all is processed; see :meth:`Ledger.rows`.
+
+        Args:
+            start: the offset that the next batch starts at.
+            after: the plan of the next batch.
+            read_max: greatest event time read (ms), by split.
+            floor: least watermark of the other members of the group.
+            now: the clock (ms).
+            behind: how many positions each split is behind the end of its log.
+        """
         if self._running is None or self._running.batch > start.batch:
             return
         assert self._ledger is not None
@@ -113,7 +124,7 @@ class BatchRecorder:
         self._implausible += self._running.implausible()
         metadata = {
             "watermark": "" if after.floor is None else str(after.floor),
-            NOTE: self._note(self._ledger, self._running).to_text(),
+            NOTE: self._note(self._ledger, self._running, behind).to_text(),
         }
         self._warn_of_silence(self._running)
         self._observations.warn(self._ledger.source, now)
@@ -122,7 +133,8 @@ class BatchRecorder:
         self._writer.submit(self._running.batch, rows, metadata)
         self._running = None
 
-    def _note(self, ledger: Ledger, batch: PlannedBatch) -> BatchNote:
+    def _note(self, ledger: Ledger, batch: PlannedBatch, behind: Collection[int]) -> BatchNote:
+        observed = self._observations.after(batch.reports.values())
         return BatchNote(
             group=ledger.group,
             source=ledger.source,
@@ -134,7 +146,8 @@ class BatchRecorder:
             implausible_in_run=_most(self._implausible),
             max_out_of_orderness_ms=self._alignment.max_out_of_orderness_ms,
             reads=self._reads,
-            observed=self._observations.after(batch.reports.values()),
+            observed=observed,
+            behind=Behind.of(behind, observed.bytes_per_row),
         )
 
     def _warn_of_silence(self, batch: PlannedBatch) -> None:

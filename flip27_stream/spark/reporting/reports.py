@@ -26,6 +26,7 @@ class SplitReport:
         disorder: how far (ms) an event time was behind the greatest one before it in the range.
         implausible: how many records had an event time beyond ``scan.watermark.max-future``.
         min_event_time: least event time.
+        bytes: the size of the rows in memory.
         untimed: how many records had no event time.
         sample: what one of these had in its place: names of fields, no values.
         implausible_example: the event time of one of the ``implausible`` records.
@@ -39,6 +40,7 @@ class SplitReport:
     disorder: int = 0
     implausible: int = 0
     min_event_time: int | None = None
+    bytes: int = 0
     untimed: int = 0
     sample: str = ""
     implausible_example: int | None = None
@@ -97,6 +99,7 @@ def _split_report(told: Any) -> SplitReport:
         report.disorder,
         report.implausible,
         report.untimed,
+        report.bytes,
     ):
         _whole(number)
     for time in (report.max_event_time, report.min_event_time, report.implausible_example):

@@ -35,13 +35,14 @@ def progress(
     batch: int = 0,
     name: str = "counts",
     event_time: Mapping[str, str] | None = None,
+    latest: object = None,
 ) -> QueryProgressEvent:
     """As Spark writes it: offsets as JSON within the JSON."""
     source = {
         "description": "PythonMicroBatchStream_0815",
         "startOffset": start,
         "endOffset": end,
-        "latestOffset": None,
+        "latestOffset": latest,
         "numInputRows": 5,
         "inputRowsPerSecond": 5.0,
         "processedRowsPerSecond": 5.0,
