@@ -32,7 +32,7 @@ from flip27_stream.api.reader import (
     SourceReaderContext,
 )
 from flip27_stream.api.serializer import JsonValue, SimpleVersionedSerializer
-from flip27_stream.api.source import Boundedness, Source
+from flip27_stream.api.source import AdoptedOffset, Boundedness, Source
 from flip27_stream.api.split import SourceSplit
 from flip27_stream.api.watermark import (
     BoundedOutOfOrdernessWatermarks,
@@ -46,6 +46,7 @@ from flip27_stream.api.watermark import (
 )
 
 __all__ = [
+    "AdoptedOffset",
     "BoundedOutOfOrdernessWatermarks",
     "Boundedness",
     "Counter",

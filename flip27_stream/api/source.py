@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum
-from typing import Generic
+from typing import Any, Generic
 
 import pyarrow as pa
 
@@ -21,6 +22,23 @@ class Boundedness(Enum):
 
     BOUNDED = "BOUNDED"
     CONTINUOUS_UNBOUNDED = "CONTINUOUS_UNBOUNDED"
+
+
+@dataclass(frozen=True)
+class AdoptedOffset(Generic[SplitT, CheckpointT]):
+    """An offset that another Spark source stored in a checkpoint, as a state of a source of ours.
+
+    Attributes:
+        splits: each split and the next position to read of it.
+        checkpoint: the state of the enumerator.
+        first_begins: where the first batch of the checkpoint begins, by split id, as far as it is known.
+        later_begin: the position at which a split begins that a later batch is the first to have.
+    """
+
+    splits: Sequence[tuple[SplitT, int]]
+    checkpoint: CheckpointT
+    first_begins: Mapping[str, int]
+    later_begin: int = 0
 
 
 class Source(ABC, Generic[SplitT, CheckpointT]):
@@ -53,6 +71,17 @@ class Source(ABC, Generic[SplitT, CheckpointT]):
         enumerator then gets splits that its options may not name any more.
         """
         return fingerprint == self.fingerprint
+
+    def adopt_offset(self, document: Mapping[str, Any]) -> AdoptedOffset[SplitT, CheckpointT] | None:
+        """The state of this source at an offset that another Spark source stored, ``None`` where it is not of a kind
+        that this source can go on from (the default).
+
+        It depends on the document and the options only, and needs no I/O: a replay of a batch asks for it again.
+
+        Args:
+            document: the offset, as the offset log of the checkpoint has it.
+        """
+        return None
 
     @property
     def read_limits(self) -> ReadLimits:

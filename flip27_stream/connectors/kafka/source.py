@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
 from flip27_stream.api import (
+    AdoptedOffset,
     Boundedness,
     ReadLimits,
     Source,
@@ -88,6 +89,14 @@ class KafkaSource(Source[KafkaPartitionSplit, KafkaEnumeratorState]):
     def accepts_checkpoint_of(self, fingerprint: str) -> bool:
         """Any Kafka source's: what is subscribed to may change, as in Spark."""
         return _ANY_SUBSCRIPTION.fullmatch(fingerprint) is not None
+
+    def adopt_offset(
+        self, document: Mapping[str, Any]
+    ) -> AdoptedOffset[KafkaPartitionSplit, KafkaEnumeratorState] | None:
+        """An offset of Spark's built-in Kafka source: a query goes on with this one from the same checkpoint."""
+        from flip27_stream.connectors.kafka.planning.spark_offsets import adopted
+
+        return adopted(document, self._options.starting_offsets)
 
     @property
     def read_limits(self) -> ReadLimits:

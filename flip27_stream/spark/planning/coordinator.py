@@ -139,7 +139,7 @@ class SourceCoordinator:
 
     def tasks(self, start_document: Document, end_document: Document) -> list[SplitTask]:
         """The tasks of the batch between two offsets: for the same two always the same ranges."""
-        start, end = self._documents.decode(start_document), self._documents.decode(end_document)
+        start, end = self._documents.batch(start_document, end_document)
         if end is None or start_document == end_document:
             return []
         to_read = ranges(start, end)
@@ -173,9 +173,9 @@ class SourceCoordinator:
         return tasks
 
     def close(self) -> None:
-        """Free everything; best effort, bounded, never raises."""
+        """Free everything; best effort, bounded, never raises. First of all the group is told."""
         clock = self._clock if isinstance(self._clock, QueryClock) else None
-        for part in (self._context, self._planner, self._recorder, self._readers, self._enumerator, clock):
+        for part in (self._planner, self._context, self._recorder, self._readers, self._enumerator, clock):
             with contextlib.suppress(Exception):
                 if part is not None:
                     part.close()

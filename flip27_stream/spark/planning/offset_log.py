@@ -9,6 +9,7 @@ from typing import Any
 
 from flip27_stream.api import Source
 from flip27_stream.errors import CheckpointError, ContractError, shortened
+from flip27_stream.spark.planning.adopted_offsets import AdoptedOffsets
 from flip27_stream.spark.source_spec import AnyOffset, SourceSpec
 from offsets import INITIAL, OffsetCodec
 
@@ -26,19 +27,26 @@ class OffsetLog:
             source.enumerator_checkpoint_serializer,
             spec.accepts_checkpoint_of,
         )
+        self._adopted = AdoptedOffsets(spec)
         self._last: tuple[Document, AnyOffset | None] = dict(INITIAL), None
         self._can_read = False
         self._logged = 0
 
-    def decode(self, document: Document) -> AnyOffset | None:
-        """The offset of ``document``; ``None`` for the initial one."""
-        return self._codec.from_json(document)
+    def batch(self, start: Document, end: Document) -> tuple[AnyOffset | None, AnyOffset | None]:
+        """The offsets at both ends of a batch; ``None`` for the initial one."""
+        if not self._adopted.are_in(start if start != INITIAL else end):
+            return self._codec.from_json(start), self._codec.from_json(end)
+        if self._adopted.are_in(end):
+            return self._adopted.batch(start, end)
+        last = self._codec.from_json(end)
+        return self._adopted.start(start, last.lineage if last is not None else None), last
 
     def read(self, document: Document) -> AnyOffset | None:
         """The same, for the document that a plan starts from."""
         last, offset = self._last
         if document != last:
-            offset = self.decode(document)
+            adopted = self._adopted.are_in(document)
+            offset = self._adopted.start(document) if adopted else self._codec.from_json(document)
             self._last = document, offset
         return offset
 
@@ -60,7 +68,7 @@ class OffsetLog:
     def has_stored(self, checkpoint: Any) -> bool:
         """Whether the last document has this state of the enumerator; it may be the same object, and changed since."""
         with _writing(self._source):
-            return bool(self._last[0]["enumerator"] == self._codec.enumerator_to_json(checkpoint))
+            return bool(self._last[0].get("enumerator") == self._codec.enumerator_to_json(checkpoint))
 
     def logged(self, document: Document) -> None:
         """Spark goes on from this offset or a later one, whatever happens.
@@ -79,7 +87,7 @@ class OffsetLog:
         who = type(self._source).__name__
         stored = json.loads(json.dumps(document))
         try:
-            again = self.decode(stored)
+            again = self._codec.from_json(stored)
             assert again is not None
             written = self._codec.to_json(again)
         except Exception as e:

@@ -376,6 +376,6 @@ def test_line_separators_in_values_end_no_line_of_the_log(table: Path) -> None:
     added = {"path": "a", "partitionValues": {"day": "a\u2028b\x85"}, "size": 1, "modificationTime": 1}
     text = json.dumps({"add": added | {"dataChange": True}}, ensure_ascii=False)
     (table / "_delta_log" / f"{6:020}.json").write_text(text, encoding="utf-8")
-    delta = query(table).coordinator._job.source._options.delta  # type: ignore[attr-defined]
+    delta = query(table).coordinator._spec.source._options.delta  # type: ignore[attr-defined]
     (commit,) = delta.commits(5)
     assert commit.added[0].partition == (("day", "a\u2028b\x85"),)

@@ -1,0 +1,78 @@
+"""Offsets that Spark's own source stored in a checkpoint before ours took its place."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from typing import Any
+
+from flip27_stream.errors import ForeignCheckpointError
+from flip27_stream.spark.source_spec import AnyOffset, SourceSpec
+from offsets import INITIAL, Offset, SplitState
+from offsets.codec import MARKER
+
+_BEFORE, _ADOPTED = 0, 1
+"""Batch numbers: of the offset that an adopted one follows, and of the adopted one."""
+
+
+class AdoptedOffsets:
+    """Offsets of another source as offsets of ours, where the source knows how (:meth:`Source.adopt_offset`)."""
+
+    def __init__(self, spec: SourceSpec) -> None:
+        self._spec = spec
+        self._lineage = secrets.token_hex(8)
+
+    def are_in(self, document: Mapping[str, Any]) -> bool:
+        """Whether ``document`` is an offset of another source that ours goes on from."""
+        return MARKER not in document and self._spec.source.adopt_offset(document) is not None
+
+    def start(self, document: Mapping[str, Any], lineage: str | None = None) -> AnyOffset:
+        """The offset that a batch starts at which our source planned.
+
+        Args:
+            document: one that :meth:`are_in` knows.
+            lineage: of the offset that ends the batch; by default the one that a plan of this process draws.
+        """
+        return self._offset(document, lineage or self._lineage, _ADOPTED, {})
+
+    def batch(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> tuple[AnyOffset | None, AnyOffset]:
+        """Both ends of a batch that the other source planned and did not commit; it is read again as it was planned.
+
+        Raises:
+            ForeignCheckpointError: it is the first batch, and nobody says where that begins.
+        """
+        if start == INITIAL:
+            return None, self._first(end)
+        before = self._offset(start, self._lineage, _BEFORE, {})
+        adopted = self._spec.source.adopt_offset(end)
+        assert adopted is not None
+        new = {split.split_id for split, _ in adopted.splits} - before.splits.keys()
+        return before, self._offset(end, self._lineage, _ADOPTED, dict.fromkeys(new, adopted.later_begin))
+
+    def _first(self, end: Mapping[str, Any]) -> AnyOffset:
+        adopted = self._spec.source.adopt_offset(end)
+        assert adopted is not None
+        unknown = sorted({split.split_id for split, _ in adopted.splits} - adopted.first_begins.keys())
+        if unknown:
+            raise ForeignCheckpointError(
+                "Spark's own source planned the first batch of this checkpoint and did not commit it. Where the batch "
+                f"begins is not in the offset log, and the options do not say it for {', '.join(unknown)}. Take the "
+                "offsets from the file 'sources/<number of the source>/0' of the checkpoint and give them as option "
+                "'startingOffsets', or let Spark's own source finish the batch."
+            )
+        return self._offset(end, self._lineage, _ADOPTED, adopted.first_begins)
+
+    def _offset(
+        self, document: Mapping[str, Any], lineage: str, batch: int, begin: Mapping[str, int]
+    ) -> AnyOffset:
+        adopted = self._spec.source.adopt_offset(document)
+        assert adopted is not None
+        return Offset(
+            source=self._spec.fingerprint,
+            lineage=lineage,
+            batch=batch,
+            enumerator=adopted.checkpoint,
+            splits={split.split_id: SplitState(split, position) for split, position in adopted.splits},
+            begin=begin,
+            plausible_until=None,
+        )

@@ -1,0 +1,158 @@
+"""A checkpoint of Spark's built-in Kafka source: our source goes on from it, with each record once."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+from kafka import KafkaAdminClient
+from pyspark.errors import StreamingQueryException
+
+from flip27_stream.errors import ForeignCheckpointError
+from tests.spark.support.both_sources import BUILT_IN, OURS, Collected, collect, failure, positions
+from tests.spark.support.kafka_queries import AVAILABLE_NOW, T0, KafkaQueries, Output, finish, records
+from tests.spark.support.killed_query import driver, logged
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+pytestmark = pytest.mark.jvm
+
+MakeTopic = Callable[..., str]
+FOUR = {"maxOffsetsPerTrigger": "4"}
+
+
+def fill(queries: KafkaQueries, topic: str, partitions: int, each: int) -> None:
+    queries.broker.write(topic, [r for p in range(partitions) for r in records(p, [T0] * each)])
+
+
+def add_partitions(queries: KafkaQueries, topic: str, count: int) -> None:
+    with closing(KafkaAdminClient(bootstrap_servers=queries.broker.bootstrap_servers)) as admin:
+        admin.create_partitions({topic: count})
+
+
+def each_once(sizes: Mapping[tuple[str, int], int]) -> Counter[tuple[str, int, int]]:
+    return Counter((topic, p, n) for (topic, p), size in sizes.items() for n in range(size))
+
+
+class FailingIn(Collected):
+    """Fails in a batch, once its rows are collected: the batch is planned, and not committed."""
+
+    def __init__(self, stream: DataFrame, queries: KafkaQueries, number: int) -> None:
+        self._number = number
+        super().__init__(stream, queries.folder / "c")
+
+    def _keep(self, batch: DataFrame, number: int) -> None:
+        super()._keep(batch, number)
+        if number == self._number:
+            raise RuntimeError("the sink failed")
+
+
+def until_failed(stream: DataFrame, queries: KafkaQueries, number: int) -> Collected:
+    run = FailingIn(stream, queries, number)
+    with pytest.raises(StreamingQueryException):
+        run.finish()
+    return run
+
+
+def test_the_last_committed_batch(queries: KafkaQueries, topic: MakeTopic) -> None:
+    """Several topics; new records, new partitions and a new topic since; then our own restart."""
+    names = [topic(2), topic(1)]
+    both = {"subscribe": ",".join(names)} | FOUR
+    fill(queries, names[0], 2, 5)
+    fill(queries, names[1], 1, 5)
+    read = collect(queries.stream("", both, BUILT_IN), queries.folder / "c")
+    fill(queries, names[0], 2, 3)
+    add_partitions(queries, names[0], 3)
+    fill(queries, names[0], 3, 2)
+    third = topic(1)
+    fill(queries, third, 1, 4)
+    all_three = both | {"subscribe": f"{both['subscribe']},{third}", "startingOffsets": "latest"}
+    read += collect(queries.stream("", all_three, OURS), queries.folder / "c")
+    fill(queries, third, 1, 1)
+    read += collect(queries.stream("", all_three, OURS), queries.folder / "c")
+    sizes = {(names[0], 0): 10, (names[0], 1): 10, (names[0], 2): 2, (names[1], 0): 5, (third, 0): 5}
+    assert positions(read) == each_once(sizes)
+
+
+def test_a_batch_that_was_planned_and_not_committed(queries: KafkaQueries, topic: MakeTopic) -> None:
+    """It is read again as it was planned, with the partition that it is the first to have."""
+    name = topic(2)
+    fill(queries, name, 2, 2)
+    read = collect(queries.stream(name, source=BUILT_IN), queries.folder / "c")
+    add_partitions(queries, name, 3)
+    fill(queries, name, 3, 3)
+    planned = until_failed(queries.stream(name, source=BUILT_IN), queries, 1)
+    fill(queries, name, 3, 2)
+    batches = collect(queries.stream(name), queries.folder / "c")
+    assert batches[0].equals(planned.batches[0].select(batches[0].column_names))
+    assert positions(read + batches) == each_once({(name, 0): 7, (name, 1): 7, (name, 2): 5})
+
+
+def test_the_first_batch_was_not_committed(queries: KafkaQueries, topic: MakeTopic) -> None:
+    """Where it begins, Spark keeps outside of its offset log, so the options have to say it."""
+    name = topic(1)
+    fill(queries, name, 1, 5)
+    start = json.dumps({name: {"0": 2}})
+    planned = until_failed(queries.stream(name, {"startingOffsets": start}, BUILT_IN), queries, 0)
+    assert ForeignCheckpointError.__name__ in (
+        said := failure(lambda: collect(queries.stream(name), queries.folder / "c"))
+    )
+    assert "sources/" in said
+    assert f"{name}-0" in said
+    told = (queries.folder / "c" / "sources" / "0" / "0").read_text().partition("\n")[2]
+    batches = collect(queries.stream(name, {"startingOffsets": told}), queries.folder / "c")
+    assert positions(batches) == positions(planned.batches) == Counter({(name, 0, n): 1 for n in (2, 3, 4)})
+
+
+def test_two_sources_in_a_query_and_one_topic_twice(queries: KafkaQueries, topic: MakeTopic) -> None:
+    name, other = topic(1), topic(1)
+
+    def stream(source: str) -> DataFrame:
+        one = queries.stream(name, FOUR, source)
+        return one.unionByName(queries.stream(other, FOUR, source)).unionByName(one)
+
+    fill(queries, name, 1, 5)
+    fill(queries, other, 1, 3)
+    output = queries.run(stream(BUILT_IN))
+    fill(queries, name, 1, 6)
+    fill(queries, other, 1, 1)
+    queries.run(stream(OURS))
+    once = each_once({(name, 0): 11, (other, 0): 4})
+    assert output.positions() == {at: 2 if at[0] == name else 1 for at in once}
+
+
+def test_aligned_from_the_swap_on(queries: KafkaQueries, topic: MakeTopic) -> None:
+    """I3: the partition that is behind goes first."""
+    name = topic(2)
+    queries.broker.write(name, [*records(0, [T0]), *records(1, [T0])])
+    read = collect(queries.stream(name, source=BUILT_IN), queries.folder / "c")
+    times = range(T0, T0 + 60_000, 6_000)
+    queries.broker.write(name, [*records(0, times), *records(1, [t + 3_600_000 for t in times])])
+    batches = collect(queries.stream(name, queries.aligned("10 s")), queries.folder / "c")
+    first = [row["partition"] for batch in batches for row in batch.to_pylist()][: len(times)]
+    assert set(first) == {0}
+    assert positions(read + batches) == each_once({(name, 0): 11, (name, 1): 11})
+
+
+@pytest.mark.timeout(300)
+def test_a_killed_program(queries: KafkaQueries, topic: MakeTopic) -> None:
+    """The JVM is killed in the middle of its work; the table has each record once."""
+    name, output, each = topic(3), queries.output(), 400
+    fill(queries, name, 3, each)
+    options = queries.kafka(name, {"maxOffsetsPerTrigger": "60"})
+    program = {"options": options, "table": str(output.table), "checkpoint": str(output.checkpoint)}
+    log = queries.folder / "driver.log"
+    with driver("tests.spark.support.built_in_driver", json.dumps(program), log) as kill_when:
+        kill_when(logged(output, "offsets", 4), "its fourth batch")
+    assert _is_spark_offset(output)
+    finish(queries.start(queries.stream(name, {"startingOffsets": "latest"}), trigger=AVAILABLE_NOW))
+    assert output.positions() == each_once({(name, p): each for p in range(3)})
+
+
+def _is_spark_offset(output: Output) -> bool:
+    return all(isinstance(offsets, dict) for offsets in output.offsets()[-1].values())
