@@ -66,6 +66,10 @@ _DATA_FILE = re.compile(rf"{_LOG_FOLDER.pattern}|part-.*\.parquet")
 _T = TypeVar("_T")
 
 
+class NoTableError(AlignmentError):
+    """There is no Delta table at the path; the first query that is aligned with it makes it."""
+
+
 @dataclass(frozen=True, slots=True)
 class SplitRow:
     """What one split did in one batch; times are milliseconds since the epoch, None where unknown."""
@@ -208,7 +212,8 @@ class SplitWatermarkTable:
             if len(secret) > 3:  # shorter ones are flags and numbers, not credentials
                 cause = cause.replace(secret, "***")
         cause = " ".join(cause.split()).rstrip(".")
-        return AlignmentError(f"The split-watermark table at '{self.uri}' {what}: {cause}")
+        kind = NoTableError if isinstance(error, TableNotFoundError) else AlignmentError
+        return kind(f"The split-watermark table at '{self.uri}' {what}: {cause}")
 
     def _load(self) -> DeltaTable | None:
         try:
