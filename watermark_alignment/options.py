@@ -11,6 +11,7 @@ from fractions import Fraction
 from typing import Any, Final, Generic, TypeVar
 
 from flip27_stream.errors import OptionError
+from watermark_alignment.table.location import parse_location
 
 T = TypeVar("T")
 
@@ -113,22 +114,6 @@ def _parse_text(text: str, option: str) -> str:
     return text.strip()
 
 
-_NO_PATH: Final = re.compile(r"[][|^\x00-\x1f\x7f]")
-_NO_URI: Final = re.compile(rf"{_NO_PATH.pattern}|[#?]")
-
-
-def _parse_location(text: str, option: str) -> str:
-    """delta-rs panics at some signs only as it writes, which no error says, and leaves others out of a URI."""
-    location = _parse_text(text, option)
-    found = (_NO_URI if "://" in location else _NO_PATH).search(location)
-    if found:
-        remedy = f"Write it as %{ord(found[0]):X}" if found[0] in "#?" else "Give a path without"
-        raise OptionError.of(
-            option, text, f"delta-rs cannot write to a place with {found[0]!r} in it. {remedy}."
-        )
-    return location
-
-
 def _parse_boolean(text: str, option: str) -> bool:
     value = {"true": True, "false": False}.get(text.strip().lower())
     if value is None:
@@ -180,7 +165,7 @@ def _one_of(*words: str) -> Kind[str]:
 
 
 _TEXT: Final = Kind("text", _parse_text)
-_LOCATION: Final = Kind("path or URI", _parse_location)
+_LOCATION: Final = Kind("path or URI", parse_location)
 _BOOLEAN: Final = Kind("boolean", _parse_boolean)
 _DURATION: Final = Kind("duration", parse_duration)
 _POSITIVE_DURATION: Final = Kind("duration > 0", _parse_positive_duration)

@@ -8,9 +8,11 @@ the table small.
 
 from __future__ import annotations
 
+import logging
 import re
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -27,6 +29,14 @@ from deltalake.fs import DeltaStorageHandler
 from pyarrow.fs import FileSelector, PyFileSystem
 
 from flip27_stream.errors import AlignmentError
+from watermark_alignment.table.location import (
+    RENAME,
+    check_mount,
+    has_hard_links,
+    remedy,
+    renames_instead,
+    understood,
+)
 
 _TIMESTAMP = pa.timestamp("us", tz="UTC")
 
@@ -65,6 +75,12 @@ _DATA_FILE = re.compile(rf"{_LOG_FOLDER.pattern}|part-.*\.parquet")
 
 _T = TypeVar("_T")
 
+log = logging.getLogger(__name__)
+
+_RENAMING = threading.RLock()
+"""Held by who commits by renaming, so that two threads of this process do not make the same version."""
+_TOLD: set[str] = set()
+
 
 class NoTableError(AlignmentError):
     """There is no Delta table at the path; the first query that is aligned with it makes it."""
@@ -97,8 +113,9 @@ class SplitWatermarkTable:
     """
 
     def __init__(self, uri: str, storage_options: Mapping[str, str]) -> None:
-        self.uri = uri
+        self.uri = understood(uri)
         self._options = dict(storage_options)
+        self._renames = False
         self._delta: DeltaTable | None = None
         self._batches: dict[str, int] = {}
 
@@ -111,6 +128,7 @@ class SplitWatermarkTable:
         :raises AlignmentError: it holds something else or a table of another schema, or is out of reach.
         """
         with self.failing("cannot be opened"):
+            self._choose_how_to_commit()
             delta = self._load() or self._create()
         self._check_schema(delta)
         self._delta = delta
@@ -197,7 +215,8 @@ class SplitWatermarkTable:
     def failing(self, what: str) -> Iterator[None]:
         """Whatever fails in it, delta-rs panicking as well, is an :class:`AlignmentError` that says ``what`` failed."""
         try:
-            yield
+            with _RENAMING if self._renames else nullcontext():
+                yield
         except BaseException as error:  # delta-rs raises plain Exception; a panic is none of its subclasses
             if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
                 raise
@@ -212,8 +231,21 @@ class SplitWatermarkTable:
             if len(secret) > 3:  # shorter ones are flags and numbers, not credentials
                 cause = cause.replace(secret, "***")
         cause = " ".join(cause.split()).rstrip(".")
+        if not isinstance(error, TableNotFoundError):
+            what = f"{what}. {remedy(self.uri, cause)} The cause"
         kind = NoTableError if isinstance(error, TableNotFoundError) else AlignmentError
         return kind(f"The split-watermark table at '{self.uri}' {what}: {cause}")
+
+    def _choose_how_to_commit(self) -> None:
+        """Once, and before anything is made."""
+        if self._renames or self._delta is not None:
+            return
+        check_mount(self.uri)
+        if not has_hard_links(self.uri, self._options):
+            self._renames, self._options[RENAME] = True, "true"
+            if self.uri not in _TOLD:
+                _TOLD.add(self.uri)
+                log.warning("%s", renames_instead(self.uri))
 
     def _load(self) -> DeltaTable | None:
         try:
