@@ -273,6 +273,8 @@ OPTIONS: Final[tuple[Option[Any], ...]] = (
     SOURCE_ID,
 )
 
+_MOST_NAMED: Final = 5
+
 STORAGE_OPTION_PREFIX: Final = "scan.watermark.alignment.table.option."
 """Keys with this prefix go, without it, to delta-rs as storage options, whose case is of no matter there."""
 
@@ -358,9 +360,13 @@ def check_known(options: Collection[str], known: Mapping[str, str], prefixes: Co
         hint = (
             f"Did you mean '{known[nearest[0]]}'?"
             if nearest
-            else f"Known: {', '.join(sorted(known.values()))}."
+            else f"Known: {', '.join(_nearest(name, known))} (those nearest to it; the options page has all)."
         )
         raise OptionError(f"Unknown option '{name}'. {hint}")
+
+
+def _nearest(name: str, known: Mapping[str, str]) -> list[str]:
+    return [known[near] for near in difflib.get_close_matches(name, known, n=_MOST_NAMED, cutoff=0.0)]
 
 
 def _refuse_without_group(options: Mapping[str, str]) -> None:

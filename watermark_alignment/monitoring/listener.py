@@ -7,7 +7,8 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any
+from threading import Thread
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.listener import (
     QueryIdleEvent,
@@ -19,11 +20,17 @@ from pyspark.sql.streaming.listener import (
 
 from flip27_stream.errors import AlignmentError
 from watermark_alignment.monitoring.findings import findings, stalls
+from watermark_alignment.monitoring.metrics import Metrics
 from watermark_alignment.monitoring.progress import dropped_rows, line, name_of, our_sources
 from watermark_alignment.monitoring.query_watermark import QueryWatermark
 from watermark_alignment.monitoring.status import Status, StatusReader
 from watermark_alignment.options import parse_duration
 from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
+
+if TYPE_CHECKING:
+    from wsgiref.simple_server import WSGIServer
+
+    from opentelemetry.sdk.metrics import MeterProvider
 
 log = logging.getLogger(__name__)
 
@@ -68,11 +75,40 @@ class StatusListener(StreamingQueryListener):
         self._stalled_after_ms = parse_duration(stalled_after, "stalled_after")
         self._look_every_ms = parse_duration(look_every, "look_every")
         self._clock = clock
+        self._metrics = Metrics(self._reader, clock)
         self._looked_at = 0
         self._lineages: dict[str, set[str]] = {}
         self._watermarks: dict[str, QueryWatermark] = {}
         self._batches: Counter[str] = Counter()
         self._told: set[tuple[str, ...]] = set()
+
+    def serve_prometheus(self, port: int = 9127, address: str = "0.0.0.0") -> tuple[WSGIServer, Thread]:
+        """Answer Prometheus at ``/metrics``; needs the extra ``prometheus``.
+
+        Args:
+            port: 0 for any free one.
+            address: where to listen. Names of groups, sources and splits can be read there without a password.
+
+        Returns:
+            The server, whose ``shutdown()`` ends it, and its thread.
+        """
+        from watermark_alignment.monitoring.prometheus import serve
+
+        return serve(self._metrics, port, address)
+
+    def export_opentelemetry(self, endpoint: str | None = None, every: str = "30 s") -> MeterProvider:
+        """Push to an OpenTelemetry collector by OTLP over HTTP; needs the extra ``opentelemetry``.
+
+        Args:
+            endpoint: such as ``http://collector:4318/v1/metrics``; by default as ``OTEL_EXPORTER_OTLP_ENDPOINT`` says.
+            every: how often.
+
+        Returns:
+            The provider, whose ``shutdown()`` ends it.
+        """
+        from watermark_alignment.monitoring.opentelemetry import export
+
+        return export(self._metrics, endpoint, parse_duration(every, "every"))
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
         """Nothing is known yet."""
@@ -83,7 +119,8 @@ class StatusListener(StreamingQueryListener):
         if not sources:
             return
         log.info("%s", line(progress, sources))
-        if dropped := dropped_rows(progress):
+        self._metrics.dropped[name_of(progress)] += (dropped := dropped_rows(progress))
+        if dropped:
             aligned = all(source.is_aligned for source in sources)
             self._tell(
                 ("dropped", progress["id"]),
@@ -116,7 +153,8 @@ class StatusListener(StreamingQueryListener):
             return None
         self._looked_at = now = self._clock()
         try:
-            status = self._reader.read(now)
+            with self._metrics.lock:
+                status = self._reader.read(now)
         except AlignmentError as error:
             self._tell(("table",), str(error))
             return None
