@@ -134,12 +134,21 @@ class Sensors(Source[Sensor, Assigned]):
 
 import flip27_stream
 
-spark.dataSource.register(flip27_stream.data_source(Sensors(), name="sensors"))
+
+def sensors(rows_per_batch: int = 900) -> Sensors:
+    """A parameter is an option of the format: checked, and required if it has no default."""
+    source = Sensors()
+    source.read_limits = ReadLimits(max_rows=rows_per_batch)
+    return source
+
+
+spark.dataSource.register(flip27_stream.data_source(sensors, name="sensors"))
 spark.read.format("sensors").load().groupBy("sensor").count().show()  # a batch query works, too
 
 table = f"{folder}/split_watermarks"
 stream = (
     spark.readStream.format("sensors")
+    .option("rows_per_batch", 600)
     .option("scan.watermark.alignment.group", "house")
     .option("scan.watermark.alignment.max-drift", "10 minutes")
     .option("scan.watermark.alignment.table", table)
