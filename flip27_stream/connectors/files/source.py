@@ -32,6 +32,7 @@ from flip27_stream.connectors.files.reader import FileSourceReader
 from flip27_stream.connectors.files.split import FileSplit, FileSplitSerializer
 from flip27_stream.connectors.files.storage.filesystem import Storage
 from flip27_stream.connectors.files.storage.store_parameters import OPTION_PREFIX
+from flip27_stream.connectors.files.storage.watched_listing import WatchedListing
 from flip27_stream.connectors.files.tolerance import Tolerance
 from flip27_stream.errors import CorruptCheckpointError, OptionError
 
@@ -148,7 +149,7 @@ class FileSource(Source[FileSplit, FilesState]):
         if options.listing is not None and isinstance(state, ProcessedFilesState):
             seen = ProcessedFiles(state, fail_on_data_loss=options.fail_on_data_loss)
             return ListedFiles(
-                options.listing.by_path,
+                WatchedListing(options.listing),
                 statistics,
                 seen,
                 options.modified,
@@ -217,7 +218,7 @@ def infer_schema(options: FileOptions) -> pa.Schema:
     if options.delta is not None:
         return spark_schema(options.delta.schema(), f"Delta table {options.delta.uri}")
     assert options.listing is not None
-    paths = [file.path for file in options.listing()]
+    paths = list({file.path: None for files in WatchedListing(options.listing)().values() for file in files})
     if not paths:
         raise OptionError(
             f"There is no file in {', '.join(options.listing.paths)} (option 'path') to learn the columns from. Give "
