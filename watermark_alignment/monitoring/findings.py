@@ -37,8 +37,9 @@ def findings(status: Status, lineages: Collection[str], now: int) -> list[Findin
 def stalls(status: Status, lineages: Collection[str], now: int, longer_than_ms: int) -> list[Finding]:
     """Which splits hold the sources of these lineages, if their query has found nothing to read.
 
-    :param now: the clock (ms).
-    :param longer_than_ms: for how long before that is told.
+    Args:
+        now: the clock (ms).
+        longer_than_ms: for how long before that is told.
     """
     told = []
     for wait in status.waits(now):

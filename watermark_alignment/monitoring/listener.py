@@ -43,17 +43,21 @@ def _now() -> int:
 
 
 class StatusListener(StreamingQueryListener):
-    """Logs a line per batch (INFO), and once each (WARNING), with the remedy, what goes wrong.
+    """Logs a line per batch (INFO) and a warning, with the remedy, for each thing that goes wrong, once.
 
-    Without ``table``, what the progress of queries says: rows that were dropped as late. With it also: a split that
-    stalls its group, drift above its limit, watermarks that are planned and not observed. Only queries with a source
-    of this project are looked at.
+    Without ``table`` it warns of rows that were dropped as late. With a table it also warns of a split that stalls its
+    group, of drift above its limit, of watermarks that are planned and not observed, and of mistakes that make
+    alignment void: a delay of ``withWatermark`` that is too short, another event time than the aligned one, event times
+    that are missing or of another unit. Only queries with a source of this project are looked at.
 
-    :param table: the split-watermark table, its path or URI, then reached with ``storage_options``.
-    :param stalled_after: how long a split may bring nothing while others wait for it.
-    :param look_every: how often, at most, batches have the table read, since that holds up Spark's events.
-    :param clock: milliseconds since the epoch.
-    :raises OptionError: a duration is none.
+    Args:
+        table: the split-watermark table, its path or URI, then reached with ``storage_options``.
+        stalled_after: how long a split may bring nothing while others wait for it.
+        look_every: how often, at most, batches have the table read, since that holds up Spark's events.
+        clock: milliseconds since the epoch.
+
+    Raises:
+        OptionError: a duration cannot be parsed.
 
     ::
 

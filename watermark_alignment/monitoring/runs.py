@@ -92,8 +92,9 @@ def read_runs(
 ) -> list[Run]:
     """The latest run of each source, its newest ``batches``.
 
-    :raises AlignmentError: the table cannot be read.
-    :raises NothingToShowError: it has no rows of these sources.
+    Raises:
+        AlignmentError: the table cannot be read.
+        NothingToShowError: it has no rows of these sources.
     """
     recordings = Recordings(table)
     commits = recordings.look().commits

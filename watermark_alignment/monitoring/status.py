@@ -137,7 +137,8 @@ class StatusReader:
     def read(self, now: int) -> Status:
         """The status when the clock (ms) shows ``now``.
 
-        :raises AlignmentError: there is no such table, or it cannot be read.
+        Raises:
+            AlignmentError: there is no such table, or it cannot be read.
         """
         look = self._recordings.look()
         if look.is_another:

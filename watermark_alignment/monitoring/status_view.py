@@ -71,8 +71,9 @@ def _object(
 def render(status: Status, now: int, *, most: int | None = None) -> RenderableType:
     """A table for each group, and below it what there is to say of it.
 
-    :param now: the clock (ms).
-    :param most: how many splits there is room for; those furthest behind are shown.
+    Args:
+        now: the clock (ms).
+        most: how many splits there is room for; those furthest behind are shown.
     """
     shown = _furthest_behind(status.splits, most)
     parts: list[RenderableType] = []

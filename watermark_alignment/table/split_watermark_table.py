@@ -107,7 +107,8 @@ class SplitRow:
 class SplitWatermarkTable:
     """A split-watermark table at a path or URI; one writing thread at a time.
 
-    :param storage_options: what delta-rs needs to reach ``uri``; none of the values ever shows in a message.
+    Args:
+        storage_options: what delta-rs needs to reach ``uri``; none of the values ever shows in a message.
 
     Constructing does no I/O.
     """
@@ -125,7 +126,8 @@ class SplitWatermarkTable:
     def open(self) -> None:
         """Take up the newest version of the table; create it where the path is new or empty.
 
-        :raises AlignmentError: it holds something else or a table of another schema, or is out of reach.
+        Raises:
+            AlignmentError: it holds something else or a table of another schema, or is out of reach.
         """
         with self.failing("cannot be opened"):
             self._choose_how_to_commit()
@@ -137,7 +139,8 @@ class SplitWatermarkTable:
     def reload(self) -> None:
         """Take up the newest version of a table that exists, also of one that was made anew; nothing is created.
 
-        :raises AlignmentError: as :meth:`load`.
+        Raises:
+            AlignmentError: as :meth:`load`.
         """
         self._delta = self.load()
         self._batches.clear()
@@ -159,10 +162,14 @@ class SplitWatermarkTable:
     ) -> bool:
         """Append the rows of ``batch`` in one commit that carries ``metadata``; it may be empty of rows.
 
-        :param rows: also as :func:`as_table` makes them.
+        Args:
+            rows: also as :func:`as_table` makes them.
 
-        :returns: False, with nothing written, where that batch of ``app_id`` or a later one is there already.
-        :raises AlignmentError: the commit failed, also after the newest version of the table was taken up.
+        Returns:
+            False, with nothing written, where that batch of ``app_id`` or a later one is there already.
+
+        Raises:
+            AlignmentError: the commit failed, also after the newest version of the table was taken up.
         """
         data = rows if isinstance(rows, pa.Table) else as_table(rows)
         properties = CommitProperties(
@@ -181,7 +188,8 @@ class SplitWatermarkTable:
     def note(self, metadata: Mapping[str, str]) -> int:
         """A commit of nothing but ``metadata``; returns the version that it made.
 
-        :raises AlignmentError: the commit failed, also after the newest version of the table was taken up.
+        Raises:
+            AlignmentError: the commit failed, also after the newest version of the table was taken up.
         """
         properties = CommitProperties(custom_metadata=dict(metadata))
         self._retried(lambda: self._commit(_NO_ROWS, properties, "did not take a commit"))
@@ -190,7 +198,8 @@ class SplitWatermarkTable:
     def rows(self, *, group: str | None = None, source: str | None = None) -> pa.Table:
         """The newest rows in the order they were recorded, those of one group or source where that is given.
 
-        :raises AlignmentError: there is no such table, or it cannot be read.
+        Raises:
+            AlignmentError: there is no such table, or it cannot be read.
         """
         wanted = {"group": group, "source": source}
         terms = [equals(column, value) for column, value in wanted.items() if value is not None]
@@ -202,7 +211,8 @@ class SplitWatermarkTable:
     def load(self) -> DeltaTable:
         """The newest version of a table that exists, in a handle of its own; nothing is created.
 
-        :raises AlignmentError: there is no such table, it has another schema, or it is out of reach.
+        Raises:
+            AlignmentError: there is no such table, it has another schema, or it is out of reach.
         """
         with self.failing("cannot be read"):
             delta = self._load()
