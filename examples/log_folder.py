@@ -97,8 +97,3 @@ class LogFolder(Source[LogFile, Assigned]):
 
     def restore_enumerator(self, context: Context, checkpoint: Assigned) -> LogFolderEnumerator:
         return LogFolderEnumerator(self.folder, context, checkpoint)
-
-
-def log_folder(folder: str) -> LogFolder:
-    """What makes the source from options: a parameter is an option, required if it has no default."""
-    return LogFolder(folder)

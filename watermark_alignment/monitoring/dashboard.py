@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from watermark_alignment.group.group_log import KEY as MEMBER_KEY
-
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
@@ -80,6 +78,8 @@ def split_status(spark: SparkSession, table: str) -> DataFrame:
 def _as_last_planned(spark: SparkSession, status: DataFrame, table: str) -> DataFrame:
     """``status`` with the splits paused that wait by the newest entries in the log of the table."""
     from pyspark.sql import functions as sf
+
+    from watermark_alignment.group.group_log import KEY as MEMBER_KEY
 
     log = spark.read.option("pathGlobFilter", "*.json").option("ignoreMissingFiles", True)
     lines = log.text(f"{table.rstrip('/')}/_delta_log").where(sf.col("value").contains(MEMBER_KEY))
