@@ -27,7 +27,7 @@ def wrong_unit(source: str, event_time: str, unit: str, times: Sequence[int], no
     Returns:
         ``None`` if no single factor moves all the times into the years from 2000 to tomorrow, or if none is needed.
     """
-    found = {_steps_off(time, now) for time in times}
+    found = {steps_off(time, now + _DAY_MS) for time in times}
     steps = found.pop() if len(found) == 1 else None
     if steps is None:
         return None
@@ -46,15 +46,15 @@ def wrong_unit(source: str, event_time: str, unit: str, times: Sequence[int], no
     )
 
 
-def _steps_off(time: int, now: int) -> int | None:
-    """How many times a time has to be divided by 1,000 to lie in the years from 2000 to tomorrow.
+def steps_off(time: int, until: int) -> int | None:
+    """How many times a time (ms) has to be divided by 1,000 to lie between the year 2000 and ``until`` (ms).
 
     Returns:
         ``None`` if it lies there as it is, or if no number of times from -1 to 3 brings it there.
     """
     for steps in (0, -1, 1, 2, 3):
         moved = time * 1000 if steps < 0 else time // 1000**steps
-        if _YEAR_2000_MS <= moved <= now + _DAY_MS:
+        if _YEAR_2000_MS <= moved <= until:
             return steps or None
     return None
 

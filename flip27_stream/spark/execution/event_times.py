@@ -13,9 +13,9 @@ import pyarrow as pa
 from flip27_stream.api import TimestampAssigner
 from flip27_stream.errors import ImplausibleEventTimeError
 from flip27_stream.event_time.samples import sample_of
+from watermark_alignment.event_time_checks import steps_off
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-_YEAR_2000_MS = 946_684_800_000
 
 
 class ImplausibleEventTimes(Enum):
@@ -121,12 +121,13 @@ class EventTimeObserver:
 
 
 def _unit_hint(event_time: int, until: int) -> str:
-    factor = next((f for f in (1000, 10**6, 10**9) if _YEAR_2000_MS <= event_time // f <= until), None)
+    steps = steps_off(event_time, until)
+    if steps is None:
+        return ""
+    factor = 1000**steps
     return (
         f" Divided by {factor:,} it is {_text(event_time // factor)}: if these are numbers of a shorter unit than "
         "they are read as, set scan.watermark.event-time.unit."
-        if factor is not None
-        else ""
     )
 
 
