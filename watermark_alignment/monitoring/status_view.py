@@ -44,7 +44,7 @@ def to_json(status: Status, now: int) -> str:
 
 def _object(
     split: SplitMetrics, source: str, told: MemberNews, now: int
-) -> dict[str, str | int | float | None]:
+) -> dict[str, str | int | float | dict[str, int] | None]:
     return {
         "group": split.group,
         "source": split.source,
@@ -60,6 +60,7 @@ def _object(
         "max_drift_ms": told.note.max_drift_ms if told.note is not None else None,
         "unreported": told.note.unreported if told.note is not None else None,
         "implausible": told.note.implausible_in_run.get(split.split, 0) if told.note is not None else None,
+        "metrics": dict(told.note.metrics) if told.note is not None else None,
         "waiting": told.entry.waiting if told.entry is not None else None,
         "held_by": told.entry.held_by if told.entry is not None else None,
         "is_there": told.is_there(now),

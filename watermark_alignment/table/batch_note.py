@@ -80,6 +80,7 @@ class BatchNote:
         observed: what tasks saw of event times.
         reads: what the source reads, in few words.
         behind: how far the source was behind the latest records after the batch.
+        metrics: the counters of the source's readers and enumerator since the query started, by name; the 100 greatest.
     """
 
     group: str
@@ -94,6 +95,7 @@ class BatchNote:
     observed: Observed = field(default_factory=Observed)
     reads: str = ""
     behind: Behind = field(default_factory=Behind)
+    metrics: Mapping[str, int] = field(default_factory=dict)
 
     def to_text(self) -> str:
         return json.dumps(asdict(self), sort_keys=True)
@@ -137,6 +139,7 @@ def _check(note: BatchNote) -> None:
         *(time or 0 for time in optional),
         *_object(note.implausible).values(),
         *_object(note.implausible_in_run).values(),
+        *_object(note.metrics).values(),
     )
     texts = note.group, note.source, note.lineage, note.reads, seen.event_time, seen.unit, seen.sample
     if not all(type(n) is int for n in numbers) or not all(type(t) is str for t in texts):

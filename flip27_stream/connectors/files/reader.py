@@ -11,32 +11,26 @@ from dataclasses import replace
 import pyarrow as pa
 from pyarrow.fs import FileSystem
 
-from flip27_stream.api import InputStatus, ReaderOutput, SourceEvent, SourceReader, SourceReaderContext
+from flip27_stream.api import InputStatus, ReaderOutput, SourceReader, SourceReaderContext
 from flip27_stream.connectors.files.formats.file_format import FileFormat, Malformed, written_anew
 from flip27_stream.connectors.files.formats.schemas import constants, with_constants
 from flip27_stream.connectors.files.split import FileSplit
 from flip27_stream.connectors.files.storage.found_file import time_text
 from flip27_stream.connectors.files.storage.local_listing import local_file
-from flip27_stream.connectors.files.tolerance import UNREADABLE, Tolerance
-from flip27_stream.errors import DataLossError, Flip27Error
+from flip27_stream.connectors.files.tolerance import UNREADABLE, Tolerance, metric_of
+from flip27_stream.errors import Flip27Error
 from flip27_stream.reader import Records
 
 log = logging.getLogger(__name__)
 
-SKIPPED = "files.skipped"
-"""Tells the enumerator of a range that was not read to its end: ``{"split": id, "start": n, "why": "corrupt"}``, or
-``"missing"``."""
-
-MALFORMED = "files.malformed"
-"""Tells the enumerator of records that were left out: ``{"split": id, "start": n, "records": how many}``."""
-
 
 class FileSourceReader(SourceReader[FileSplit]):
-    """Reads one range after the other, in the task's own thread: files do not make one wait as a server does, and
-    handing batches from thread to thread would cost a tenth of the rows per second.
+    """Reads one range after the other, in the task's own thread.
 
-    What is skipped is counted in the metrics ``corrupt_files``, ``missing_files`` and ``malformed_records``, and
-    events tell the enumerator.
+    It does not use :class:`SourceReaderBase`: reading files needs no fetcher thread to wait for a server, and passing
+    batches from thread to thread costs a tenth of the rows per second.
+
+    The metrics ``corrupt_files``, ``missing_files`` and ``malformed_records`` count what is skipped.
 
     Args:
         context: of the task.
@@ -107,7 +101,7 @@ class FileSourceReader(SourceReader[FileSplit]):
         except UNREADABLE as error:
             if not self._tolerance.allows(error):
                 raise
-            self._skip(split, "missing" if isinstance(error, DataLossError) else "corrupt", error)
+            self._skip(split, error)
 
     def _rows(self, split: FileSplit) -> Iterator[Records]:
         what = f"{self._format.name} file {split.path}"
@@ -132,12 +126,11 @@ class FileSourceReader(SourceReader[FileSplit]):
     def _with(self, records: Records, fixed: Mapping[str, pa.Scalar]) -> Records:
         return replace(records, rows=with_constants(records.rows, fixed, self._schema))
 
-    def _skip(self, split: FileSplit, why: str, error: Flip27Error) -> None:
+    def _skip(self, split: FileSplit, error: Flip27Error) -> None:
         log.warning(
             "Rows of split %s from %d to %d are skipped: %s", split.split_id, split.start, split.end, error
         )
-        self._context.metric_group().counter(f"{why}_files").inc()
-        self._tell(SKIPPED, split, why=why)
+        self._context.metric_group().counter(metric_of(error)).inc()
 
     def _leave_out(self, split: FileSplit, dropped: list[Malformed]) -> None:
         log.warning(
@@ -147,11 +140,6 @@ class FileSourceReader(SourceReader[FileSplit]):
             dropped[0].message,
         )
         self._context.metric_group().counter("malformed_records").inc(len(dropped))
-        self._tell(MALFORMED, split, records=len(dropped))
-
-    def _tell(self, name: str, split: FileSplit, **more: str | int) -> None:
-        event = SourceEvent(name, {"split": split.split_id, "start": split.start, **more})
-        self._context.send_source_event_to_coordinator(event)
 
 
 def _check_time(split: FileSplit, what: str) -> None:

@@ -18,8 +18,9 @@ from flip27_stream.connectors.files.formats.event_times import (
     columns_of,
 )
 from flip27_stream.connectors.files.formats.file_format import MAX_BATCH_ROWS, FileFormat, overlapping, shares
-from flip27_stream.connectors.files.formats.schemas import INSTANT, Projection, find_column, spark_schema
+from flip27_stream.connectors.files.formats.schemas import Projection, find_column, spark_schema
 from flip27_stream.connectors.files.formats.units import FileUnits
+from flip27_stream.decoding.times import INSTANT
 from flip27_stream.reader import Records
 
 
