@@ -87,10 +87,16 @@ class FileSource(Source[FileSplit, FilesState]):
     def fingerprint(self) -> str:
         options = self._options
         if options.delta is not None:
-            return f"Delta table {options.delta.uri}"
+            return f"Delta table {self.reads}"
+        return f"{options.format} files of {self.reads}"
+
+    @property
+    def reads(self) -> str:
+        options = self._options
+        if options.delta is not None:
+            return options.delta.uri
         assert options.listing is not None
-        where = ", ".join(options.listing.paths)
-        return f"{options.format} files of {options.listing.storage.uri}{where}"
+        return options.listing.storage.uri + ", ".join(options.listing.paths)
 
     @property
     def read_limits(self) -> ReadLimits:

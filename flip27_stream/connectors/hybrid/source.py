@@ -85,6 +85,10 @@ class HybridSource(Source[HybridSourceSplit, HybridEnumeratorState]):
     def fingerprint(self) -> str:
         return _HYBRID + _THEN.join(link.name for link in self._chain.links)
 
+    @property
+    def reads(self) -> str:
+        return self.fingerprint.removeprefix(_HYBRID)
+
     def accepts_checkpoint_of(self, fingerprint: str) -> bool:
         """That of a chain of as many sources, each of which accepts a checkpoint of the one in its place."""
         if fingerprint == self.fingerprint:
