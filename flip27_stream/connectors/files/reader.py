@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 
 import pyarrow as pa
 from pyarrow.fs import FileSystem
 
 from flip27_stream.api import InputStatus, ReaderOutput, SourceEvent, SourceReader, SourceReaderContext
 from flip27_stream.connectors.files.formats.file_format import FileFormat, Malformed, written_anew
-from flip27_stream.connectors.files.formats.schemas import constants, with_constants
+from flip27_stream.connectors.files.formats.rows import read_rows
 from flip27_stream.connectors.files.split import FileSplit
 from flip27_stream.connectors.files.storage.found_file import time_text
 from flip27_stream.connectors.files.storage.local_listing import local_file
@@ -113,24 +112,20 @@ class FileSourceReader(SourceReader[FileSplit]):
         what = f"{self._format.name} file {split.path}"
         if self._compare_times:
             _check_time(split, what)
-        fixed = constants(dict(split.partition), self._schema, what)
-        stored = pa.schema([field for field in self._schema if field.name not in fixed])
         dropped: list[Malformed] = []
-        for records in self._format.read(
+        yield from read_rows(
+            self._format,
             self._filesystem,
             split.path,
             split.start,
             split.end,
-            stored,
+            self._schema,
+            split.layout,
             size=split.size,
             dropped=dropped.append,
-        ):
-            yield self._with(records, fixed) if fixed else records
+        )
         if dropped:
             self._leave_out(split, dropped)
-
-    def _with(self, records: Records, fixed: Mapping[str, pa.Scalar]) -> Records:
-        return replace(records, rows=with_constants(records.rows, fixed, self._schema))
 
     def _skip(self, split: FileSplit, why: str, error: Flip27Error) -> None:
         log.warning(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -117,6 +118,12 @@ class FileSource(Source[FileSplit, FilesState]):
         settings = EnumeratorOptions(options.monitor_interval_ms, options.max_rows)
         backlog = self._backlog(statistics, checkpoint)
         return FileSourceEnumerator(context, backlog, statistics, settings, bounded=self._bounded)
+
+    def splits_for_readers(self, splits: Sequence[FileSplit], checkpoint: FilesState) -> Sequence[FileSplit]:
+        """With the names that data files of a Delta table have for its columns."""
+        if not isinstance(checkpoint, DeltaState) or checkpoint.columns is None:
+            return splits
+        return [replace(split, columns=checkpoint.columns) for split in splits]
 
     @property
     def split_serializer(self) -> FileSplitSerializer:

@@ -9,7 +9,8 @@ from typing import Generic, NamedTuple, TypeVar
 
 from flip27_stream.connectors.files.backlog.processed_files import OrderKey
 from flip27_stream.connectors.files.formats.statistics import EventTimeOrder
-from flip27_stream.connectors.files.split import FileSplit, Partition
+from flip27_stream.connectors.files.layout.file_layout import PLAIN, FileLayout, version_name
+from flip27_stream.connectors.files.split import FileSplit
 from flip27_stream.connectors.files.storage.found_file import FoundFile
 
 NO_TIME = -1
@@ -26,24 +27,31 @@ class Waiting(NamedTuple):
         file: the file.
         least: its least event time (ms); ``None`` where it has none, or order is by modification time.
         key: its place in the order.
-        partition: values of columns that are not in the file.
+        layout: what else must be known to read its rows.
     """
 
     file: FoundFile
     least: int | None
     key: OrderKey
-    partition: Partition = ()
+    layout: FileLayout = PLAIN
+
+    @property
+    def name(self) -> str:
+        """Tells it from every other file, and from the same file with other rows deleted."""
+        return version_name(self.file.path, self.layout.deletion)
 
     def split(self, length: int) -> FileSplit:
         """The file as a split whose last position is before ``length``."""
-        return FileSplit(self.file.path, self.file.modified, self.file.size, self.partition, length)
+        path, modified, size = self.file
+        partition, deletion, columns = self.layout
+        return FileSplit(path, modified, size, partition, length, deletion, columns)
 
 
 class ReadingQueue:
     """Files in reading order; any of them can be discarded."""
 
     def __init__(self, waiting: Iterable[Waiting] = ()) -> None:
-        self._waiting = {one.file.path: one for one in waiting}
+        self._waiting = {one.name: one for one in waiting}
         self._timeless = _Keys(one.key for one in self._waiting.values() if one.key[0] == NO_TIME)
         self._timed = _Keys(one.key for one in self._waiting.values() if one.key[0] != NO_TIME)
 
@@ -53,17 +61,17 @@ class ReadingQueue:
     def __iter__(self) -> Iterator[Waiting]:
         return iter(self._waiting.values())
 
-    def __contains__(self, path: str) -> bool:
-        return path in self._waiting
+    def __contains__(self, name: str) -> bool:
+        return name in self._waiting
 
     def add(self, one: Waiting) -> None:
         """Take in a file, or give one another place."""
-        self._waiting[one.file.path] = one
+        self._waiting[one.name] = one
         (self._timeless if one.key[0] == NO_TIME else self._timed).add(one.key)
 
-    def discard(self, path: str) -> Waiting | None:
+    def discard(self, name: str) -> Waiting | None:
         """Leave a file out."""
-        return self._waiting.pop(path, None)
+        return self._waiting.pop(name, None)
 
     def head(self) -> Waiting | None:
         """The next file."""
@@ -174,6 +182,10 @@ class Backlog(ABC, Generic[LookT, StateT]):
     @abstractmethod
     def __len__(self) -> int:
         """How many files wait."""
+
+    def layout(self, split: FileSplit) -> FileLayout:
+        """What must be known to read the rows of a split that comes from a checkpoint."""
+        return split.layout
 
     @abstractmethod
     def snapshot(self) -> StateT:

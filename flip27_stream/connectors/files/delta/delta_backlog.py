@@ -12,13 +12,15 @@ from typing import NamedTuple
 
 from flip27_stream.connectors.files.backlog.backlog import NO_TIME, Backlog, ReadingQueue, Waiting
 from flip27_stream.connectors.files.backlog.processed_files import Frontier, OrderKey
+from flip27_stream.connectors.files.delta.delta_changes import is_read
 from flip27_stream.connectors.files.delta.delta_columns import ReadColumns
 from flip27_stream.connectors.files.delta.delta_commit import Commit, DataFile
 from flip27_stream.connectors.files.delta.delta_log import DeltaLog, TableState
 from flip27_stream.connectors.files.delta.delta_state import DeltaStart, DeltaState
 from flip27_stream.connectors.files.delta.delta_times import parse_time
 from flip27_stream.connectors.files.formats.statistics import EventTimeOrder, FileStatistics
-from flip27_stream.connectors.files.split import Partition
+from flip27_stream.connectors.files.layout.file_layout import FileLayout
+from flip27_stream.connectors.files.split import FileSplit
 from flip27_stream.errors import DataLossError, Flip27Error, OptionError
 
 log = logging.getLogger(__name__)
@@ -91,6 +93,8 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
         self._columns = columns
         self._fail_on_data_loss = fail_on_data_loss
         self._table = state.table
+        self._mapping = state.columns
+        self._first_seen = -1
         self._seen: Seen | None = None
         self._proven = 0.0
         self._queue = ReadingQueue()
@@ -152,7 +156,8 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
     def _first_look(self) -> list[Generation]:
         """What the checkpoint says is being read, and all that came after it."""
         now, state = self._same_table(), self._state
-        self._check_columns(now)
+        self._first_seen = now.version
+        self._read_by(now)
         if state.until is not None:
             begun = self._generation(state.through, state.until)
             return [begun, *self._added_from(state.until, now)]
@@ -161,14 +166,23 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
         first = self._first_version(now)
         if first is not None:
             return self._begin_after(first - 1, now)
-        table, files = self._delta.snapshot(None, self._column())
-        self._check_columns(table)  # it may be a later version
+        table, files = self._delta.snapshot(None, self._column(), self._mapping)
+        if table.version > now.version and self._columns is not None:
+            self._columns.check_commit(table.columns, self._mapping, self._what, is_later=True)
         return [self._made(-1, table.version, files)]
 
-    def _check_columns(self, table: TableState) -> None:
-        """Raises SchemaChangedError if the query cannot read the columns of the table."""
+    def _read_by(self, now: TableState) -> None:
+        """Find out by which names files are read.
+
+        Raises:
+            SchemaChangedError: the query cannot read the columns of the table.
+        """
         if self._columns is not None:
-            self._columns.check(table.schema, f"The Delta table {self._delta.uri}")
+            self._mapping = self._columns.mapping(now.columns, self._state.columns, self._what)
+
+    @property
+    def _what(self) -> str:
+        return f"The Delta table {self._delta.uri}"
 
     def _first_version(self, now: TableState) -> int | None:
         """The first version whose additions are read; ``None`` for a snapshot."""
@@ -212,7 +226,7 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
     def _snapshot(self, version: int) -> Sequence[DataFile]:
         """The files of a snapshot that was begun."""
         try:
-            return self._delta.snapshot(version, self._column())[1]
+            return self._delta.snapshot(version, self._column(), self._mapping)[1]
         except DataLossError as error:
             self._lose(error)
             return ()
@@ -243,40 +257,27 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
         """What is read of a commit.
 
         Raises:
-            DataLossError: it removes rows, or adds rows again that were removed, and no option says what to do about
-                it; or the table is another one.
+            DataLossError: see :func:`is_read`; or the table is another one.
             SchemaChangedError: the query cannot read all of its columns.
         """
-        start = self._start
         if commit.table not in (None, self._table):
             raise self._delta.is_another()
-        if commit.schema is not None and self._columns is not None:
-            self._columns.check(
-                commit.schema, f"Version {commit.version} of the Delta table {self._delta.uri}"
-            )
-        restores = commit.restores and bool(commit.added)
-        if not (commit.removes or restores) or start.ignore_changes:
-            return commit.added
-        if start.skip_change_commits or (start.ignore_deletes and not commit.added):
-            return ()
-        raise DataLossError(
-            f"Version {commit.version} of the Delta table {self._delta.uri} "
-            f"{'restores' if restores else 'changes' if commit.added else 'removes'} rows, which a stream of additions "
-            "cannot tell. Set option "
-            "skipChangeCommits to true to pass over such commits, ignoreDeletes to pass over those that only remove "
-            "rows, or ignoreChanges to read again the files that were rewritten."
+        if commit.columns is not None and self._columns is not None:
+            what = f"Version {commit.version} of the Delta table {self._delta.uri}"
+            is_later = commit.version > self._first_seen
+            self._columns.check_commit(commit.columns, self._mapping, what, is_later=is_later)
+        return (
+            self._delta.added(commit, self._mapping) if is_read(commit, self._start, self._delta.uri) else ()
         )
 
     def _waiting(self, files: Sequence[DataFile], order: EventTimeOrder | None) -> list[Waiting]:
         if order is None:
-            return [
-                Waiting(one.file, None, (one.file.modified, one.file.path), one.partition) for one in files
-            ]
+            return [Waiting(one.file, None, (one.file.modified, one.name), one.layout) for one in files]
         unknown = [one.file.path for one in files if not one.known]
-        read = self._statistics.least(unknown, order, _partitions(files))
+        read = self._statistics.least(unknown, order, _layouts(files))
         least = [one.least if one.known else read.get(one.file.path) for one in files]
         return [
-            Waiting(one.file, time, _key(one.file.path, time), one.partition)
+            Waiting(one.file, time, _key(one.name, time), one.layout)
             for one, time in zip(files, least, strict=True)
         ]
 
@@ -291,7 +292,7 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
         if begun:
             generation = self._next.popleft()
             taken = self._taken_before(generation.files)
-            self._queue = ReadingQueue(one for one in generation.files if one.file.path not in taken)
+            self._queue = ReadingQueue(one for one in generation.files if one.name not in taken)
             self._switch_order()
         self._advance()
 
@@ -307,16 +308,19 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
     def _keys(self, files: Sequence[Waiting], by: str | None) -> Mapping[str, OrderKey | None]:
         """Places in an order; ``None`` for a file that cannot be read, and is to be skipped."""
         if by is None:
-            return {one.file.path: (one.file.modified, one.file.path) for one in files}
+            return {one.name: (one.file.modified, one.name) for one in files}
         told: dict[str, OrderKey | None] = {}
         if self._order is not None and by == self._order.name:
             order = self._order
-            told = {one.file.path: one.key for one in files if one.least is not None}
+            told = {one.name: one.key for one in files if one.least is not None}
         else:
             order = self._statistics.order_named(by)
-        paths = [one.file.path for one in files if one.file.path not in told]
-        least = self._statistics.surely_least(paths, order, _partitions(files))
-        return {**told, **{path: _key(path, least[path]) if path in least else None for path in paths}}
+        others = {one.name: one.file.path for one in files if one.name not in told}
+        least = self._statistics.surely_least(list(set(others.values())), order, _layouts(files))
+        return {
+            **told,
+            **{name: _key(name, least[path]) if path in least else None for name, path in others.items()},
+        }
 
     def _switch_order(self) -> None:
         by = _name(self._order)
@@ -349,7 +353,7 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
         return one if one.by == by else replace(one, files=self._ordered(one.files), by=by)
 
     def _ordered(self, files: Iterable[Waiting]) -> list[Waiting]:
-        return self._waiting([DataFile(one.file, one.partition) for one in files], self._order)
+        return self._waiting([DataFile(one.file, one.layout) for one in files], self._order)
 
     @property
     def order(self) -> EventTimeOrder | None:
@@ -362,10 +366,10 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
         return self._queue.first(count)
 
     def move(self, one: Waiting, least: int) -> None:
-        self._queue.add(Waiting(one.file, least, _key(one.file.path, least), one.partition))
+        self._queue.add(one._replace(least=least, key=_key(one.name, least)))
 
     def take(self, one: Waiting) -> None:
-        self._queue.discard(one.file.path)
+        self._queue.discard(one.name)
         *before, active = self._state.frontiers
         self._state = replace(self._state, frontiers=(*before, active.moved(one.key)))
         self._advance()
@@ -377,17 +381,20 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
     def __len__(self) -> int:
         return len(self._queue) + sum(len(one.files) for one in self._next)
 
+    def layout(self, split: FileSplit) -> FileLayout:
+        return split.layout._replace(columns=self._mapping)
+
     def snapshot(self) -> DeltaState:
-        return replace(self._state, table=self._table)
+        return replace(self._state, table=self._table, columns=self._mapping)
 
 
-def _key(path: str, least: int | None) -> OrderKey:
-    return (NO_TIME if least is None else least), path
+def _key(name: str, least: int | None) -> OrderKey:
+    return (NO_TIME if least is None else least), name
 
 
 def _name(order: EventTimeOrder | None) -> str | None:
     return order.name if order is not None else None
 
 
-def _partitions(files: Iterable[DataFile | Waiting]) -> Mapping[str, Partition]:
-    return {one.file.path: one.partition for one in files}
+def _layouts(files: Iterable[DataFile | Waiting]) -> Mapping[str, FileLayout]:
+    return {one.file.path: one.layout for one in files}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from flip27_stream.connectors.files.backlog.processed_files import Frontier
+from flip27_stream.connectors.files.layout.column_mapping import ColumnMapping
 
 
 @dataclass(frozen=True)
@@ -37,9 +38,11 @@ class DeltaState:
         until: the version up to which is being read; the snapshot of it, if ``through`` is -1.
         frontiers: how far the files that are being read were taken, in their order.
         table: tells the table from one that is made later in its place; ``None`` before the first look.
+        columns: names that data files have for the columns of the query; ``None`` where they have the table's.
     """
 
     through: int = -1
     until: int | None = None
     frontiers: tuple[Frontier, ...] = ()
     table: str | None = None
+    columns: ColumnMapping | None = None

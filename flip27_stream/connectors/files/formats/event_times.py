@@ -15,6 +15,7 @@ from flip27_stream.connectors.files.formats.units import NEVER, Int64s
 from flip27_stream.errors import RecordFormatError
 
 _PER_MS = {"ms": 1, "us": 1000, "ns": 1_000_000}
+_MS_PER_DAY = 86_400_000
 _LARGEST = 2**63 - 1
 
 
@@ -38,6 +39,8 @@ class TimeRange:
     @classmethod
     def of_column(cls, column: pa.Array | pa.ChunkedArray) -> TimeRange:
         """Of the values in ``column``, which is of a type that :func:`check_time_column` lets pass."""
+        if pt.is_date32(column.type):
+            column = column.cast(pa.timestamp("ms"))
         ticks = column.cast(pa.int64())
         found = pc.min_max(ticks.filter(pc.greater_equal(ticks, 0)))
         least, greatest = found["min"].as_py(), found["max"].as_py()
@@ -86,13 +89,18 @@ def columns_of(ranges: Iterable[TimeRange | None]) -> tuple[Int64s, Int64s, npt.
 
 
 def check_time_column(kind: pa.DataType, column: str, what: str) -> None:
-    """Raises :class:`RecordFormatError` for a column that cannot be event time."""
-    if not (pt.is_timestamp(kind) or pt.is_int64(kind)):
+    """Raises :class:`RecordFormatError` for a column that cannot be event time.
+
+    A file may have a narrower type than the query: an integer of fewer bytes, or a date.
+    """
+    if not (pt.is_timestamp(kind) or pt.is_signed_integer(kind) or pt.is_date32(kind)):
         raise RecordFormatError(
             f"Column '{column}' of {what} is {kind}; event time is a timestamp, or int64 in ms."
         )
 
 
 def _milliseconds(ticks: int, kind: pa.DataType) -> int:
+    if pt.is_date32(kind):
+        return ticks * _MS_PER_DAY
     unit = kind.unit if pt.is_timestamp(kind) else "ms"
     return min(ticks * 1000, _LARGEST) if unit == "s" else ticks // _PER_MS[unit]

@@ -13,8 +13,10 @@ import pyarrow as pa
 from pyarrow.fs import FileSystem, FileType
 
 from flip27_stream.connectors.files.formats.units import FileUnits, Int64s
+from flip27_stream.connectors.files.layout.column_mapping import ColumnMapping
 from flip27_stream.errors import (
     ConnectorError,
+    ContractError,
     CorruptRecordError,
     DataLossError,
     Flip27Error,
@@ -56,6 +58,12 @@ class FileFormat(ABC):
     def positions_are_rows(self) -> bool:
         """Whether positions count rows; otherwise they count bytes."""
         return True
+
+    def with_columns(self, columns: ColumnMapping | None) -> FileFormat:
+        """The format of files that have other names for the columns; ``None`` for files that have the same."""
+        if columns is not None:
+            raise ContractError(f"{self.name} files have no column mapping.")
+        return self
 
     def schema(self, fs: FileSystem, path: str) -> pa.Schema:
         """The file's columns in types that Spark has, all nullable."""

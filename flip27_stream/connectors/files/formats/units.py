@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -27,6 +27,7 @@ class FileUnits:
         greatest: the greatest, likewise, or -1.
         known: whether event times of the unit are known.
         divisible: whether a range may begin and end between borders without reading the unit again and again.
+        deleted: row numbers that are deleted, ascending, where positions are rows; ``rows`` does not count them.
     """
 
     borders: Int64s
@@ -36,6 +37,7 @@ class FileUnits:
     greatest: Int64s
     known: npt.NDArray[np.bool_]
     divisible: bool
+    deleted: Int64s = field(default_factory=lambda: np.zeros(0, np.int64), repr=False)
 
     def __len__(self) -> int:
         return len(self.borders) - 1
@@ -61,3 +63,27 @@ class FileUnits:
     def all_known(self) -> bool:
         """Whether event times of all units are known."""
         return all(self.known.tolist())
+
+    def without(self, deleted: Int64s) -> FileUnits:
+        """These units where some rows are deleted; in a unit without any other row there is no event time.
+
+        Args:
+            deleted: row numbers, ascending.
+        """
+        assert self.rows is not None
+        rows = self.rows - np.diff(np.searchsorted(deleted, self.borders))
+        some = rows > 0
+        return replace(
+            self,
+            rows=rows,
+            least=np.where(some, self.least, NEVER),
+            greatest=np.where(some, self.greatest, -1),
+            known=self.known | ~some,
+            deleted=deleted,
+        )
+
+    def behind_rows(self, position: int, count: int) -> int:
+        """The position behind ``count`` rows from ``position`` on that are not deleted, be it after the end."""
+        deleted = self.deleted[np.searchsorted(self.deleted, position) :]
+        before = deleted - position - np.arange(len(deleted))  # how many rows are left before each
+        return position + count + int(np.searchsorted(before, count - 1, "right"))

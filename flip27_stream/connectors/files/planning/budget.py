@@ -62,7 +62,7 @@ class Budget:
             self._size -= min(int(sizes[:count].sum()), self._size)
         if self._rows is not None and units.rows is not None:
             if self._exact:
-                end = min(end, position + self._rows)
+                end = min(end, units.behind_rows(position, self._rows))
             self._rows -= min(int(rows[:count].sum()), self._rows)
         return end
 

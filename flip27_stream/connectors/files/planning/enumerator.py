@@ -257,10 +257,12 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
         begun = [(n, at) for n, s in splits.items() if (at := self._positions.get(n, 0)) < s.length]
         closed = [splits[n] for n, _ in begun if n not in self._opened]
         order = self._backlog.order
-        found = self._statistics.units_of({s.path: s.partition for s in closed}, order) if closed else {}
+        layouts = {s.split_id: (s.path, self._backlog.layout(s)) for s in closed}
+        found = self._statistics.units_of(layouts, order) if closed else {}
         for split in closed:
-            look = partial(self._statistics.units, split.path, order, split.partition)
-            units = found[split.path] if split.path in found else self._units_or_none(split.path, look)
+            name = split.split_id
+            look = partial(self._statistics.units, split.path, order, layouts[name][1])
+            units = found[name] if name in found else self._units_or_none(split.path, look)
             if units is None:
                 self._context.retire_splits([split.split_id])
             else:
@@ -268,11 +270,11 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
         return [one for one in begun if one[0] in self._opened]
 
     def _open(self, split: FileSplit, units: FileUnits) -> None:
-        order, statistics = self._backlog.order, self._statistics
+        order, statistics, layout = self._backlog.order, self._statistics, self._backlog.layout(split)
 
         def look(start: int, end: int, latest: int) -> Divided:
             assert order is not None
-            return statistics.divided(split.path, start, end, latest, order, split.partition)
+            return statistics.divided(split.path, start, end, latest, order, layout)
 
         self._opened[split.split_id] = OpenedFile(split, units, look)
 
