@@ -141,7 +141,7 @@ def test_what_is_no_state_is_refused(data: Any) -> None:
 
 
 def test_a_newer_state_is_refused() -> None:
-    with pytest.raises(NewerCheckpointError, match="version 3"):
+    with pytest.raises(NewerCheckpointError, match="version 4"):
         FilesStateSerializer().deserialize(4, {})
 
 
