@@ -68,6 +68,11 @@ class Hearing:
         """The hearing after a look that failed: what was last known stands, and nobody was silent meanwhile."""
         return replace(self, _counts=False)
 
+    @property
+    def hears(self) -> bool:
+        """Whether the last look succeeded and members could write."""
+        return self._counts
+
     def slowest(self, heeds: Heeds = everybody) -> Entry | None:
         """Who has the least watermark of the others that ``heeds`` accepts; ``None`` if nobody holds."""
         return self.view.slowest(self.own.key, self.listened_ms, self.own.timeout_ms, heeds)

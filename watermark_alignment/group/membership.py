@@ -56,6 +56,7 @@ class Membership:
         self._since: int | None = None
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
+        self._parent = os.getppid()
 
     @property
     def entry(self) -> Entry:
@@ -83,9 +84,9 @@ class Membership:
         return self._failure
 
     @property
-    def listened_ms(self) -> int:
-        """For how long others could be heard; see :class:`Hearing`."""
-        return self._hearing.listened_ms
+    def listened_ms(self) -> int | None:
+        """For how long others could be heard; ``None`` while they cannot be. See :class:`Hearing`."""
+        return self._hearing.listened_ms if self._hearing.hears else None
 
     def age_ms(self) -> int | None:
         """How long ago the group was last seen; ``None`` if it never was."""
@@ -154,8 +155,11 @@ class Membership:
             self._joined = self._unpublished = True
             self._ask()
 
-    def leave(self, timeout_s: float = 1.0) -> None:
-        """Say good-bye, as far as it goes in ``timeout_s``, and end the thread. Never raises."""
+    def leave(self, timeout_s: float = 2.0) -> None:
+        """Say good-bye, as far as it goes in ``timeout_s``, and end the thread. Never raises.
+
+        A member whose Spark has died says nothing: it was not stopped, and the others wait for its restart.
+        """
         with self._changed:
             self._part()
             self._changed.notify_all()
@@ -178,17 +182,21 @@ class Membership:
         self._late = not self._changed.wait_for(lambda: self._done >= asked, patience_s) or self._late
 
     def _part(self) -> None:
-        if self._joined and not self._closing:
+        if self._is_orphan():
+            self._unpublished = False
+        elif self._joined and not self._closing:
             self._entry = self._entry.leaving()
             self._unpublished = True
         self._closing = True
 
+    def _is_orphan(self) -> bool:
+        return os.getppid() != self._parent
+
     def _run(self) -> None:
-        parent = os.getppid()
         while True:
             with self._changed:
                 self._changed.wait_for(self._has_work, self._until_beat())
-                if os.getppid() != parent:  # Spark is gone
+                if self._is_orphan():
                     self._part()
                 turn, over = self._asked, self._closing
                 entry = self._to_publish()

@@ -15,8 +15,10 @@ from flip27_stream.connectors.files.delta.delta_log import DeltaLog
 from flip27_stream.connectors.files.delta.delta_state import DeltaStart
 from flip27_stream.connectors.files.delta.delta_times import parse_time
 from flip27_stream.connectors.files.formats.format_options import FORMAT_OPTIONS
-from flip27_stream.connectors.files.storage.filesystem import OPTION_PREFIX, Storage, known_to_arrow, locate
+from flip27_stream.connectors.files.storage.delta_rs_options import for_arrow, for_delta_rs
+from flip27_stream.connectors.files.storage.filesystem import Storage, locate
 from flip27_stream.connectors.files.storage.listing import FileListing, glob_regex
+from flip27_stream.connectors.files.storage.store_parameters import OPTION_PREFIX
 from flip27_stream.errors import OptionError
 from flip27_stream.options.option_values import OptionValues
 from watermark_alignment.options import check_known, parse_duration
@@ -200,7 +202,7 @@ def _listing(values: OptionValues, paths: list[str], storage: Mapping[str, str])
 
 
 def _delta(paths: list[str], storage: Mapping[str, str]) -> DeltaLog:
-    places = [_located(path, known_to_arrow(storage)) for path in paths]
+    places = [_located(path, for_arrow(path.partition(":")[0].lower(), storage)) for path in paths]
     if len(paths) > 1:
         raise OptionError(
             f"With files.format delta there is one path, that of the table, not {', '.join(paths)}."
@@ -210,7 +212,7 @@ def _delta(paths: list[str], storage: Mapping[str, str]) -> DeltaLog:
         raise OptionError.of(
             "path", path, "Of a Delta table it must have no escape such as %20: delta-rs decodes it."
         )
-    return DeltaLog(path if not place.uri else paths[0], place, path, storage)
+    return DeltaLog(path if not place.uri else paths[0], place, path, for_delta_rs(storage))
 
 
 def _located(path: str, storage: Mapping[str, str]) -> tuple[Storage, str]:

@@ -31,7 +31,8 @@ from flip27_stream.connectors.files.planning.enumerator import EnumeratorOptions
 from flip27_stream.connectors.files.planning.enumerator_state import FilesState, FilesStateSerializer
 from flip27_stream.connectors.files.reader import FileSourceReader
 from flip27_stream.connectors.files.split import FileSplit, FileSplitSerializer
-from flip27_stream.connectors.files.storage.filesystem import OPTION_PREFIX, Storage
+from flip27_stream.connectors.files.storage.filesystem import Storage
+from flip27_stream.connectors.files.storage.store_parameters import OPTION_PREFIX
 from flip27_stream.connectors.files.tolerance import Tolerance
 from flip27_stream.errors import CorruptCheckpointError, OptionError
 

@@ -173,9 +173,9 @@ class SourceCoordinator:
         return tasks
 
     def close(self) -> None:
-        """Free everything; best effort, bounded, never raises."""
+        """Free everything; best effort, bounded, never raises. First of all the group is told."""
         clock = self._clock if isinstance(self._clock, QueryClock) else None
-        for part in (self._context, self._planner, self._recorder, self._readers, self._enumerator, clock):
+        for part in (self._planner, self._context, self._recorder, self._readers, self._enumerator, clock):
             with contextlib.suppress(Exception):
                 if part is not None:
                     part.close()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
+import os
 import signal
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +26,10 @@ from offsets import INITIAL
 
 if TYPE_CHECKING:
     from flip27_stream.spark.planning.coordinator import SourceCoordinator
+
+
+_PARENT = os.getppid()
+_REASON_S, _LOOK_S = 1.0, 0.02
 
 
 class TaskPartition(InputPartition):
@@ -87,9 +94,7 @@ class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def stop(self) -> None:
         if self._coordinator is not None:
             if threading.current_thread() is threading.main_thread():
-                signal.signal(
-                    signal.SIGTERM, signal.SIG_IGN
-                )  # the socket's end may be seen before the signal
+                _learn_why()
             self._coordinator.close()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -99,13 +104,33 @@ class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._coordinator is None:
             if threading.current_thread() is threading.main_thread():
                 signal.signal(signal.SIGTERM, _stop_once)
+                atexit.register(
+                    self.stop
+                )  # the signal may come when Spark's loop has ended, before its call of stop
             from flip27_stream.spark.planning.coordinator import SourceCoordinator
 
             self._coordinator = SourceCoordinator(self._spec)
         return self._coordinator
 
 
+_told = threading.Event()
+
+
 def _stop_once(signum: int, frame: object) -> None:
     """Spark ends this process with SIGTERM, twice, and never calls ``stop`` first."""
+    _told.set()
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     raise SystemExit(0)
+
+
+def _learn_why() -> None:
+    """Wait until it is known whether Spark ends this process or has died itself.
+
+    The socket ends in both cases, before the signal or before this process has another parent. A source that is stopped
+    leaves its group; one whose Spark has died does not.
+    """
+    signal.signal(signal.SIGTERM, lambda signum, frame: _told.set())
+    deadline = time.monotonic() + _REASON_S
+    while not _told.is_set() and os.getppid() == _PARENT and time.monotonic() < deadline:
+        _told.wait(_LOOK_S)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -28,6 +28,7 @@ class Waiting:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._monkeypatch = monkeypatch
+        self.before_it_passes: Callable[[], None] = lambda: None
 
     def for_a_while(self, run: Query, others: Sequence[Query], ms: int) -> None:
         """Plans of ``run`` that wait for so long in all."""
@@ -46,6 +47,7 @@ class Waiting:
 
     def _begin(self, run: Query, others: Sequence[Query]) -> None:
         def sleep(_: float) -> None:
+            self.before_it_passes()
             run.clock.advance(self.STEP_MS)
             for other in others:
                 beat(other)
@@ -133,6 +135,24 @@ def test_only_time_in_which_the_member_was_heard_counts(
         waiting.for_a_while(run, [], 10 * TIMEOUT)
     waiting.for_a_while(run, [slow], TIMEOUT - waiting.STEP_MS)
     assert waiting.until_it_moves(run, [slow]) <= 3 * waiting.STEP_MS
+
+
+def test_a_member_that_stands_still_is_given_up_where_each_look_ends_after_the_plan_that_began_it(
+    make: Make, waiting: Waiting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rule 8: a plan waits 5 s for the table."""
+    slow, run = make({"a": [100]}), make({"b": [500]})
+    step(slow)
+    run.coordinator.prepare_available_now()
+    assert [step(run), step(run)] == [[], []]
+    monkeypatch.setattr("watermark_alignment.group.membership._PATIENCE_S", 0.0)
+    waiting.before_it_passes = lambda: looked(run)
+    assert TIMEOUT < waiting.until_it_moves(run, [slow]) <= TIMEOUT + 3 * waiting.STEP_MS
+
+
+def looked(query: Query) -> None:
+    member = member_of(query)
+    wait_until(lambda: member._done >= member._asked, "its look at the group", 30)
 
 
 def test_a_member_whose_watermark_stands_in_ties_makes_progress(make: Make, waiting: Waiting) -> None:

@@ -23,35 +23,59 @@ def test_a_member_that_is_not_heard_is_not_given_up(wait: GroupWait) -> None:
     """It may have a longer source-timeout, and not be able to write; when it is heard again the time counts."""
     silent = entry("slow", 5, progress=1)
     for listened_ms in range(0, 10 * TIMEOUT_MS, 100):
-        assert not wait.gives_up(silent, 7, listened_ms)
-    assert wait.gives_up(silent.again(), 7, 10 * TIMEOUT_MS)
+        assert not wait.gives_up(silent, 7, listened_ms, listened_ms)
+    assert wait.gives_up(silent.again(), 7, 10 * TIMEOUT_MS, 10 * TIMEOUT_MS)
     assert not wait.heeds(silent)
     assert wait.heeds(entry("slow", 5, progress=2))
     assert wait.heeds(entry("other", 1))
 
 
 def test_only_time_inside_one_plan_counts(wait: GroupWait) -> None:
-    slow = entry("slow", 5)
+    slow, half = entry("slow", 5), TIMEOUT_MS // 2
     for batch in range(50):
-        assert not wait.gives_up(slow.again(), batch, 2 * batch * TIMEOUT_MS)
-    assert not wait.gives_up(slow, 49, 98 * TIMEOUT_MS + TIMEOUT_MS)
-    assert wait.gives_up(slow.again(), 49, 98 * TIMEOUT_MS + TIMEOUT_MS + 1)
+        assert not wait.gives_up(slow.again(), batch, 2 * batch * TIMEOUT_MS, 2 * batch * TIMEOUT_MS)
+    begin = 98 * TIMEOUT_MS
+    for waited in (half, 2 * half):
+        assert not wait.gives_up(slow, 49, begin + waited, begin + waited)
+    assert wait.gives_up(slow.again(), 49, begin + TIMEOUT_MS + 1, begin + TIMEOUT_MS + 1)
 
 
-def test_time_in_which_the_group_is_not_read_does_not_count(wait: GroupWait) -> None:
+def test_time_in_which_the_group_cannot_be_heard_does_not_count(wait: GroupWait) -> None:
+    slow, half = entry("slow", 5), TIMEOUT_MS // 2
+    assert not wait.gives_up(slow, 7, 0, 0)
+    for passed in range(half, 10 * TIMEOUT_MS, half):
+        assert not wait.gives_up(slow, 7, passed, None)
+    assert not wait.gives_up(slow.again(), 7, 10 * TIMEOUT_MS, 10 * TIMEOUT_MS)
+
+
+def test_what_was_waited_before_a_batch_is_not_heard_in_it(wait: GroupWait) -> None:
+    """A look that hangs, and ends while Spark runs a batch of an hour in which all goes well again."""
     slow = entry("slow", 5)
-    assert not wait.gives_up(slow, 7, 0)
-    assert not wait.gives_up(slow, 7, None)
-    assert not wait.gives_up(slow.again(), 7, 5 * TIMEOUT_MS)
+    for waited in range(0, 10 * TIMEOUT_MS, 100):
+        assert not wait.gives_up(slow, waited // TIMEOUT_MS, waited, 0)
+    assert not wait.gives_up(slow.again(), 11, 3_600_000, 3_600_000)
+
+
+def test_looks_that_take_longer_than_a_plan_count(wait: GroupWait) -> None:
+    """Where each takes 6 s, no look ends within the plan that waits, or begins for it."""
+    slow, given_up = entry("slow", 5), False
+    for turn in range(1, 40):
+        now, heard_until = turn * TIMEOUT_MS // 10, turn // 5 * TIMEOUT_MS // 2
+        slow = slow.again() if turn % 5 == 0 else slow
+        given_up = wait.gives_up(slow, 7 + turn // 4, now, heard_until) or given_up
+        assert not given_up or now > TIMEOUT_MS
+    assert given_up
 
 
 def test_progress_begins_the_wait_anew(wait: GroupWait) -> None:
     now = 0
     for progress in range(20):
         slow = entry("slow", 5, progress=progress)
-        assert not wait.gives_up(slow, 7, now)
-        now += TIMEOUT_MS
-        assert not wait.gives_up(slow.again(), 7, now)
+        assert not wait.gives_up(slow, 7, now, now)
+        for _ in range(2):
+            now += TIMEOUT_MS // 2
+            slow = slow.again()
+            assert not wait.gives_up(slow, 7, now, now)
 
 
 def test_the_wait_for_one_goes_on_after_another_held_the_run(wait: GroupWait) -> None:
@@ -60,7 +84,7 @@ def test_the_wait_for_one_goes_on_after_another_held_the_run(wait: GroupWait) ->
     now, given_up = 0, False
     for turn in range(5):
         for told in (slow, slow.again(), passing):
-            given_up = wait.gives_up(told, turn, now) or given_up
+            given_up = wait.gives_up(told, turn, now, now) or given_up
             now += TIMEOUT_MS // 4
     assert given_up
 

@@ -92,9 +92,9 @@ def counts_every_gap(after: Any) -> Any:
 
 
 def counts_batches(_: Any) -> Any:
-    def mutant(self: GroupWait, batch: int, listened_ms: int | None) -> int:
-        last, self._looked = self._looked, None if listened_ms is None else (batch, listened_ms)
-        return listened_ms - last[1] if listened_ms is not None and last is not None else 0
+    def mutant(self: GroupWait, batch: int, now: int, listened_ms: int | None) -> int:
+        last, self._listened_ms = self._listened_ms, listened_ms
+        return listened_ms - last if listened_ms is not None and last is not None else 0
 
     return mutant
 

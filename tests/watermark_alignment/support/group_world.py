@@ -315,7 +315,7 @@ class GroupWorld:
         heard = seat.looked_at == self.now
         self._count_wait(seat, heard)
         listened = seat.hearing.listened_ms if heard else None
-        if slowest is not None and wait.gives_up(slowest, seat.number, listened):
+        if slowest is not None and wait.gives_up(slowest, seat.number, self.now, listened):
             self._check_given_up(seat, slowest)
             return True
         others = {k: s.entry.mark for k, s in seat.hearing.view.members.items() if k != seat.said.key}

@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
 from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
@@ -14,34 +13,15 @@ from urllib.parse import unquote, urlsplit
 import pyarrow as pa
 from pyarrow import fs
 
+from flip27_stream.connectors.files.storage.store_parameters import OPTION_PREFIX, S3_NAMES, typed
 from flip27_stream.errors import OptionError
 
-OPTION_PREFIX: Final = "files.storage.option."
-"""What follows it is a parameter of Arrow's file system, or of delta-rs for a Delta table."""
-
-_S3_NAMES: Final = {
-    "aws_access_key_id": "access_key",
-    "aws_secret_access_key": "secret_key",
-    "aws_session_token": "session_token",
-    "aws_region": "region",
-    "aws_endpoint_url": "endpoint_override",
-}
 _URI: Final = re.compile(
     r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):(?=/)(?://(?P<authority>[^/]*))?(?P<path>/.*)?", re.DOTALL
 )
 _BEFORE_AT: Final = re.compile(r"(:/+).*@", re.DOTALL)
 _HADOOP: Final = ("hdfs", "viewfs")
 _AZURE: Final = ("abfs", "abfss")
-_ALLOW_HTTP: Final = "aws_allow_http"
-_FLAGS: Final = {"true": True, "false": False}
-_PARSERS: Final[Mapping[str, Callable[[str], Any]]] = {
-    "request_timeout": float,
-    "connect_timeout": float,
-    "retry_time_limit": lambda seconds: timedelta(seconds=float(seconds)),
-    "replication": int,
-    "buffer_size": int,
-    "default_block_size": int,
-}
 
 
 @dataclass(frozen=True)
@@ -127,11 +107,6 @@ def _wrong(path: str, allowed: str) -> OptionError:
     return OptionError.of("path", _BEFORE_AT.sub(r"\1...@", path), allowed)
 
 
-def known_to_arrow(options: Mapping[str, str]) -> dict[str, str]:
-    """Of the storage options of delta-rs those that Arrow's file system for the same store has, too."""
-    return {n: v for n, v in options.items() if not n.startswith("aws_") or n in (*_S3_NAMES, _ALLOW_HTTP)}
-
-
 @lru_cache(maxsize=64)
 def _filesystem(storage: Storage) -> fs.FileSystem:
     if not storage.uri:
@@ -141,7 +116,9 @@ def _filesystem(storage: Storage) -> fs.FileSystem:
     try:
         if make is None or (parts.netloc and not storage.options and parts.scheme not in ("s3a", "s3n")):
             return fs.FileSystem.from_uri(storage.uri)[0]
-        return make(parts.netloc, {name: _typed(name, value) for name, value in storage.options})
+        return make(parts.netloc, {name: typed(name, value) for name, value in storage.options})
+    except OptionError:
+        raise
     except (TypeError, ValueError, pa.ArrowException, OSError) as error:
         raise OptionError(
             f"Arrow makes no file system of '{storage.uri}' with the options "
@@ -150,14 +127,9 @@ def _filesystem(storage: Storage) -> fs.FileSystem:
         ) from error
 
 
-def _typed(name: str, value: str) -> Any:
-    """What Arrow takes for an option: keys may look like numbers, so only what is one is made one."""
-    return _PARSERS[name](value) if name in _PARSERS else _FLAGS.get(value, value)
-
-
 def _s3(authority: str, options: dict[str, Any]) -> fs.FileSystem:
-    named = {_S3_NAMES.get(name, name): value for name, value in options.items()}
-    if named.pop(_ALLOW_HTTP, False) is True:
+    named = {S3_NAMES.get(name, name): value for name, value in options.items()}
+    if named.pop("allow_http", False) is True:
         named["scheme"] = "http"
     return fs.S3FileSystem(**named)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import ssl
 import time
 from typing import Any
@@ -13,6 +14,9 @@ from kafka.protocol.metadata import ApiVersionsRequest
 
 from flip27_stream.connectors.kafka.client.broker_transport import TransportOpener
 from flip27_stream.connectors.kafka.client.diagnosis import sasl_refusal, tls_refusal
+from flip27_stream.connectors.kafka.client.throttling import LONGEST_THROTTLE_MS, throttled_for_long
+
+log = logging.getLogger(__name__)
 
 _LARGEST_GREETING = 1 << 20
 
@@ -93,6 +97,10 @@ class BrokerConnection(KafkaConnection):  # type: ignore[misc] # kafka-python ha
             self.send_buffered()
 
     def _maybe_throttle(self, response: Any) -> None:
+        """It is left alone for as long as it says, but asked again after a minute: it may have said nonsense."""
+        if getattr(response, "throttle_time_ms", 0) > LONGEST_THROTTLE_MS:
+            log.warning(throttled_for_long(self._server, response.throttle_time_ms))
+            response.throttle_time_ms = LONGEST_THROTTLE_MS
         super()._maybe_throttle(response)
         self._throttled_until = max(self._throttled_until, float(self._throttle_time))
 
@@ -109,6 +117,11 @@ class BrokerConnection(KafkaConnection):  # type: ignore[misc] # kafka-python ha
         """What cannot be read ends the connection, whatever kafka-python raises for it."""
         try:
             super().data_received(data)
+        except kafka_errors.InvalidReceiveError as error:
+            raise kafka_errors.InvalidReceiveError(
+                f"{error.args[0]}: broker {self._server} announces a response of so many bytes; the most that is "
+                f"taken is {self.parser._max_frame_size}"
+            ) from error
         except kafka_errors.KafkaProtocolError:
             raise
         except Exception as error:  # noqa: BLE001 - else nobody would read from the connection any more

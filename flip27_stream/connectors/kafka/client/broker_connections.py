@@ -19,7 +19,8 @@ from flip27_stream.connectors.kafka.client.connection_options import ConnectionO
 
 quiet_kafka_python()
 
-_LARGEST_FRAME = 2**31 - 1
+_LARGEST_RESPONSE = 256 << 20
+"""Bytes. Planning asks for 32 MB at most; only a single larger record batch, or very many topics, give more."""
 _SILENT_S = 0.5
 
 
@@ -60,7 +61,7 @@ class BrokerConnections:
         self._options = options
         self._config = {
             **options.client_config(),
-            "receive_message_max_bytes": _LARGEST_FRAME,
+            "receive_message_max_bytes": _LARGEST_RESPONSE,
             "max_in_flight_requests_per_connection": 100,
             "slow_task_threshold_secs": 0,
         }
@@ -179,7 +180,9 @@ class BrokerConnections:
         return made
 
     def _opened(self, broker: _Broker) -> None:
-        broker.failures, broker.retry_at, broker.failure = 0, 0.0, None
+        broker.failures, broker.retry_at = 0, 0.0
+        if not isinstance(broker.failure, kafka_errors.InvalidReceiveError):
+            broker.failure = None  # what was no response stays the reason: it comes over new connections, too
 
     def _lost(self, broker: _Broker, lost: BrokerConnection, why: BaseException | None) -> None:
         broker.reached = lost.reached

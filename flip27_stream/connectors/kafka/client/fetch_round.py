@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
+from flip27_stream.connectors.kafka.client.answer_deadlines import FULL_S
 from flip27_stream.connectors.kafka.client.calls import Call
 from flip27_stream.connectors.kafka.client.protocol import (
     Fetched,
@@ -90,6 +91,7 @@ class FetchRound:
     def _allowed(self, tp: TopicPartition) -> float:
         leader = self._cluster.leader(tp)
         throttled = 0.0 if leader is None else self._cluster.connections.throttled_for(leader)
+        throttled = throttled if throttled <= FULL_S else 0.0  # so long no plan waits
         patience_s = self._patience_s(tp)
         full = patience_s >= self._context.patience.full(tp)
         return patience_s + (self._max_wait_s if full else 0.0) + throttled

@@ -6,6 +6,7 @@ import logging
 import time
 
 from flip27_stream.connectors.kafka.client.connection_options import ConnectionOptions
+from flip27_stream.connectors.kafka.client.throttling import LONGEST_THROTTLE_MS, throttled_for_long
 
 log = logging.getLogger(__name__)
 
@@ -35,11 +36,14 @@ class BrokerPauses:
         return self._throttled_until.get(node, 0.0)
 
     def answered(self, node: int, throttle_ms: int) -> None:
-        """A broker answered, and wants to be sent nothing for so long (KIP-219)."""
+        """A broker answered, and wants to be sent nothing for so long (KIP-219), a minute of which it is granted."""
         self._failures.pop(node, None)
         self._until.pop(node, None)
-        self._throttled_until[node] = time.monotonic() + throttle_ms / 1000 if throttle_ms else 0.0
-        if throttle_ms >= _WARNED_FROM_MS and node not in self._warned:
+        pause_s = min(throttle_ms, LONGEST_THROTTLE_MS) / 1000
+        self._throttled_until[node] = time.monotonic() + pause_s if throttle_ms > 0 else 0.0
+        if throttle_ms > LONGEST_THROTTLE_MS:
+            log.warning(throttled_for_long(node, throttle_ms))
+        elif throttle_ms >= _WARNED_FROM_MS and node not in self._warned:
             self._warned.add(node)
             log.warning(
                 "Broker %s has used up its quota for this client: it sends nothing for %s ms. Reading is slow until "

@@ -21,6 +21,7 @@ from flip27_stream.connectors.kafka.fetching.fetch_responses import (
     FetchResponse,
     read_fetch_response,
 )
+from flip27_stream.connectors.kafka.fetching.opening import Opening
 from flip27_stream.connectors.kafka.split import TopicPartition
 
 log = logging.getLogger(__name__)
@@ -95,6 +96,7 @@ class Fetcher:
         self._open: dict[int, FetchConnection] = {}
         self._kept: set[int] = set()
         self._in_flight: dict[int, _InFlight] = {}
+        self._opening: dict[int, tuple[Opening, _Fetch]] = {}
         self._failed: list[Answer] = []
         self._grown: set[TopicPartition] = set()
         self._pauses = BrokerPauses(client.options)
@@ -108,14 +110,14 @@ class Fetcher:
 
     def give_up(self) -> None:
         """Wait for no answer any more: a connection with a fetch in flight is good for nothing else."""
-        for node in list(self._in_flight):
+        for node in [*self._in_flight, *self._opening]:
             self._drop(node)
         self._failed.clear()
         self._kept = set(self._open)
 
     def is_busy(self, node: int) -> bool:
         """Whether a broker is not to be sent a fetch now: it has one to answer, or is to be left alone for a while."""
-        return node in self._in_flight or self._pauses.is_paused(node)
+        return node in self._in_flight or node in self._opening or self._pauses.is_paused(node)
 
     def throttled_until(self, node: int) -> float:
         """When a broker that sends nothing on account of a quota may be asked again (monotonic seconds); 0 for now."""
@@ -124,6 +126,7 @@ class Fetcher:
     def partitions_in_flight(self) -> set[TopicPartition]:
         """The partitions asked for in fetches that are not answered."""
         asked: list[Iterable[TopicPartition]] = [sent.fetch.wanted for sent in self._in_flight.values()]
+        asked += [fetch.wanted for _, fetch in self._opening.values()]
         asked += [answer.partitions for answer in self._failed]
         return {tp for partitions in asked for tp in partitions}
 
@@ -136,7 +139,7 @@ class Fetcher:
         max_bytes: int,
         within_s: float = math.inf,
     ) -> None:
-        """Send a broker a fetch. If that fails, :meth:`next_answer` says so.
+        """Send a broker a fetch, or begin to connect to it first. If that fails, :meth:`next_answer` says so.
 
         Args:
             node: the broker.
@@ -146,8 +149,7 @@ class Fetcher:
             within_s: how long connecting may take, if that is less than the options say.
 
         Raises:
-            AuthenticationError: the broker refused the credentials.
-            ConnectorError: it is too old.
+            ConnectorError: the broker is too old.
         """
         self._send(node, _Fetch(dict(wanted), read_committed, max_bytes, time.monotonic() + within_s))
 
@@ -155,7 +157,8 @@ class Fetcher:
         """The answer of the first broker to answer within so many seconds. Its records are valid until the next call.
 
         Raises:
-            ConnectorError: the broker refused.
+            AuthenticationError: a broker refused the credentials, or is not trusted.
+            ConnectorError: a broker refused, or is too old.
         """
         self._grown = set()
         deadline = time.monotonic() + seconds
@@ -164,6 +167,7 @@ class Fetcher:
             for node in self._readable(max(remaining, 0)):
                 if answer := self._receive(node):
                     return answer
+            self._send_over_new_connections()
             self._drop_silent()
             if remaining <= 0:
                 break
@@ -174,8 +178,39 @@ class Fetcher:
         return self._grown
 
     def _send(self, node: int, fetch: _Fetch) -> None:
+        connection = self._usable(node)
+        if connection is not None:
+            self._send_over(connection, node, fetch)
+            return
+        self._drop(node)
+        endpoint = self.client.endpoint(node)
+        if endpoint is None:
+            self._fail(node, fetch, ConnectionError(f"broker {node} is not known any more"))
+            return
+        options, failures = self.client.options, self._pauses.failures(node)
+
+        def make() -> FetchConnection:
+            return FetchConnection(*endpoint, options, fetch.until - time.monotonic(), failures)
+
         try:
-            connection = self._connection(node, fetch.until)
+            self._opening[node] = Opening(make), fetch
+        except OSError as error:  # the process has as many files open as it may have
+            self._fail(node, fetch, error)
+
+    def _send_over_new_connections(self) -> None:
+        for node, (opening, fetch) in list(self._opening.items()):
+            if not opening.is_over:
+                continue
+            del self._opening[node]
+            try:
+                connection = self._open[node] = opening.take()
+            except OSError as error:
+                self._fail(node, fetch, error)
+            else:
+                self._send_over(connection, node, fetch)
+
+    def _send_over(self, connection: FetchConnection, node: int, fetch: _Fetch) -> None:
+        try:
             version = connection.version_of(FetchRequest, LEAST_VERSION, fetch_version(fetch.wanted))
             connection.send(self._request(fetch), version)
         except OSError as error:
@@ -193,28 +228,22 @@ class Fetcher:
         request.rack_id = self.client.options.client_rack
         return request
 
-    def _connection(self, node: int, until: float) -> FetchConnection:
+    def _usable(self, node: int) -> FetchConnection | None:
+        """The connection to a broker that is open, to the address of now, and good for one more request."""
         connection, endpoint = self._open.get(node), self.client.endpoint(node)
-        if connection is not None and connection.is_usable and endpoint in (connection.endpoint, None):
-            if connection.idle_s > _QUIET_S:
-                self._kept.add(node)
-            return connection
-        self._drop(node)
-        if endpoint is None:
-            raise ConnectionError(f"broker {node} is not known any more")
-        self._open[node] = FetchConnection(
-            *endpoint, self.client.options, until - time.monotonic(), self._pauses.failures(node)
-        )
-        return self._open[node]
+        if connection is None or not connection.is_usable or endpoint not in (connection.endpoint, None):
+            return None
+        if connection.idle_s > _QUIET_S:
+            self._kept.add(node)
+        return connection
 
     def _readable(self, seconds: float) -> list[int]:
-        if not self._in_flight:
-            time.sleep(seconds)
+        """The brokers that have sent something, after so many seconds at most, or when a connection is made."""
         poll = select.poll()
         nodes = {sent.connection.fileno(): node for node, sent in self._in_flight.items()}
-        for descriptor in nodes:
+        for descriptor in (*nodes, *(opening.fileno() for opening, _ in self._opening.values())):
             poll.register(descriptor, select.POLLIN)
-        return [nodes[descriptor] for descriptor, _ in poll.poll(seconds * 1000)] if nodes else []
+        return [nodes[descriptor] for descriptor, _ in poll.poll(seconds * 1000) if descriptor in nodes]
 
     def _receive(self, node: int) -> Answer | None:
         sent = self._in_flight[node]
@@ -268,6 +297,9 @@ class Fetcher:
     def _drop(self, node: int) -> None:
         self._in_flight.pop(node, None)
         self._kept.discard(node)
+        opening, _ = self._opening.pop(node, (None, None))
+        if opening is not None:
+            opening.abandon()
         connection = self._open.pop(node, None)
         if connection is not None:
             connection.close()

@@ -220,7 +220,8 @@ class KafkaSourceEnumerator(
         probe = EventTimeProbe(self._client, assigner, self._layout, read_committed=committed)
         by_timestamp = type(assigner) is RecordTimestampAssigner
         locator = TimestampIndex() if by_timestamp else Bisection(disorder)
-        finder = PositionFinder(self._client, probe, locator, read_committed=committed)
+        unanswered = LogRanges.unanswered(self._client, self._options)
+        finder = PositionFinder(self._client, probe, locator, read_committed=committed, unanswered=unanswered)
         self._finding = Finding(assigner, disorder, probe, finder)
         return self._finding
 

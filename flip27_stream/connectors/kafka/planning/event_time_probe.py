@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import replace
 
 import numpy as np
@@ -91,8 +91,13 @@ class EventTimeProbe:
         least_s = max(self._client.options.retry_backoff_ms, _LEAST_BACKOFF_MS) / 1000
         return max(least_s, min(2 * pause_s, _LONGEST_PAUSE_S))
 
+    @property
+    def out_of_range(self) -> Set[TopicPartition]:
+        """The partitions whose log no longer had an offset asked for."""
+        return self._out_of_range
+
     def take_out_of_range(self) -> set[TopicPartition]:
-        """The partitions whose log no longer had an offset asked for since the last call."""
+        """Those of :attr:`out_of_range` since the last call."""
         found, self._out_of_range = self._out_of_range, set()
         return found
 

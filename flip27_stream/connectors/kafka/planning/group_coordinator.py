@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 import time
 from collections.abc import Callable, Collection
 from typing import Any
@@ -15,7 +17,8 @@ from flip27_stream.connectors.kafka.split import TopicPartition
 from flip27_stream.errors import UnreachableError
 
 _TRY_S = 3.0
-_LOOK_AGAIN = frozenset({7, 14, 15, 16})  # the coordinator is slow, loading, not available, or another one
+_LOOK_AGAIN = frozenset({-1, 7, 14, 15, 16})
+"""Unknown server error; the coordinator is slow, is loading, is not available, is another one."""
 _ONE_KEY = 3
 _ONE_GROUP = 7
 
@@ -27,6 +30,11 @@ class GroupCoordinator:
         self._client = client
         self._group = group
         self._node: int | None = None
+        self._closed = threading.Event()
+
+    def close(self) -> None:
+        """Ask nothing any more: what is under way in another thread ends after 3 s at most."""
+        self._closed.set()
 
     def ask(self, request: Callable[[], Any], errors: Callable[[Any], Collection[int]]) -> Any:
         """The answer to a request, which is made anew for each try.
@@ -36,24 +44,26 @@ class GroupCoordinator:
             errors: the error codes in an answer.
 
         Raises:
-            UnreachableError: no coordinator answered within ``api_timeout_ms``.
+            UnreachableError: no coordinator answered within ``api_timeout_ms``, or this was closed.
             ConnectorError: it refused.
         """
         options = self._client.options
         deadline = time.monotonic() + options.api_timeout_ms / 1000
-        while time.monotonic() < deadline:
+        while time.monotonic() < deadline and not self._closed.is_set():
             node = self._find() if self._node is None else self._node
             answer = None if node is None else self._exchange(node, request())
-            failed = {-1} if answer is None else {code for code in errors(answer) if code}
+            failed = set(_LOOK_AGAIN) if answer is None else {code for code in errors(answer) if code}
             if not failed:
                 self._node = node
                 return answer
-            if final := sorted(failed - _LOOK_AGAIN - {-1}):
+            if final := sorted(failed - _LOOK_AGAIN):
                 raise refused(f"a request about consumer group '{self._group}'", final[0])
             self._node = None
             if answer is None:  # brokers may have moved, or the coordinator may be a new one
-                self._client.topics([], max(1, int((deadline - time.monotonic()) * 1000)))
+                self._look_for_brokers(deadline)
             self._client.wait(max(options.retry_backoff_ms, 10) / 1000)
+        if self._closed.is_set():
+            raise UnreachableError("The source is closed.")
         raise UnreachableError(
             f"The coordinator of consumer group '{self._group}' did not answer at {options.bootstrap_servers} within "
             f"{options.api_timeout_ms / 1000:g} s."
@@ -81,6 +91,11 @@ class GroupCoordinator:
             for p in topic.partitions
             if p.committed_offset >= 0
         }
+
+    def _look_for_brokers(self, deadline: float) -> None:
+        within_s = min(_TRY_S, max(0.001, deadline - time.monotonic()))
+        with contextlib.suppress(UnreachableError):  # it is tried again until the deadline
+            self._client.topics([], max(1, int(within_s * 1000)))
 
     def _find(self) -> int | None:
         node = self._client.any_node()

@@ -72,14 +72,23 @@ class GroupCommitter:
             )
 
     def close(self, timeout_s: float) -> None:
-        """Commit what is due, but try no longer than so."""
+        """Commit what is due, but try no longer than so. What is under way then ends soon, in its own thread."""
         self.flush(timeout_s)
         with self._changed:
             self._closed = True
             self._changed.notify_all()
-        self._client.close()
+        self._coordinator.close()
+        if self._worker is None:
+            self._client.close()
 
     def _work(self) -> None:
+        """The client is this thread's alone, so it is closed here, too."""
+        try:
+            self._commit_what_is_due()
+        finally:
+            self._client.close()
+
+    def _commit_what_is_due(self) -> None:
         while True:
             with self._changed:
                 self._busy = False

@@ -78,9 +78,13 @@ class LogRanges:
         self._verified: set[TopicPartition] = set()
         self._missing_since: dict[TopicPartition, float] = {}
         self._gone: set[TopicPartition] = set()
-        self._unanswered = Unanswered(
-            options.fetch_retries * options.connection.api_timeout_ms, lambda tp: client.why_silent(tp)
-        )
+        self._unanswered = self.unanswered(client, options)
+
+    @staticmethod
+    def unanswered(client: KafkaClient, options: KafkaOptions) -> Unanswered:
+        """Fails where a partition stays unanswered for as long as Spark's source tries."""
+        longest_ms = options.fetch_retries * options.connection.api_timeout_ms
+        return Unanswered(longest_ms, lambda tp: client.why_silent(tp))
 
     @property
     def frozen(self) -> bool:

@@ -17,6 +17,7 @@ from flip27_stream.connectors.kafka.client.client import KafkaClient
 from flip27_stream.connectors.kafka.client.protocol import MAX_TIMESTAMP, FetchFrom, OffsetAndTimestamp
 from flip27_stream.connectors.kafka.planning.event_time_cache import Chunk, EventTimeCache, Hit
 from flip27_stream.connectors.kafka.planning.event_time_probe import EventTimeProbe
+from flip27_stream.connectors.kafka.planning.unanswered import Unanswered
 from flip27_stream.connectors.kafka.split import KafkaPartitionSplit, TopicPartition
 
 _PROBE_BYTES = 32 << 10
@@ -258,9 +259,18 @@ class PositionFinder:
     """Makes the :class:`EventTimePositions` of each plan; what was read stays from plan to plan."""
 
     def __init__(
-        self, client: KafkaClient, probe: EventTimeProbe, locator: Locator, *, read_committed: bool
+        self,
+        client: KafkaClient,
+        probe: EventTimeProbe,
+        locator: Locator,
+        *,
+        read_committed: bool,
+        unanswered: Unanswered | None = None,
     ) -> None:
         self._client = client
+        self._unanswered = unanswered
+        self._read: set[TopicPartition] = set()
+        self._unread: set[TopicPartition] = set()
         self._probe = probe
         self._locator = locator
         self._read_committed = read_committed
@@ -275,7 +285,12 @@ class PositionFinder:
         self, splits: Mapping[str, KafkaPartitionSplit], request: PositioningRequest
     ) -> KafkaEventTimePositions:
         """Positions in the ranges of ``request``; ``splits`` are those ranges' splits, by id, as readers get
-        them."""
+        them.
+
+        Raises:
+            UnreachableError: a partition could not be read for too long, though its leader may tell where its log ends.
+        """
+        self._note_unread()
         share = _CACHED_RECORDS // max(1, len(splits))
         searches = {}
         for split_id, span in request.ranges.items():
@@ -313,5 +328,14 @@ class PositionFinder:
         if lookups:
             answers.update(self._client.list_offsets(lookups, read_committed=self._read_committed)[0])
         if reads:
-            answers.update(self._probe.read(reads))
+            chunks = self._probe.read(reads)
+            self._read |= reads.keys()
+            self._unread = (self._unread | reads.keys()) - chunks.keys() - self._probe.out_of_range
+            answers.update(chunks)
         return answers
+
+    def _note_unread(self) -> None:
+        """What came of the fetches of the last plan."""
+        if self._unanswered is not None:
+            self._unanswered.note(self._read, self._read - self._unread)
+        self._read, self._unread = set(), set()

@@ -14,7 +14,10 @@ _LEAST_LOOKS = 3
 
 @dataclass
 class _Silence:
+    """Since when a partition is not answered, when it was asked about last (monotonic seconds), and how often."""
+
     since: float
+    asked: float
     looks: int = 0
 
 
@@ -32,16 +35,23 @@ class Unanswered:
         self._silences: dict[TopicPartition, _Silence] = {}
 
     def note(self, asked: Collection[TopicPartition], answered: Collection[TopicPartition]) -> None:
-        """The outcome of one look.
+        """The outcome of one look. A partition that it does not ask about is as silent as it was, for that time.
 
         Raises:
             UnreachableError: a partition was not answered for too long.
         """
         now = time.monotonic()
-        silent = [tp for tp in asked if tp not in answered]
-        self._silences = {tp: self._silences.get(tp) or _Silence(now) for tp in silent}
-        for tp, silence in self._silences.items():
-            silence.looks += 1
+        oldest = now - self._longest_s
+        self._silences = {
+            tp: silence
+            for tp, silence in self._silences.items()
+            if tp not in answered and (tp in asked or silence.asked >= oldest)
+        }
+        for tp in asked:
+            if tp in answered:
+                continue
+            silence = self._silences.setdefault(tp, _Silence(now, now))
+            silence.asked, silence.looks = now, silence.looks + 1
             if silence.looks >= _LEAST_LOOKS and now - silence.since >= self._longest_s:
                 raise UnreachableError(
                     f"There was no answer about {tp} for {now - silence.since:.0f} s: {self._why(tp)}. Check that the "

@@ -194,8 +194,7 @@ class GroupPlanner(BatchPlanner):
     ) -> PlannedBatch:
         """Nothing but other members holds an AvailableNow run, which is not to end before its end."""
         batch, slowest = _last_batch(snapshot), member.slowest(self._wait.heeds)
-        listened_ms = member.listened_ms if _is_fresh(member, snapshot) else None
-        if slowest is not None and self._wait.gives_up(slowest, batch, listened_ms):
+        if slowest is not None and self._wait.gives_up(slowest, batch, snapshot.now, member.listened_ms):
             self._warn_of(slowest)
             return planned()
         return replace(draft, runs_empty=self._wait.is_enough(batch, slowest, member.others()))
@@ -254,11 +253,6 @@ class GroupPlanner(BatchPlanner):
             slowest.source,
             slowest.where,
         )
-
-
-def _is_fresh(member: Membership, snapshot: PlanInput) -> bool:
-    """Whether the group was read for the plan of ``snapshot``."""
-    return member.looked_at is not None and member.looked_at >= snapshot.now
 
 
 def _last_batch(snapshot: PlanInput) -> int:

@@ -59,7 +59,9 @@ class GroupWait:
         self._monotonic = monotonic
         self._waited: dict[Key, Waited] = {}
         self._given_up: dict[Key, Mark] = {}
-        self._looked: tuple[int, int] | None = None
+        self._asked: tuple[int, int] | None = None
+        self._listened_ms: int | None = None
+        self._uncounted_ms = 0
         self._batch: int | None = None
         self._seen: tuple[tuple[Key, Mark] | None, object] = None, None
         self._wait_s = 0.0
@@ -69,15 +71,16 @@ class GroupWait:
         """Whether the member is waited for: it was not given up where it stands."""
         return self._given_up.get(entry.key) != entry.mark
 
-    def gives_up(self, slowest: Entry, batch: int, listened_ms: int | None) -> bool:
+    def gives_up(self, slowest: Entry, batch: int, now: int, listened_ms: int | None) -> bool:
         """Whether the run goes on without ``slowest``, which holds it.
 
         Args:
             slowest: the newest entry of the member.
             batch: the plan that waits is the one after this batch.
-            listened_ms: for how long others could be heard, up to this look; ``None`` if the group was not read for it.
+            now: the query's clock (ms).
+            listened_ms: for how long others could be heard; ``None`` while they cannot be.
         """
-        passed_ms = self._passed(batch, listened_ms)
+        passed_ms = self._passed(batch, now, listened_ms)
         waited = self._waited.get(slowest.key, Waited(slowest)).after(passed_ms, slowest)
         self._waited[slowest.key] = waited
         if waited.heard_ms <= self._timeout_ms:
@@ -110,8 +113,23 @@ class GroupWait:
         wait_s = _SHARE_OF_BATCH * (now - self._answered) if another_moved else 2 * self._wait_s
         return min(max(wait_s, _SHORTEST_WAIT_S), self._longest_s)
 
-    def _passed(self, batch: int, listened_ms: int | None) -> int:
-        """The time (ms) since the last look of the same plan, if the group was read in both."""
-        last, self._looked = self._looked, None if listened_ms is None else (batch, listened_ms)
-        is_same_plan = last is not None and last[0] == batch
-        return listened_ms - last[1] if listened_ms is not None and last is not None and is_same_plan else 0
+    def _passed(self, batch: int, now: int, listened_ms: int | None) -> int:
+        """The time (ms), not counted before, in which a plan waited and others could be heard.
+
+        A look at the table may end long after the plan that began it. So what plans waited is kept until the look
+        after it tells how much of that was heard, but no more than a member may be silent between two beats or so.
+        """
+        self._uncounted_ms = min(self._uncounted_ms + self._waited_since(batch, now), self._timeout_ms // 2)
+        before, self._listened_ms = self._listened_ms, listened_ms
+        if before is None or listened_ms is None:
+            self._uncounted_ms = 0
+            return 0
+        passed_ms = min(listened_ms - before, self._uncounted_ms)
+        if passed_ms:
+            self._uncounted_ms = 0
+        return passed_ms
+
+    def _waited_since(self, batch: int, now: int) -> int:
+        """For how long (ms) the plan that follows ``batch`` has waited since it was asked about last."""
+        last, self._asked = self._asked, (batch, now)
+        return now - last[1] if last is not None and last[0] == batch else 0

@@ -97,6 +97,9 @@ def test_a_delta_table_is_found_read_and_followed(store: str) -> None:
         "aws_endpoint_url": f"http://{store}",
         "aws_allow_http": "true",
         "aws_conditional_put": "etag",
+        "connect_timeout": "2s",
+        "timeout": "1 minute",
+        "max_retries": "3",
     }
     table = f"s3://{BUCKET}/table"
     write_deltalake(table, numbers(range(5)), storage_options=storage)

@@ -166,13 +166,13 @@ def test_quota_is_kept(caplog: pytest.LogCaptureFixture) -> None:
     """KIP-219: a broker that asks for a pause is sent nothing until it is over, and the user hears of long ones."""
 
     def serve(connection: socket.socket, request: bytes) -> None:
-        connection.sendall(frame(request, response(b"", throttle_ms=3_600_000)))
+        connection.sendall(frame(request, response(b"", throttle_ms=60_000)))
 
     with fetching(serve) as (_, fetcher):
         for _ in range(2):
             assert records(fetch(fetcher)) == b""
             assert fetcher.is_busy(1)
-            assert fetcher.throttled_until(1) > time.monotonic() + 3000
+            assert fetcher.throttled_until(1) > time.monotonic() + 30
         assert not fetcher.is_busy(2)
     assert caplog.text.count("Broker 1 has used up its quota") == 1
 

@@ -28,6 +28,9 @@ class Coordinator:
         self.committed: list[dict[TopicPartition, int]] = []
         self.error: Exception | None = None
 
+    def close(self) -> None:
+        """Nothing is under way."""
+
     def ask(self, request: Callable[[], Any], errors: Callable[[Any], Any]) -> None:
         if self.error is not None:
             raise self.error

@@ -62,6 +62,8 @@ class FakeBroker:
     Attributes:
         delay_s: how long it takes to answer a request, those that open a connection too.
         throttle_ms: what it says in its answers about offsets; requests that come before that time are counted.
+        fetch_throttle_ms: what it says in its answers to fetches.
+        silent_about: names of requests that it never answers.
         impatient: requests that came while the client should have waited.
         refuses: every password is wrong.
         versions: the greatest version it speaks, by request.
@@ -72,6 +74,8 @@ class FakeBroker:
     def __init__(self, cluster: FakeCluster, node: int, certificate: Path | None) -> None:
         self.node, self.cluster = node, cluster
         self.delay_s, self.throttle_ms, self.impatient = 0.0, 0, 0
+        self.fetch_throttle_ms = 0
+        self.silent_about: set[str] = set()
         self.refuses = False
         self.versions = dict(VERSIONS)
         self.requests: Counter[str] = Counter()
@@ -166,7 +170,8 @@ class FakeBroker:
                 threading.Event().wait(self.delay_s)
                 if connection in self._stranded or talking in self._stranded:
                     continue
-                talking.sendall(self._answered(body))
+                if answer := self._answered(body):
+                    talking.sendall(answer)
         for each in {connection, talking}:
             self._open.discard(each)
             each.close()
@@ -175,6 +180,8 @@ class FakeBroker:
         key, version, correlation = struct.unpack(">hhi", body[:8])
         kind = next(each for each in REQUESTS if key == each.API_KEY)
         self.requests[kind.name] += 1
+        if kind.name in self.silent_about:
+            return b""
         self.impatient += time.monotonic() < self._quiet_until
         known = version <= self.versions[kind]
         if not known and kind is not ApiVersionsRequest:
@@ -281,7 +288,9 @@ class FakeBroker:
             )
             for asked in request.topics
         ]
-        return FetchResponse(throttle_time_ms=0, error_code=0, session_id=0, responses=topics)
+        return FetchResponse(
+            throttle_time_ms=self.fetch_throttle_ms, error_code=0, session_id=0, responses=topics
+        )
 
     def _throttle(self) -> None:
         self._quiet_until = time.monotonic() + self.throttle_ms / 1000

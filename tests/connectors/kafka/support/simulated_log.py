@@ -61,6 +61,8 @@ class SimulatedCluster:
             for wanted in rounds
         ]
 
+    out_of_range: frozenset[TopicPartition] = frozenset()
+
     def read(self, wanted: Mapping[TopicPartition, FetchFrom]) -> dict[TopicPartition, Chunk]:
         self.reads += [(tp, at.offset) for tp, at in wanted.items()]
         return {tp: self._chunk(tp, at.offset) for tp, at in wanted.items() if tp not in self.silent}

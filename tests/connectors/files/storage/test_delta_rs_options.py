@@ -1,0 +1,73 @@
+"""Storage options of a Delta table: what delta-rs gets of them, and what Arrow. No store is asked."""
+
+from __future__ import annotations
+
+import pytest
+from pyarrow import fs
+
+from flip27_stream.connectors.files.options import parse_file_options
+from flip27_stream.connectors.files.storage.delta_rs_options import for_arrow, for_delta_rs
+from flip27_stream.errors import OptionError
+
+S3 = {"region": "us-east-1", "access_key_id": "me", "secret_access_key": "hush"}
+
+
+@pytest.mark.parametrize(
+    ("given", "arrow", "delta"),
+    [
+        ("2s", "2s", "2000ms"),
+        ("2", "2", "2000ms"),
+        ("0.5", "0.5", "500ms"),
+        ("1min 30s", "1min 30s", "90000ms"),
+        ("500 ms", "500 ms", "500ms"),
+    ],
+)
+def test_times_are_understood_by_both(given: str, arrow: str, delta: str) -> None:
+    options = {"connect_timeout": given, "timeout": given}
+    assert for_arrow("s3", options) == {"connect_timeout": arrow, "request_timeout": arrow}
+    assert for_delta_rs(options) == {"connect_timeout": delta, "timeout": delta}
+    assert isinstance(filesystem("s3://bucket/table", S3 | options), fs.S3FileSystem)
+
+
+@pytest.mark.parametrize("given", ["soon", "-1", "nan", "2 parsecs"])
+@pytest.mark.parametrize("format_", ["delta", "parquet"])
+def test_what_is_no_time_is_refused_by_name(given: str, format_: str) -> None:
+    with pytest.raises(OptionError, match=rf"files\.storage\.option\.connect_timeout.*{given}"):
+        filesystem("s3://bucket/table", {"connect_timeout": given}, format_)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        S3
+        | {"AWS_ENDPOINT_URL": "http://127.0.0.1:1", "AWS_Allow_HTTP": "TRUE", "aws_conditional_put": "etag"},
+        {"endpoint": "http://127.0.0.1:1", "allow_http": "true", "skip_signature": "true", "region": "x"},
+        S3 | {"token": "t", "virtual_hosted_style_request": "true", "copy_if_not_exists": "multipart"},
+        S3 | {"endpoint_override": "127.0.0.1:1", "scheme": "http", "request_timeout": "2"},
+    ],
+)
+def test_names_of_delta_rs_and_of_arrow_for_s3(options: dict[str, str]) -> None:
+    assert isinstance(filesystem("s3://bucket/table", options), fs.S3FileSystem)
+
+
+def test_names_for_azure() -> None:
+    options = {"azure_storage_account_key": "a2V5", "azure_storage_account_name": "account"}
+    assert for_arrow("abfss", options) == {"account_key": "a2V5", "account_name": "account"}
+    made = filesystem("abfss://container@account.dfs.core.windows.net/table", options)
+    assert isinstance(made, fs.AzureFileSystem)
+
+
+@pytest.mark.parametrize("name", ["allow_invalid_certificates", "proxy_ca_certificate", "user_agent"])
+def test_what_arrow_has_no_counterpart_of_is_refused_by_name(name: str) -> None:
+    with pytest.raises(OptionError, match=rf"'{name}'"):
+        filesystem("s3://bucket/table", S3 | {name: "true"})
+
+
+def filesystem(path: str, options: dict[str, str], format_: str = "delta") -> fs.FileSystem:
+    """The file system in which the data files of a table are looked for."""
+    named = {f"files.storage.option.{name}": value for name, value in options.items()}
+    parsed = parse_file_options({"path": path, "files.format": format_, **named})
+    if parsed.delta is not None:
+        return parsed.delta.storage.filesystem()
+    assert parsed.listing is not None
+    return parsed.listing.storage.filesystem()
