@@ -17,13 +17,16 @@ from flip27_stream.connectors.files.delta.delta_times import parse_time
 from flip27_stream.connectors.files.formats.format_options import FORMAT_OPTIONS
 from flip27_stream.connectors.files.storage.delta_rs_options import for_arrow, for_delta_rs
 from flip27_stream.connectors.files.storage.filesystem import Storage, locate
-from flip27_stream.connectors.files.storage.listing import FileListing, glob_regex
+from flip27_stream.connectors.files.storage.glob import glob_regex
+from flip27_stream.connectors.files.storage.listing import FileListing
+from flip27_stream.connectors.files.storage.partition_folders import PartitionFolders
 from flip27_stream.connectors.files.storage.store_parameters import OPTION_PREFIX
 from flip27_stream.errors import OptionError
 from flip27_stream.options.option_values import OptionValues
 from watermark_alignment.options import check_known, parse_duration
 
 FOLDER_OPTIONS: Final = (
+    "basePath",
     "pathGlobFilter",
     "recursiveFileLookup",
     "source.path.regex-pattern",
@@ -58,7 +61,6 @@ OPTION_NAMES: Final = (
 """Every option that has an effect, in its canonical spelling."""
 
 REFUSED: Final = {
-    "basePath": "partition columns are not read from the names of folders",
     "cleanSource": "files are never moved or deleted",
     "fileNameOnly": "a file is told from others by its whole path",
     "latestFirst": "files are read in the order of event time, or of modification time",
@@ -126,7 +128,7 @@ def parse_file_options(options: Mapping[str, str]) -> FileOptions:
     paths = _paths(values)
     return FileOptions(
         format=format_,
-        listing=None if format_ == "delta" else _listing(values, paths, storage),
+        listing=None if format_ == "delta" else _listing(values, format_, paths, storage),
         delta=_delta(paths, storage) if format_ == "delta" else None,
         start=_start(values),
         monitor_interval_ms=values.parsed(
@@ -186,19 +188,35 @@ def _paths(values: OptionValues) -> list[str]:
     return paths
 
 
-def _listing(values: OptionValues, paths: list[str], storage: Mapping[str, str]) -> FileListing:
+def _listing(values: OptionValues, format_: str, paths: list[str], storage: Mapping[str, str]) -> FileListing:
     located = [_located(path, storage) for path in paths]
     if len({place for place, _ in located}) > 1:
         raise OptionError(
             f"Option 'paths' has paths of several file systems: {', '.join(paths)}. Read each with a query of its own."
         )
+    inside = tuple(path for _, path in located)
     return FileListing(
         storage=located[0][0],
-        paths=tuple(path for _, path in located),
+        paths=inside,
+        partitions=None if format_ == "text" else _partitions(values, located[0][0], inside, storage),
         name_glob=values.parsed("pathGlobFilter", _glob, None),
         path_regex=values.parsed("source.path.regex-pattern", _regex, None),
         recursive=values.boolean("recursiveFileLookup", True),
     )
+
+
+def _partitions(
+    values: OptionValues, place: Storage, paths: tuple[str, ...], storage: Mapping[str, str]
+) -> PartitionFolders:
+    """What finds partition columns: below ``basePath``, or below the paths that are read."""
+    base = values.text("basePath")
+    if base is None:
+        return PartitionFolders(paths)
+    found, inside = _located(base, storage)
+    below = f"{inside.rstrip('/')}/"
+    if found != place or not all(f"{path.rstrip('/')}/".startswith(below) for path in paths):
+        raise OptionError.of("basePath", base, f"Expected a folder that has all of {', '.join(paths)} in it.")
+    return PartitionFolders((inside,))
 
 
 def _delta(paths: list[str], storage: Mapping[str, str]) -> DeltaLog:

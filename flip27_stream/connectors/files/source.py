@@ -24,6 +24,7 @@ from flip27_stream.connectors.files.delta.delta_backlog import DeltaFiles
 from flip27_stream.connectors.files.delta.delta_columns import ReadColumns
 from flip27_stream.connectors.files.delta.delta_state import DeltaState
 from flip27_stream.connectors.files.formats.format_options import FileFormat, file_format
+from flip27_stream.connectors.files.formats.partition_types import with_partition_columns
 from flip27_stream.connectors.files.formats.schemas import spark_schema
 from flip27_stream.connectors.files.formats.statistics import EventTimeOrder, FileStatistics
 from flip27_stream.connectors.files.options import OPTION_NAMES, FileOptions, parse_file_options
@@ -121,7 +122,9 @@ class FileSource(Source[FileSplit, FilesState]):
         return FileSourceEnumerator(context, backlog, statistics, settings, bounded=self._bounded)
 
     def splits_for_readers(self, splits: Sequence[FileSplit], checkpoint: FilesState) -> Sequence[FileSplit]:
-        """With the names that data files of a Delta table have for its columns."""
+        """With the names that data files of a Delta table have for its columns, or with the columns in their paths."""
+        if (listing := self._options.listing) is not None and listing.partitions is not None:
+            return [replace(split, partition=listing.partition(split.path)) for split in splits]
         if not isinstance(checkpoint, DeltaState) or checkpoint.columns is None:
             return splits
         return [replace(split, columns=checkpoint.columns) for split in splits]
@@ -155,6 +158,7 @@ class FileSource(Source[FileSplit, FilesState]):
                 options.modified,
                 self._order,
                 bounded=self._bounded,
+                partition=options.listing.partition,
             )
         raise CorruptCheckpointError(
             f"The checkpoint of the enumerator is not one of {self.fingerprint}, but of "
@@ -209,20 +213,22 @@ class FileSourceFactory:
 
 
 def infer_schema(options: FileOptions) -> pa.Schema:
-    """The columns of the Delta table, or of the first file by name.
+    """The columns of the Delta table, or of the first file by name and of the names of folders.
 
     Raises:
         OptionError: there is no file.
         ConnectorError: it cannot be read.
+        RecordFormatError: names of folders have different partition columns.
     """
     if options.delta is not None:
         return spark_schema(options.delta.schema(), f"Delta table {options.delta.uri}")
     assert options.listing is not None
-    paths = [file.path for file in options.listing()]
+    paths = {file.path: options.listing.partition(file.path) for file in options.listing()}
     if not paths:
         raise OptionError(
             f"There is no file in {', '.join(options.listing.paths)} (option 'path') to learn the columns from. Give "
             "them with .schema(...)."
         )
     chosen = file_format(options.format, options.format_options)
-    return chosen.schema(options.listing.storage.filesystem(), min(paths))
+    in_file = chosen.schema(options.listing.storage.filesystem(), min(paths))
+    return with_partition_columns(in_file, paths)

@@ -16,6 +16,8 @@ from flip27_stream.connectors.files.backlog.processed_files import (
     ProcessedFilesState,
 )
 from flip27_stream.connectors.files.formats.statistics import EventTimeOrder, FileStatistics
+from flip27_stream.connectors.files.layout.file_layout import FileLayout, Partition
+from flip27_stream.connectors.files.split import FileSplit
 from flip27_stream.connectors.files.storage.found_file import FoundFile
 from flip27_stream.errors import DataLossError
 
@@ -66,6 +68,7 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
         modified: what becomes of files that change.
         order: how event time is found; ``None`` for the order of modification times.
         bounded: whether what is there first is all, also after a restart.
+        partition: finds values of partition columns in the path of a file.
     """
 
     def __init__(
@@ -77,7 +80,9 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
         order: EventTimeOrder | None = None,
         *,
         bounded: bool = False,
+        partition: Callable[[str], Partition] = lambda path: (),
     ) -> None:
+        self._partition = partition
         self._listing = listing
         self._statistics = statistics
         self._seen = seen
@@ -178,7 +183,7 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
             for column in self._seen.orders(file):
                 doubtful.setdefault(column, []).append(file.path)
         times = {
-            column: self._statistics.surely_least(paths, self._by(column))
+            column: self._statistics.surely_least(paths, self._by(column), self._layouts(paths))
             for column, paths in doubtful.items()
         }
 
@@ -207,7 +212,12 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
         if self._order is None:
             return {}
         missing = [file.path for file in files if file.path not in known]
-        return {**known, **self._statistics.least(missing, self._order)} if missing else known
+        if not missing:
+            return known
+        return {**known, **self._statistics.least(missing, self._order, self._layouts(missing))}
+
+    def _layouts(self, paths: Iterable[str]) -> Mapping[str, FileLayout]:
+        return {path: FileLayout(self._partition(path)) for path in paths}
 
     # ---- in the planning thread -----------------------------------------------------------------------------------
 
@@ -301,6 +311,9 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
     def __len__(self) -> int:
         return len(self._generation) + len(self._others)
 
+    def layout(self, split: FileSplit) -> FileLayout:
+        return FileLayout(self._partition(split.path))
+
     def snapshot(self) -> ProcessedFilesState:
         return self._seen.snapshot()
 
@@ -324,7 +337,8 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
         return [one.file for queue in (self._generation, self._others) for one in queue]
 
     def _waiting(self, file: FoundFile, least: int | None) -> Waiting:
-        return Waiting(file, least, _key(file, file.modified if self._order is None else least))
+        key = _key(file, file.modified if self._order is None else least)
+        return Waiting(file, least, key, FileLayout(self._partition(file.path)))
 
 
 def _place(one: Waiting) -> OrderKey:

@@ -22,7 +22,7 @@ _OF_CATALOG: Final = (
     "its catalog has the newest commits, not its folder; read a copy of it, or turn the feature off (ALTER TABLE ... "
     "DROP FEATURE)"
 )
-_REFUSED: Final = {
+REFUSED: Final = {
     "catalogManaged": _OF_CATALOG,
     "catalogOwned-preview": _OF_CATALOG,
     "variantShredding": _VARIANT,
@@ -30,6 +30,8 @@ _REFUSED: Final = {
     "variantType": _VARIANT,
     "variantType-preview": _VARIANT,
 }
+"""Features that readers must know and that are refused, with the reason."""
+
 _LATEST_READER: Final = 3
 
 
@@ -46,7 +48,7 @@ def check_protocol(table: str, reader: int, features: Sequence[str]) -> None:
     """
     unknown = sorted(set(features) - _READ)
     if unknown:
-        named = "; ".join(f"{one}: {_REFUSED[one]}" if one in _REFUSED else one for one in unknown)
+        named = "; ".join(f"{one}: {REFUSED[one]}" if one in REFUSED else one for one in unknown)
         raise ConnectorError(f"{table} needs reader features that are not understood: {named}.")
     if reader > _LATEST_READER:
         raise ConnectorError(

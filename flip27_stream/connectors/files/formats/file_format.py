@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyarrow.fs import FileSystem, FileType
 
 from flip27_stream.connectors.files.formats.units import FileUnits, Int64s
-from flip27_stream.connectors.files.layout.column_mapping import ColumnMapping
+from flip27_stream.connectors.files.layout.file_layout import FileLayout
 from flip27_stream.errors import (
     ConnectorError,
     ContractError,
@@ -59,9 +59,9 @@ class FileFormat(ABC):
         """Whether positions count rows; otherwise they count bytes."""
         return True
 
-    def with_columns(self, columns: ColumnMapping | None) -> FileFormat:
-        """The format of files that have other names for the columns; ``None`` for files that have the same."""
-        if columns is not None:
+    def of_layout(self, layout: FileLayout) -> FileFormat:
+        """The format of files with this layout."""
+        if layout.columns is not None:
             raise ContractError(f"{self.name} files have no column mapping.")
         return self
 

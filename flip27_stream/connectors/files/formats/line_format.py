@@ -35,6 +35,7 @@ from flip27_stream.connectors.files.formats.lines import (
 )
 from flip27_stream.connectors.files.formats.schemas import find_column
 from flip27_stream.connectors.files.formats.units import FileUnits, Int64s
+from flip27_stream.connectors.files.layout.file_layout import FileLayout
 from flip27_stream.errors import RecordFormatError
 from flip27_stream.reader import Records
 
@@ -87,6 +88,14 @@ class LineFormat(FileFormat):
     @property
     def positions_are_rows(self) -> bool:
         return False
+
+    def of_layout(self, layout: FileLayout) -> FileFormat:
+        """The format of files that have all columns but those of the partition."""
+        of_partition = {name.lower() for name, _ in layout.values}
+        if self.columns is None or not of_partition:
+            return super().of_layout(layout)
+        in_file = [one for one in self.columns if one.name.lower() not in of_partition]
+        return replace(self, columns=pa.schema(in_file))
 
     @abstractmethod
     def _decoder(self, file: pa.NativeFile, path: str, schema: pa.Schema) -> LineDecoder:

@@ -21,6 +21,7 @@ from flip27_stream.connectors.files.formats.file_format import MAX_BATCH_ROWS, F
 from flip27_stream.connectors.files.formats.schemas import INSTANT, Projection, find_column, spark_schema
 from flip27_stream.connectors.files.formats.units import FileUnits
 from flip27_stream.connectors.files.layout.column_mapping import ColumnMapping
+from flip27_stream.connectors.files.layout.file_layout import FileLayout
 from flip27_stream.reader import Records
 
 
@@ -36,8 +37,8 @@ class ParquetFormat(FileFormat):
     def __init__(self, columns: ColumnMapping | None = None) -> None:
         self._columns = columns
 
-    def with_columns(self, columns: ColumnMapping | None) -> ParquetFormat:
-        return self if columns is self._columns else ParquetFormat(columns)
+    def of_layout(self, layout: FileLayout) -> ParquetFormat:
+        return self if layout.columns is self._columns else ParquetFormat(layout.columns)
 
     def _schema(self, file: pa.NativeFile, path: str) -> pa.Schema:
         parquet = _opened(file)

@@ -38,7 +38,7 @@ def read_rows(
     fixed = constants(dict(layout.values), schema, f"{format.name} file {path}")
     stored = pa.schema([field for field in schema if field.name not in fixed])
     deleted = None if layout.deletion is None else layout.deletion.deleted_rows(fs, path)
-    of_file = format.with_columns(layout.columns)
+    of_file = format.of_layout(layout)
     for records in of_file.read(fs, path, start, end, stored, size=size, dropped=dropped):
         if fixed:
             records = replace(records, rows=with_constants(records.rows, fixed, schema))

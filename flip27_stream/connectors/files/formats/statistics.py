@@ -217,7 +217,7 @@ class FileStatistics:
         return self._format_of(layout).least_event_time(self.storage.filesystem(), path, column)
 
     def _format_of(self, layout: FileLayout) -> FileFormat:
-        return self.format.with_columns(layout.columns)
+        return self.format.of_layout(layout)
 
     def _of_partition(self, path: str, column: str | None, partition: Partition) -> TimeRange | None:
         """The event time of all rows, where it is a column of the partition."""

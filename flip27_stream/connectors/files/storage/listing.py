@@ -9,9 +9,12 @@ from functools import cached_property
 
 from pyarrow import fs
 
+from flip27_stream.connectors.files.layout.file_layout import Partition
 from flip27_stream.connectors.files.storage.filesystem import Storage
 from flip27_stream.connectors.files.storage.found_file import BEING_COPIED, FoundFile, is_hidden_name
+from flip27_stream.connectors.files.storage.glob import glob_regex
 from flip27_stream.connectors.files.storage.local_listing import LocalWalk, local_file
+from flip27_stream.connectors.files.storage.partition_folders import PartitionFolders
 from flip27_stream.connectors.files.storage.storage_errors import storage_error
 from flip27_stream.errors import ConnectorError, OptionError, UnreachableError
 
@@ -29,6 +32,7 @@ class FileListing:
         name_glob: only files whose name it matches (Spark ``pathGlobFilter``).
         path_regex: only files whose whole path it matches (Flink ``source.path.regex-pattern``).
         recursive: also files of subfolders.
+        partitions: finds values of partition columns in paths; ``None`` where there are none.
     """
 
     storage: Storage
@@ -36,6 +40,11 @@ class FileListing:
     name_glob: str | None = None
     path_regex: str | None = None
     recursive: bool = True
+    partitions: PartitionFolders | None = None
+
+    def partition(self, path: str) -> Partition:
+        """Values of partition columns in the names of folders."""
+        return () if self.partitions is None else self.partitions(path)
 
     def __call__(self) -> list[FoundFile]:
         """All files that are there now and have something in them, each once, in no order; see :meth:`by_path`."""
@@ -146,27 +155,6 @@ def _compiled(glob: str, behind: str = "") -> re.Pattern[str]:
         raise OptionError.of(
             "path", glob, f"Nothing is there under just that name, and it is no glob: {error}."
         ) from error
-
-
-def glob_regex(glob: str) -> str:
-    """A regular expression for a glob of Hadoop's kind: ``*``, ``?``, ``[a-z]``, ``[^a]``, ``{a,b}``."""
-    parts, depth, at = [], 0, 0
-    while at < len(glob):
-        char = glob[at]
-        close = glob.find("]", at + 2) if char == "[" else -1
-        if close > 0:
-            inside = glob[at + 1 : close].replace("\\", r"\\")
-            parts.append(f"[^{inside[1:]}]" if inside[0] in "!^" else f"[{inside}]")
-            at = close
-        elif char in "{}":
-            depth += 1 if char == "{" else -1
-            parts.append("(?:" if char == "{" else ")")
-        elif char == "," and depth:
-            parts.append("|")
-        else:
-            parts.append({"*": "[^/]*", "?": "[^/]"}.get(char) or re.escape(char))
-        at += 1
-    return "".join(parts)
 
 
 def _found(info: fs.FileInfo) -> FoundFile:
