@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @pytest.mark.jvm
 def test_tables_of_spark(spark: SparkSession, tmp_path: Path) -> None:
-    spark.sql(f"create table `a table` (id long) using delta location '{tmp_path}/delta'")
+    spark.sql(f"create table a_table (id long) using delta location '{tmp_path}/delta'")
     spark.sql(
         f"create table files_ (id long, p int) using parquet partitioned by (p) location '{tmp_path}/parquet'"
     )
@@ -24,9 +24,9 @@ def test_tables_of_spark(spark: SparkSession, tmp_path: Path) -> None:
     spark.sql(f"create table newer (id long, v variant) using delta location '{tmp_path}/variant'")
     spark.sql("create or replace temporary view seen as select 1")
     try:
-        spark.sql("insert into `a table` values 1")
+        spark.sql("insert into a_table values 1")
         spark.sql("insert into files_ values (1, 2)")
-        for name, row in {"spark_catalog.default.`a table`": (1,), "default.files_": (1, 2)}.items():
+        for name, row in {"spark_catalog.default.a_table": (1,), "default.files_": (1, 2)}.items():
             location = flip27_stream.table_location(spark, name)
             assert location.needs == ()
             flip27_stream.register(spark)
@@ -41,7 +41,7 @@ def test_tables_of_spark(spark: SparkSession, tmp_path: Path) -> None:
             with pytest.raises(ConnectorError, match=why):
                 flip27_stream.table_location(spark, name)
     finally:
-        for table in ("`a table`", "files_", "lines", "newer"):
+        for table in ("a_table", "files_", "lines", "newer"):
             spark.sql(f"drop table if exists {table}")
         spark.catalog.dropTempView("seen")
 

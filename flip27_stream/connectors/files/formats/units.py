@@ -82,6 +82,11 @@ class FileUnits:
             deleted=deleted,
         )
 
+    def rows_between(self, start: int, end: int) -> int:
+        """How many rows from ``start`` up to ``end`` are not deleted, where positions are rows."""
+        first, stop = np.searchsorted(self.deleted, [start, end]).tolist()
+        return end - start - int(stop - first)
+
     def behind_rows(self, position: int, count: int) -> int:
         """The position behind ``count`` rows from ``position`` on that are not deleted, be it after the end."""
         deleted = self.deleted[np.searchsorted(self.deleted, position) :]

@@ -53,6 +53,8 @@ class Budget:
             fitting = min(fitting, _fitting(sizes, self._size))
         if self._rows is not None and units.rows is not None:
             rows = _rest(units.rows, borders, first, position)
+            if self._exact:
+                rows[0] = units.rows_between(position, int(borders[first + 1]))
             fitting = min(fitting, _fitting(rows, self._rows))
         if not fitting and self._used:
             return position

@@ -199,6 +199,12 @@ def test_event_times_are_those_of_rows_that_are_left(table: Path) -> None:
     assert [row["id"] for row in reading.rows] == list(range(10, 60))
 
 
+def single_rows(count: int) -> FileUnits:
+    """A file with a unit for each row."""
+    ones = np.ones(count, np.int64)
+    return FileUnits(np.arange(count + 1), ones, ones, ones, ones, ones > 0, divisible=True)
+
+
 @given(st.data())
 def test_limits_count_the_rows_that_are_left(data: st.DataObject) -> None:
     """I2: never more than the limit, and as many as there are; a row that is deleted counts as none."""
@@ -217,10 +223,13 @@ def test_limits_count_the_rows_that_are_left(data: st.DataObject) -> None:
     left = np.setdiff1d(np.arange(position, length), gone)
     limit = data.draw(st.integers(1, 10))
     while position < length:
-        end = Budget(rows=limit).end(units, position)
+        budget = Budget(rows=limit)
+        end = budget.end(units, position)
         assert position < end <= length
         here = int(((left >= position) & (left < end)).sum())
         assert here == min(limit, len(left) - read)
+        other = 0 if budget.spent else budget.end(single_rows(9), 0)
+        assert here + other <= limit
         read += here
         position = end
     assert read == len(left)

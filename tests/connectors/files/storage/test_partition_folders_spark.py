@@ -28,7 +28,6 @@ VALUES = {
     "no_day": ["2026-02-30"],
     "text": ["a b", "é/ü", "x=y", "50%", "100%25"],
     "some": ["1", "__HIVE_DEFAULT_PARTITION__"],
-    "nothing": ["__HIVE_DEFAULT_PARTITION__"],
     "flag": ["true", "false"],
 }
 
