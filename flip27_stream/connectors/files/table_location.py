@@ -84,7 +84,7 @@ def table_location(spark: SparkSession, name: str) -> TableLocation:
 
 def _details(spark: SparkSession, name: str) -> Mapping[str, str]:
     """What the catalog says of a table, by the names that DESCRIBE TABLE EXTENDED has for it."""
-    rows = spark.sql("DESCRIBE TABLE EXTENDED IDENTIFIER(:name)", args={"name": name}).collect()
+    rows = spark.sql(f"DESCRIBE TABLE EXTENDED {_quoted(name)}").collect()
     names = [row[0] for row in rows]
     first = names.index(_DETAILS) + 1 if _DETAILS in names else len(rows)
     return {row[0]: row[1] or "" for row in rows[first:] if row[0]}

@@ -1,4 +1,4 @@
-"""Reads the end of a source again, in the planning process, to know which rows the next one need not read."""
+"""Reads the end of a source again, in the planning process, to find out which rows the next source leaves out."""
 
 from __future__ import annotations
 
@@ -22,17 +22,23 @@ from flip27_stream.connectors.hybrid.source_list import ActiveSource
 _AVAILABILITY_TIMEOUT_S = 60.0
 
 
-def read_again(stage: ActiveSource, tail: Iterable[TailSplit], checkpoint: Any) -> Iterator[pa.RecordBatch]:
-    """The rows of splits that were read, as rows of the chain; ``checkpoint`` is the source's enumerator's."""
+def read_again(active: ActiveSource, tail: Iterable[TailSplit], checkpoint: Any) -> Iterator[pa.RecordBatch]:
+    """The rows of splits that were read before, as rows of the hybrid source.
+
+    Args:
+        active: the source.
+        tail: its splits, and the ranges to read.
+        checkpoint: the state of the source's enumerator.
+    """
     wanted = [t for t in tail if t.begin < t.end]
     if not wanted:
         return
-    serializer = stage.source.split_serializer
+    serializer = active.source.split_serializer
     stored = [serializer.deserialize(t.split.version, t.split.data) for t in wanted]
-    given = stage.source.splits_for_readers(stored, checkpoint)
+    given = active.source.splits_for_readers(stored, checkpoint)
     splits = [split.between(t.begin, t.end) for split, t in zip(given, wanted, strict=True)]
     output = _Collected()
-    reader = stage.source.create_reader(_PlannerContext())
+    reader = active.source.create_reader(_PlannerContext())
     try:
         reader.start()
         reader.add_splits(splits)
@@ -40,7 +46,7 @@ def read_again(stage: ActiveSource, tail: Iterable[TailSplit], checkpoint: Any) 
         status = InputStatus.MORE_AVAILABLE
         while status is not InputStatus.END_OF_INPUT:
             status = reader.poll_next(output)
-            yield from (stage.rows(records) for records in output.take())
+            yield from (active.rows(records) for records in output.take())
             if status is InputStatus.NOTHING_AVAILABLE:
                 reader.is_available().result(_AVAILABILITY_TIMEOUT_S)
     finally:
@@ -48,7 +54,7 @@ def read_again(stage: ActiveSource, tail: Iterable[TailSplit], checkpoint: Any) 
 
 
 class _Collected(ReaderOutput):
-    """Collects rows, whatever split they are of."""
+    """An output that collects the rows of all splits."""
 
     def __init__(self) -> None:
         self._records: list[pa.RecordBatch] = []
@@ -72,7 +78,7 @@ class _Collected(ReaderOutput):
         self._records.append(records)
 
     def emit_watermark(self, watermark: Watermark) -> None:
-        """Nobody waits for one here."""
+        """Watermarks are not used here."""
 
     def mark_idle(self) -> None:
         """See :meth:`emit_watermark`."""
@@ -82,7 +88,7 @@ class _Collected(ReaderOutput):
 
 
 class _PlannerContext(SourceReaderContext):
-    """A reader outside of any task: what it says to its enumerator was said when the rows were first read."""
+    """The context of a reader that runs in no task. It drops events: the enumerator got them at the first reading."""
 
     def __init__(self) -> None:
         self._metrics = MetricGroup()

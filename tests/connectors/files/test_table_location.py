@@ -69,11 +69,11 @@ class Databricks:
     def tableExists(self, name: str) -> bool:
         return True
 
-    def sql(self, statement: str, args: dict[str, str] | None = None) -> Databricks:
+    def sql(self, statement: str) -> Databricks:
+        assert statement.endswith("`main`.`a b`.`t.u`")
         columns = [("id", "bigint", None), ("", "", ""), ("# Detailed Table Information", "", "")]
         self._rows: list[Any] = [*columns, *self._details.items()]
         if statement.startswith("DESCRIBE DETAIL"):
-            assert statement == "DESCRIBE DETAIL `main`.`a b`.`t.u`"
             self._rows = [Row({"format": "delta", "tableFeatures": self._features}.items())]
         return self
 
