@@ -23,28 +23,30 @@ from flip27_stream.reader import Records
 log = logging.getLogger(__name__)
 
 SKIPPED = "files.skipped"
-"""Tells the enumerator of a range that was not read to its end: ``{"split": id, "start": n, "why": "corrupt"}``, or
+"""The event for a range that was not read to its end: ``{"split": id, "start": n, "why": "corrupt"}``, or
 ``"missing"``."""
 
 MALFORMED = "files.malformed"
-"""Tells the enumerator of records that were left out: ``{"split": id, "start": n, "records": how many}``."""
+"""The event for records that were left out: ``{"split": id, "start": n, "records": how many}``."""
 
 
 class FileSourceReader(SourceReader[FileSplit]):
-    """Reads one range after the other, in the task's own thread: files do not make one wait as a server does, and
-    handing batches from thread to thread would cost a tenth of the rows per second.
+    """A reader that reads one range after the other in the thread of the task.
 
-    What is skipped is counted in the metrics ``corrupt_files``, ``missing_files`` and ``malformed_records``, and
-    events tell the enumerator.
+    Threads of its own would not help: reading a file waits for no server, and handing batches from thread to thread
+    takes a tenth of the rows per second.
+
+    The metrics ``corrupt_files``, ``missing_files`` and ``malformed_records`` count what is skipped, and events
+    report it to the enumerator.
 
     Args:
         context: of the task.
         filesystem: where the files are.
-        format: how they are read.
-        schema: columns of the rows; those that a split has as partition values are not looked for in the file.
-        tolerance: what to skip instead of failing.
-        compare_times: whether a file is taken for written anew if it has another modification time than when it was
-            listed, though the same size; to be asked of local files only, where that costs next to nothing.
+        format: the format of the files.
+        schema: the columns of the rows; columns of the partition are not read from the file.
+        tolerance: the unreadable files that are skipped.
+        compare_times: whether a file with another modification time than when it was listed counts as written anew;
+            for local files only, where the comparison is cheap.
 
     Raises:
         Flip27Error: see :class:`FileFormat`; it names file, format and position.

@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 
 
 class FileSource(Source[FileSplit, FilesState]):
-    """Reads files of folders, or a Delta table (Flink ``FileSource``).
+    """A source of files of folders, or of a Delta table (Flink ``FileSource``).
 
     Args:
         options: names in any case; see the options page.
@@ -122,7 +122,7 @@ class FileSource(Source[FileSplit, FilesState]):
         return FileSourceEnumerator(context, backlog, statistics, settings, bounded=self._bounded)
 
     def splits_for_readers(self, splits: Sequence[FileSplit], checkpoint: FilesState) -> Sequence[FileSplit]:
-        """With the names that data files of a Delta table have for its columns, or with the columns in their paths."""
+        """The splits with the column names of data files from the checkpoint, or the partition values of paths."""
         if (listing := self._options.listing) is not None and listing.partitions is not None:
             return [replace(split, partition=listing.partition(split.path)) for split in splits]
         if not isinstance(checkpoint, DeltaState) or checkpoint.columns is None:
@@ -184,19 +184,19 @@ class FileSource(Source[FileSplit, FilesState]):
 
 
 class FileSourceFactory:
-    """Makes file sources for ``readStream.format("flip27_files")``."""
+    """The factory of file sources for ``readStream.format("flip27_files")``."""
 
     name: ClassVar[str] = "flip27_files"
     option_names: ClassVar[Mapping[str, str]] = {name.lower(): name for name in OPTION_NAMES}
     option_prefixes: ClassVar[tuple[str, ...]] = (OPTION_PREFIX,)
 
     def check(self, options: Mapping[str, str]) -> None:
-        """Raises :class:`OptionError` where the options are wrong; files are not looked at."""
+        """Raises :class:`OptionError` if an option is wrong. Files are not looked at."""
         parsed = parse_file_options(options)
         file_format("parquet" if parsed.delta is not None else parsed.format, parsed.format_options)
 
     def schema(self, options: Mapping[str, str]) -> pa.Schema:
-        """The columns where the user names none; see :func:`infer_schema`."""
+        """The columns of the source if the user names none; see :func:`infer_schema`."""
         return infer_schema(parse_file_options(options))
 
     def create(

@@ -35,10 +35,10 @@ class Generation:
     """Files that are read in one order.
 
     Attributes:
-        after: the version behind which they were added; -1 for a snapshot.
-        until: the version up to which they were.
-        files: those that were not taken yet.
-        by: the event-time column whose order the files know their places in; ``None`` for modification time.
+        after: the files were added behind this version; -1 for a snapshot.
+        until: the last version that added files.
+        files: the files that were not taken yet.
+        by: the event-time column of the order that the files are in; ``None`` for modification time.
     """
 
     after: int
@@ -48,11 +48,11 @@ class Generation:
 
 
 class Seen(NamedTuple):
-    """The last version that a look came to.
+    """The last version that a look has read.
 
     Attributes:
         version: its number.
-        mark: tells its log from one that is made later in its place; ``None`` if the log does not have it any more.
+        mark: the first bytes of its commit file, which differ in every table; ``None`` if the file is gone.
     """
 
     version: int
@@ -65,13 +65,13 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
     One generation is read after the other: the snapshot, then what was added meanwhile.
 
     Args:
-        delta: the table's log.
-        statistics: reads event times that the log does not tell.
-        state: where to go on.
-        start: where to begin, and what becomes of changes.
-        order: how event time is found; ``None`` for the order of modification times.
-        columns: those that the query reads; ``None`` where the table's do not matter.
-        fail_on_data_loss: whether it is an error that versions to be read are no longer in the log.
+        delta: the log of the table.
+        statistics: reads event times that the log does not have.
+        state: the checkpoint to go on from.
+        start: the version to begin with, and the rules for commits that change rows.
+        order: the order by event time; ``None`` for the order of modification times.
+        columns: the columns that the query reads; ``None`` to compare no columns.
+        fail_on_data_loss: whether to fail, and not only warn, if versions to be read are no longer in the log.
     """
 
     def __init__(
@@ -124,17 +124,17 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
             raise
 
     def _is_doubtful(self) -> bool:
-        """Whether it is long ago that anybody looked at the whole log."""
+        """Whether the whole log was last looked at more than a minute ago."""
         return monotonic() - self._proven >= _PROVEN_S
 
     def _seen_until(self, version: int) -> Seen:
         return Seen(version, self._delta.mark(version))
 
     def _is_there(self, seen: Seen) -> bool:
-        """Whether the log still has the version that was seen last.
+        """Whether the log still has the version that was read last.
 
         Raises:
-            DataLossError: it has another one under that number.
+            DataLossError: the log has another commit with that number.
         """
         mark = self._delta.mark(seen.version)
         if None not in (mark, seen.mark) and mark != seen.mark:
@@ -142,10 +142,10 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
         return mark is not None and mark == seen.mark
 
     def _same_table(self) -> TableState:
-        """The table as it is now.
+        """The present state of the table.
 
         Raises:
-            DataLossError: it is another one than before.
+            DataLossError: the table was replaced by another one.
         """
         now = self._delta.state()
         if self._table not in (None, now.table):
@@ -154,7 +154,7 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
         return now
 
     def _first_look(self) -> list[Generation]:
-        """What the checkpoint says is being read, and all that came after it."""
+        """The generation that the checkpoint has begun, and what later versions added; or the first generation."""
         now, state = self._same_table(), self._state
         self._first_seen = now.version
         self._read_by(now)
@@ -201,7 +201,7 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
         return self._added_from(version, now) or [Generation(version, version)]
 
     def _added_from(self, version: int, now: TableState) -> list[Generation]:
-        """As :meth:`_added_after`, where some of these versions may be gone."""
+        """What versions behind ``version`` added. Some of them may be gone from the log."""
         if now.version < version:
             raise self._delta.is_another()
         return self._added_after(self._kept_after(version, now.version))
@@ -215,7 +215,7 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
         return [self._made(version, commits[-1].version, files)]
 
     def _generation(self, after: int, until: int) -> Generation:
-        """One that was found before."""
+        """The generation between two versions that the checkpoint names."""
         if after < 0 and self._begins_with_snapshot:
             return self._made(after, until, self._snapshot(until))
         begun = self._delta.commits(self._kept_after(after, until))
@@ -224,7 +224,7 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
         return self._made(after, until, files)
 
     def _snapshot(self, version: int) -> Sequence[DataFile]:
-        """The files of a snapshot that was begun."""
+        """The files of the snapshot that the checkpoint names."""
         try:
             return self._delta.snapshot(version, self._column(), self._mapping)[1]
         except DataLossError as error:
@@ -297,7 +297,7 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
         self._advance()
 
     def _taken_before(self, files: Sequence[Waiting]) -> set[str]:
-        """The files of the generation in the checkpoint that were taken."""
+        """The names of the files that were taken of the generation in the checkpoint."""
         taken: set[str] = set()
         for frontier in self._state.frontiers:
             keys = self._keys(files, frontier.by)
@@ -306,7 +306,7 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
         return taken
 
     def _keys(self, files: Sequence[Waiting], by: str | None) -> Mapping[str, OrderKey | None]:
-        """Places in an order; ``None`` for a file that cannot be read, and is to be skipped."""
+        """The places of files in an order, by name; ``None`` for a file that cannot be read and is skipped."""
         if by is None:
             return {one.name: (one.file.modified, one.name) for one in files}
         told: dict[str, OrderKey | None] = {}
@@ -328,7 +328,7 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
             self._state = replace(self._state, frontiers=(*self._state.frontiers, Frontier(by)))
 
     def _advance(self) -> None:
-        """Where a generation is finished the next one begins."""
+        """Begin the next generation if the present one is finished."""
         by = _name(self._order)
         while not len(self._queue) and (self._next or self._state.until is not None):
             if self._state.until is not None:
@@ -348,7 +348,7 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
         self._switch_order()
 
     def _in_order(self, one: Generation) -> Generation:
-        """The order may have been changed while a look was under way."""
+        """The generation in the present order, which may have changed while a look was under way."""
         by = _name(self._order)
         return one if one.by == by else replace(one, files=self._ordered(one.files), by=by)
 

@@ -1,4 +1,4 @@
-"""Whether a query can go on with its columns when those of a Delta table change."""
+"""Compares the columns of a query with those of a Delta table, which may change."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 class SchemaChange(Enum):
-    """What becomes of a query when the table gets columns that the query cannot read with its own."""
+    """The rule for a query whose table gets columns that do not fit those of the query."""
 
     FAIL = "fail"
     IGNORE = "ignore"
@@ -33,11 +33,11 @@ class SchemaChange(Enum):
 
 @dataclass(frozen=True)
 class ReadColumns:
-    """The columns that a query reads, beside those that the table has.
+    """The columns that a query reads, and their comparison with the columns of the table.
 
-    They go together as in Spark (``SchemaUtils.isReadCompatible``): the query has every column of the table, and each
-    value is one of the query's type. A column that the table lacks is null. Where the user named the columns, the
-    table's other columns do not matter.
+    They fit by Spark's rule (``SchemaUtils.isReadCompatible``): the query has every column of the table, and every
+    value of the table is a value of the query's type. A column that the table lacks is null. If the user named the
+    columns, other columns of the table do not matter.
 
     Attributes:
         schema: the columns.

@@ -1,4 +1,4 @@
-"""A commit of a Delta table: what one version did to it."""
+"""A commit of a Delta table: the actions of one version."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class TableColumns:
 
 @dataclass(frozen=True)
 class Commit:
-    """What a version did to the table; rearranging its data, as OPTIMIZE does, is nothing.
+    """The changes of a version to the table. A commit that only rearranges rows, as OPTIMIZE does, has none.
 
     Attributes:
         version: its number.
@@ -80,7 +80,7 @@ def actions(data: bytes, version: str) -> list[Action]:
 
     Args:
         data: the bytes of the log's file.
-        version: what it is, for errors.
+        version: the name of the file, for errors.
 
     Raises:
         UnreachableError: it has no action yet, or ends within one: where a file can be seen before it is complete,

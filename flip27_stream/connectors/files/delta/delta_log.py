@@ -1,4 +1,4 @@
-"""The log of a Delta table: what files a snapshot has, and what commits after it added."""
+"""The log of a Delta table: the files of a snapshot, and the files that later commits added."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ _THREADS: Final = 24
 
 @dataclass(frozen=True)
 class TableState:
-    """What a table is at one version.
+    """The state of a table at one version.
 
     Attributes:
-        table: tells it from one that is made later in its place.
+        table: the id of the table; a table that is made anew in its place has another one.
         version: the version.
-        columns: its columns.
+        columns: the columns of the table.
     """
 
     table: str
@@ -58,11 +58,11 @@ class TableState:
 
 @dataclass(frozen=True)
 class DeltaLog:
-    """A Delta table, by its log.
+    """The log of a Delta table.
 
-    All methods raise :class:`UnreachableError` where the storage does not answer, the table is not there or its log is
-    being written, and :class:`ConnectorError` where the storage refuses, the log does not decode, or the table has
-    features that are not understood.
+    All methods raise :class:`UnreachableError` if the storage does not answer, the table does not exist, or its log is
+    being written, and :class:`ConnectorError` if the storage refuses, the log does not decode, or the table has
+    features that are not read.
 
     Attributes:
         uri: of the table, as delta-rs wants it.
@@ -143,21 +143,21 @@ class DeltaLog:
             version += 1
 
     def mark(self, version: int) -> bytes | None:
-        """What tells the log's file of ``version`` from that of another table; ``None`` if there is no such file.
+        """The first bytes of the commit file of ``version``; ``None`` if there is no such file.
 
-        Its first bytes: they have the time of the commit to the millisecond, or names of files that are never the same.
+        They differ in every table, for they have the time of the commit in milliseconds, or unique names of files.
         """
         return self.files.read(version, _MARK_BYTES)
 
     def is_another(self) -> DataLossError:
-        """The error to raise where the table that was read is gone, and this is one in its place."""
+        """The error for a table that has replaced the one that was read."""
         return DataLossError(
             f"The Delta table {self.uri} is not the one that was read before: it was deleted and made anew, or an "
             "older copy of it was put back. Begin anew with a new checkpoint."
         )
 
     def versions_are_gone(self, first: int, last: int) -> DataLossError:
-        """The error to raise where versions from ``first`` to ``last`` were to be read."""
+        """The error for versions ``first`` to ``last``, which were to be read and are gone from the log."""
         more = f", with those up to version {last}," if last > first else ""
         return DataLossError(
             f"Version {first} of the Delta table {self.uri}{more} is no longer in its log, so what it added cannot be "
@@ -175,7 +175,7 @@ class DeltaLog:
     # ---- what commits say -----------------------------------------------------------------------------------------
 
     def _committed_at(self, version: int) -> int | None:
-        """When a version was committed (ms), by what its commit says."""
+        """The time (ms) that a commit has for itself; ``None`` if it has none."""
         data = self.files.read(version)
         return None if data is None else commit_time(actions(data, self._name(version)))
 

@@ -1,4 +1,4 @@
-"""Between the columns of files and the columns of Spark."""
+"""Conversion of the columns of files to columns that Spark has."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _or_string(kind: pa.DataType) -> pa.DataType:
 
 
 def is_list(kind: pa.DataType) -> bool:
-    """Whether it is a list of any sort."""
+    """Whether ``kind`` is a list type."""
     return bool(
         pt.is_list(kind)
         or pt.is_large_list(kind)
@@ -146,7 +146,7 @@ def _number_fits(size: int, wanted: pa.DataType) -> bool:
 
 
 def find_column(names: Sequence[str], wanted: str) -> int | None:
-    """Where a column of that name is: in exactly this spelling, or else in any; ``None`` if there is none."""
+    """The index of a column: of the same name, or else of the same name in another case; ``None`` if there is none."""
     if wanted in names:
         return names.index(wanted)
     low = wanted.lower()
@@ -167,7 +167,7 @@ def refuse_same_names(names: Iterable[str], what: str) -> None:
 
 @dataclass(frozen=True)
 class Projection:
-    """Makes batches of a file's columns into batches of the columns wanted.
+    """The conversion of batches with a file's columns to batches with the columns wanted.
 
     Attributes:
         wanted: the columns wanted.
@@ -181,7 +181,7 @@ class Projection:
 
     @classmethod
     def of(cls, file: pa.Schema, wanted: pa.Schema, what: str) -> Projection:
-        """The way from ``file`` to ``wanted``.
+        """The projection from the columns of ``file`` to ``wanted``.
 
         Raises:
             RecordFormatError: a column has another type than is wanted, or is NOT NULL and not there.
@@ -217,7 +217,7 @@ class Projection:
                 raise RecordFormatError(f"Column '{name}' is NOT NULL, and {self.what} has no such column.")
 
     def warn_of_missing(self) -> None:
-        """A column that a file lacks is null, as in Spark's own sources, but not in silence: once per process."""
+        """Warn of columns that the file lacks, once per process. They are null, as in Spark's own sources."""
         if self.missing:
             _warn_once(tuple(self.missing), self.what.split(" ")[0], self.what)
 
@@ -318,5 +318,5 @@ def with_constants(
 
 
 def _without_columns(rows: int) -> pa.RecordBatch:
-    """So many rows of nothing."""
+    """A record batch with ``rows`` rows and no columns."""
     return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))

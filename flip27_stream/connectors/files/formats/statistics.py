@@ -1,4 +1,4 @@
-"""What is known of files before they are read: their units, event times among them, and how many rows at most."""
+"""Statistics of files, which are known before the files are read: units, event times, numbers of rows."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from flip27_stream.threads import of_each
 
 _THREADS, _CHUNK = 24, 8
 _WAITING = 8
-"""Where looking takes so many times as long as the processor works at it, many threads look at once; elsewhere they
-would only take turns, at a cost."""
+"""Many threads read statistics at once if one read takes this many times its processor time. Otherwise threads would
+only wait for each other."""
 
 _NEWLINE = ord("\n")
 _ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]+")
@@ -46,7 +46,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class EventTimeOrder:
-    """How event time is found in files.
+    """An order of files by event time.
 
     Attributes:
         name: stands for it in checkpoints.
@@ -58,7 +58,7 @@ class EventTimeOrder:
 
     @staticmethod
     def of(assigner: TimestampAssigner) -> EventTimeOrder:
-        """The order that an assigner gives.
+        """The order by the event times of an assigner.
 
         Raises:
             OptionError: it has no name that will be the same after a restart.
@@ -83,7 +83,7 @@ def _lasting_name(assigner: TimestampAssigner) -> str | None:
 
 @dataclass(frozen=True)
 class FileStatistics:
-    """Reads statistics of files.
+    """A reader of statistics of files.
 
     Attributes:
         storage: where the files are.
@@ -100,7 +100,7 @@ class FileStatistics:
     tolerance: Tolerance = field(default_factory=Tolerance)
 
     def order_named(self, name: str) -> EventTimeOrder:
-        """The order of that name, which the query had before.
+        """The order by the column ``name``, which the checkpoint names.
 
         Raises:
             OptionError: it is none of a column that the query reads.
@@ -160,7 +160,7 @@ class FileStatistics:
     def surely_least(
         self, paths: Sequence[str], order: EventTimeOrder, layouts: Mapping[str, FileLayout] | None = None
     ) -> Mapping[str, int | None]:
-        """As :meth:`least`, for files that may have been read: without its place one would be read twice, or never.
+        """As :meth:`least`, for files whose place in the order decides whether they were read.
 
         Raises:
             Flip27Error: also where a file cannot be read, unless such files are skipped.
@@ -220,7 +220,7 @@ class FileStatistics:
         return self.format.of_layout(layout)
 
     def _of_partition(self, path: str, column: str | None, partition: Partition) -> TimeRange | None:
-        """The event time of all rows, where it is a column of the partition."""
+        """The event time of all rows if it is a column of the partition, else ``None``."""
         if column is None or not partition or find_column([name for name, _ in partition], column) is None:
             return None
         fixed = constants(dict(partition), self.schema, f"{self.format.name} file {path}")
@@ -243,7 +243,7 @@ class FileStatistics:
     def _with_event_times(
         self, path: str, units: FileUnits, assigner: TimestampAssigner, layout: FileLayout
     ) -> FileUnits:
-        """By reading the file, since no statistics are about anything but columns."""
+        """The units with event times that are read from the file, since the event time is no column."""
         ranges = []
         for start, end in _pairs(units.borders):
             found = TimeRange(None, None)
@@ -255,7 +255,7 @@ class FileStatistics:
     def _of_rows_left(
         self, path: str, units: FileUnits, assigner: TimestampAssigner, layout: FileLayout
     ) -> FileUnits:
-        """By reading the file where some rows of a unit are deleted, since its statistics are about these, too."""
+        """The units with event times of the rows left. Statistics cover deleted rows, so the column is read instead."""
         assert units.rows is not None
         changed = np.flatnonzero((units.rows > 0) & (units.rows < np.diff(units.borders)))
         if not len(changed):
@@ -281,7 +281,7 @@ class FileStatistics:
     def _read_columns(
         self, path: str, start: int, end: int, assigner: TimestampAssigner, layout: FileLayout
     ) -> Iterator[Records]:
-        """The rows between two positions, where event time is a column with that one only."""
+        """The rows between two positions; of an event-time column, that column only."""
         wanted = self.schema
         if assigner.column is not None and (at := find_column(wanted.names, assigner.column)) is not None:
             wanted = pa.schema([wanted.field(at)])
@@ -289,7 +289,7 @@ class FileStatistics:
 
 
 def _with(units: FileUnits, ranges: Mapping[int, TimeRange]) -> FileUnits:
-    """``units`` with these event times of some of them, by number."""
+    """``units`` with other event times for some units, by the number of the unit."""
     at = list(ranges)
     columns = {}
     for name, values in zip(("least", "greatest", "known"), columns_of(ranges.values()), strict=True):
@@ -299,7 +299,7 @@ def _with(units: FileUnits, ranges: Mapping[int, TimeRange]) -> FileUnits:
 
 
 def _lines(fs: FileSystem, path: str, units: FileUnits) -> Int64s:
-    """How many lines begin in each unit; no more rows than that do."""
+    """The number of lines that begin in each unit, an upper bound for its rows."""
     if codec_of(path) is not None:
         with fs.open_input_stream(path) as stream:
             return np.array([_newlines(stream.read()) + 1], np.int64)

@@ -1,4 +1,4 @@
-"""The parts of a file that can be read by themselves, and what is known of them before they are read."""
+"""The units of a file, which are the parts that can be read independently, and their statistics."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ import numpy.typing as npt
 Int64s = npt.NDArray[np.int64]
 
 NEVER: Final = 2**63 - 1
-"""The least event time of rows that have none; the greatest is then -1."""
+"""The least event time of rows without event times; their greatest is -1."""
 
 
 @dataclass(frozen=True, eq=False)
 class FileUnits:
-    """Row groups, stripes or blocks of lines: unit ``i`` is what lies in positions ``borders[i] .. borders[i + 1]``.
+    """The row groups, stripes or blocks of lines of a file. Unit ``i`` has the positions from ``borders[i]`` to
+    ``borders[i + 1]``.
 
     Attributes:
         borders: one more than units; the first is 0, the last the end of the file.
@@ -65,7 +66,7 @@ class FileUnits:
         return all(self.known.tolist())
 
     def without(self, deleted: Int64s) -> FileUnits:
-        """These units where some rows are deleted; in a unit without any other row there is no event time.
+        """The units without deleted rows. A unit whose rows are all deleted has no event time.
 
         Args:
             deleted: row numbers, ascending.
@@ -83,12 +84,12 @@ class FileUnits:
         )
 
     def rows_between(self, start: int, end: int) -> int:
-        """How many rows from ``start`` up to ``end`` are not deleted, where positions are rows."""
+        """The number of rows from ``start`` up to ``end`` that are not deleted, if positions are rows."""
         first, stop = np.searchsorted(self.deleted, [start, end]).tolist()
         return end - start - int(stop - first)
 
     def behind_rows(self, position: int, count: int) -> int:
-        """The position behind ``count`` rows from ``position`` on that are not deleted, be it after the end."""
+        """The position behind the next ``count`` rows that are not deleted; it may be after the end of the file."""
         deleted = self.deleted[np.searchsorted(self.deleted, position) :]
         before = deleted - position - np.arange(len(deleted))  # how many rows are left before each
         return position + count + int(np.searchsorted(before, count - 1, "right"))

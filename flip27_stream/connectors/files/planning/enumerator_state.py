@@ -1,4 +1,4 @@
-"""What the enumerator of files keeps in a checkpoint."""
+"""The checkpoint of the enumerator of files, and its serializer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Units of the files that are read next, found out before they are asked for."""
+"""Units of the files that are read next, which are read in advance."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Found = Mapping[FileVersion, FileUnits]
 
 
 class UnitsAhead:
-    """Asks for units of many files at once, since on an object store each answer takes its time.
+    """Reads units of many files at once, because every read from an object store takes time.
 
     Args:
         statistics: reads them.
@@ -33,7 +33,7 @@ class UnitsAhead:
         self._at_once = _AT_FIRST
 
     def begin(self, order: EventTimeOrder | None) -> None:
-        """A plan begins."""
+        """Begin a plan; units are dropped if the order has changed."""
         if order != self._order:
             self._order = order
             self._found = {}

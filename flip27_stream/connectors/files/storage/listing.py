@@ -1,4 +1,4 @@
-"""Lists files: folders with their subfolders, globs, patterns; hidden names are skipped."""
+"""Listings of files: of folders with their subfolders, and of globs, without hidden files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _GLOB = re.compile(r"[*?\[{]")
 
 @dataclass(frozen=True)
 class FileListing:
-    """Which files are read.
+    """A listing of the files that are read.
 
     Attributes:
         storage: where they are.
@@ -47,11 +47,11 @@ class FileListing:
         return () if self.partitions is None else self.partitions(path)
 
     def __call__(self) -> list[FoundFile]:
-        """All files that are there now and have something in them, each once, in no order; see :meth:`by_path`."""
+        """All files that exist now and are not empty, each once and in no order; see :meth:`by_path`."""
         return list({file.path: file for files in self.by_path().values() for file in files}.values())
 
     def by_path(self) -> dict[str, list[FoundFile]]:
-        """The files under each of the paths that are there now and have something in them, in no order.
+        """The files under each path that exist now and are not empty, in no order.
 
         An empty one is most often about to be written; if it is not, nothing is lost with it.
 
@@ -137,14 +137,14 @@ def is_hidden(path: str) -> bool:
 
 
 def _base(glob: str) -> str:
-    """The folder that all it can match is in."""
+    """The folder that has every match of the glob in it."""
     first = _GLOB.search(glob)
     assert first is not None
     return glob[: first.start()].rpartition("/")[0] or "/"
 
 
 def _compiled(glob: str, behind: str = "") -> re.Pattern[str]:
-    """The paths that a glob matches, and then ``behind``.
+    """A pattern for the paths that a glob matches, followed by the regular expression ``behind``.
 
     Raises:
         OptionError: it is none.
