@@ -57,7 +57,7 @@ test: setup
 	@$(PYTEST) $(ARGS)
 
 test-fast: $(VENV_READY)
-	@$(PYTEST) -m "not jvm" $(ARGS)
+	@$(PYTEST) --numprocesses=3 -m "not jvm" $(ARGS)
 
 lint: $(VENV_READY)
 	@$(VENV_PYTHON) -m ruff check .

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+import pyarrow.parquet as pq
+
 from benchmarks.chaos.account import Due, faults
 from benchmarks.chaos.agenda import Agenda
 from benchmarks.chaos.blows import Blows
@@ -181,10 +183,15 @@ class Chaos:
         now = _now_ms()
         self._rows.look()
         self._group.look()  # by what members have said when rows were recorded, they are judged
-        found = verdict.drifts(self._rows.seen(), self._group.said, self._since_ms, MAX_DRIFT_MS, DISORDER_MS)
+        seen = self._rows.seen()
+        found = verdict.drifts(seen, self._group.said, self._since_ms, MAX_DRIFT_MS, DISORDER_MS)
         for result in found:
             if result.met is False:
-                self._find(f"{result.work}: {result.figure:g} ms, allowed are {MAX_DRIFT_MS} ms")
+                kept = self._world.folder / f"drift-{self._verdict.accounts + 1}.parquet"
+                pq.write_table(seen.sort_by("recorded_at"), kept)
+                self._find(
+                    f"{result.work}: {result.figure:g} ms, allowed are {MAX_DRIFT_MS} ms; the rows are in {kept.name}"
+                )
         self._rows, self._since_ms = Rows(self._world.split_watermarks), now
         return max(result.figure for result in found)
 

@@ -34,6 +34,7 @@ from flip27_stream.connectors.files.reader import FileSourceReader
 from flip27_stream.connectors.files.split import FileSplit, FileSplitSerializer
 from flip27_stream.connectors.files.storage.filesystem import Storage
 from flip27_stream.connectors.files.storage.store_parameters import OPTION_PREFIX
+from flip27_stream.connectors.files.storage.watched_listing import WatchedListing
 from flip27_stream.connectors.files.tolerance import Tolerance
 from flip27_stream.errors import CorruptCheckpointError, OptionError
 
@@ -152,7 +153,7 @@ class FileSource(Source[FileSplit, FilesState]):
         if options.listing is not None and isinstance(state, ProcessedFilesState):
             seen = ProcessedFiles(state, fail_on_data_loss=options.fail_on_data_loss)
             return ListedFiles(
-                options.listing.by_path,
+                WatchedListing(options.listing),
                 statistics,
                 seen,
                 options.modified,
@@ -223,7 +224,8 @@ def infer_schema(options: FileOptions) -> pa.Schema:
     if options.delta is not None:
         return spark_schema(options.delta.schema(), f"Delta table {options.delta.uri}")
     assert options.listing is not None
-    paths = {file.path: options.listing.partition(file.path) for file in options.listing()}
+    listed = WatchedListing(options.listing)().values()
+    paths = {file.path: options.listing.partition(file.path) for files in listed for file in files}
     if not paths:
         raise OptionError(
             f"There is no file in {', '.join(options.listing.paths)} (option 'path') to learn the columns from. Give "

@@ -104,9 +104,8 @@ class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._coordinator is None:
             if threading.current_thread() is threading.main_thread():
                 signal.signal(signal.SIGTERM, _stop_once)
-                atexit.register(
-                    self.stop
-                )  # the signal may come when Spark's loop has ended, before its call of stop
+                # The signal may come when Spark's loop has ended, before its call of stop.
+                atexit.register(self.stop)
             from flip27_stream.spark.planning.coordinator import SourceCoordinator
 
             self._coordinator = SourceCoordinator(self._spec)

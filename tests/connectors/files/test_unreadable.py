@@ -15,8 +15,10 @@ import pytest
 
 from flip27_stream.connectors.files.backlog.processed_files import ProcessedFiles
 from flip27_stream.connectors.files.formats.statistics import FileStatistics
-from flip27_stream.errors import CorruptRecordError, DataLossError
+from flip27_stream.connectors.files.storage.retries import Retries
+from flip27_stream.errors import CorruptRecordError, DataLossError, UnreachableError
 from flip27_stream.spark.execution.task import read_task
+from flip27_stream.testing import wait_until
 from tests.connectors.files.support.file_query import UNLIMITED, FileQuery
 
 
@@ -72,8 +74,62 @@ def test_damaged_files(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     assert "damaged.parquet is skipped" in caplog.text
 
 
+def unreachable(*_: object) -> None:
+    raise UnreachableError("Stale file handle")
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_file_that_cannot_be_reached_for_a_moment_is_read_once(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, begun: bool
+) -> None:
+    """Before it is begun, and when it is begun and a restart looks at it again. Nothing behind it is read meanwhile."""
+    query = FileQuery({"path": str(folder), "maxRowsPerTrigger": "50"}, available_now=False)
+    if begun:
+        query.step()
+        query.restart()
+    expected = len(query.rows)
+    with monkeypatch.context() as patched:
+        for name in ("units", "units_of"):
+            patched.setattr(FileStatistics, name, unreachable)
+        for _ in range(5):
+            assert not query.step()
+    assert len(query.rows) == expected
+    wait_until(lambda: query.step() is None and len(query.rows) == 1000, "all rows", 30)
+    assert set(query.ids().values()) == {1}
+
+
+def test_a_file_that_cannot_be_reached_for_long_fails_the_query_by_name(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Retries, "patience_s", 0.1)
+    monkeypatch.setattr(FileStatistics, "units", unreachable)
+    with pytest.raises(UnreachableError, match=r"Stale file handle It was looked for again and again for"):
+        FileQuery({"path": str(folder)}).run()
+
+
+def test_a_file_that_is_begun_and_away_after_a_restart_is_read_once(folder: Path) -> None:
+    """With its folder, as where a disk is mounted late."""
+    query = FileQuery({"path": str(folder), "maxRowsPerTrigger": "50"}, max_drift="1 h", available_now=False)
+    while not query.rows:
+        query.step()
+    expected = len(query.rows)
+    query.restart()
+    away = folder.with_name("away")
+    folder.rename(away)
+    folder.mkdir()
+    for _ in range(5):
+        assert not query.step()
+    assert len(query.rows) == expected
+    folder.rmdir()
+    away.rename(folder)
+    wait_until(lambda: query.step() is None and len(query.rows) == 1000, "all rows", 30)
+    assert set(query.ids().values()) == {1}
+
+
 @pytest.mark.parametrize("option", ["ignoreMissingFiles", None])
-def test_a_file_that_is_begun_and_gone_after_a_restart(folder: Path, option: str | None) -> None:
+def test_a_file_that_is_begun_and_gone_after_a_restart(
+    folder: Path, option: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What is left of it is skipped, as by a task, or fails the query; all the rest is read."""
     options = {"path": str(folder), "maxRowsPerTrigger": "50"} | ({option: "true"} if option else {})
     query = FileQuery(options, max_drift="1 h")
@@ -82,9 +138,10 @@ def test_a_file_that_is_begun_and_gone_after_a_restart(folder: Path, option: str
     (begun,) = [Path(name.rpartition("@")[0]) for name in query.splits]
     expected = len(query.rows) + 900
     begun.unlink()
+    monkeypatch.setattr(Retries, "patience_s", 0.3)
     query.restart()
     if option is None:
-        with pytest.raises(DataLossError, match=r"is gone.*ignoreMissingFiles"):
+        with pytest.raises(DataLossError, match=r"is gone.*ignoreMissingFiles.*looked for again and again"):
             query.run()
         return
     query.run()

@@ -47,6 +47,7 @@ class KafkaTopics(ExternalSystem):
             "startingOffsets": "earliest",
             "scan.topic-partition-discovery.interval": "100 ms",
             "kafka.default.api.timeout.ms": "5000",
+            "fetchOffset.numRetries": "1",
             "kafka.max.partition.fetch.bytes": "4096",
         }
         return KafkaSource(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -26,6 +27,7 @@ from flip27_stream.connectors.files.backlog.processed_files import OrderKey
 from flip27_stream.connectors.files.formats.event_times import Divided
 from flip27_stream.connectors.files.formats.statistics import EventTimeOrder, FileStatistics
 from flip27_stream.connectors.files.formats.units import FileUnits
+from flip27_stream.connectors.files.planning.absences import Absences, FileAwayError
 from flip27_stream.connectors.files.planning.budget import Budget
 from flip27_stream.connectors.files.planning.enumerator_state import FilesState
 from flip27_stream.connectors.files.planning.opened_file import OpenedFile
@@ -34,7 +36,7 @@ from flip27_stream.connectors.files.planning.units_ahead import Found, UnitsAhea
 from flip27_stream.connectors.files.split import FileSplit
 from flip27_stream.connectors.files.storage.retries import Retries
 from flip27_stream.connectors.files.tolerance import UNREADABLE
-from flip27_stream.errors import ContractError
+from flip27_stream.errors import ContractError, DataLossError, UnreachableError
 
 log = logging.getLogger(__name__)
 
@@ -88,6 +90,7 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
         self._frozen = bounded
         self._looked = False
         self._retries = Retries()
+        self._absences = Absences()
         self._taken = 0
         self._ahead = UnitsAhead(statistics)
         self._opened: dict[str, OpenedFile] = {}
@@ -112,20 +115,9 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
     def admit(self, limits: ReadLimits) -> None:
         self._ends = {}
         self._ahead.begin(self._backlog.order)
-        budget = self._budget(limits)
-        begun = self._begun()
-        ahead = next(begun, None)
         new: dict[int, list[FileSplit]] = {}
-        while not budget.spent:
-            head = self._backlog.head()
-            if ahead is not None and (head is None or ahead[0] < head.key):
-                self._give(budget, ahead[1].split, ahead[1].units)
-                ahead = next(begun, None)
-            elif head is not None:
-                self._take(head, budget, new)
-                self._check_progress(head, budget)
-            else:
-                break
+        with suppress(FileAwayError):  # what comes behind that file waits
+            self._fill(self._budget(limits), new)
         self._context.assign_splits(SplitsAssignment(new))
         self._taken = sum(map(len, new.values()))
         if self._bounded and self._backlog.is_complete and not len(self._backlog):
@@ -148,7 +140,8 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
             self._backlog.order_by(order)
             self._opened.clear()
             if request.ranges:  # else it is not known yet which files are begun
-                self._open_begun()
+                with suppress(FileAwayError):  # its event times are unknown in this plan
+                    self._open_begun()
         self._latest = request.latest_plausible
         opened = {name: self._opened[name] for name in request.ranges if name in self._opened}
         times = {name: one.plausible(self._latest) for name, one in opened.items()}
@@ -230,6 +223,26 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
 
     # ---- admission ------------------------------------------------------------------------------------------------
 
+    def _fill(self, budget: Budget, new: dict[int, list[FileSplit]]) -> None:
+        """The next files in reading order, until the limits are used up.
+
+        Raises:
+            FileAwayError: the next one is away.
+            Flip27Error: it cannot be read.
+        """
+        begun = self._begun()
+        ahead = next(begun, None)
+        while not budget.spent:
+            head = self._backlog.head()
+            if ahead is not None and (head is None or ahead[0] < head.key):
+                self._give(budget, ahead[1].split, ahead[1].units)
+                ahead = next(begun, None)
+            elif head is not None:
+                self._take(head, budget, new)
+                self._check_progress(head, budget)
+            else:
+                break
+
     def _budget(self, limits: ReadLimits) -> Budget:
         """The limits of the micro-batch. Without limits of files and bytes, there is no limit of rows either."""
         limited = limits.max_files is not None or limits.max_bytes is not None
@@ -251,23 +264,40 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
         """The ids and positions of assigned files that are not read to their end. Files are opened where they are not.
 
         Raises:
+            FileAwayError: one is away.
             Flip27Error: one cannot be read; where such files are skipped it is retired instead.
         """
         splits = self._context.assigned_splits()
         begun = [(n, at) for n, s in splits.items() if (at := self._positions.get(n, 0)) < s.length]
         closed = [splits[n] for n, _ in begun if n not in self._opened]
         order = self._backlog.order
-        layouts = {s.split_id: (s.path, self._backlog.layout(s)) for s in closed}
-        found = self._statistics.units_of(layouts, order) if closed else {}
+        found = self._units_of(closed, order) if closed else {}
         for split in closed:
-            name = split.split_id
-            look = partial(self._statistics.units, split.path, order, layouts[name][1])
-            units = found[name] if name in found else self._units_or_none(split.path, look)
+            look = partial(self._statistics.units, split.path, order, self._backlog.layout(split))
+            units = found.get(split.split_id) or self._units_or_none(split.path, look)
             if units is None:
                 self._context.retire_splits([split.split_id])
             else:
                 self._open(split, units)
         return [one for one in begun if one[0] in self._opened]
+
+    def _units_of(self, splits: Sequence[FileSplit], order: EventTimeOrder | None) -> Mapping[str, FileUnits]:
+        """The units of files, by split id; those that cannot be read are left out.
+
+        Raises:
+            FileAwayError: their storage does not answer.
+            ConnectorError: it refused, or has not answered for too long.
+        """
+        try:
+            files = {one.split_id: (one.path, self._backlog.layout(one)) for one in splits}
+            found = self._statistics.units_of(files, order)
+        except UnreachableError as error:
+            self._absences.note(splits[0].path, error)
+            raise
+        for one in splits:
+            if one.split_id in found:
+                self._absences.found(one.path)
+        return found
 
     def _open(self, split: FileSplit, units: FileUnits) -> None:
         order, statistics, layout = self._backlog.order, self._statistics, self._backlog.layout(split)
@@ -282,12 +312,20 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
         """The units of a file; ``None`` if it is skipped.
 
         Raises:
+            FileAwayError: it is away.
             Flip27Error: it cannot be read.
         """
         try:
-            return look()
+            units = look()
+            self._absences.found(path)
+            return units
+        except UnreachableError as error:
+            self._absences.note(path, error)
+            raise
         except UNREADABLE as error:
             if not self._statistics.tolerance.allows(error):
+                if isinstance(error, DataLossError):
+                    self._absences.note(path, error)
                 raise
             log.warning("File %s is skipped: %s", path, error)
             self._skipped.inc()

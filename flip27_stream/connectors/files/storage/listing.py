@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -50,10 +50,13 @@ class FileListing:
         """All files that exist now and are not empty, each once and in no order; see :meth:`by_path`."""
         return list({file.path: file for files in self.by_path().values() for file in files}.values())
 
-    def by_path(self) -> dict[str, list[FoundFile]]:
+    def by_path(self, note: Callable[[FoundFile], None] = lambda _: None) -> dict[str, list[FoundFile]]:
         """The files under each path that exist now and are not empty, in no order.
 
         An empty one is most often about to be written; if it is not, nothing is lost with it.
+
+        Args:
+            note: told of each file that is found, wanted or not.
 
         Raises:
             UnreachableError: a path that is no glob does not exist, or the file system did not answer.
@@ -61,7 +64,7 @@ class FileListing:
             OptionError: a path is neither there nor a glob.
         """
         try:
-            return {path: list(filter(self._is_wanted, self._under(path))) for path in self.paths}
+            return {path: list(self._wanted_under(path, note)) for path in self.paths}
         except UnicodeDecodeError as error:
             raise ConnectorError(
                 f"In {', '.join(self.paths)} is a file with a name that is not UTF-8 ({error.object!r}). Rename it."
@@ -76,6 +79,12 @@ class FileListing:
     @cached_property
     def _path_pattern(self) -> re.Pattern[str] | None:
         return None if self.path_regex is None else re.compile(self.path_regex)
+
+    def _wanted_under(self, path: str, note: Callable[[FoundFile], None]) -> Iterator[FoundFile]:
+        for file in self._under(path):
+            note(file)
+            if self._is_wanted(file):
+                yield file
 
     def _is_wanted(self, file: FoundFile) -> bool:
         if not file.size:

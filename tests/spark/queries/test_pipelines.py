@@ -1,0 +1,79 @@
+"""A declarative pipeline (``pyspark.pipelines``) of two aligned tables, run by Spark's own command line."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+
+from flip27_stream.spark.session.redaction import REDACTION_SETTING, SECRETS
+from tests.spark.support.kafka_queries import HOUR, MINUTE, T0
+
+pytestmark = pytest.mark.jvm
+
+PAGE = Path(__file__).parents[3] / "docs" / "pipelines.md"
+_ROWS = 60
+
+
+def blocks(language: str) -> list[str]:
+    """The examples of the page in a language."""
+    return re.findall(rf"```{language}\n(.*?)```", PAGE.read_text(), re.DOTALL)
+
+
+def write_file(folder: Path, number: int, begin: int) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    times = pa.array([(begin + i * MINUTE) * 1000 for i in range(_ROWS)], pa.timestamp("us", "UTC"))
+    numbers = pa.array(range(number * _ROWS, (number + 1) * _ROWS), pa.int64())
+    pq.write_table(pa.table({"time": times, "number": numbers}), folder / f"{number}.parquet")
+
+
+def run(project: Path) -> str:
+    """What the command line says. Its exit code is 1, whatever came of the run: see the page."""
+    # Spark's default catalog forgets the tables when a run ends.
+    (project / "spark-defaults.conf").write_text("spark.sql.catalogImplementation hive\n")
+    settings = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_HOSTNAME": "127.0.0.1"}
+    settings["SPARK_CONF_DIR"] = str(project)
+    python = {"PYSPARK_PYTHON": sys.executable, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    done = subprocess.run(
+        ["spark-pipelines", "run", "--spec", "spark-pipeline.yml"],
+        cwd=project,
+        env=os.environ | settings | python,
+        capture_output=True,
+        text=True,
+        timeout=150,
+    )
+    return done.stdout + done.stderr
+
+
+@pytest.mark.timeout(400)
+def test_the_example_of_the_page_runs_exactly_and_incrementally(tmp_path: Path) -> None:
+    """I3, fact 31: two aligned tables, of which one is an hour ahead; then more files."""
+    files = {name: tmp_path / "landing" / name for name in ("clicks", "orders")}
+    for ahead, folder in enumerate(files.values()):
+        write_file(folder, 0, T0 + ahead * HOUR)
+    project = tmp_path / "project"
+    (project / "transformations").mkdir(parents=True)
+    (specification,), (definitions,) = blocks("yaml"), blocks("python")
+    (project / "spark-pipeline.yml").write_text(specification.replace("/data", str(tmp_path)))
+    (project / "transformations" / "tables.py").write_text(definitions.replace("/data", str(tmp_path)))
+    for runs in (1, 2):
+        said = run(project)
+        assert "Run is COMPLETED" in said, said[-3000:]
+        assert REDACTION_SETTING not in said, said[-3000:]
+        for name, folder in files.items():
+            table = ds.dataset(project / "spark-warehouse" / name, format="parquet").to_table()
+            assert Counter(table["number"].to_pylist()) == Counter(range(runs * _ROWS)), name
+            write_file(folder, runs, T0 + 2 * HOUR)
+
+
+def test_the_page_says_what_registering_cannot_do() -> None:
+    (specification,) = blocks("yaml")
+    assert f"{REDACTION_SETTING}: '((?i)url)|({SECRETS})'" in specification
