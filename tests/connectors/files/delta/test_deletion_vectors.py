@@ -15,6 +15,7 @@ from flip27_stream.connectors.files.delta.deletion_vectors import latest_checkpo
 from flip27_stream.connectors.files.delta.delta_snapshot import data_files
 from flip27_stream.connectors.files.formats.units import NEVER, FileUnits
 from flip27_stream.connectors.files.planning.budget import Budget
+from flip27_stream.connectors.files.storage.retries import Retries
 from flip27_stream.errors import ConnectorError, CorruptRecordError, DataLossError
 from tests.connectors.files.support.deletion_vectors import add, added, create, in_file, inline, removed
 from tests.connectors.files.support.delta_tables import commit, query, reads, running
@@ -134,9 +135,16 @@ def damage(table: Path, vector: dict[str, Any], how: str) -> None:
     ],
 )
 def test_vectors_that_cannot_be_read(
-    table: Path, how: str, error: type[Exception], said: str, tolerant: dict[str, str]
+    table: Path,
+    how: str,
+    error: type[Exception],
+    said: str,
+    tolerant: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """No deleted row is read for that; the options for files that cannot be read hold for their vectors, too."""
+    """No deleted row is read for that; the options for files that cannot be read hold for their vectors, too. One that
+    is away is looked for, as a data file is."""
+    monkeypatch.setattr(Retries, "patience_s", 0.1)
     vector = in_file(table, [1, 2])
     damage(table, vector, how)
     commit(table, 1, add(table, rows(range(10)), vector), add(table, rows(range(10, 20))))
