@@ -103,22 +103,18 @@ def test_deletion_vectors(table: SparkTable) -> None:
     )
     whole = query(table.path, skipChangeCommits="true", maxRowsPerTrigger="7", drift="5 s")
     assert whole.step()
-    table("delete from {t} where id % 5 = 0")
-    table.agrees()
-    table("update {t} set id = id + 100 where id in (1, 2)")
-    table.agrees(drift="5 s")
     table(
+        "delete from {t} where id % 5 = 0",
+        "update {t} set id = id + 100 where id in (1, 2)",
         "merge into {t} t using (select id from range(10, 14)) s on t.id = s.id "
         "when matched and t.id = 12 then delete when matched then update set id = t.id + 200 "
-        f"when not matched then insert (id, ts, p) values (s.id, {at('s.id')}, 'new')"
+        f"when not matched then insert (id, ts, p) values (s.id, {at('s.id')}, 'new')",
     )
-    table.agrees()
+    table.agrees(drift="5 s")
     whole.restart()
     whole.run()
     assert sorted(row["id"] for row in whole.rows) == list(range(40))
-    table("optimize {t}", "delete from {t} where id = 21")
-    table.agrees()
-    table("reorg table {t} apply (purge)")
+    table("optimize {t}", "delete from {t} where id = 21", "reorg table {t} apply (purge)")
     table.agrees()
     table("restore table {t} to version as of 2")
     table.agrees()
