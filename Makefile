@@ -12,7 +12,7 @@ VENV_READY := .venv/.ready
 JARS_READY := .jars/.ready
 JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
 
-.PHONY: help setup check-python check-java test test-fast lint format demo demo-hybrid demo-join bench clean
+.PHONY: help setup check-python check-java test test-fast lint format docs demo demo-hybrid demo-join bench clean
 
 help:
 	@echo "make setup      packages at locked versions into .venv, Java libraries into .jars"
@@ -22,6 +22,7 @@ help:
 	@echo "make test       the whole suite;  make test-fast: what needs no Java"
 	@echo "make bench      rows per second beside Spark's own source"
 	@echo "make lint       ruff, mypy, import borders;  make format: let ruff rewrite"
+	@echo "make docs       the documentation site, with the API reference, into build/docs"
 	@echo "make clean      remove .venv and .jars"
 
 setup: check-java $(VENV_READY) $(JARS_READY)
@@ -68,6 +69,10 @@ lint: $(VENV_READY)
 format: $(VENV_READY)
 	@$(VENV_PYTHON) -m ruff check --fix .
 	@$(VENV_PYTHON) -m ruff format .
+
+docs: $(VENV_READY)
+	@$(VENV_PYTHON) -m sphinx --quiet --fail-on-warning --keep-going docs build/docs
+	@echo "build/docs/index.html"
 
 demo: setup
 	@$(VENV_PYTHON) -m flip27_stream.demo $(ARGS)

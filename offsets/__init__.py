@@ -1,6 +1,10 @@
 """Offsets: the versioned JSON document that Spark stores, and what the micro-batch between two of them reads.
 
 Pure: no Spark, no client library, no clock.
+
+The name of this top-level package is a common one. Whether another ``offsets`` is installed in its place, this tells::
+
+    python -c "import offsets; print(offsets.__file__, offsets.OffsetCodec)"
 """
 
 from offsets.codec import FORMAT_VERSION, INITIAL, MARKER, OffsetCodec

@@ -1,18 +1,18 @@
-"""The JSON form of an offset.
+"""The versioned JSON form of an offset.
 
-A document, as it stands in Spark's offset log and in ``StreamingQueryProgress``::
+A document, as Spark's offset log and ``StreamingQueryProgress`` have it::
 
     {"batch": 12, "enumerator": [1, ["clicks"]], "flip27": 1, "lineage": "9f86d081",
      "plausible_until": 1700003600000, "source": "kafka subscribe=clicks", "split_version": 1,
      "splits": {"clicks-0": [4711, 1699999999999], "clicks-1": [12, null, 1699999990000]}}
 
 ``enumerator`` is the serializer's version and the state. A split is
-``[position, read_max, quiet_since, begin, state]``. Where the split serializer yields the split's id,
-``state`` is left out, and then trailing nulls too. ``begin`` is a position, or ``[position, batch]`` where an earlier
-offset introduced it; documents with such an entry have format version 2, all others 1.
+``[position, read_max, quiet_since, begin, state]``. If the split serializer returns the split's id, ``state`` is left
+out, and then trailing nulls too. ``begin`` is a position, or ``[position, batch]`` where an earlier offset introduced
+it; documents with such an entry have format version 2, all others 1.
 
-Spark compares offsets as text, in insertion order of keys: :meth:`OffsetCodec.to_json` sorts all keys and
-admits no floats, so equal offsets are equal text.
+Spark compares offsets as text, in the insertion order of keys. So :meth:`OffsetCodec.to_json` sorts all keys and
+allows no floats: equal offsets have equal text.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from offsets.offset import Offset, SplitState
 T = TypeVar("T")
 
 FORMAT_VERSION: Final = 2
-"""The newest that is read."""
+"""The newest format version, and the newest that this release reads."""
 MARKER: Final = "flip27"
-"""The key, with the format version as its value, by which our offsets are recognised."""
+"""The key by which offsets of this package are recognised; its value is the format version."""
 
 INITIAL: Final[dict[str, JsonValue]] = {MARKER: 1, "offset": "initial"}
-"""The constant answer to ``initialOffset()``, which Spark does not log; batch 0 says where it began."""
+"""The constant that ``initialOffset()`` returns. Spark does not log it; the offset of batch 0 has all begins."""
 
 _KEYS: Final = frozenset(
     [MARKER, "batch", "enumerator", "lineage", "plausible_until", "source", "split_version", "splits"]
@@ -51,14 +51,14 @@ _shortened.maxstring = _shortened.maxother = _shortened.maxlong = 80
 
 
 class OffsetCodec(Generic[SplitT, CheckpointT]):
-    """Turns the offsets of one source into JSON documents and back.
+    """Converts the offsets of one source to JSON documents and back.
 
     Args:
-        fingerprint: of the source.
-        split_serializer: of its splits.
-        enumerator_checkpoint_serializer: of its enumerator's state.
-        accepts: whether offsets that a source of another fingerprint began are this source's, too; by default they are
-            refused.
+        fingerprint: the fingerprint of the source.
+        split_serializer: the serializer of its splits.
+        enumerator_checkpoint_serializer: the serializer of its enumerator's state.
+        accepts: returns whether the source can read a checkpoint that a source with another fingerprint began; by
+            default it cannot.
     """
 
     def __init__(
@@ -74,16 +74,16 @@ class OffsetCodec(Generic[SplitT, CheckpointT]):
         self._enumerator = enumerator_checkpoint_serializer
 
     def to_json(self, offset: Offset[SplitT, CheckpointT]) -> dict[str, JsonValue]:
-        """The canonical document of ``offset``; all keys are sorted.
+        """Returns the canonical document of ``offset``, with all keys sorted.
 
         Raises:
-            TypeError: a serializer fails, or yields something other than JSON without floats.
-            ValueError: a split is stored under another split's id.
+            TypeError: a serializer failed, or returned something other than JSON without floats.
+            ValueError: ``offset`` has a split under the id of another split.
         """
         return {
             "batch": offset.batch,
             "enumerator": self.enumerator_to_json(offset.enumerator),
-            MARKER: 2 if offset.begun else 1,
+            MARKER: 2 if offset.earlier_begins else 1,
             "lineage": offset.lineage,
             "plausible_until": offset.plausible_until,
             "source": offset.source,
@@ -95,20 +95,20 @@ class OffsetCodec(Generic[SplitT, CheckpointT]):
         }
 
     def enumerator_to_json(self, checkpoint: CheckpointT) -> list[JsonValue]:
-        """The part of a document that holds ``checkpoint``.
+        """Returns the part of a document that holds the enumerator's state ``checkpoint``.
 
         Raises:
-            TypeError: its serializer yields something other than JSON without floats.
+            TypeError: the serializer failed, or returned something other than JSON without floats.
         """
         return [self._enumerator.version, _serialize(self._enumerator, checkpoint, "enumerator")]
 
     def from_json(self, document: Mapping[str, Any]) -> Offset[SplitT, CheckpointT] | None:
-        """The offset that ``document`` holds, ``None`` for :data:`INITIAL`. The order of keys is irrelevant.
+        """Returns the offset in ``document``; ``None`` for :data:`INITIAL`. The order of keys does not matter.
 
         Raises:
-            NewerCheckpointError: a newer release wrote it.
-            ForeignCheckpointError: another source began it.
-            CorruptCheckpointError: it is not a document that any release wrote.
+            NewerCheckpointError: a newer release wrote the document.
+            ForeignCheckpointError: another source began the checkpoint.
+            CorruptCheckpointError: no release writes such a document.
         """
         _check_format(document)
         if document == INITIAL:
@@ -121,11 +121,11 @@ class OffsetCodec(Generic[SplitT, CheckpointT]):
             raise _corrupt("splits", stored, "an object")
         splits: dict[str, SplitState[SplitT]] = {}
         begin: dict[str, int] = {}
-        begun: dict[str, tuple[int, int]] = {}
+        earlier_begins: dict[str, tuple[int, int]] = {}
         for split_id, entry in stored.items():
             splits[split_id], first = self._split_from_json(split_version, split_id, entry)
             if isinstance(first, list):
-                begun[split_id] = _begun(first, document[MARKER], split_id)
+                earlier_begins[split_id] = _earlier_begin(first, document[MARKER], split_id)
             elif first is not None:
                 begin[split_id] = _natural("begin", first, split_id)
         return Offset(
@@ -136,7 +136,7 @@ class OffsetCodec(Generic[SplitT, CheckpointT]):
             splits=splits,
             begin=begin,
             plausible_until=_time("plausible_until", document["plausible_until"]),
-            begun=begun,
+            earlier_begins=earlier_begins,
         )
 
     def _split_to_json(self, split_id: str, state: SplitState[SplitT], begin: JsonValue) -> list[JsonValue]:
@@ -177,17 +177,23 @@ class OffsetCodec(Generic[SplitT, CheckpointT]):
         if _text("source", source) != self._fingerprint and not self._accepts(source):
             raise ForeignCheckpointError(
                 f"The checkpoint was written by another source, {source!r}; this is {self._fingerprint!r}. "
-                "Use another checkpointLocation, or the source it was written by."
+                "Use another checkpointLocation, or the source that wrote it."
             )
 
 
 def _begin_to_json(offset: Offset[Any, Any], split_id: str) -> JsonValue:
-    return [*offset.begun[split_id]] if split_id in offset.begun else offset.begin.get(split_id)
+    return (
+        [*offset.earlier_begins[split_id]]
+        if split_id in offset.earlier_begins
+        else offset.begin.get(split_id)
+    )
 
 
-def _begun(stored: list[Any], version: int, split_id: str) -> tuple[int, int]:
+def _earlier_begin(stored: list[Any], version: int, split_id: str) -> tuple[int, int]:
     if version < 2 or len(stored) != 2:
-        raise _corrupt("begin", stored, "an integer >= 0, or from format version 2 on two of them", split_id)
+        raise _corrupt(
+            "begin", stored, "an integer >= 0, or, from format version 2 on, two of them", split_id
+        )
     return _natural("begin", stored[0], split_id), _natural("begin", stored[1], split_id)
 
 
@@ -244,7 +250,7 @@ def _deserialize(
         raise _corrupt(field, data, expected, split_id) from error
 
 
-# `type(x) is int`, since isinstance takes booleans for integers.
+# `type(x) is int`, because booleans are instances of int.
 
 
 def _natural(field: str, value: Any, split_id: str | None = None) -> int:
@@ -266,7 +272,7 @@ def _text(field: str, value: Any) -> str:
 
 
 def _canonical(value: JsonValue) -> JsonValue:
-    """``value`` with the keys of all its objects sorted."""
+    """Returns ``value`` with the keys of all its objects sorted."""
     if value is None or isinstance(value, str | int):
         return value
     if isinstance(value, list):

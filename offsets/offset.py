@@ -1,4 +1,4 @@
-"""What the coordinator remembers between two micro-batches."""
+"""The state of a source between two micro-batches."""
 
 from __future__ import annotations
 
@@ -17,8 +17,12 @@ class SplitState(Generic[SplitT]):
     Attributes:
         split: the split.
         position: the next position to read; >= 0.
-        read_max: greatest event time read (ms), ``None`` when none was.
-        quiet_since: when (ms) the end of the split was first seen at ``position``; idleness is proven by it.
+        read_max: greatest event time (ms) read; ``None`` if no record with an event time was read.
+        quiet_since: when (ms) the log end of the split was first seen at ``position``, which proves that it is idle
+            (rule 9); ``None`` if it was not.
+
+    Raises:
+        ValueError: the position is negative.
     """
 
     split: SplitT
@@ -33,20 +37,25 @@ class SplitState(Generic[SplitT]):
 
 @dataclass(frozen=True, slots=True)
 class Offset(Generic[SplitT, CheckpointT]):
-    """The state of a source between two micro-batches; what a restarted query goes on from.
+    """The state of a source between two micro-batches, from which a restarted query goes on.
 
     Attributes:
-        source: fingerprint of the source that began the checkpoint; kept for ever, as the lineage is.
-        lineage: drawn at the first plan of a checkpoint and kept for ever.
-        batch: number of the plan that made this offset; grows with every new offset of a lineage.
-        enumerator: checkpoint of the enumerator.
-        splits: by split id.
-        begin: where this batch starts to read the splits that the offset before did not have, or whose
-            position was moved past lost data. Only in the offset that introduces it.
-        plausible_until: event times after this (ms) were not believed by this plan; ``None`` for no bound.
-        begun: what ``begin`` said in an earlier offset of which it is not known that it is in Spark's log, by split:
-            the position and the number of that offset. With asynchronous progress tracking Spark logs some offsets
-            only, and may run a batch again that reaches from one of these to the next.
+        source: the fingerprint of the source that began the checkpoint; it never changes.
+        lineage: the id of the checkpoint, drawn at its first plan; it never changes.
+        batch: the number of the plan that made this offset; it grows with every offset of a lineage.
+        enumerator: the state of the enumerator.
+        splits: the states of the splits, by split id.
+        begin: the positions at which this batch begins to read the splits that the offset before does not have, or
+            has at a position whose data is lost; by split id. Only the first offset with such a begin has it here.
+        plausible_until: event times after this time (ms) are implausible in this batch (rule 6); ``None`` for no
+            bound.
+        earlier_begins: the begins of earlier offsets that may not be in Spark's offset log, by split id: the position
+            and the number of that offset. With asynchronous progress tracking Spark logs only some offsets, and may
+            replay a batch from one logged offset to the next.
+
+    Raises:
+        ValueError: the batch number is negative; a begin is that of a split that ``splits`` lacks; or a split has a
+            begin both here and in an earlier offset.
     """
 
     source: str
@@ -56,17 +65,21 @@ class Offset(Generic[SplitT, CheckpointT]):
     splits: Mapping[str, SplitState[SplitT]]
     begin: Mapping[str, int]
     plausible_until: int | None
-    begun: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    earlier_begins: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.batch < 0:
             raise ValueError(f"batch must not be negative: {self.batch}")
-        if unknown := (self.begin.keys() | self.begun.keys()) - self.splits.keys():
+        if unknown := (self.begin.keys() | self.earlier_begins.keys()) - self.splits.keys():
             raise ValueError(f"begin names splits that the offset does not have: {sorted(unknown)}")
-        if twice := self.begin.keys() & self.begun.keys():
-            raise ValueError(f"these splits begin in this offset and in an earlier one: {sorted(twice)}")
+        if twice := self.begin.keys() & self.earlier_begins.keys():
+            raise ValueError(f"these splits begin both in this offset and in an earlier one: {sorted(twice)}")
 
     def begins_since(self, batch: int) -> dict[str, tuple[int, int]]:
-        """Where splits begin in this offset or an earlier one behind number ``batch``; and in which."""
+        """Returns the begins of this offset and of earlier ones with a number above ``batch``, by split id.
+
+        Returns:
+            The position, and the number of the offset that has the begin.
+        """
         here = {split: (position, self.batch) for split, position in self.begin.items()}
-        return {split: begin for split, begin in {**self.begun, **here}.items() if begin[1] > batch}
+        return {split: begin for split, begin in {**self.earlier_begins, **here}.items() if begin[1] > batch}

@@ -1,8 +1,9 @@
-"""What the micro-batch between two offsets reads."""
+"""The ranges that the micro-batch between two offsets reads."""
 
 from __future__ import annotations
 
 from flip27_stream.api.enumerator import CheckpointT
+from flip27_stream.api.planned_range import PlannedRange
 from flip27_stream.api.split import SplitT
 from flip27_stream.errors import CorruptCheckpointError
 from offsets.offset import Offset
@@ -10,15 +11,18 @@ from offsets.offset import Offset
 
 def ranges(
     start: Offset[SplitT, CheckpointT] | None, end: Offset[SplitT, CheckpointT] | None
-) -> list[tuple[SplitT, int, int]]:
-    """The batch between ``start`` and ``end``: a pure function of the two, so that a replay reads the same.
+) -> list[PlannedRange]:
+    """Returns the ranges between two offsets: a pure function of the two, so that a replay reads the same ranges.
 
-    ``None`` stands for the initial offset. A split is read from where it began since ``start`` if it did, in ``end`` or
-    in an offset between the two, otherwise from its position in ``start``; a split that ``end`` no longer has is not
-    read.
+    A split is read from its begin, if ``end`` or an offset after ``start`` has one; otherwise from its position in
+    ``start``. A split that ``end`` does not have is not read.
+
+    Args:
+        start: the offset where the batch starts; ``None`` for the initial offset.
+        end: the offset where the batch ends; ``None`` for the initial offset.
 
     Returns:
-        ``(split, start position, end position)`` with start < end, sorted by split id.
+        The ranges that are not empty, sorted by split id.
 
     Raises:
         CorruptCheckpointError: the two offsets contradict each other.
@@ -38,7 +42,7 @@ def ranges(
         if state.position < first:
             raise _corrupt(f"split {split_id!r} would be read backwards, from {first} to {state.position}")
         if first < state.position:
-            batch.append((state.split, first, state.position))
+            batch.append(PlannedRange(state.split, first, state.position))
     return batch
 
 

@@ -7,9 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import grimp
 import pytest
 
 ROOT = Path(__file__).parents[1]
+PACKAGES = ("flip27_stream", "offsets", "watermark_alignment")
 HEAVY = ("pyspark", "kafka", "deltalake", "matplotlib", "pandas")
 
 
@@ -17,6 +19,16 @@ def test_the_import_contracts_are_kept() -> None:
     lint = [str(Path(sys.executable).with_name("lint-imports")), "--no-cache"]
     done = subprocess.run(lint, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """Inside a package either; imports inside functions count, those for types alone do not."""
+    graph = grimp.build_graph(*PACKAGES, exclude_type_checking_imports=True)
+    left = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+    while done := [module for module, imported in left.items() if not imported & left.keys()]:
+        for module in done:
+            del left[module]
+    assert left == {}
 
 
 def pulled_in(modules: str) -> set[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import json
 import re
@@ -24,7 +25,15 @@ from flip27_stream.connectors.kafka.options.source_options import (
 )
 from flip27_stream.connectors.kafka.source import KafkaSource, KafkaSourceFactory
 from offsets import OffsetCodec
-from watermark_alignment.options import OPTIONS, STORAGE_OPTION_PREFIX, AlignmentOptions, Option
+from watermark_alignment.options import (
+    GROUP,
+    MAX_DRIFT,
+    OPTIONS,
+    STORAGE_OPTION_PREFIX,
+    TABLE,
+    AlignmentOptions,
+    Option,
+)
 from watermark_alignment.planner import SplitView, plan
 from watermark_alignment.states import SplitStatus
 from watermark_alignment.table.maintenance import (
@@ -35,8 +44,19 @@ from watermark_alignment.table.maintenance import (
 )
 from watermark_alignment.table.split_watermark_table import PROPERTIES, SCHEMA
 
+REQUIRED = "kafka.bootstrap.servers"
+PACKAGES = "flip27_stream|watermark_alignment|offsets|benchmarks|tests"
+OF_FLINK = ("scan.startup.",)
+"""Options that pages name because they are Flink's, and that are not here."""
+
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+MODULE_FILES = {path.name for folder in PACKAGES.split("|") for path in (ROOT / folder).rglob("*.py")}
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CHANGELOG.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 OPTIONS_PAGE = (ROOT / "docs" / "options.md").read_text()
 BEHIND_THE_SCENE = (ROOT / "docs" / "behind-the-scene.md").read_text()
 GUARANTEE = (ROOT / "docs" / "guarantee.md").read_text()
@@ -89,7 +109,17 @@ def test_alignment_options_are_required_as_the_page_says() -> None:
 
 
 def test_the_page_has_every_kafka_option_and_no_other() -> None:
-    assert list(KAFKA) == list(OPTION_NAMES)
+    assert sorted(KAFKA) == sorted(OPTION_NAMES)
+    assert list(KAFKA)[1:] == [name for name in OPTION_NAMES if name != REQUIRED]
+
+
+def test_what_is_required_stands_first() -> None:
+    assert next(iter(KAFKA)) == REQUIRED
+    assert list(ALIGNMENT)[:3] == [GROUP.name, MAX_DRIFT.name, TABLE.name]
+    assert next(iter(FILES)) == "path"
+
+
+def test_the_factory_knows_every_kafka_option() -> None:
     assert set(KafkaSourceFactory.option_names.values()) >= set(OPTION_NAMES)
 
 
@@ -209,7 +239,7 @@ def clock(time: int) -> str:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text()):
+    for target in re.findall(r"\]\((?!https:)([^)#\s]+)[^)]*\)", page.read_text()):
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
@@ -217,13 +247,74 @@ def test_links_lead_somewhere(page: Path) -> None:
 def test_options_that_pages_name_exist(page: Path) -> None:
     known = {*ALIGNMENT, *KAFKA, *FORBIDDEN, *WITHOUT_EFFECT}
     for name in re.findall(r"`((?:scan|kafka)\.[a-z.-]+)`", page.read_text()):
-        assert name in known or name.startswith(STORAGE_OPTION_PREFIX), f"{page.name} names {name}"
+        assert name in known or name.startswith((STORAGE_OPTION_PREFIX, *OF_FLINK)), (
+            f"{page.name} names {name}"
+        )
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_modules_that_pages_name_exist(page: Path) -> None:
-    for name in re.findall(
-        r"`((?:flip27_stream|watermark_alignment|offsets)[a-z0-9_./]*)`", page.read_text()
-    ):
-        path = ROOT / name.removesuffix(".py").replace(".", "/")
-        assert path.is_dir() or path.with_suffix(".py").is_file(), f"{page.name} names {name}"
+    for name in re.findall(rf"`((?:{PACKAGES})(?:\.[a-z0-9_]+)*)`", page.read_text()):
+        assert is_there(name.replace(".", "/")), f"{page.name} names {name}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_files_that_pages_name_exist(page: Path) -> None:
+    """Also those that are named without a folder, beside another one."""
+    for name in re.findall(rf"`((?:{PACKAGES}|docs|examples|notebooks)/[\w./-]*)`", page.read_text()):
+        assert (ROOT / name).exists(), f"{page.name} names {name}"
+    for name in re.findall(r"`(\w+\.py)`", page.read_text()):
+        assert name in MODULE_FILES, f"{page.name} names {name}"
+
+
+def test_the_map_has_every_package_and_its_tests() -> None:
+    contributing = (ROOT / "CONTRIBUTING.md").read_text()
+    for package in ("flip27_stream", "offsets", "watermark_alignment"):
+        for init in sorted((ROOT / package).rglob("__init__.py")):
+            folder = init.parent.relative_to(ROOT).as_posix()
+            assert f"`{folder}`" in contributing, f"the map lacks {folder}"
+
+
+def is_there(path: str) -> bool:
+    """Whether there is such a package or module."""
+    module = ROOT / path
+    return module.is_dir() or module.with_suffix(".py").is_file()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_proposals_are_linked_where_they_are_first_named(page: Path) -> None:
+    if page.parent.name == "design":
+        return
+    left_out = r"(?s:```.*?```)|`[^`\n]*`|^#.*$|^\[\S+\]: .*$"
+    prose = re.sub(left_out, "", page.read_text(), flags=re.MULTILINE)
+    named = dict.fromkeys(re.findall(r"\b(?:FLIP|KIP)-\d+", prose))
+    for name in named:
+        first = re.search(rf".?\b{name}\b.?", prose)
+        assert first is not None
+        assert first[0] == f"[{name}]", f"{page.name} names {name} without a link"
+        assert f"\n[{name}]: https://cwiki.apache.org/" in page.read_text()
+
+
+def test_the_readme_links_every_page_and_stays_short() -> None:
+    readme = (ROOT / "README.md").read_text()
+    included = {"changelog.md", "contributing.md"}  # the site's doors to the pages beside the README
+    pages = {path.name for path in (ROOT / "docs").glob("*.md")} - included
+    assert sorted(name for name in pages if f"(docs/{name})" not in readme) == []
+    assert "(CHANGELOG.md)" in readme
+    assert "(CONTRIBUTING.md)" in readme
+    assert len(readme.splitlines()) <= 170
+
+
+def test_files_that_the_picture_of_the_components_names_exist() -> None:
+    picture = (ROOT / "docs" / "architecture.svg").read_text()
+    labels = re.findall(r'class="file"[^>]*>([^<]+)<', picture)
+    paths = [re.sub(r"^(spark/)", r"flip27_stream/\1", label) for label in labels if ": " not in label]
+    assert len(paths) > 5
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+    assert [label for label in labels if ": " in label and label.split(": ")[1] not in MODULE_FILES] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_python_on_pages_is_python(page: Path) -> None:
+    for block in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL):
+        ast.parse(block, page.name)

@@ -84,7 +84,7 @@ def test_a_call_that_cannot_be_made_is_not_waited_for(spare: Spare, delay_ms: in
     with pytest.raises(ConnectorError, match=f"'flip27-call-async' cannot be started: {NO_MORE}"):
         context.call_async(lambda: 1, lambda value, error: None, delay_ms)
     context.run_due()
-    assert context.turns() == {}
+    assert context.handled_calls() == {}
     context.close()
 
 

@@ -1,4 +1,4 @@
-"""The options of watermark alignment: names (those of FLIP-296), meanings, defaults, parsing. Pure."""
+"""The options of watermark alignment (FLIP-296): names, values, defaults, meanings and parsing. Pure."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _MS_PER_UNIT: Final = {
     for unit in units.split()
 }
 _MAX_MS: Final = 2**62
-"""A bound that leaves room for adding it to a time within 64 bits."""
+"""The longest duration (ms): its sum with a time fits into 64 bits."""
 
 _TERM: Final = re.compile(r"([0-9]{1,19}(?:\.[0-9]{1,9})?)\s*([a-zµ]+)\s*")
 _TERMS: Final = re.compile(rf"(?:{_TERM.pattern})+")
@@ -43,10 +43,14 @@ _ISO: Final = re.compile(
 
 
 def parse_duration(text: str, option: str) -> int:
-    """Milliseconds of a duration, in Flink's, Spark's or ISO-8601 spelling; a plain "0" needs no unit.
+    """Returns the milliseconds of a duration in the spelling of Flink, Spark or ISO 8601; "0" needs no unit.
+
+    Args:
+        text: the value of the option.
+        option: the name of the option, for the error message.
 
     Raises:
-        OptionError: ``text`` is none, is negative, is not whole milliseconds, or is too long.
+        OptionError: ``text`` is not a duration, is negative, is not a whole number of milliseconds, or is too long.
     """
     words = text.strip().lower().removeprefix("interval ").strip()
     if words == "0":
@@ -68,7 +72,12 @@ def parse_duration(text: str, option: str) -> int:
 
 @dataclass(frozen=True)
 class Kind(Generic[T]):
-    """What values an option takes: in words, and how one is parsed from its text and the option's name."""
+    """The kind of values of an option.
+
+    Attributes:
+        words: the kind in words, for the options page.
+        parse: returns the value, from its text and the name of the option.
+    """
 
     words: str
     parse: Callable[[str, str], T]
@@ -79,9 +88,9 @@ class Option(Generic[T]):
     """One option.
 
     Attributes:
-        name: canonical spelling.
-        kind: what values it takes.
-        default: as a user would write it; ``None`` where there is none.
+        name: the canonical spelling.
+        kind: the kind of its values.
+        default: the default, as a user would write it; ``None`` without a default.
         meaning: one sentence, for the options page.
     """
 
@@ -91,7 +100,7 @@ class Option(Generic[T]):
     meaning: str
 
     def get(self, options: Mapping[str, str]) -> T | None:
-        """The value in ``options`` (lower-case keys), else the default, else ``None``.
+        """Returns the value in ``options`` (keys in lower case), or else the default; ``None`` without both.
 
         Raises:
             OptionError: the value is wrong.
@@ -100,7 +109,11 @@ class Option(Generic[T]):
         return None if text is None else self.kind.parse(text, self.name)
 
     def require(self, options: Mapping[str, str]) -> T:
-        """As :meth:`get`, for an option that has a default or must be given."""
+        """Returns the value, for an option that has a default or must be given.
+
+        Raises:
+            OptionError: the value is wrong or missing.
+        """
         value = self.get(options)
         if value is None:
             raise OptionError(f"Option '{self.name}' must be set: {self.meaning}.")
@@ -118,7 +131,7 @@ _NO_URI: Final = re.compile(rf"{_NO_PATH.pattern}|[#?]")
 
 
 def _parse_location(text: str, option: str) -> str:
-    """delta-rs panics at some signs only as it writes, which no error says, and leaves others out of a URI."""
+    """Returns the location; refuses characters that delta-rs drops from a URI, or fails at only when it writes."""
     location = _parse_text(text, option)
     found = (_NO_URI if "://" in location else _NO_PATH).search(location)
     if found:
@@ -144,7 +157,7 @@ def _parse_positive_duration(text: str, option: str) -> int:
 
 
 _SHORTEST_TIMEOUT_S: Final = 1
-"""A member commits four times per timeout; who cannot keep up is taken for gone, comes back, and is again."""
+"""A member commits four times in a timeout. With a shorter one, a member that is alive would be counted as gone."""
 
 
 def _parse_timeout(text: str, option: str) -> int:
@@ -272,12 +285,15 @@ OPTIONS: Final[tuple[Option[Any], ...]] = (
 )
 
 STORAGE_OPTION_PREFIX: Final = "scan.watermark.alignment.table.option."
-"""Keys with this prefix go, without it, to delta-rs as storage options, whose case is of no matter there."""
+"""The prefix of storage options for delta-rs, which get the rest of the key; delta-rs ignores its case."""
 
 
 @dataclass(frozen=True)
 class AlignmentOptions:
-    """The options of one aligned source; times in ms. ``storage_options`` may be secret, so never shown."""
+    """The options of one aligned source, by the names of the options; times in ms.
+
+    ``storage_options`` can have secrets, so they are never printed.
+    """
 
     group: str
     max_drift_ms: int
@@ -295,21 +311,21 @@ class AlignmentOptions:
     source_id: str | None
 
     def name_of_source(self, fingerprint: str, lineage: str) -> str:
-        """What a source that reads ``fingerprint``, with a checkpoint of ``lineage``, is called in group and table."""
+        """Returns the id of the source in group and table; by default made of its fingerprint and its lineage id."""
         return self.source_id or f"{hashlib.sha256(fingerprint.encode()).hexdigest()[:8]}-{lineage}"
 
     @staticmethod
     def parse(options: Mapping[str, str]) -> AlignmentOptions | None:
-        """Parse the options of a query; misspelt ones are for :func:`check_known`.
+        """Returns the alignment options of a query. :func:`check_known` finds misspelt ones.
 
         Args:
-            options: all options of the query, their keys in lower case.
+            options: all options of the query, with keys in lower case.
 
         Returns:
-            ``None`` where no group is given: alignment is off.
+            The options; ``None`` if no group is given, because alignment is off then.
 
         Raises:
-            OptionError: a value is wrong, a required option is missing, or one is given that has no effect.
+            OptionError: a value is wrong, a required option is missing, or an option has no effect without a group.
         """
         group = GROUP.get(options)
         if group is None:
@@ -336,15 +352,15 @@ class AlignmentOptions:
 
 
 def check_known(options: Collection[str], known: Mapping[str, str], prefixes: Collection[str] = ()) -> None:
-    """Refuse an option that nobody reads.
+    """Refuses unknown options.
 
     Args:
-        options: names of the given options, in lower case.
-        known: canonical spelling by lower-case name.
-        prefixes: a name that starts with one of these, and goes on, is known (``kafka.``).
+        options: the names of the given options, in lower case.
+        known: the canonical spelling of each known option, by lower-case name.
+        prefixes: prefixes of further known options, such as ``kafka.``.
 
     Raises:
-        OptionError: names the unknown option and the known one that looks most like it.
+        OptionError: an option is unknown; the message has the known option with the most similar name.
     """
     starts = tuple(prefix.lower() for prefix in prefixes)
     for name in sorted(options):
@@ -365,7 +381,7 @@ def _refuse_without_group(options: Mapping[str, str]) -> None:
             raise _incomplete(GROUP.name)
         if name.startswith("scan.watermark.") or name == SOURCE_ID.name:
             raise OptionError(
-                f"Option '{name}' has no effect without '{GROUP.name}'. Set that too, or leave it out."
+                f"Option '{name}' has no effect without '{GROUP.name}'. Set that option too, or leave this one out."
             )
 
 

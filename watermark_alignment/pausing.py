@@ -1,8 +1,8 @@
-"""Pausing by what was read: the rule of FLIP-217, for splits whose positions by event time nobody knows.
+"""Pausing by what was read: the rule of FLIP-217, for connectors that cannot find positions by event time.
 
-A split whose greatest event time read is more than the allowed drift above the least is not read further until the
-others have come near. That is after the fact: by how much a split gets ahead is up to what a micro-batch reads of it.
-:mod:`watermark_alignment.planner` cuts exactly, where a connector can say where an event time lies.
+A split whose greatest event time read is more than max-drift above the least one is paused until the others come near.
+The pause comes after the records were read, so a split gets ahead by what one micro-batch reads of it. Where a
+connector finds positions by event time, :mod:`watermark_alignment.planner` cuts splits exactly.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ def plan_by_pausing(
     now: int,
     floor: int | None,
 ) -> Plan:
-    """Plan one micro-batch from what was read; arguments as for :func:`watermark_alignment.planner.plan`.
+    """Returns the plan of one micro-batch; arguments as for :func:`watermark_alignment.planner.plan`.
 
-    A split of which nothing was read yet does not count, and is read. One that is final holds the others, too, until it
-    is at its end: it may be cut by the limit at any event time.
+    A split of which nothing was read yet does not count, and is read. A final split holds the others until its position
+    is at its end, because the limit may cut it at any event time.
     """
     views = sorted(splits, key=lambda v: v.id)
     fixed = {v.id: state for v in views if (state := resting_state(v, idle_timeout, now)) is not None}

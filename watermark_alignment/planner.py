@@ -6,16 +6,16 @@ Spark moves its watermark only between micro-batches, so alignment has to hold a
    event time >= H.
 2. H is the greatest event time whose rows fit the read limit; so the limit, never the drift, sets the speed
    of catching up.
-3. H is at most the *cap*: least reach of a split that counts + max drift + 1. So a split that has nothing
-   more to read, and is not idle, holds the others back.
+3. H is at most the *cap*: the least reach of a split that counts, plus max-drift, plus 1. So a split that
+   has nothing more to read, and is not idle, holds the others back.
 4. If not even one step fits the limit, the splits with records in that step share the limit and are cut
    inside it.
-5. A split is PAUSED only on the evidence of a next record at or above H; IDLE only when its log end stood
-   still for longer than the idle timeout; idle and finished splits, and those of which nothing is known, do
-   not count.
+5. A split is PAUSED only if its next record is known to be at or above H. It is IDLE only if its log end has
+   not moved for longer than the idle timeout. Idle and finished splits do not count, and neither does a split
+   of which nothing is known.
 
 :func:`plan` is a pure function: no clock, no I/O, no Spark. FLIP-182 and FLIP-217 pause by the same group
-minimum, but after the fact; a planned batch can be cut exactly.
+minimum, but only after records were read; a planned batch can be cut exactly.
 """
 
 from __future__ import annotations
@@ -26,38 +26,39 @@ from dataclasses import dataclass
 from watermark_alignment.states import SplitStatus
 
 PositionsAt = Callable[[int], Mapping[str, tuple[int, int]]]
-"""For an event time H: by split id the first position with event time >= H, and the cost of reading up to it.
+"""A function from an event time H (ms) to the first position with event time >= H and the cost of reading up to it.
 
-Asked about splits with something to read; both numbers never fall as H grows. A cut moves one position per
-unit of cost. An answer that costs the whole limit may stop there, before it has come to H.
+The result has every split with something to read, by id. Both numbers never fall as H grows. A cut inside a
+step moves one position per unit of cost. A position whose cost is the whole limit may be before H.
 """
 
 GROUP = "<group>"
-"""Stands in :attr:`Plan.held_by` for the other members of the group."""
+"""The value of :attr:`Plan.held_by` if another member of the group holds splits back."""
 
 BACKLOG = "<backlog>"
-"""Stands there for splits of the source itself that are not assigned yet, which came in with the floor."""
+"""The value of :attr:`Plan.held_by` if splits of this source that are not assigned yet hold splits back."""
 
 NO_SPLITS = frozenset({GROUP, BACKLOG})
-"""What no split may have for an id: people, commits and other programs are told of a holder in this one word."""
+"""The values of :attr:`Plan.held_by` that are not split ids; no split may have such an id."""
 
 END_OF_TIME = 2**63 - 1
-"""A horizon above every event time; only compared, never calculated with."""
+"""A horizon above every event time. It is only compared, never used in sums."""
 
 
 @dataclass(frozen=True)
 class SplitView:
-    """What is known of a split, from one snapshot; times in ms, ``None`` where unknown.
+    """What is known of a split at one moment. Times are in ms; ``None`` stands for unknown.
 
     Attributes:
-        id: the split's id.
-        position: next position to read.
-        end: first position that cannot be read now; ``position`` where nothing can be, or nothing is known.
-        read_max: greatest event time read so far.
-        next: event time of the next record that has one.
-        reach: greatest event time known to lie before ``end``, read or not.
-        quiet_since: when the log end was first seen at ``position``; ``None`` if elsewhere or not proven.
-        final: the split ends at ``end`` (bounded, or frozen by a trigger).
+        id: the id of the split.
+        position: the next position to read.
+        end: the first position that cannot be read now; equal to ``position`` if nothing can be read or the split is
+            unknown.
+        read_max: the greatest event time read.
+        next: the event time of the next record that has one.
+        reach: the greatest event time known to be before ``end``, read or not.
+        quiet_since: when the log end was first seen at ``position``; ``None`` if it was not.
+        final: whether the split ends at ``end``, because it is bounded or a trigger has frozen its end.
     """
 
     id: str
@@ -71,7 +72,7 @@ class SplitView:
 
     @property
     def front(self) -> int | None:
-        """Greatest event time read or next to read."""
+        """The greater of :attr:`read_max` and :attr:`next`; ``None`` if both are unknown."""
         return _greatest(self.read_max, self.next)
 
 
@@ -80,13 +81,15 @@ class Plan:
     """What one micro-batch reads.
 
     Attributes:
-        horizon: H, or ``None`` if nothing bounds the batch in event time.
-        ends: by split id, the position up to which it is read.
-        states: by split id.
-        fronts: by split id, before the batch; ``None`` where unknown.
-        floor: least watermark of the splits that count, for the other members of the group; ``None`` if none.
-        held_by: the split, or one of :data:`NO_SPLITS`, whose lag is why splits are paused, whatever the limit.
-        cut: splits that were cut inside the smallest step because it did not fit the limit.
+        horizon: H (ms); ``None`` if the batch has no bound in event time.
+        ends: the position up to which each split is read, by split id.
+        states: the status of each split, by split id.
+        fronts: the front (ms) of each split before the batch, by split id; ``None`` if unknown.
+        floor: the least watermark (ms) of the splits that count, for the other members of the group; ``None`` if no
+            split counts.
+        held_by: the id of the split whose lag holds the others back, whatever the limit, or one of
+            :data:`NO_SPLITS`; ``None`` if nothing does.
+        cut: the ids of the splits that are cut inside the smallest step because it does not fit the limit.
     """
 
     horizon: int | None
@@ -99,7 +102,7 @@ class Plan:
 
     @property
     def waiting(self) -> int:
-        """How many splits wait for :attr:`held_by`."""
+        """The number of splits that wait for :attr:`held_by`."""
         return 0 if self.held_by is None else list(self.states.values()).count(SplitStatus.PAUSED)
 
 
@@ -114,17 +117,17 @@ def plan(
     now: int,
     floor: int | None,
 ) -> Plan:
-    """Plan one micro-batch.
+    """Returns the plan of one micro-batch.
 
     Args:
-        splits: a snapshot of all splits, in any order.
-        at: positions by event time, see :data:`PositionsAt`.
+        splits: what is known of each split, in any order.
+        at: finds positions by event time; see :data:`PositionsAt`.
         limit: the greatest cost of the batch; ``None`` for no limit.
         max_drift: how far (ms) the greatest event time read may be ahead of the least front.
         out_of_orderness: how far (ms) event times fall back within a split.
-        idle_timeout: ms; 0 for never idle.
-        now: the clock (ms).
-        floor: least watermark of the other members of the group; ``None`` if there is none.
+        idle_timeout: after which time (ms) a split is idle; 0 for never.
+        now: the query's clock (ms).
+        floor: the least watermark (ms) of the other members of the group; ``None`` if there is none.
     """
     views = sorted(splits, key=lambda v: v.id)
     fronts = {v.id: v.front for v in views}
@@ -148,7 +151,7 @@ def plan(
 
 
 def resting_state(view: SplitView, idle_timeout: int, now: int) -> SplitStatus | None:
-    """FINISHED or IDLE, the states in which a split does not count; ``None`` if it is to be planned."""
+    """Returns FINISHED or IDLE, the states in which a split does not count; ``None`` if the split must be planned."""
     if view.position < view.end:
         return None
     if view.final:
@@ -158,7 +161,7 @@ def resting_state(view: SplitView, idle_timeout: int, now: int) -> SplitStatus |
 
 
 def moving_state(view: SplitView, end: int, horizon: int | None) -> SplitStatus:
-    """PAUSED if the split stands still before a next record that is known to be at or above the horizon."""
+    """Returns PAUSED if the split is not read because its next record is at or above the horizon; else ACTIVE."""
     stands = end == view.position < view.end
     proven = horizon is not None and view.next is not None and view.next >= horizon
     return SplitStatus.PAUSED if stands and proven else SplitStatus.ACTIVE
@@ -167,9 +170,15 @@ def moving_state(view: SplitView, end: int, horizon: int | None) -> SplitStatus:
 def cap_of(
     counting: Sequence[SplitView], floor: int | None, max_drift: int, out_of_orderness: int
 ) -> tuple[int | None, str | None]:
-    """The highest horizon allowed and who sets it; ``(None, None)`` if nobody does.
+    """Returns the cap of the horizon (ms) and the split or the group that sets it; ``(None, None)`` without a cap.
 
-    A split that will be finished at its end holds nobody: it is read to its end, or paused above the horizon.
+    A split that will be finished at its end sets no cap: it is read to its end, or paused above the horizon.
+
+    Args:
+        counting: the splits that count.
+        floor: the least watermark (ms) of the other members of the group; ``None`` if there is none.
+        max_drift: see :func:`plan`.
+        out_of_orderness: see :func:`plan`.
     """
     reaches = [(reach, v.id) for v in counting if not v.final and (reach := _reach(v)) is not None]
     caps = [(reach + max_drift + 1, split) for reach, split in reaches]
@@ -182,7 +191,7 @@ def cap_of(
 def _horizon(
     readable: Sequence[SplitView], at: PositionsAt, limit: int | None, cap: int | None, out_of_orderness: int
 ) -> tuple[int | None, dict[str, int], frozenset[str]]:
-    """The horizon, the ends of the readable splits under it, and the splits that were cut below it."""
+    """Returns the horizon, the ends of the readable splits, and the ids of the splits that are cut below it."""
     if not readable:
         return cap, {}, frozenset()
     highest = END_OF_TIME if cap is None else cap
@@ -203,7 +212,7 @@ def _horizon(
 
 @dataclass(frozen=True)
 class _Step:
-    """The answer of ``at`` to one horizon."""
+    """The result of ``at`` for one horizon, with the cost of all splits."""
 
     horizon: int
     positions: Mapping[str, tuple[int, int]]
@@ -220,13 +229,19 @@ class _Step:
 
 
 def _greatest_fitting(low: int, high: int, cost: int, at: PositionsAt, limit: int) -> _Step | None:
-    """The step of the greatest horizon between ``low`` and ``high`` that fits; ``None`` if there is none.
+    """Returns the step of the greatest horizon between ``low`` and ``high`` that fits ``limit``; ``None`` without one.
 
-    Next to nothing is below ``low``; what is below ``high`` costs ``cost``, more than ``limit``. Each call of
-    ``at`` is a round trip to the external system, so cost is taken as linear between two known horizons
-    (regula falsi, aimed half a unit above the limit); the weight of an end that stays twice is halved
-    (Illinois). Where that has not halved the bracket for every two guesses after the first four, the next
-    guess does.
+    Each call of ``at`` is a round trip to the external system. So the next guess takes cost as linear between
+    two known horizons (the regula falsi method, aimed half a unit above the limit). The weight of an end that
+    stays twice is halved (the Illinois rule). If two guesses have not halved the bracket, after the first four,
+    the next guess is its middle.
+
+    Args:
+        low: a horizon with almost no cost.
+        high: a horizon whose cost is above ``limit``.
+        cost: the cost of ``high``.
+        at: see :data:`PositionsAt`.
+        limit: the greatest cost.
     """
     best: _Step | None = None
     width, spare, excess = high - low, 2 * limit + 1, 2 * (cost - limit) - 1
@@ -250,23 +265,23 @@ def _greatest_fitting(low: int, high: int, cost: int, at: PositionsAt, limit: in
 def share(
     readable: Sequence[SplitView], positions: Mapping[str, tuple[int, int]], limit: int
 ) -> dict[str, int]:
-    """Ends for a step that does not fit: the limit in equal parts; what a split does not need, others get.
+    """Returns the ends of the splits for a step that does not fit the limit, which they share equally.
 
-    A remainder goes around: the sum of all positions, which grows by what is read, says who is next. So a
-    limit below the number of splits starves none of them.
+    Other splits get what a split does not need. The remainder rotates: the sum of all positions, which grows
+    with every batch, says which splits get it. So every split moves even if the limit is below their number.
     """
     given = {v.id: 0 for v in readable}
-    hungry = [v for v in readable if positions[v.id][1] > 0]
-    turn = sum(v.position for v in hungry)
+    unserved = [v for v in readable if positions[v.id][1] > 0]
+    turn = sum(v.position for v in unserved)
     left = limit
-    while hungry and left >= len(hungry):
-        part = min(left // len(hungry), min(positions[v.id][1] - given[v.id] for v in hungry))
-        for v in hungry:
+    while unserved and left >= len(unserved):
+        part = min(left // len(unserved), min(positions[v.id][1] - given[v.id] for v in unserved))
+        for v in unserved:
             given[v.id] += part
-        left -= part * len(hungry)
-        hungry = [v for v in hungry if given[v.id] < positions[v.id][1]]
-    for i in range(left if hungry else 0):
-        given[hungry[(turn + i) % len(hungry)].id] += 1
+        left -= part * len(unserved)
+        unserved = [v for v in unserved if given[v.id] < positions[v.id][1]]
+    for i in range(left if unserved else 0):
+        given[unserved[(turn + i) % len(unserved)].id] += 1
     return {v.id: min(v.position + given[v.id], positions[v.id][0]) for v in readable}
 
 

@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class SplitStatus(str, Enum):
-    """Exclusive; stored as words."""
+    """The status of a split. A split has exactly one; the table stores it as this word."""
 
     ACTIVE = "ACTIVE"
     PAUSED = "PAUSED"
@@ -15,7 +15,7 @@ class SplitStatus(str, Enum):
 
     @property
     def counts(self) -> bool:
-        """Whether such a split holds the others back."""
+        """Whether a split in this state counts, that is, holds the others back (rule 2)."""
         return self in (SplitStatus.ACTIVE, SplitStatus.PAUSED)
 
     def __str__(self) -> str:

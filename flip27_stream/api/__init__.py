@@ -1,10 +1,10 @@
 """The FLIP-27 source model, pure: no Spark, no client library, no I/O.
 
-A :class:`Source` makes one :class:`SplitEnumerator` in the planning process of a query and :class:`SourceReader`
-objects in Spark tasks. The enumerator finds :class:`SourceSplit` objects and assigns them; readers read them. Unlike
-a Flink reader, which polls for ever, a reader here is given ranges: Spark fixes what a micro-batch reads before it
-reads it. So the enumerator also answers how far each split can be read (:meth:`SplitEnumerator.split_ranges`) and, to
-be aligned, where an event time lies in it (:class:`SupportsEventTimePositions`).
+A :class:`Source` creates one :class:`SplitEnumerator` in the planning process of a query, and :class:`SourceReader`
+objects in Spark tasks. The enumerator finds :class:`SourceSplit` objects and assigns them; readers read them. A Flink
+reader polls for ever; a reader here gets ranges, because Spark fixes what a micro-batch reads before it reads. So the
+enumerator also returns how far each split can be read (:meth:`SplitEnumerator.split_ranges`) and, for alignment, the
+positions by event time (:class:`SupportsEventTimePositions`).
 
 Names are Flink's in snake_case; all times are ``int`` milliseconds since the epoch.
 """
@@ -35,19 +35,16 @@ from flip27_stream.api.serializer import JsonValue, SimpleVersionedSerializer
 from flip27_stream.api.source import AdoptedOffset, Boundedness, Source
 from flip27_stream.api.split import SourceSplit
 from flip27_stream.api.watermark import (
-    BoundedOutOfOrdernessWatermarks,
     RecordTimestampAssigner,
     TimestampAssigner,
     Watermark,
     WatermarkAlignment,
-    WatermarkGenerator,
     WatermarkOutput,
     WatermarkStrategy,
 )
 
 __all__ = [
     "AdoptedOffset",
-    "BoundedOutOfOrdernessWatermarks",
     "Boundedness",
     "Counter",
     "EventTimePositions",
@@ -76,7 +73,6 @@ __all__ = [
     "TimestampAssigner",
     "Watermark",
     "WatermarkAlignment",
-    "WatermarkGenerator",
     "WatermarkOutput",
     "WatermarkStrategy",
 ]

@@ -1,6 +1,6 @@
-"""What an enumerator passes to its context, looked at where it is passed: a mistake is told in the line that makes it.
+"""Checks of what an enumerator passes to its context, so that the error comes from the line with the mistake.
 
-For those who write a :class:`~flip27_stream.api.SplitEnumeratorContext`.
+For every implementation of :class:`~flip27_stream.api.SplitEnumeratorContext`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,11 @@ from flip27_stream.errors import ContractError, shortened
 
 
 def check_assignment(assignment: object) -> None:
-    """Raises ContractError if ``assign_splits`` was given anything but reader's splits, by reader."""
+    """Checks the argument of ``assign_splits``.
+
+    Raises:
+        ContractError: it is not a ``SplitsAssignment`` of lists of splits, by subtask id.
+    """
     splits = assignment.assignment if isinstance(assignment, SplitsAssignment) else None
     if not isinstance(splits, Mapping) or not all(_is_list(some) for some in splits.values()):
         raise ContractError(
@@ -22,7 +26,11 @@ def check_assignment(assignment: object) -> None:
 
 
 def check_call(callable: object, handler: object, *times_ms: object) -> None:
-    """Raises ContractError if ``call_async`` was given what cannot be called, or times that are none."""
+    """Checks the arguments of ``call_async``.
+
+    Raises:
+        ContractError: a function cannot be called, or a time is not a number of milliseconds.
+    """
     for name, function in (("callable", callable), ("handler", handler)):
         check_callable("call_async", name, function)
     for name, ms in zip(("initial_delay_ms", "period_ms"), times_ms, strict=True):
@@ -33,7 +41,11 @@ def check_call(callable: object, handler: object, *times_ms: object) -> None:
 
 
 def check_callable(method: str, name: str, function: object) -> None:
-    """Raises ContractError if a ``method`` was given an argument that cannot be called."""
+    """Checks that the argument ``name`` of ``method`` can be called.
+
+    Raises:
+        ContractError: it cannot.
+    """
     if not callable(function):
         raise ContractError(
             f"{method}() was given {shortened(repr(function))} as {name}; it must be a function."
@@ -41,7 +53,11 @@ def check_callable(method: str, name: str, function: object) -> None:
 
 
 def check_ids(method: str, split_ids: object) -> None:
-    """Raises ContractError if a ``method`` was given anything but a collection of split ids."""
+    """Checks that ``method`` was given a collection of split ids.
+
+    Raises:
+        ContractError: it was not.
+    """
     if not _is_collection(split_ids) or not all(isinstance(name, str) for name in split_ids):  # type: ignore[attr-defined]
         raise ContractError(
             f"{method}() was given {shortened(repr(split_ids))}; it takes a collection of split ids, which are text."

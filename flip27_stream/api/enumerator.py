@@ -1,4 +1,4 @@
-"""The enumerator: finds splits, hands them out, and knows how far each can be read."""
+"""The enumerator: finds splits, assigns them, and knows how far each can be read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,12 @@ CheckpointT = TypeVar("CheckpointT")
 
 @dataclass(frozen=True)
 class ReaderInfo:
-    """A registered reader (Flink ``ReaderInfo``)."""
+    """A registered reader (Flink ``ReaderInfo``).
+
+    Attributes:
+        subtask_id: the number of the reader slot.
+        location: the host of the last task that ran as this reader; at first the host of the driver.
+    """
 
     subtask_id: int
     location: str
@@ -27,7 +32,11 @@ class ReaderInfo:
 
 @dataclass(frozen=True)
 class SplitsAssignment(Generic[SplitT]):
-    """Splits to add to readers: subtask id to new splits, incremental (Flink ``SplitsAssignment``)."""
+    """New splits for readers (Flink ``SplitsAssignment``).
+
+    Attributes:
+        assignment: the new splits, by subtask id of the reader.
+    """
 
     assignment: Mapping[int, Sequence[SplitT]]
 
@@ -35,46 +44,47 @@ class SplitsAssignment(Generic[SplitT]):
 class SplitEnumeratorContext(ABC, Generic[SplitT]):
     """What the coordinator offers an enumerator (Flink ``SplitEnumeratorContext``).
 
-    A *reader* here is a slot: slots ``0 .. current_parallelism() - 1`` are registered for as long as the query runs,
-    while the Spark tasks that do the reading live for one micro-batch.
+    A *reader* here is a slot. Slots ``0 .. current_parallelism() - 1`` stay registered while the query runs; the Spark
+    tasks that read live for one micro-batch.
     """
 
     @abstractmethod
     def metric_group(self) -> MetricGroup:
-        """Counters and gauges of this enumerator."""
+        """Returns the counters of this enumerator; see :class:`MetricGroup`."""
 
     @abstractmethod
     def current_parallelism(self) -> int:
-        """Number of reader slots; at least 1."""
+        """Returns the number of reader slots; at least 1."""
 
     @abstractmethod
     def registered_readers(self) -> Mapping[int, ReaderInfo]:
-        """The readers that splits can be assigned to, by subtask id."""
+        """Returns the readers that splits can be assigned to, by subtask id."""
 
     def assigned_splits(self) -> Mapping[str, SplitT]:
-        """All splits that are assigned and not retired, by id; after a restart those that the offset has."""
+        """Returns the splits that are assigned and not retired, by id; after a restart, the splits in the offset."""
         return {}
 
     @abstractmethod
     def assign_splits(self, assignment: SplitsAssignment[SplitT]) -> None:
-        """Add new splits to readers; each is planned from the next micro-batch on.
+        """Assigns new splits to readers. Each split is planned from the next micro-batch on.
+
+        A split that came back (:meth:`SplitEnumerator.add_splits_back`) may be assigned again.
 
         Raises:
-            ValueError: a reader is not registered or was told that there are no more splits; a split id is assigned
-                already, or cannot be stored: it must be text that UTF-8 can encode. A split that came back
-                (:meth:`SplitEnumerator.add_splits_back`) may be assigned again.
+            ValueError: a reader is not registered, or was told that no more splits will come; or a split id is already
+                assigned, or is not text that UTF-8 can encode.
         """
 
     def assign_split(self, split: SplitT, subtask_id: int) -> None:
-        """Add one split to one reader; see :meth:`assign_splits`."""
+        """Assigns one split to one reader; see :meth:`assign_splits`."""
         self.assign_splits(SplitsAssignment({subtask_id: [split]}))
 
     @abstractmethod
     def retire_splits(self, split_ids: Collection[str]) -> None:
-        """Forget splits that are read to their end for ever, and processed: later offsets don't have them.
+        """Removes splits that have ended and were processed; later offsets do not have them.
 
-        To be called in :meth:`SplitEnumerator.notify_checkpoint_complete` or :meth:`SplitEnumerator.admit`. Makes no
-        micro-batch by itself; until one is planned, a restart restores the splits. A retired split must not be assigned
+        Call it in :meth:`SplitEnumerator.notify_checkpoint_complete` or :meth:`SplitEnumerator.admit`. It does not
+        cause a micro-batch; until one is planned, a restart restores the splits. A retired split must not be assigned
         again.
 
         Raises:
@@ -83,10 +93,11 @@ class SplitEnumeratorContext(ABC, Generic[SplitT]):
 
     @abstractmethod
     def signal_no_more_splits(self, subtask_id: int) -> None:
-        """Say that the reader will get no further splits.
+        """Tells a reader that no more splits will come.
 
-        Once all readers were told, and all splits stand at ends that are ``final``, the source is finished: it is not
-        asked any more, and holds nobody. It is forgotten in a restart, and to be said again.
+        Once all readers were told, and the positions of all splits are at ends that are ``final``, the source is
+        finished: the enumerator is not called any more, and its splits hold back no other split. A restart forgets
+        this, so call it again then.
 
         Raises:
             ValueError: the reader is not registered.
@@ -94,7 +105,7 @@ class SplitEnumeratorContext(ABC, Generic[SplitT]):
 
     @abstractmethod
     def send_event_to_source_reader(self, subtask_id: int, event: SourceEvent) -> None:
-        """Send ``event`` along with the next micro-batch's task of that reader.
+        """Sends ``event`` with the task that runs as that reader in the next micro-batch.
 
         Raises:
             ValueError: the reader is not registered.
@@ -109,16 +120,21 @@ class SplitEnumeratorContext(ABC, Generic[SplitT]):
         initial_delay_ms: int | None = None,
         period_ms: int | None = None,
     ) -> None:
-        """Run ``callable`` in a worker thread and its ``handler`` in the planning thread, once or periodically.
+        """Runs ``callable`` in a thread of its own and then ``handler`` in the planning thread, once or periodically.
 
-        The handler gets the value and ``None``, or ``None`` and the error. What a handler raises fails the query.
-        Without ``period_ms`` the call is made once; a one-time call without a delay is waited for before the next
-        micro-batch is planned, so give calls that may take long a delay, if only of 1 ms.
+        An error of the handler fails the query. The next plan waits for a one-time call without a delay; give a call
+        that may take long a delay, for example of 1 ms.
+
+        Args:
+            callable: the function to run.
+            handler: called with the result and ``None``, or with ``None`` and the error.
+            initial_delay_ms: the time (ms) before the first call; ``None`` for no delay.
+            period_ms: the time (ms) between two calls; ``None`` for one call only.
         """
 
     @abstractmethod
     def run_in_coordinator_thread(self, runnable: Callable[[], None]) -> None:
-        """Run ``runnable`` in the planning thread before the next micro-batch is planned."""
+        """Runs ``runnable`` in the planning thread, before the next micro-batch is planned."""
 
 
 @dataclass(frozen=True)
@@ -126,12 +142,12 @@ class SplitRange:
     """What can be read of a split at one moment, in positions: from ``position`` up to, not including, ``end``.
 
     Attributes:
-        position: where to go on. It is the position that was asked about, unless the records there are gone and the
+        position: the next position to read. It is the requested position, unless the records there are lost and the
             source is configured to go on without them.
-        end: first position that cannot be read.
-        drained: nothing at all lies at or after ``end``; false while an open transaction hides records there.
-        final: the split ends at ``end`` for ever, since the source is bounded there.
-        limited: there is more behind ``end``, which only the read limits of this micro-batch keep back.
+        end: the first position that cannot be read.
+        drained: whether there are no records at or after ``end``; false while an open transaction hides records there.
+        final: whether the split ends at ``end`` for ever, because the source is bounded there.
+        limited: whether there are more records after ``end``, which only the read limits of this micro-batch exclude.
     """
 
     position: int
@@ -144,115 +160,120 @@ class SplitRange:
 class SplitEnumerator(ABC, Generic[SplitT, CheckpointT]):
     """Discovers the splits of a source and assigns them to readers (FLIP-27 ``SplitEnumerator``).
 
-    Lives in the planning process of a query. All methods run in the planning thread.
+    It lives in the planning process of a query. All methods are called in the planning thread.
     """
 
     @abstractmethod
     def start(self) -> None:
-        """Called once, before anything else; the place for :meth:`SplitEnumeratorContext.call_async`."""
+        """Called once, before all other methods. Start calls here with :meth:`SplitEnumeratorContext.call_async`."""
 
     @abstractmethod
     def split_ranges(self, positions: Mapping[SplitT, int | None]) -> Mapping[str, SplitRange]:
-        """What can be read now of each split, by split id, in one consistent look.
+        """Returns what can be read now of each split, from one consistent look at the external system.
 
-        Spark decides what a micro-batch reads before it reads, so the enumerator is asked for the ends that a Flink
-        reader would find out by polling.
+        Spark fixes what a micro-batch reads before it reads. So the enumerator must find the ends that a Flink reader
+        finds by polling.
 
         Args:
             positions: the next position to read of every assigned split; ``None`` for a split that was never planned,
-                which begins where the source's options say.
+                which begins where the options of the source say.
 
         Returns:
-            A range for each split the external system gave an answer about. A split that is left out is *unknown*: it
-            is neither read nor taken for empty.
+            A range for each split that the external system answered about, by split id. A split without a range is
+            *unknown*: it is not read, and it is not empty either.
 
         Raises:
-            DataLossError: records at a position are gone.
-            ConnectorError: nobody answered.
-            ContractError: raised for the enumerator, if what it answers cannot be stored in an offset: positions must
-                be of type ``int``, not negative, and not behind the end.
+            DataLossError: records at a position are lost.
+            ConnectorError: the external system did not answer.
+            ContractError: raised by the caller if a range cannot be stored in an offset: positions must be of type
+                ``int``, not negative, and not greater than the end.
         """
 
     def admit(self, limits: ReadLimits) -> None:
-        """Assign what the next micro-batch may read: the place for an enumerator that keeps a backlog of splits.
+        """Assigns what the next micro-batch may read, if the enumerator keeps a backlog of splits.
 
         Called before each :meth:`split_ranges`, perhaps several times for one micro-batch.
 
         Args:
-            limits: those that hold for the micro-batch; none of them under ``Trigger.Once`` and in batch reads.
+            limits: the read limits of the micro-batch; no limits under ``Trigger.Once`` and in batch reads.
         """
 
     def pending(self) -> int:
-        """How many splits are known and not assigned yet.
+        """Returns how many splits are known and not assigned yet.
 
-        An ``AvailableNow`` run does not end while there are any, and reads the splits that are assigned meanwhile.
+        An ``AvailableNow`` run does not end while there are such splits, and reads those that are assigned meanwhile.
         """
         return 0
 
     def freeze(self) -> None:
-        """The run that is going on reads only what the last look found (``Trigger.AvailableNow``).
+        """Called when this run reads only what the last look has found (``Trigger.AvailableNow``).
 
-        Called at most once, after the first :meth:`split_ranges`. A source can refuse to go on when a split vanishes
-        under such a run, since its end will never be reached. Splits that are :meth:`pending` belong to the run; one
-        with a backlog adds nothing to it any more.
+        Called at most once, after the first :meth:`split_ranges`. A source can raise an error when a split vanishes in
+        such a run, because its end can never be reached. Splits that are :meth:`pending` belong to the run; an
+        enumerator with a backlog must not add further splits to it.
         """
 
     def log_ends(self, looked: Mapping[str, SplitRange]) -> Mapping[str, int]:
-        """Where the splits of the last :meth:`split_ranges`, ``looked``, end in the external system, by split id.
+        """Returns the log ends of splits in the external system, by split id, for Spark's progress.
 
-        That may be behind the ``end`` of a range, where the source is bounded; for Spark's progress.
+        In a bounded source a log end may be after the ``end`` of the range.
+
+        Args:
+            looked: the last result of :meth:`split_ranges`.
         """
         return {split_id: r.end for split_id, r in looked.items()}
 
     def describe_positions(self, positions: Mapping[str, int]) -> Mapping[str, Any]:
-        """``positions`` (by split id) as users of the external system write them: JSON, for Spark's progress."""
+        """Returns ``positions`` (by split id) as JSON in the form that users know, for Spark's progress."""
         return positions
 
     def handle_split_request(self, subtask_id: int, requester_hostname: str | None) -> None:
-        """A reader asks for a split, from the host that its task ran on; a source that assigns eagerly ignores it.
+        """Called when a reader has requested a split. An enumerator that assigns splits by itself ignores it.
 
-        There is no task, and so no request, before a split is assigned: the first must be assigned unasked, at best in
-        :meth:`add_reader`.
+        No task runs before a split is assigned, so the first splits must be assigned without a request, for example in
+        :meth:`add_reader`. Not called for a reader that was told that no more splits will come.
 
-        Not called for a reader that was told that there are no more splits.
+        Args:
+            subtask_id: the reader.
+            requester_hostname: the host that its task ran on.
         """
 
     def add_splits_back(self, splits: Sequence[SplitT], subtask_id: int) -> None:
-        """A reader failed that had these splits; ignored by default.
+        """Called when a reader that had these splits has failed; does nothing by default.
 
-        They are in the offset with their positions and stay assigned, so nothing is lost by ignoring it: whoever runs
-        next reads the very same ranges. To note another reader for them, assign them again, before the next
+        The splits stay assigned and are in the offset with their positions, so no data is lost: the next attempt reads
+        the same ranges. To assign them to another reader, call ``assign_splits`` before the next
         :meth:`snapshot_state`.
         """
 
     def add_reader(self, subtask_id: int) -> None:
-        """A reader was registered; called once for each slot, after :meth:`start`."""
+        """Called once for each reader slot, after :meth:`start`."""
 
     @abstractmethod
     def snapshot_state(self) -> CheckpointT:
-        """What the offset must hold for :meth:`Source.restore_enumerator`; equal while nothing has changed.
+        """Returns the state that :meth:`Source.restore_enumerator` needs; equal states while nothing has changed.
 
-        The offset has a split from the first :meth:`split_ranges` on that answers about it. One that was assigned but
-        left out ever since is to be found again after a restart, so it must not be in here as assigned.
+        The offset has a split from the first :meth:`split_ranges` on that returns a range for it. An assigned split
+        without any range so far must be found again after a restart, so the state must not have it as assigned.
         """
 
     def notify_checkpoint_complete(self, positions: Mapping[str, int]) -> None:
-        """Everything before ``positions`` (by split id) has been processed by the query."""
+        """Called when the query has processed everything before ``positions``, by split id."""
 
     def handle_source_event(self, subtask_id: int, event: SourceEvent) -> None:
-        """A reader sent ``event``."""
+        """Called when a reader has sent ``event``."""
 
     def close(self) -> None:
-        """Free what the enumerator holds. Best effort: a killed process never calls it."""
+        """Frees all resources. Best effort: a killed process does not call it."""
 
 
 @dataclass(frozen=True)
 class EventTimes:
-    """What is known of the event times in a :class:`SplitRange`; ``None`` means that no record there has one.
+    """The known event times (ms) in a :class:`SplitRange`; ``None`` if no record in the range has one.
 
     Attributes:
-        next: event time of the first record that has one.
-        reach: an event time that a record in the range really has, the greatest one known.
+        next: the event time of the first record that has one.
+        reach: the greatest known event time of a record in the range.
     """
 
     next: int | None
@@ -261,59 +282,67 @@ class EventTimes:
 
 @dataclass(frozen=True)
 class PositioningRequest:
-    """The ranges one plan is made of, and what bounds the search in them.
+    """The ranges of one plan, and the bounds of the search for event times in them.
 
     Attributes:
-        ranges: by split id; only ranges with ``position < end``, or empty ones behind which there is more that the
-            limits of the micro-batch keep back (``limited``): of these only the next event time is wanted.
-        latest_plausible: event times after this (ms) are treated as if the record had none; ``None`` for no bound.
-        budget: no more than so many records of a split can be read in this micro-batch; ``None`` for no limit.
-        timestamp_assigner: how the query finds event time in rows of the source's schema.
+        ranges: the ranges, by split id: those that are not empty, and empty ones that only the read limits end
+            (``limited``), of which only the next event time is needed.
+        plausible_until: event times after this time (ms) are treated as if the record had none; ``None`` for no bound.
+        budget: how many records of a split the micro-batch can read at most; ``None`` for no limit.
+        timestamp_assigner: finds the event time in rows of the source's schema.
         max_out_of_orderness_ms: how far (ms) event times fall back within a split.
     """
 
     ranges: Mapping[str, SplitRange] = field(default_factory=dict)
-    latest_plausible: int | None = None
+    plausible_until: int | None = None
     budget: int | None = None
     timestamp_assigner: TimestampAssigner = field(default_factory=RecordTimestampAssigner)
     max_out_of_orderness_ms: int = 0
 
+    @property
+    def latest_plausible(self) -> int | None:
+        """The former name of :attr:`plausible_until`."""
+        return self.plausible_until
+
 
 class EventTimePositions(ABC):
-    """Positions by event time, within the ranges of one plan. A connector's answer to "where is the horizon?"."""
+    """Positions by event time within the ranges of one plan."""
 
     @abstractmethod
     def event_times(self) -> Mapping[str, EventTimes]:
-        """First and greatest event time per split. A split that is left out is unknown for this plan."""
+        """Returns the first and the greatest event time of each split. A split without them is unknown in this plan."""
 
     @abstractmethod
     def first_at_or_after(self, event_time: int) -> Mapping[str, tuple[int, int]]:
-        """For each split of :meth:`event_times` the position up to which it may be read, and the rows until there.
+        """Returns the position up to which each split of :meth:`event_times` may be read, and the rows up to there.
 
-        No record before that position has an event time >= ``event_time``; the record at it has one, or it is the end
-        of the range, or as far away as the budget reaches, or as far as it could be proven before a leader fell
-        silent. Both numbers never fall as ``event_time`` grows.
+        No record before the position has an event time >= ``event_time``. The record at the position has one, or the
+        position is the end of the range, or the budget ends there, or no later position could be proven because a
+        leader did not answer. Both numbers never fall as ``event_time`` grows.
+
+        Args:
+            event_time: an event time (ms), usually the horizon.
         """
 
     def least_to_come(self) -> int | None:
-        """Least event time (ms) in splits that are :meth:`~SplitEnumerator.pending`; ``None`` if none is known.
+        """Returns the least event time (ms) in splits that are :meth:`~SplitEnumerator.pending`; ``None`` if unknown.
 
-        It holds the assigned splits as the front of one of them does: they are read up to this and the allowed drift.
+        It holds back the assigned splits like the front of a split: they are read up to this time and the drift.
         """
         return None
 
 
 class SupportsEventTimePositions(ABC):
-    """An enumerator whose splits can be cut by event time: the ability that split-level alignment needs."""
+    """An enumerator that finds positions by event time, so that alignment can cut splits exactly."""
 
     @abstractmethod
     def event_time_positions(self, request: PositioningRequest) -> EventTimePositions:
-        """A view of the ranges in ``request`` by event time, valid for one plan."""
+        """Returns the positions by event time in the ranges of ``request``; they are used for one plan."""
 
 
 class SupportsEndPosition(ABC):
-    """An enumerator of a bounded source that can tell where another source has to go on (FLIP-150)."""
+    """An enumerator of a bounded source that knows where the next source of a hybrid source begins (FLIP-150)."""
 
     @abstractmethod
     def end_position(self) -> JsonValue:
-        """Where this source ends, as the next one understands it; asked when all its splits are processed."""
+        """Returns where this source ends, as the next source expects it; called when all splits are processed."""

@@ -11,8 +11,11 @@ from flip27_stream.api.serializer import JsonValue
 class SourceEvent:
     """A custom message of a source (FLIP-27 ``SourceEvent``).
 
-    To a reader it travels with the tasks of the next micro-batch, to the enumerator with the report of a task; both
-    ways as JSON.
+    A reader gets it with its task of the next micro-batch; the enumerator gets it with the report of a task.
+
+    Attributes:
+        name: the name of the message.
+        payload: its content, as JSON.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""How much a micro-batch and each of its tasks may read."""
+"""The read limits of a micro-batch and of its tasks."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ _FIFTEEN_MINUTES_MS = 900_000
 
 @dataclass(frozen=True)
 class ReadLimits:
-    """The limits of a source; ``None`` for no limit. Rows are counted in positions.
+    """The read limits of a source; ``None`` for no limit. Rows are counted in positions.
 
     Attributes:
-        max_rows: a batch has no more (Spark ``maxOffsetsPerTrigger``). A source that limits by itself what it offers
-            (:meth:`SplitEnumerator.admit`), and whose positions are no rows, leaves it out.
-        min_rows: a batch waits until there are so many (``minOffsetsPerTrigger``) ...
-        max_trigger_delay_ms: ... or so long has passed since the last one (``maxTriggerDelay``).
-        min_tasks: a batch is divided into at least about so many tasks, by size (``minPartitions``).
-        max_rows_per_task: a task reads no more (``maxRecordsPerPartition``).
-        divide: splits that are larger than a task's fair share of a batch are read by several tasks.
-        max_files: a batch begins no more files (``maxFilesPerTrigger``) ...
-        max_bytes: ... and reads about so many bytes (``maxBytesPerTrigger``). These two are kept by the enumerator.
+        max_rows: the greatest number of rows of a batch (Spark ``maxOffsetsPerTrigger``). A source whose positions are
+            not rows leaves it out, and limits in :meth:`SplitEnumerator.admit` what it assigns.
+        min_rows: a batch waits until there are so many rows (``minOffsetsPerTrigger``), or for
+            ``max_trigger_delay_ms``.
+        max_trigger_delay_ms: the longest wait (ms) for ``min_rows`` since the last batch (``maxTriggerDelay``).
+        min_tasks: the least number of tasks of a batch, about, divided by size (``minPartitions``).
+        max_rows_per_task: the greatest number of rows of a task (``maxRecordsPerPartition``).
+        divide: whether several tasks read a split that is larger than the share of one task.
+        max_files: how many files a batch begins to read at most (``maxFilesPerTrigger``); the enumerator applies it.
+        max_bytes: how many bytes a batch reads, about (``maxBytesPerTrigger``); the enumerator applies it.
     """
 
     max_rows: int | None = None

@@ -1,4 +1,4 @@
-"""The reader: reads its splits and emits columnar records."""
+"""The reader: reads its splits and emits record batches."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from flip27_stream.api.watermark import WatermarkOutput
 
 
 class InputStatus(Enum):
-    """Answer of :meth:`SourceReader.poll_next` (Flink ``InputStatus``)."""
+    """The result of :meth:`SourceReader.poll_next` (Flink ``InputStatus``)."""
 
     MORE_AVAILABLE = "MORE_AVAILABLE"
     NOTHING_AVAILABLE = "NOTHING_AVAILABLE"
@@ -25,7 +25,7 @@ class InputStatus(Enum):
 
 
 class SourceOutput(WatermarkOutput):
-    """Where the records of one split go (Flink ``SourceOutput``)."""
+    """Receives the records of one split (Flink ``SourceOutput``)."""
 
     @abstractmethod
     def collect(
@@ -34,45 +34,45 @@ class SourceOutput(WatermarkOutput):
         timestamps: pa.Int64Array | None = None,
         positions: pa.Int64Array | None = None,
     ) -> None:
-        """Emit ``records`` (of the source's schema), in the order of the split.
+        """Emits ``records``, in the order of the split.
 
         Args:
-            records: rows; may be empty.
-            timestamps: one per row, the times (ms) that the external system gave the records, where it does so.
-            positions: one per row, the position of each record, so that an error can name it.
+            records: rows of the source's schema; may be empty.
+            timestamps: for each row the time (ms) that the external system gave the record; ``None`` if it gives none.
+            positions: for each row the position of the record, for errors; ``None`` if records have no positions.
         """
 
 
 class ReaderOutput(SourceOutput):
-    """Where a reader's records go; one output per split keeps their watermarks apart (Flink ``ReaderOutput``)."""
+    """Receives the records of a reader, in one output for each split (Flink ``ReaderOutput``)."""
 
     @abstractmethod
     def create_output_for_split(self, split_id: str) -> SourceOutput:
-        """The output of a split; the same one when asked again."""
+        """Returns the output of a split: the same object each time."""
 
     @abstractmethod
     def release_output_for_split(self, split_id: str) -> None:
-        """The split was read to its end."""
+        """Called when the split was read to the end of its range."""
 
 
 class SourceReaderContext(ABC):
-    """What a task offers a reader (Flink ``SourceReaderContext``)."""
+    """What a task offers its reader (Flink ``SourceReaderContext``)."""
 
     @abstractmethod
     def metric_group(self) -> MetricGroup:
-        """Counters and gauges of this reader."""
+        """Returns the counters of this reader; see :class:`MetricGroup`."""
 
     @abstractmethod
     def index_of_subtask(self) -> int:
-        """The reader's slot."""
+        """Returns the number of the reader slot."""
 
     @abstractmethod
     def send_split_request(self) -> None:
-        """Ask the enumerator for a split; it hears of it when the next micro-batch is planned."""
+        """Requests a split from the enumerator, which gets the request when the next micro-batch is planned."""
 
     @abstractmethod
     def send_source_event_to_coordinator(self, event: SourceEvent) -> None:
-        """Send ``event`` with this task's report; the enumerator gets it when the next micro-batch is planned.
+        """Sends ``event`` with the report of this task; the enumerator gets it when the next micro-batch is planned.
 
         Raises:
             ContractError: the payload is not JSON, or the events of this task have more than 4 MiB.
@@ -87,35 +87,36 @@ class SourceReader(ABC, Generic[SplitT]):
     """
 
     def start(self) -> None:
-        """Called once, first."""
+        """Called once, before all other methods."""
 
     @abstractmethod
     def poll_next(self, output: ReaderOutput) -> InputStatus:
-        """Emit some records into ``output`` without blocking for long."""
+        """Emits some records into ``output``, without blocking for long.
+
+        Returns:
+            Whether more records are available now, later, or never.
+        """
 
     @abstractmethod
     def snapshot_state(self) -> Sequence[SplitT]:
-        """The splits not read to their end, as far as they are left to read; none after ``END_OF_INPUT``."""
+        """Returns the splits that are not read to their ends, with what is left; empty after ``END_OF_INPUT``."""
 
     def is_available(self) -> Future[None]:
-        """A future that is done when :meth:`poll_next` is worth calling; by default it always is."""
+        """Returns a future that completes when :meth:`poll_next` can emit records; by default it is complete."""
         available: Future[None] = Future()
         available.set_result(None)
         return available
 
     @abstractmethod
     def add_splits(self, splits: Sequence[SplitT]) -> None:
-        """Further splits to read."""
+        """Adds bounded splits to read."""
 
     @abstractmethod
     def notify_no_more_splits(self) -> None:
-        """No further splits will come."""
+        """Called when no more splits will be added."""
 
     def handle_source_events(self, event: SourceEvent) -> None:
-        """The enumerator sent ``event``."""
-
-    def pause_or_resume_splits(self, to_pause: Sequence[str], to_resume: Sequence[str]) -> None:
-        """FLIP-217. Here pausing is done by planning, so a reader need not be able to."""
+        """Called with an ``event`` of the enumerator."""
 
     def close(self) -> None:
-        """Free what the reader holds. An error is logged: the rows are out by then, or the read failed before."""
+        """Frees all resources. An error is only logged: all records are out by then, or another error came before."""

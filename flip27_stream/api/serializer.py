@@ -10,28 +10,28 @@ from flip27_stream.errors import CorruptCheckpointError, NewerCheckpointError
 T = TypeVar("T")
 
 JsonValue = Union[None, bool, int, str, "list[JsonValue]", "dict[str, JsonValue]"]
-"""What an offset may hold. No floats: Spark compares offsets as text."""
+"""The values that an offset may have. It has no floats, because Spark compares offsets as text."""
 
 
 class SimpleVersionedSerializer(ABC, Generic[T]):
-    """Turns values into JSON and back, for ever (FLIP-27 ``SimpleVersionedSerializer``).
+    """Converts values to JSON and back, across releases (FLIP-27 ``SimpleVersionedSerializer``).
 
-    Spark stores offsets as JSON text, so a serializer yields JSON values instead of Flink's bytes. Equal values must
-    yield equal JSON. A serializer reads all its older versions.
+    Spark stores offsets as JSON text, so a serializer returns JSON values instead of Flink's bytes. It must return
+    equal JSON for equal values, and read all its older versions.
     """
 
     @property
     @abstractmethod
     def version(self) -> int:
-        """The version :meth:`serialize` writes."""
+        """The version that :meth:`serialize` writes."""
 
     @abstractmethod
     def serialize(self, value: T) -> JsonValue:
-        """The JSON form of ``value``, in the current version."""
+        """Returns the JSON form of ``value``, in the current version."""
 
     @abstractmethod
     def deserialize(self, version: int, data: JsonValue) -> T:
-        """The value that ``version`` wrote as ``data``.
+        """Returns the value that ``version`` wrote as ``data``.
 
         Raises:
             CorruptCheckpointError: ``data`` is not of the form that ``version`` writes.
@@ -39,11 +39,15 @@ class SimpleVersionedSerializer(ABC, Generic[T]):
         """
 
     def check_version(self, what: str, version: int) -> None:
-        """For :meth:`deserialize`: refuse a version of ``what`` that no release up to this one wrote.
+        """Checks, for :meth:`deserialize`, that this release or an older one has written ``version``.
+
+        Args:
+            what: what is stored, for the error message.
+            version: its version.
 
         Raises:
             NewerCheckpointError: a newer release wrote it.
-            CorruptCheckpointError: nobody did.
+            CorruptCheckpointError: no release wrote such a version.
         """
         if version > self.version:
             raise NewerCheckpointError(

@@ -42,7 +42,7 @@ class AdoptedOffset(Generic[SplitT, CheckpointT]):
 
 
 class Source(ABC, Generic[SplitT, CheckpointT]):
-    """A factory of enumerators and readers (FLIP-27 ``Source``). Picklable; holds configuration only."""
+    """A factory of enumerators and readers (FLIP-27 ``Source``). It is picklable and has configuration only."""
 
     @property
     @abstractmethod
@@ -52,18 +52,18 @@ class Source(ABC, Generic[SplitT, CheckpointT]):
     @property
     @abstractmethod
     def schema(self) -> pa.Schema:
-        """Columns of the record batches its readers emit; Spark's types (timestamps in us, time zone UTC)."""
+        """The schema of the record batches that readers emit, in Spark's types (timestamps in microseconds, UTC)."""
 
     @property
     @abstractmethod
     def fingerprint(self) -> str:
-        """Says in words what is read; a checkpoint keeps it. See :meth:`accepts_checkpoint_of`."""
+        """What is read, in words. The checkpoint stores it; see :meth:`accepts_checkpoint_of`."""
 
     def accepts_checkpoint_of(self, fingerprint: str) -> bool:
         """Whether a query of this source can go on from a checkpoint that a source with ``fingerprint`` began.
 
-        By default it can if this source has the same. A source overrides it to accept changes of its options. Its
-        enumerator then gets splits that its options may not name any more.
+        By default it can if both fingerprints are equal. Override it to accept changed options. The enumerator may
+        then get splits that its options do not name.
         """
         return fingerprint == self.fingerprint
 
@@ -80,39 +80,43 @@ class Source(ABC, Generic[SplitT, CheckpointT]):
 
     @property
     def read_limits(self) -> ReadLimits:
-        """How much a micro-batch and each of its tasks may read; by default all there is."""
+        """The read limits of a micro-batch and of each of its tasks; by default there are no limits."""
         return ReadLimits()
 
     @abstractmethod
     def create_reader(self, context: SourceReaderContext) -> SourceReader[SplitT]:
-        """A new reader, in a Spark task."""
+        """Returns a new reader. Called in a Spark task."""
 
     @abstractmethod
     def create_enumerator(
         self, context: SplitEnumeratorContext[SplitT]
     ) -> SplitEnumerator[SplitT, CheckpointT]:
-        """A new enumerator, for a query that starts."""
+        """Returns a new enumerator for a new query."""
 
     @abstractmethod
     def restore_enumerator(
         self, context: SplitEnumeratorContext[SplitT], checkpoint: CheckpointT
     ) -> SplitEnumerator[SplitT, CheckpointT]:
-        """An enumerator that goes on from ``checkpoint``; the splits assigned before are known to the coordinator."""
+        """Returns an enumerator that goes on from ``checkpoint``; the context has the assigned splits."""
 
     def splits_for_readers(self, splits: Sequence[SplitT], checkpoint: CheckpointT) -> Sequence[SplitT]:
-        """``splits`` as readers get them, in the same order; by default as they are.
+        """Returns the splits that readers get, in the order of ``splits``; by default the same splits.
 
-        Here splits take from the state of the enumerator, as the offset that ends the micro-batch has it, what readers
-        must know of it. It depends on the arguments only: a replay of the batch reads the same.
+        Override it to add what readers need of the enumerator's state. The result must depend on the arguments only,
+        so that a replay of the batch reads the same.
+
+        Args:
+            splits: the splits of a micro-batch.
+            checkpoint: the enumerator's state in the offset that ends the micro-batch.
         """
         return splits
 
     @property
     @abstractmethod
     def split_serializer(self) -> SimpleVersionedSerializer[SplitT]:
-        """Writes splits into the offset."""
+        """The serializer of the splits in the offset."""
 
     @property
     @abstractmethod
     def enumerator_checkpoint_serializer(self) -> SimpleVersionedSerializer[CheckpointT]:
-        """Writes the enumerator's state into the offset."""
+        """The serializer of the enumerator's state in the offset."""

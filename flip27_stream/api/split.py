@@ -1,4 +1,4 @@
-"""What a source is divided into."""
+"""The split: one part of a source."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ SplitT = TypeVar("SplitT", bound="SourceSplit")
 class SourceSplit(ABC):
     """One part of a source that is read in order, by one reader at a time (FLIP-27 ``SourceSplit``).
 
-    A place in a split is its *position*: an ``int`` that grows along the split and names the next record to read. The
-    coordinator stores positions in the offset; a split itself holds only what never changes while it is read. Splits
-    are picklable values.
+    A *position* is an ``int`` that grows along the split and names the next record to read. The coordinator stores
+    positions in the offset; the split itself has only what never changes while it is read. Splits are picklable and
+    hashable values.
     """
 
     @property
     @abstractmethod
     def split_id(self) -> str:
-        """Identifies the split in its source for ever, across restarts.
+        """The id of the split in its source, the same for ever and across restarts.
 
-        Not empty; ``<group>`` and ``<backlog>`` are taken: they stand where a split is named for what is none.
+        It must not be empty, nor ``<group>`` or ``<backlog>``: these two are reserved. They stand in the place of a
+        split id when another source, or splits that are not assigned yet, hold splits back.
         """
 
     @abstractmethod
     def between(self: SplitT, start: int, end: int) -> SplitT:
-        """This split as one micro-batch reads it: from position ``start`` up to, not including, ``end``."""
+        """Returns this split with the range of one micro-batch: from ``start`` up to, not including, ``end``."""

@@ -1,7 +1,8 @@
-"""Event time: watermarks, how they are generated, and how a record's event time is found.
+"""Event time: how the event time of records is found, and the parameters of watermarks (Flink ``WatermarkStrategy``).
 
-Flink's ``WatermarkStrategy`` with its generators, over columns of records instead of single ones. A watermark of t says
-that no record with an event time <= t is to come. "None yet" is ``None``, never a smallest number.
+Everything works on columns of records instead of single records. A watermark of t says that no record with an event
+time <= t is still to come. An unknown time is ``None``, never a smallest number. There are no watermark generators:
+planning computes the watermark of a split from its front, as front - ``max_out_of_orderness_ms`` - 1.
 """
 
 from __future__ import annotations
@@ -16,49 +17,50 @@ from flip27_stream.errors import ContractError, shortened
 
 @dataclass(frozen=True, order=True)
 class Watermark:
-    """No record with an event time <= ``timestamp`` (ms) is to come."""
+    """States that no record with an event time <= ``timestamp`` (ms) is still to come (Flink ``Watermark``)."""
 
     timestamp: int
 
 
-class WatermarkOutput(ABC):
-    """Where watermarks go (Flink ``WatermarkOutput``)."""
+class WatermarkOutput(ABC):  # noqa: B024  a base class for outputs, as in Flink
+    """Receives the watermarks of a reader (Flink ``WatermarkOutput``), so that readers ported from Flink can call it.
 
-    @abstractmethod
-    def emit_watermark(self, watermark: Watermark) -> None:
-        """A watermark; one that is not above the last is ignored."""
+    The calls have no effect here: planning computes watermarks from event times, and proves that a split is idle.
+    """
 
-    @abstractmethod
-    def mark_idle(self) -> None:
-        """No records are to be expected for now."""
+    def emit_watermark(self, watermark: Watermark) -> None:  # noqa: B027
+        """Does nothing: planning computes watermarks."""
 
-    @abstractmethod
-    def mark_active(self) -> None:
-        """Records are to be expected again."""
+    def mark_idle(self) -> None:  # noqa: B027
+        """Does nothing: planning proves that a split is idle."""
+
+    def mark_active(self) -> None:  # noqa: B027
+        """Does nothing: planning proves that a split is idle."""
 
 
 class TimestampAssigner(ABC):
-    """Finds the event time of each record (Flink ``TimestampAssigner``). Picklable."""
+    """Finds the event time of each record (Flink ``TimestampAssigner``). Must be picklable."""
 
     @property
     def column(self) -> str | None:
-        """The one column that event time is read from, so that statistics of it can be used; ``None`` if another."""
+        """The column that event time is read from, whose statistics can be used; ``None`` without one."""
         return None
 
     @abstractmethod
     def extract_timestamps(self, records: pa.RecordBatch, timestamps: pa.Int64Array | None) -> pa.Int64Array:
-        """Event times (ms), one per row of ``records``; null where a record has none.
+        """Returns the event times (ms), one for each row of ``records``; null for a record without one.
 
         Args:
             records: rows of the source's schema.
-            timestamps: the times (ms) the external system gave the records, null where it gave none.
+            timestamps: the times (ms) that the external system gave the records, null for a record without one;
+                ``None`` if the records of the source have no such times.
         """
 
     def event_times(self, records: pa.RecordBatch, timestamps: pa.Int64Array | None) -> pa.Int64Array:
-        """The same, looked at; what those call that use an assigner.
+        """Returns the checked result of :meth:`extract_timestamps`. Code that uses an assigner calls this method.
 
         Raises:
-            ContractError: :meth:`extract_timestamps` returns anything but one int64 for each row.
+            ContractError: :meth:`extract_timestamps` did not return one int64 for each row.
         """
         times: object = self.extract_timestamps(records, timestamps)
         if isinstance(times, pa.Array) and times.type == pa.int64() and len(times) == records.num_rows:
@@ -72,10 +74,10 @@ class TimestampAssigner(ABC):
 
 @dataclass(frozen=True)
 class RecordTimestampAssigner(TimestampAssigner):
-    """Event time is the time that the external system gave the record.
+    """Uses the time that the external system gave the record as its event time.
 
     Attributes:
-        otherwise: finds it where a source's records carry no such times.
+        otherwise: finds the event time if the records of the source have no such times.
     """
 
     otherwise: TimestampAssigner | None = None
@@ -88,40 +90,24 @@ class RecordTimestampAssigner(TimestampAssigner):
         if timestamps is not None:
             return timestamps
         if self.otherwise is None:
-            raise ValueError("this source's records carry no timestamps; name an event-time column")
+            raise ValueError(
+                "the records of this source carry no timestamps; name a column with option scan.watermark.event-time"
+            )
         return self.otherwise.extract_timestamps(records, None)
-
-
-class WatermarkGenerator(ABC):
-    """Makes watermarks from event times (Flink ``WatermarkGenerator``)."""
-
-    @abstractmethod
-    def on_event(self, event_time: int, output: WatermarkOutput) -> None:
-        """Records up to ``event_time`` (the greatest of a batch) were seen."""
-
-    @abstractmethod
-    def on_periodic_emit(self, output: WatermarkOutput) -> None:
-        """Time to emit, if the watermark is made periodically."""
-
-
-class BoundedOutOfOrdernessWatermarks(WatermarkGenerator):
-    """Greatest event time - bound - 1 (Flink ``BoundedOutOfOrdernessWatermarks``; Spark's own lacks the - 1)."""
-
-    def __init__(self, max_out_of_orderness_ms: int) -> None:
-        self._bound = max_out_of_orderness_ms
-        self._max: int | None = None
-
-    def on_event(self, event_time: int, output: WatermarkOutput) -> None:
-        self._max = event_time if self._max is None else max(self._max, event_time)
-
-    def on_periodic_emit(self, output: WatermarkOutput) -> None:
-        if self._max is not None:
-            output.emit_watermark(Watermark(self._max - self._bound - 1))
 
 
 @dataclass(frozen=True)
 class WatermarkAlignment:
-    """Parameters of alignment (FLIP-182); all times in ms."""
+    """The parameters of alignment (FLIP-182).
+
+    Attributes:
+        group: the name of the alignment group.
+        max_drift_ms: how far (ms) the greatest event time read may be ahead of the least front.
+        update_interval_ms: how old (ms) the group's minimum may be when a batch is planned.
+
+    Raises:
+        ValueError: the group has no name, the drift is negative, or the interval is not positive.
+    """
 
     group: str
     max_drift_ms: int
@@ -138,7 +124,14 @@ class WatermarkAlignment:
 
 @dataclass(frozen=True)
 class WatermarkStrategy:
-    """How event time is found and how watermarks follow from it (Flink ``WatermarkStrategy``); times in ms."""
+    """How event time is found, and the parameters of watermarks (Flink ``WatermarkStrategy``).
+
+    Attributes:
+        max_out_of_orderness_ms: how far (ms) event times fall back within a split.
+        timestamp_assigner: finds the event time of each record.
+        idle_timeout_ms: after which time (ms) without records a split is idle; ``None`` for never.
+        alignment: the parameters of alignment; ``None`` if it is off.
+    """
 
     max_out_of_orderness_ms: int = 0
     timestamp_assigner: TimestampAssigner = field(default_factory=RecordTimestampAssigner)
@@ -147,21 +140,30 @@ class WatermarkStrategy:
 
     @staticmethod
     def for_monotonous_timestamps() -> WatermarkStrategy:
-        """For splits whose event times never fall."""
+        """Returns the strategy for splits whose event times never fall."""
         return WatermarkStrategy()
 
     @staticmethod
     def for_bounded_out_of_orderness(max_out_of_orderness_ms: int) -> WatermarkStrategy:
-        """For splits whose event times fall back by at most so much."""
+        """Returns the strategy for splits whose event times fall back by at most ``max_out_of_orderness_ms``.
+
+        Raises:
+            ValueError: the number is negative.
+        """
         if max_out_of_orderness_ms < 0:
             raise ValueError(f"max_out_of_orderness_ms must not be negative: {max_out_of_orderness_ms}")
         return WatermarkStrategy(max_out_of_orderness_ms)
 
     def with_timestamp_assigner(self, assigner: TimestampAssigner) -> WatermarkStrategy:
+        """Returns this strategy with another assigner."""
         return replace(self, timestamp_assigner=assigner)
 
     def with_idleness(self, idle_timeout_ms: int) -> WatermarkStrategy:
-        """A split is idle when it had nothing for longer than this."""
+        """Returns this strategy with an idle timeout (ms).
+
+        Raises:
+            ValueError: the number is not positive.
+        """
         if idle_timeout_ms <= 0:
             raise ValueError(f"idle_timeout_ms must be positive: {idle_timeout_ms}")
         return replace(self, idle_timeout_ms=idle_timeout_ms)
@@ -169,8 +171,5 @@ class WatermarkStrategy:
     def with_watermark_alignment(
         self, group: str, max_drift_ms: int, update_interval_ms: int = 1000
     ) -> WatermarkStrategy:
-        """Align with the other splits, and other sources of ``group`` (FLIP-182, FLIP-217)."""
+        """Returns this strategy with alignment of the splits of all sources in ``group`` (FLIP-182, FLIP-217)."""
         return replace(self, alignment=WatermarkAlignment(group, max_drift_ms, update_interval_ms))
-
-    def create_watermark_generator(self) -> WatermarkGenerator:
-        return BoundedOutOfOrdernessWatermarks(self.max_out_of_orderness_ms)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.json as pj
+
+from flip27_stream.decoding.json_batches import one_a_line, parsed, plain_objects
+from flip27_stream.decoding.json_documents import DocumentError, Number, parse_document
 
 _LARGEST: Final = 2**63 - 1
 _EPOCH: Final = date(1970, 1, 1).toordinal()
@@ -21,10 +22,7 @@ _ISO_8601: Final = re.compile(
     r"(?:[Tt ]([0-9]{2})(:?)([0-9]{2})(?:\6([0-9]{2})(?:[.,]([0-9]+))?)?"
     r"(?:[Zz]|([+-])([0-9]{2}):?([0-9]{2})?)?)?"
 )
-
-# What Arrow's parser takes for JSON and Python's does not, or what may stop it early.
-_DISPUTED: Final = r"\x00|[\s:,\[-](?:NaN|Inf(?:inity)?)[\s,\]}]"
-_DISPUTED_WORDS: Final = (b"\x00", b"NaN", b"Inf")
+_MILLISECONDS: Final = re.compile(r"-0|[0-9]{1,19}")
 
 
 @dataclass(frozen=True)
@@ -50,11 +48,11 @@ class JsonPointer:
     def times(self, documents: pa.Array) -> pa.Int64Array:
         """Event times (ms) of binary or string ``documents``, null where there is none.
 
-        Arrow parses all plain documents at once. Where that fails, which anything but integers makes it do,
+        Arrow parses all plain documents at once. Where that fails, as where some times are integers and some are text,
         and for documents that are not plain, Python parses one by one: the result is the same.
         """
         documents = documents.cast(pa.binary())
-        plain = _plain(documents)
+        plain = plain_objects(documents)
         fast = self._times_at_once(pc.if_else(plain, documents, pa.scalar(b"{}", pa.binary())))
         if fast is None:
             return pa.array(map(self.time, documents.to_pylist()), pa.int64())
@@ -69,75 +67,61 @@ class JsonPointer:
         if document is None:
             return None
         try:
-            # Bytes that are no UTF-8 stay what they are: they matter only where they are pointed at.
-            value = _DECODER.decode(document.decode("utf-8", "surrogateescape"))
-        except ValueError:
+            value = self._found_in(parse_document(document))
+        except DocumentError:
             return None
         except RecursionError:
             return self._time_of_deep(document)
+        if type(value) is Number and _MILLISECONDS.fullmatch(value) and int(value) <= _LARGEST:
+            return int(value)
+        return _iso_8601(value) if type(value) is str else None
+
+    def _found_in(self, value: Any) -> Any:
+        """What is at the pointer; ``None`` if nothing is. Of fields with the same name, the last counts."""
         for token in self.tokens:
-            if isinstance(value, dict):
-                value = value.get(token)
-            elif isinstance(value, list) and _INDEX.fullmatch(token) and int(token) < len(value):
+            if type(value) is tuple:
+                value = next((item for name, item in reversed(value) if name == token), None)
+            elif type(value) is list and _INDEX.fullmatch(token) and int(token) < len(value):
                 value = value[int(token)]
             else:
                 return None
-        if isinstance(value, str):
-            return _iso_8601(value)
-        return value if type(value) is int and 0 <= value <= _LARGEST else None
+        return value
 
     def _time_of_deep(self, document: bytes) -> int | None:
         """Event time (ms) of a document that is nested too deeply for Python, as far as Arrow can tell."""
         documents = pa.array([document], pa.binary())
-        times = self._times_at_once(documents) if _plain(documents)[0].as_py() else None
+        times = self._times_at_once(documents) if plain_objects(documents)[0].as_py() else None
         return None if times is None else times[0].as_py()
 
     def _times_at_once(self, documents: pa.Array) -> pa.Int64Array | None:
-        """Times of plain ``documents``, or ``None`` where Arrow cannot tell.
-
-        Each starts with ``{`` and ends with ``}``. No JSON goes on over ``}{``, so each is at least one
-        object, and as many objects as documents are one each.
-        """
+        """Times of plain ``documents``, or ``None`` where Arrow cannot tell."""
         if len(documents) == 0:
             return pa.array([], pa.int64())
-        text = _joined(documents)
-        try:
-            table = pj.read_json(
-                pa.BufferReader(text),
-                read_options=pj.ReadOptions(use_threads=False, block_size=text.size + 1),
-                parse_options=pj.ParseOptions(
-                    explicit_schema=self._schema, unexpected_field_behavior="ignore"
-                ),
-            )
-        except pa.ArrowInvalid:
-            return None
-        if table.num_rows != len(documents):
-            return None
-        times = table.column(0).combine_chunks()
-        for _ in self.tokens[1:]:
-            times = pc.struct_field(times, 0)
-        return pc.if_else(pc.greater_equal(times, 0), times, pa.scalar(None, pa.int64()))
+        text = one_a_line(documents)
+        for kind in (pa.int64(), pa.string()):
+            try:
+                table = parsed(text, len(documents), self._schema(kind))
+            except pa.ArrowInvalid:
+                continue
+            return None if table is None else self._times_in(table)
+        return None
 
-    @cached_property
-    def _schema(self) -> pa.Schema:
-        kind = pa.int64()
+    def _times_in(self, table: pa.Table) -> pa.Int64Array:
+        found = table.column(0).combine_chunks()
+        for _ in self.tokens[1:]:
+            found = pc.struct_field(found, 0)
+        if pa.types.is_string(found.type):
+            texts = found.view(pa.binary()).to_pylist()
+            return pa.array(
+                (None if text is None else _iso_8601(text.decode(errors="replace")) for text in texts),
+                pa.int64(),
+            )
+        return pc.if_else(pc.greater_equal(found, 0), found, pa.scalar(None, pa.int64()))
+
+    def _schema(self, kind: pa.DataType) -> pa.Schema:
         for token in reversed(self.tokens[1:]):
             kind = pa.struct([(token, kind)])
         return pa.schema([(self.tokens[0], kind)])
-
-
-def _plain(documents: pa.Array) -> pa.BooleanArray:
-    """Which documents look like objects, and hold nothing that Arrow and Python parse differently."""
-    plain = pc.and_(pc.starts_with(documents, "{"), pc.ends_with(documents, "}")).fill_null(False)
-    text = _joined(documents.fill_null(b"")).to_pybytes()
-    if any(word in text for word in _DISPUTED_WORDS):
-        plain = pc.and_not(plain, pc.match_substring_regex(documents, _DISPUTED).fill_null(False))
-    return plain
-
-
-def _joined(documents: pa.Array) -> pa.Buffer:
-    """All ``documents``, one a line."""
-    return pc.binary_join(pa.ListArray.from_arrays([0, len(documents)], documents), b"\n")[0].as_buffer()
 
 
 def _iso_8601(text: str) -> int | None:
@@ -155,20 +139,3 @@ def _iso_8601(text: str) -> int | None:
     minutes = (days * 24 + int(hour)) * 60 + int(minute) - zone
     time = (minutes * 60 + int(second)) * 1000 + int(fraction[:3].ljust(3, "0"))
     return time if time >= 0 else None
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON")
-
-
-def _integer(digits: str) -> int | None:
-    return int(digits) if len(digits) <= 20 else None
-
-
-def _no_event_time(number: str) -> None:
-    """A number with a fraction or an exponent."""
-
-
-_DECODER: Final[Any] = json.JSONDecoder(
-    parse_constant=_no_constant, parse_int=_integer, parse_float=_no_event_time
-)

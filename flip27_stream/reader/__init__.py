@@ -1,6 +1,6 @@
-"""What authors of sources build readers on (Flink's ``flink-connector-base``), columnar and free of Spark.
+"""Base classes for readers of new sources (as Flink's ``flink-connector-base``): columnar, without Spark.
 
-The shortest road is a generator that reads one split from its start to its end::
+The shortest way is a generator that reads one split from its start to its end::
 
     @dataclass(frozen=True)
     class Shelf(RangeSplit):
@@ -18,9 +18,10 @@ The shortest road is a generator that reads one split from its start to its end:
         def create_reader(self, context):
             return IteratorSourceReader(context, self.schema, read)
 
-A client that waits for an external system gets a :class:`SplitReader` of its own. A :class:`SplitFetcherManager` calls
-it in threads; :class:`SourceReaderBase` takes what they fetched through a bounded queue, cuts it at the end of the
-planned range and emits it. The reader models of FLIP-27:
+For a client that waits for an external system, write a :class:`SplitReader`. A :class:`SplitFetcherManager` calls it in
+threads. :class:`SourceReaderBase` gets what was fetched through a bounded queue, cuts it at the ends of the planned
+ranges and emits it. Alignment pauses splits when a batch is planned, so fetchers have no method to pause (FLIP-217).
+The reader models of FLIP-27:
 
 * one split after another: :class:`IteratorSplitReader` under a :class:`SingleThreadFetcherManager`;
 * several splits multiplexed: a :class:`SplitReader` of many splits under a :class:`SingleThreadFetcherManager`;

@@ -1,4 +1,4 @@
-"""From what was fetched to what is emitted."""
+"""Record emitters: convert fetched records to the rows that a reader emits."""
 
 from __future__ import annotations
 
@@ -18,19 +18,25 @@ _MAX_ROWS = 10_000
 
 
 class RecordEmitter(ABC, Generic[SplitT]):
-    """Turns fetched records into rows of the source's schema (Flink ``RecordEmitter``). Runs in the reader's thread."""
+    """Converts fetched records to rows of the source's schema (Flink ``RecordEmitter``), in the reader's thread."""
 
     @abstractmethod
     def emit_records(self, records: Records, output: SourceOutput, progress: SplitProgress[SplitT]) -> None:
-        """Emit ``records``, which are in the planned range, into the output of their split."""
+        """Emits ``records`` into the output of their split.
+
+        Args:
+            records: fetched records, all in the planned range.
+            output: the output of the split.
+            progress: the state of the split.
+        """
 
 
 class ArrowRecordEmitter(RecordEmitter[Any]):
     """Emits record batches as they are, and plain rows as record batches.
 
     Args:
-        schema: of the source.
-        max_rows: a record batch made of plain rows has no more.
+        schema: the schema of the source.
+        max_rows: the greatest number of rows in a record batch that is made of plain rows.
     """
 
     def __init__(self, schema: pa.Schema, max_rows: int = _MAX_ROWS) -> None:
@@ -38,7 +44,7 @@ class ArrowRecordEmitter(RecordEmitter[Any]):
         self._max_rows = max_rows
 
     def emit_records(self, records: Records, output: SourceOutput, progress: SplitProgress[Any]) -> None:
-        """See :class:`RecordEmitter`.
+        """Emits ``records``; see :meth:`RecordEmitter.emit_records`.
 
         Raises:
             RecordFormatError: a record batch or a plain row does not fit the source's schema.

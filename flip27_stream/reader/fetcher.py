@@ -1,4 +1,4 @@
-"""A thread that calls a split reader."""
+"""The thread that calls a split reader."""
 
 from __future__ import annotations
 
@@ -16,10 +16,16 @@ from flip27_stream.threads import start
 
 
 class SplitFetcher(Generic[SplitT]):
-    """Fetches while it has splits that are not paused, and hands over what comes (Flink ``SplitFetcher``).
+    """Fetches while it has splits, and puts what it fetched into the queue (Flink ``SplitFetcher``).
 
-    Changes wait in line until the running fetch returns, which is woken up. The thread is a daemon: one that is stuck
-    delays nothing and nobody.
+    A change of the splits waits until the running fetch returns, which is woken up. The thread is a daemon, so a fetch
+    that never returns does not delay the end of the process.
+
+    Args:
+        split_reader: what is called in the thread.
+        queue: receives what was fetched.
+        on_error: called in the thread with an error of the split reader.
+        on_exit: called in the thread at its end.
     """
 
     def __init__(
@@ -36,8 +42,6 @@ class SplitFetcher(Generic[SplitT]):
         self._work = threading.Condition()
         self._changes: deque[SplitsChange[SplitT]] = deque()
         self._splits: dict[str, SplitT] = {}
-        self._paused: set[str] = set()
-        self._told: set[str] = set()
         self._fetching = False
         self._closed = False
         self._thread = threading.Thread(target=self._run, name=f"split-fetcher-{id(self):x}", daemon=True)
@@ -45,10 +49,10 @@ class SplitFetcher(Generic[SplitT]):
     # ---- called by the reader -------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start the thread.
+        """Starts the thread.
 
         Raises:
-            ConnectorError: the system has no more threads; the split reader is closed.
+            ConnectorError: the system has no more threads. The split reader is closed then.
         """
         try:
             start(self._thread)
@@ -58,18 +62,19 @@ class SplitFetcher(Generic[SplitT]):
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """Ids of the splits it has, finished ones excepted."""
+        """The ids of the splits that are not finished."""
         with self._work:
             return tuple(self._splits)
 
     def add_splits(self, splits: Sequence[SplitT]) -> None:
+        """Adds splits to fetch from."""
         with self._work:
             self._splits.update({split.split_id: split for split in splits})
             self._changes.append(SplitsAddition(splits))
         self._wake_up()
 
     def remove_splits(self, split_ids: Collection[str]) -> None:
-        """Stop fetching from splits; then they are handed over as finished."""
+        """Stops fetching from splits; the queue then gets them as finished."""
         with self._work:
             mine = [split for name, split in self._splits.items() if name in split_ids]
             if not mine:
@@ -77,31 +82,24 @@ class SplitFetcher(Generic[SplitT]):
             self._changes.append(SplitsRemoval(mine))
         self._wake_up()
 
-    def pause_or_resume_splits(self, to_pause: Collection[str], to_resume: Collection[str]) -> None:
-        with self._work:
-            wanted = (self._paused | set(to_pause) & self._splits.keys()) - set(to_resume)
-            if wanted == self._paused:
-                return
-            self._paused = wanted
-        self._wake_up()
-
     def is_idle(self) -> bool:
-        """Whether it has no splits, and none on their way. A paused fetcher is not idle."""
+        """Whether the fetcher has no splits, and no changes of its splits wait."""
         with self._work:
             return not self._splits and not self._changes
 
     def is_open(self) -> bool:
+        """Whether the fetcher accepts splits."""
         with self._work:
             return not self._closed
 
     def shut_down(self) -> None:
-        """Make the thread end as soon as the running fetch returns; doesn't wait for it."""
+        """Makes the thread end when the running fetch returns; does not wait for that."""
         with self._work:
             self._closed = True
         self._wake_up()
 
     def join(self, timeout_s: float) -> bool:
-        """Wait for the thread to end; whether it did."""
+        """Waits for the thread to end, ``timeout_s`` seconds at most; returns whether it did."""
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
@@ -112,7 +110,7 @@ class SplitFetcher(Generic[SplitT]):
         if fetching:
             try:
                 self._split_reader.wake_up()
-            except Exception as e:  # noqa: BLE001  as good as an error of the fetch
+            except Exception as e:  # noqa: BLE001  reported like an error of the fetch
                 self._on_error(self, e)
 
     # ---- the thread -----------------------------------------------------------------------------------------------
@@ -121,7 +119,7 @@ class SplitFetcher(Generic[SplitT]):
         try:
             while self._step():
                 pass
-        except BaseException as e:  # noqa: BLE001  it surfaces in the reader
+        except BaseException as e:  # noqa: BLE001  the reader raises it
             self._on_error(self, e)
         finally:
             try:
@@ -131,25 +129,23 @@ class SplitFetcher(Generic[SplitT]):
             self._on_exit(self)
 
     def _step(self) -> bool:
-        """Take in changes, or fetch once; ``False`` when it is to end."""
+        """Applies the waiting changes, or fetches once; returns false when the thread must end."""
         with self._work:
-            self._work.wait_for(lambda: self._closed or self._changes or self._splits.keys() - self._paused)
+            self._work.wait_for(lambda: self._closed or self._changes or self._splits)
             if self._closed:
                 return False
             changes = list(self._changes)
             self._changes.clear()
-            paused = set(self._paused)
             self._fetching = not changes
         if changes:
             for change in changes:
                 self._apply(change)
             return True
-        self._tell(paused)
         fetched = self._split_reader.fetch()
         if not isinstance(fetched, RecordsWithSplitIds):
             raise ContractError(
                 f"{type(self._split_reader).__name__}.fetch() returned {shortened(repr(fetched))}; it must return "
-                "RecordsWithSplitIds, empty ones where there is nothing."
+                "RecordsWithSplitIds, empty ones where it fetched nothing."
             )
         with self._work:
             self._fetching = False
@@ -161,26 +157,16 @@ class SplitFetcher(Generic[SplitT]):
         if isinstance(change, SplitsRemoval):
             change = SplitsRemoval([split for split in change.splits if split.split_id in self._splits])
         if not change.splits:
-            return  # they were finished meanwhile
+            return  # the splits have finished meanwhile
         self._split_reader.handle_splits_changes(change)
         if isinstance(change, SplitsRemoval):
             self._hand_over(RecordsWithSplitIds(finished=[split.split_id for split in change.splits]))
 
-    def _tell(self, paused: set[str]) -> None:
-        """Tell the split reader of paused splits; only now, since a fetcher that is paused as a whole need not."""
-        if paused != self._told:
-            self._split_reader.pause_or_resume_splits(
-                sorted(paused - self._told), sorted(self._told - paused)
-            )
-            self._told = paused
-
     def _hand_over(self, fetched: RecordsWithSplitIds) -> None:
-        """Hand over, waiting for room; finished splits leave."""
+        """Puts ``fetched`` into the queue, waits for room there, and removes the finished splits."""
         self._queue.put(fetched)
         with self._work:
             for split_id in fetched.finished:
                 self._splits.pop(split_id, None)
-                self._told.discard(split_id)
-            self._paused &= self._splits.keys()
         if self.is_idle():
             self._queue.notify_available()

@@ -1,4 +1,4 @@
-"""Which fetcher reads which splits: the threading models of FLIP-27."""
+"""Fetcher managers: which fetcher reads which splits, the threading models of FLIP-27."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Generic
 
 from flip27_stream.api.split import SplitT
 from flip27_stream.errors import ConnectorError, Flip27Error
+from flip27_stream.reader.drive import some_of
 from flip27_stream.reader.fetcher import SplitFetcher
 from flip27_stream.reader.hand_over import HandOverQueue
 from flip27_stream.reader.records import RecordsWithSplitIds
@@ -18,21 +19,19 @@ from flip27_stream.reader.split_reader import SplitReader
 
 log = logging.getLogger(__name__)
 
-_NAMED_SPLITS = 5
-
 
 class SplitFetcherManager(ABC, Generic[SplitT]):
-    """Starts fetchers, ends them when they are idle, and keeps their errors (Flink ``SplitFetcherManager``).
+    """Starts fetchers, ends idle ones, and stores their errors (Flink ``SplitFetcherManager``).
 
     Args:
-        make_split_reader: called once for each fetcher.
-        queue_capacity: so many fetches may wait to be emitted; then fetchers wait.
+        make_split_reader: returns a new split reader; called once for each fetcher.
+        queue_capacity: how many fetches may wait to be emitted before fetchers wait.
     """
 
     def __init__(self, make_split_reader: Callable[[], SplitReader[SplitT]], queue_capacity: int = 2) -> None:
         self._make_split_reader = make_split_reader
         self.queue: HandOverQueue[RecordsWithSplitIds] = HandOverQueue(queue_capacity)
-        """What was fetched."""
+        """The queue of what was fetched."""
         self._lock = threading.Lock()
         self._fetchers: list[SplitFetcher[SplitT]] = []
         self._error: tuple[BaseException, str] | None = None
@@ -40,20 +39,15 @@ class SplitFetcherManager(ABC, Generic[SplitT]):
 
     @abstractmethod
     def add_splits(self, splits: Sequence[SplitT]) -> None:
-        """Fetch from further splits."""
+        """Adds splits to fetch from."""
 
     def remove_splits(self, split_ids: Collection[str]) -> None:
-        """Stop fetching from splits; a fetch that names them as finished follows."""
+        """Stops fetching from splits; the queue then gets them as finished."""
         for fetcher in self._running():
             fetcher.remove_splits(split_ids)
 
-    def pause_or_resume_splits(self, to_pause: Collection[str], to_resume: Collection[str]) -> None:
-        """FLIP-217; what is fetched already still comes."""
-        for fetcher in self._running():
-            fetcher.pause_or_resume_splits(to_pause, to_resume)
-
     def shut_down_idle(self) -> bool:
-        """End the fetchers without splits; whether there is no fetcher any more."""
+        """Ends the fetchers without splits; returns whether no fetcher runs any more."""
         running = self._running()
         for fetcher in running:
             if fetcher.is_idle():
@@ -61,11 +55,11 @@ class SplitFetcherManager(ABC, Generic[SplitT]):
         return not running
 
     def check_errors(self) -> None:
-        """Raise the first error of a fetcher.
+        """Raises the first error of a fetcher, if there was one.
 
         Raises:
-            Flip27Error: the very error.
-            ConnectorError: any other error, with it as its cause.
+            Flip27Error: the error itself, if it is a Flip27Error.
+            ConnectorError: for any other error, which is its cause.
         """
         if self._error is None:
             return
@@ -75,7 +69,7 @@ class SplitFetcherManager(ABC, Generic[SplitT]):
         raise ConnectorError(f"Fetching {splits} failed: {type(error).__name__}: {error}") from error
 
     def close(self, timeout_s: float) -> None:
-        """End all fetchers, and wait for them up to ``timeout_s`` seconds altogether."""
+        """Ends all fetchers, and waits for them, ``timeout_s`` seconds at most in all."""
         deadline = time.monotonic() + timeout_s
         running = self._running()
         for fetcher in running:
@@ -84,21 +78,21 @@ class SplitFetcherManager(ABC, Generic[SplitT]):
         stuck = [f for f in running if not f.join(max(deadline - time.monotonic(), 0))]
         if stuck:
             log.warning(
-                "%d fetcher(s) did not end within %g s and are left behind: %s",
+                "%d fetcher(s) did not end within %g s and are left running: %s",
                 len(stuck),
                 timeout_s,
                 "; ".join(_named(f.splits) for f in stuck),
             )
 
     def open_fetchers(self) -> list[SplitFetcher[SplitT]]:
-        """The fetchers that can be given splits."""
+        """Returns the fetchers that accept splits."""
         return [fetcher for fetcher in self._running() if fetcher.is_open()]
 
     def start_fetcher(self, splits: Sequence[SplitT]) -> None:
-        """Start a fetcher with its first splits; without a thread for it, another one gets them.
+        """Starts a fetcher with its first splits. If no thread can be started, another fetcher gets the splits.
 
         Raises:
-            ConnectorError: there is no other.
+            ConnectorError: no thread can be started, and there is no other fetcher.
         """
         fetcher = SplitFetcher(self._make_split_reader(), self.queue, self._failed, self._exited)
         fetcher.add_splits(splits)
@@ -116,7 +110,7 @@ class SplitFetcherManager(ABC, Generic[SplitT]):
         if not others:
             raise error
         if not self._lacks_threads:
-            log.warning("%s Meanwhile fewer fetchers read the splits.", error)
+            log.warning("%s Fewer fetchers than planned read the splits.", error)
         self._lacks_threads = True
         min(others, key=lambda f: len(f.splits)).add_splits(splits)
 
@@ -140,7 +134,7 @@ class SplitFetcherManager(ABC, Generic[SplitT]):
 
 
 class SingleThreadFetcherManager(SplitFetcherManager[SplitT]):
-    """One fetcher for all splits, which its split reader reads one after another or multiplexed."""
+    """One fetcher for all splits. Its split reader reads them one after another or multiplexed."""
 
     def add_splits(self, splits: Sequence[SplitT]) -> None:
         fetchers = self.open_fetchers()
@@ -151,7 +145,16 @@ class SingleThreadFetcherManager(SplitFetcherManager[SplitT]):
 
 
 class FetcherPerSplitManager(SplitFetcherManager[SplitT]):
-    """A fetcher for each split; once there are ``max_fetchers``, further splits go to those with the fewest."""
+    """A fetcher for each split, up to ``max_fetchers``; further splits go to the fetchers with the fewest splits.
+
+    Args:
+        make_split_reader: returns a new split reader; called once for each fetcher.
+        queue_capacity: how many fetches may wait to be emitted before fetchers wait.
+        max_fetchers: the greatest number of fetchers.
+
+    Raises:
+        ValueError: ``max_fetchers`` is less than 1.
+    """
 
     def __init__(
         self,
@@ -174,7 +177,5 @@ class FetcherPerSplitManager(SplitFetcherManager[SplitT]):
 
 
 def _named(split_ids: Sequence[str]) -> str:
-    """Some of the splits by name, for an error's text."""
-    named = ", ".join(split_ids[:_NAMED_SPLITS]) or "no split"
-    further = len(split_ids) - _NAMED_SPLITS
-    return f"{named} and {further} more" if further > 0 else named
+    """Returns some of the splits by name, for an error message."""
+    return some_of(split_ids) or "no split"

@@ -1,4 +1,4 @@
-"""The queue between fetchers and the reader."""
+"""The queue between the fetchers and the reader."""
 
 from __future__ import annotations
 
@@ -13,8 +13,15 @@ T = TypeVar("T")
 class HandOverQueue(Generic[T]):
     """A bounded queue whose consumer waits on a future (Flink ``FutureCompletingBlockingQueue``).
 
-    Producers block while it is full. The consumer never blocks: it polls, and when there is nothing, waits for
-    :meth:`availability`, which may be done without need but is never missed.
+    Producers block while the queue is full. The consumer never blocks: it polls, and when the queue is empty it waits
+    for :meth:`availability`. That future may complete although the queue is empty, but a new element always completes
+    it.
+
+    Args:
+        capacity: the greatest number of elements.
+
+    Raises:
+        ValueError: ``capacity`` is less than 1.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -27,7 +34,7 @@ class HandOverQueue(Generic[T]):
         self._closed = False
 
     def put(self, element: T) -> bool:
-        """Add an element once there is room; ``False`` if the queue was closed instead."""
+        """Adds an element once there is room; returns false if the queue was closed instead."""
         with self._changed:
             self._changed.wait_for(lambda: self._closed or len(self._elements) < self._capacity)
             if self._closed:
@@ -37,7 +44,7 @@ class HandOverQueue(Generic[T]):
             return True
 
     def poll(self) -> T | None:
-        """The next element, or ``None`` if there is none."""
+        """Removes and returns the next element; returns ``None`` if the queue is empty."""
         with self._changed:
             element = self._elements.popleft() if self._elements else None
             if not self._elements and self._available.done():
@@ -46,22 +53,23 @@ class HandOverQueue(Generic[T]):
             return element
 
     def is_empty(self) -> bool:
+        """Whether the queue has no elements."""
         with self._changed:
             return not self._elements
 
     def availability(self) -> Future[None]:
-        """Done once there is an element, or something to look at, since the last poll that emptied the queue."""
+        """Returns a future that completes when the queue, once emptied, gets an element or :meth:`notify_available`."""
         with self._changed:
             return self._available
 
     def notify_available(self) -> None:
-        """Let the consumer look, though there may be no element."""
+        """Completes the future of :meth:`availability`, although the queue may be empty."""
         with self._changed:
             if not self._available.done():
                 self._available.set_result(None)
 
     def close(self) -> None:
-        """Let go of everything, and of every producer that waits."""
+        """Drops all elements, and unblocks the producers that wait."""
         with self._changed:
             self._closed = True
             self._elements.clear()
@@ -70,7 +78,7 @@ class HandOverQueue(Generic[T]):
 
 
 def _new_future() -> Future[None]:
-    """A pending future that its holder cannot cancel."""
+    """Returns a pending future that its holder cannot cancel."""
     future: Future[None] = Future()
     future.set_running_or_notify_cancel()
     return future

@@ -1,10 +1,10 @@
-"""The shortest road to a reader: a function that iterates over one split."""
+"""A complete reader from a function that iterates over the records of one split."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -19,10 +19,10 @@ from flip27_stream.reader.source_reader_base import SourceReaderBase
 from flip27_stream.reader.split_reader import SplitReader, SplitsAddition, SplitsChange
 
 Read = Callable[[SplitT], Iterable[PlainRow | Record | Records | pa.RecordBatch]]
-"""Iterates over the records of a bounded split, from its start to its end.
+"""A function that iterates over the records of a bounded split, from its start to its end.
 
-It yields plain rows, or :class:`Record` to say positions and timestamps too, or columns: record batches or
-:class:`Records`. With positions it may go beyond both ends of the range; without them it must keep to it.
+It yields plain rows; or :class:`Record`, to give positions and timestamps too; or columns: record batches or
+:class:`Records`. With positions it may yield records outside the range; without them it must keep to the range.
 """
 
 _FETCH_ROWS = 10_000
@@ -30,11 +30,11 @@ _FETCH_S = 0.5
 
 
 class IteratorSplitReader(SplitReader[SplitT]):
-    """Reads one split after another with an iterator for each.
+    """Reads one split after another, each with an iterator of its own.
 
     Args:
-        read: see :data:`Read`; a generator is closed when its split is.
-        fetch_rows: rows collected per fetch, where rows come one by one; fewer where they come slowly.
+        read: see :data:`Read`; a generator is closed at the end of its split.
+        fetch_rows: the greatest number of rows in a fetch, if rows come one by one; a fetch takes 0.5 s at most.
     """
 
     def __init__(self, read: Read[SplitT], fetch_rows: int = _FETCH_ROWS) -> None:
@@ -42,7 +42,6 @@ class IteratorSplitReader(SplitReader[SplitT]):
         self._fetch_rows = fetch_rows
         self._splits: dict[str, SplitT] = {}
         self._reading: dict[str, _Reading] = {}
-        self._paused: set[str] = set()
         self._woken = threading.Event()
 
     def handle_splits_changes(self, change: SplitsChange[SplitT]) -> None:
@@ -52,11 +51,8 @@ class IteratorSplitReader(SplitReader[SplitT]):
             else:
                 self._drop(split.split_id)
 
-    def pause_or_resume_splits(self, to_pause: Sequence[str], to_resume: Sequence[str]) -> None:
-        self._paused = (self._paused | set(to_pause)) - set(to_resume)
-
     def wake_up(self) -> None:
-        """A function that waits for something itself is not woken, only stopped at its next row."""
+        """Ends the running fetch at the next row. A function that is waiting itself is not interrupted."""
         self._woken.set()
 
     def close(self) -> None:
@@ -64,7 +60,7 @@ class IteratorSplitReader(SplitReader[SplitT]):
             self._drop(split_id)
 
     def fetch(self) -> RecordsWithSplitIds:
-        split_id = next(name for name in self._splits if name not in self._paused)
+        split_id = next(iter(self._splits))
         try:
             records, ended = self._collect(split_id)
         except Flip27Error:
@@ -78,7 +74,7 @@ class IteratorSplitReader(SplitReader[SplitT]):
         )
 
     def _collect(self, split_id: str) -> tuple[list[Records], bool]:
-        """Records for one fetch, and whether the split is at its end."""
+        """Returns the records of one fetch, and whether the split is at its end."""
         reading = self._reading.get(split_id)
         if reading is None:
             iterator = iter(self._read(self._splits[split_id]))
@@ -89,14 +85,13 @@ class IteratorSplitReader(SplitReader[SplitT]):
 
     def _drop(self, split_id: str) -> None:
         self._splits.pop(split_id, None)
-        self._paused.discard(split_id)
         reading = self._reading.pop(split_id, None)
         if reading is not None:
             reading.close()
 
 
 class _Reading:
-    """The iterator of one split; bundles single rows between columns that come as they are."""
+    """The iterator of one split. It collects single rows into ``Records``; columns stay as they are."""
 
     def __init__(self, split_id: str, iterator: Iterator[Any]) -> None:
         self._split_id = split_id
@@ -109,7 +104,7 @@ class _Reading:
         self._last: int | None = None
 
     def advance(self, most: int, woken: threading.Event) -> bool:
-        """Collect up to ``most`` rows, fewer if woken up or if they come slowly; whether there are no more."""
+        """Collects up to ``most`` rows, for 0.5 s or until woken; returns whether the iterator has ended."""
         deadline = time.monotonic() + _FETCH_S
         count = 0
         for item in self._iterator:
@@ -125,13 +120,13 @@ class _Reading:
         return True
 
     def take(self) -> list[Records]:
-        """What was collected."""
+        """Returns what was collected since the last call."""
         self._bundle()
         collected, self._collected = self._collected, []
         return collected
 
     def close(self) -> None:
-        """End a generator where it stands."""
+        """Closes the iterator, if it is a generator."""
         if isinstance(self._iterator, Generator):
             self._iterator.close()
 
@@ -144,7 +139,8 @@ class _Reading:
             if self._last is not None and position <= self._last:
                 raise ConnectorError(
                     f"The records of split {self._split_id} are out of order: position {position} comes after "
-                    f"{self._last}. Positions of single records must rise; yield rows that share one as Records."
+                    f"{self._last}. Positions of single records must rise; yield rows with the same position as one "
+                    "Records."
                 )
             self._last = position
             self._positions.append(position)
@@ -162,13 +158,13 @@ class _Reading:
 
 
 class IteratorSourceReader(SourceReaderBase[SplitT]):
-    """A complete reader from one function.
+    """A complete reader from one function (:data:`Read`).
 
     Args:
-        context: of the task.
-        schema: of the source.
+        context: the context of the task.
+        schema: the schema of the source.
         read: see :data:`Read`.
-        threads: splits read at the same time; helps where ``read`` waits for an external system.
+        threads: how many splits are read at the same time; more than 1 helps if ``read`` waits for an external system.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""How far a split was read: the planned range, and what of the fetched records lies in it."""
+"""The progress of a split: its planned range, and which fetched records are in it."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 NOT_STORED = {"stored": False}
-"""Metadata of a field that :class:`DataclassSerializer` leaves out."""
+"""Metadata of a dataclass field that :class:`DataclassSerializer` does not store."""
 
 
 @dataclass(frozen=True)
 class RangeSplit(SourceSplit):
-    """Base of splits that are dataclasses: they carry the range that one micro-batch reads.
+    """Base class of splits that are dataclasses. A bounded split has the range that one micro-batch reads.
 
-    A split that is not planned yet has an empty range.
+    A split that is not bounded has an empty range.
 
     Attributes:
         start: position to read from.
-        end: position to read up to, not including it.
+        end: the position after the last one to read.
     """
 
     start: int = field(default=0, kw_only=True, metadata=NOT_STORED)
@@ -41,10 +41,10 @@ class SplitProgress(Generic[SplitT]):
     """The state of one split while it is read (Flink's split state); subclass it to keep more.
 
     Attributes:
-        split: as it was added.
-        position: what is read next; ``None`` for a split whose range is not known, of which nothing is cut.
-        end: position where the planned range ends.
-        rows: rows emitted.
+        split: the split, as it was added.
+        position: the next position to read; ``None`` if the split has no known range, so that no records are cut off.
+        end: the position after the planned range.
+        rows: the number of emitted rows.
     """
 
     split: SplitT
@@ -54,20 +54,20 @@ class SplitProgress(Generic[SplitT]):
 
     @property
     def at_end(self) -> bool:
-        """Whether the planned range was read."""
+        """Whether the planned range was read to its end."""
         return self.position is not None and self.end is not None and self.position >= self.end
 
     def rest(self) -> SplitT:
-        """The split as far as it is left to read."""
+        """Returns the split with the part of its range that is not read yet."""
         if self.position is None or self.end is None:
             return self.split
         return self.split.between(self.position, self.end)
 
     def take(self, records: Records) -> Records:
-        """What of ``records`` is in the range and not emitted yet; moves the position behind it.
+        """Returns the part of ``records`` that is in the range and was not emitted yet; moves the position after it.
 
         Raises:
-            ConnectorError: the positions fall.
+            ConnectorError: positions fall.
         """
         if records.positions is None or self.position is None or not len(records):
             return records if not self.at_end else records.between(0, 0)

@@ -1,4 +1,4 @@
-"""What a fetch yields: records by split, as columns or as plain rows."""
+"""The result of a fetch: records by split, as columns or as plain rows."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ PlainRow = Mapping[str, Any] | Sequence[Any]
 
 
 class NoTimestamps(Enum):
-    """The type of a value that says that records have no timestamps, where ``None`` would be one without."""
+    """The type of the default timestamp: records have no timestamps at all. ``None`` is a record without one."""
 
     HERE = auto()
 
 
 @dataclass(frozen=True)
 class Record:
-    """One plain row together with what the external system says of it.
+    """One plain row with its position and timestamp.
 
     Attributes:
         row: the row.
-        position: its position in the split.
-        timestamp: the time (ms) the external system gave it; ``None`` for a record that it gave none. Left out by
-            sources whose records have no such time at all.
+        position: its position in the split; ``None`` if records have no positions.
+        timestamp: the time (ms) that the external system gave the record; ``None`` if it gave this record none. Leave
+            it out if the records of the source have no timestamps.
     """
 
     row: PlainRow
@@ -42,13 +42,17 @@ class Records:
     """Some records of one split, in its order.
 
     Attributes:
-        rows: a record batch of the source's schema; or plain rows; or, for a :class:`RecordEmitter` of one's own, any
-            sequence of records that it understands.
-        timestamps: one per row, the times (ms) the external system gave the records, null where it gave none. Other
-            sequences of integers than an Int64 array are made one, here and for positions.
-        positions: one per row, never falling. With them the reader drops what lies outside the planned range and what
-            was emitted before, so that whole blocks may be fetched; rows of one position come in one ``Records``.
-            Without them the split reader must keep to the range itself.
+        rows: a record batch of the source's schema; or plain rows; or any sequence of records that the
+            :class:`RecordEmitter` of the source understands.
+        timestamps: one for each row: the time (ms) that the external system gave the record, null if it gave none. A
+            sequence of integers is converted to an Int64 array.
+        positions: one for each row, never falling; converted like timestamps. With positions, the reader drops records
+            outside the planned range and records that were emitted before, so a fetch may return whole blocks. Rows
+            with the same position must be in one ``Records``. Without positions, the split reader must keep to the
+            range itself.
+
+    Raises:
+        ContractError: ``rows`` is neither a record batch nor a sequence, or there is not one number for each row.
     """
 
     rows: pa.RecordBatch | Sequence[Any]
@@ -56,7 +60,6 @@ class Records:
     positions: pa.Int64Array | None = None
 
     def __post_init__(self) -> None:
-        """Raises ContractError if it is anything but rows with as many numbers."""
         rows: object = self.rows
         if isinstance(rows, str | Mapping) or not isinstance(rows, pa.RecordBatch | Sequence):
             raise ContractError(
@@ -77,15 +80,15 @@ class Records:
         except (pa.ArrowException, TypeError, OverflowError):
             pass
         raise ContractError(
-            f"Records() was given {shortened(repr(values))} as {name} of {len(self)} rows; there must be an int64 for "
-            "each."
+            f"Records() was given {shortened(repr(values))} as {name} of {len(self)} rows; there must be one int64 for "
+            "each row."
         )
 
     def __len__(self) -> int:
         return len(self.rows) if not isinstance(self.rows, pa.RecordBatch) else int(self.rows.num_rows)
 
     def between(self, first: int, stop: int) -> Records:
-        """Rows number ``first`` up to, not including, ``stop``; columns are not copied."""
+        """Returns the rows from number ``first`` up to, not including, ``stop``; columns are not copied."""
         if (first, stop) == (0, len(self)):
             return self
         return Records(
@@ -99,11 +102,14 @@ class Records:
 
 @dataclass(frozen=True)
 class RecordsWithSplitIds:
-    """What one fetch yielded (Flink ``RecordsWithSplitIds``).
+    """The result of one fetch (Flink ``RecordsWithSplitIds``).
 
     Attributes:
-        records: by split id, in the order of the split.
-        finished: ids of splits that are read to their end with these records.
+        records: the records, by split id, in the order of the split.
+        finished: the ids of the splits that end with these records.
+
+    Raises:
+        ContractError: a value of ``records`` is not a sequence of ``Records``, or ``finished`` is one text.
     """
 
     records: Mapping[str, Sequence[Records]] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Plain rows to columns."""
+"""Conversion of plain rows to record batches."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _CONVERSION_ERRORS = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
 
 def to_record_batch(records: Records, schema: pa.Schema, split_id: str, first_row: int) -> pa.RecordBatch:
-    """Plain rows as a record batch of ``schema``. A mapping without a key means null there.
+    """Returns plain rows as a record batch of ``schema``. A key that a mapping lacks is null.
 
     Args:
         records: mappings by column name, or tuples or lists in the order of the columns.
-        schema: of the source.
-        split_id: for errors.
-        first_row: number of the first row in what is read of the split, for errors.
+        schema: the schema of the source.
+        split_id: the id of the split, for error messages.
+        first_row: the number of the first row in the range, for error messages.
 
     Raises:
-        RecordFormatError: a row does not fit; names split, row, position and column.
+        RecordFormatError: a row does not fit the schema; the message names split, row, position and column.
     """
     names = schema.names
     columns = _uniform_columns(records.rows, names) or _columns(records, names, split_id, first_row)
@@ -36,7 +36,7 @@ def to_record_batch(records: Records, schema: pa.Schema, split_id: str, first_ro
 
 
 def _uniform_columns(rows: Sequence[Any], names: Sequence[str]) -> list[Sequence[Any]] | None:
-    """Columns of rows that are all of one kind and complete, fast."""
+    """Returns the columns, fast, of rows that are complete and all of one kind; ``None`` for other rows."""
     kinds = set(map(type, rows))
     if not kinds <= {dict, tuple, list} or set(map(len, rows)) != {len(names)}:
         return None
@@ -49,7 +49,7 @@ def _uniform_columns(rows: Sequence[Any], names: Sequence[str]) -> list[Sequence
 
 
 def _columns(records: Records, names: Sequence[str], split_id: str, first_row: int) -> list[Sequence[Any]]:
-    """Columns of any rows, one by one."""
+    """Returns the columns of any rows, converted row by row."""
     known = frozenset(names)
     lines: list[Sequence[Any]] = []
     for number, row in enumerate(records.rows):
@@ -78,7 +78,7 @@ def _to_array(
 
 
 def _first_error(values: Sequence[Any], kind: pa.DataType) -> tuple[int, Exception]:
-    """The first value that does not convert, and why."""
+    """Returns the number of the first value that cannot be converted, and the error."""
     number = 0
     try:
         for number, value in enumerate(values):  # noqa: B007

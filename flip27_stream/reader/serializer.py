@@ -13,10 +13,13 @@ T = TypeVar("T")
 
 
 class DataclassSerializer(SimpleVersionedSerializer[T]):
-    """Version 1 of a frozen dataclass whose fields are JSON values, or tuples of them.
+    """Version 1 of a serializer for a frozen dataclass whose fields are JSON values, or tuples of them.
 
-    The range of a :class:`RangeSplit` is left out: positions are the offset's. To change the fields later, subclass
-    with a higher ``version`` and a ``deserialize`` that reads the older ones.
+    The range of a :class:`RangeSplit` is not stored, because positions are in the offset. To change the fields later,
+    write a subclass with a higher ``version`` and a ``deserialize`` that also reads the older versions.
+
+    Args:
+        cls: the dataclass.
     """
 
     def __init__(self, cls: type[T]) -> None:
@@ -53,5 +56,5 @@ def _to_json(value: Any) -> JsonValue:
 
 
 def _from_json(value: JsonValue) -> Any:
-    """Lists become tuples, so that a frozen dataclass stays hashable."""
+    """Returns ``value`` with lists as tuples, so that a frozen dataclass is hashable."""
     return tuple(_from_json(v) for v in value) if isinstance(value, list) else value

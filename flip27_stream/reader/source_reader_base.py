@@ -1,4 +1,4 @@
-"""The reader above fetchers: everything but fetching."""
+"""The base of readers that fetch in threads."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ _CLOSE_TIMEOUT_S = 2.0
 
 
 class SourceReaderBase(SourceReader[SplitT]):
-    """Emits what fetchers fetch, exactly as far as was planned (Flink ``SourceReaderBase``).
+    """Emits what fetchers fetch, up to the planned end of each split (Flink ``SourceReaderBase``).
 
-    Each poll emits the records of one split out of one fetch. A split ends when its split reader says so, or at the
-    end position of its range where records have positions; then the split reader is told to drop it.
+    Each poll emits the records of one split from one fetch. A split ends when its split reader names it as finished,
+    or, where records have positions, at the end position of its range; then it is removed from the split reader. The
+    metric ``records_in`` counts the emitted records.
 
     Args:
-        context: of the task; counts ``records_in``.
-        fetchers: what fetches, and in how many threads.
-        emitter: makes rows of what was fetched.
-        close_timeout_s: :meth:`close` waits so long for a fetch that is stuck; then it is left behind.
+        context: the context of the task.
+        fetchers: fetches the records, in one thread or several.
+        emitter: converts fetched records to rows.
+        close_timeout_s: how long (s) :meth:`close` waits for a running fetch.
     """
 
     def __init__(
@@ -49,14 +50,17 @@ class SourceReaderBase(SourceReader[SplitT]):
     # ---- for subclasses -------------------------------------------------------------------------------------------
 
     def initialize_state(self, split: SplitT) -> SplitProgress[SplitT]:
-        """The state of a split that was added. Override it for splits that are no :class:`RangeSplit`: a state
-        without positions means that the split reader keeps to the range itself."""
+        """Returns the state of a split that was added.
+
+        Override it for splits that are not of :class:`RangeSplit`. A state without positions means that the split
+        reader keeps to the range itself.
+        """
         if isinstance(split, RangeSplit):
             return SplitProgress(split, split.start, split.end)
         return SplitProgress(split)
 
     def on_split_finished(self, finished: Sequence[SplitProgress[SplitT]]) -> None:
-        """Splits were read to the end of their range, and all of it was emitted."""
+        """Called when splits were read to the ends of their ranges and all their records were emitted."""
 
     # ---- what the task calls --------------------------------------------------------------------------------------
 
@@ -81,15 +85,12 @@ class SourceReaderBase(SourceReader[SplitT]):
         self._no_more_splits = True
         self._fetchers.queue.notify_available()
 
-    def pause_or_resume_splits(self, to_pause: Sequence[str], to_resume: Sequence[str]) -> None:
-        self._fetchers.pause_or_resume_splits(to_pause, to_resume)
-
     def poll_next(self, output: ReaderOutput) -> InputStatus:
-        """See :class:`SourceReader`.
+        """Emits the next records; see :meth:`SourceReader.poll_next`.
 
         Raises:
-            Flip27Error: of a fetcher or the emitter.
-            ConnectorError: a fetcher failed with another error, which is its cause.
+            Flip27Error: an error of a fetcher or the emitter.
+            ConnectorError: a fetcher failed with any other error, which is its cause.
         """
         if not self._pieces:
             self._finish(output)
@@ -150,7 +151,7 @@ class SourceReaderBase(SourceReader[SplitT]):
         progress = self._splits.get(split_id)
         if progress is None:
             raise ConnectorError(
-                f"A fetch returned records or the end of split '{split_id}', which the reader was not given, or which "
-                "is finished. A split reader must return a split's records under its id, and none after its end."
+                f"A fetch returned records or the end of split '{split_id}', which is finished or was never "
+                "added. A split reader must return records under the id of their split, and no records after its end."
             )
         return progress

@@ -1,1 +1,1 @@
-"""Runs sources inside Spark: the only package that knows it."""
+"""The Spark adapter: runs sources inside Spark. No other package imports Spark."""

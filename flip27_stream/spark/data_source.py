@@ -1,4 +1,4 @@
-"""The Spark data source: options in, readers out. Knows no connector."""
+"""The Spark data source: creates readers from options. It imports no connector."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from watermark_alignment.options import (
 
 
 class Flip27DataSource(DataSource):
-    """A source as a Spark format; :func:`data_source` makes one subclass a format."""
+    """A source as a Spark format; :func:`data_source` returns a subclass for each format."""
 
     factory: ClassVar[SourceFactory]
     driver: ClassVar[Driver] = Driver()
@@ -53,16 +53,18 @@ class Flip27DataSource(DataSource):
         }
         factory.check(self._own)
         self._inferred = False
-        self._definition = secrets.token_hex(8)  # here, for each planning process makes its reader anew
+        self._definition = secrets.token_hex(
+            8
+        )  # drawn here, because each planning process creates a reader of its own
 
     @classmethod
     def name(cls) -> str:
         return cls.factory.name
 
     def schema(self) -> StructType:
-        """Spark asks where the user gave no schema; with one, what is wrong shows when the query starts."""
+        """Returns the schema. Spark calls it if the user gave none; else wrong options show when the query starts."""
         schema = self.factory.schema(self._own)
-        self._inferred = True  # Spark sends this object on to the processes that read
+        self._inferred = True  # Spark pickles this object for the processes that read
         _strategy(self._alignment, schema)
         return from_arrow_schema(schema)
 
@@ -72,8 +74,8 @@ class Flip27DataSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         try:
             return Flip27StreamReader(self._spec(schema, bounded=False))
-        except Flip27Error as refusal:
-            return FailingStreamReader(refusal)
+        except Flip27Error as error:
+            return FailingStreamReader(error)
 
     def _spec(self, schema: StructType, *, bounded: bool) -> SourceSpec:
         wanted = _arrow_schema(schema)
@@ -86,7 +88,7 @@ class Flip27DataSource(DataSource):
 
 
 class FixedSource:
-    """A :class:`SourceFactory` of a source that was configured in code."""
+    """The :class:`SourceFactory` of a source that is configured in code."""
 
     option_names: Mapping[str, str] = {}
     option_prefixes: tuple[str, ...] = ()
@@ -99,7 +101,7 @@ class FixedSource:
         self._source = source
 
     def check(self, options: Mapping[str, str]) -> None:
-        """It has no options."""
+        """Does nothing: the source has no options."""
 
     def schema(self, options: Mapping[str, str]) -> pa.Schema:
         return self._source.schema
@@ -125,16 +127,16 @@ class FixedSource:
 def data_source(
     source: Source[Any, Any] | SourceFactory, name: str | None = None, spark: SparkSession | None = None
 ) -> type[DataSource]:
-    """A class to give to ``spark.dataSource.register``.
+    """Returns a class for ``spark.dataSource.register``.
 
     Args:
-        source: a source configured in code, or a factory that makes one from options.
-        name: what to give to ``format``; a factory has a name of its own.
-        spark: the session it will be registered with; the active one by default.
+        source: a source that is configured in code, or a factory that creates one from options.
+        name: the name of the format; a factory has its own name.
+        spark: the session to register the class with; by default the active one.
 
     Raises:
-        ValueError: there is no name, the source cannot be pickled, or it has columns that Spark has not.
-        ContractError: a property of the source is not what it must be.
+        ValueError: the name is missing, the source cannot be pickled, or Spark does not support one of its columns.
+        ContractError: a property of the source has a wrong type or value.
     """
     if isinstance(source, type) or (not isinstance(source, Source) and not hasattr(source, "create")):
         raise ValueError(f"Give data_source() a Source or a SourceFactory, an object of it, not {source!r}.")
@@ -142,21 +144,27 @@ def data_source(
         if name is None:
             raise ValueError("a source needs a name to be registered as a format")
         source = FixedSource(source, name)
-    # A class made here is pickled by value, so what is set on it reaches the planning process.
+    # A class that is created here is pickled by value, so its attributes reach the planning process.
     attributes = {"factory": source, "driver": driver_of(spark or SparkSession.getActiveSession())}
     return type(f"Flip27DataSource_{source.name}", (Flip27DataSource,), attributes)
 
 
 def register(spark: SparkSession, source: Source[Any, Any] | SourceFactory, name: str | None = None) -> None:
-    """Make ``source`` a format of a session; one of the same name is replaced."""
+    """Registers ``source`` as a format of a session; replaces a format of the same name."""
     if SparkSession.getActiveSession() is not spark:
-        # Spark takes a name for taken if the active session has it, so this one has to be active; this makes it so.
+        # Spark looks up the name in the active session, so this session must be active; this call makes it so.
         spark.createDataFrame([], "nothing int")
     spark.dataSource.register(data_source(source, name, spark))
 
 
 def _refuse_table(given: Mapping[str, str], name: str) -> None:
-    """A table's options come twice, also as ``option.<name>``, when it is created, and not at all when it is read."""
+    """Refuses to be the format of a table.
+
+    Spark gives a table's options twice when it is created, also as ``option.<name>``, and not at all when it is read.
+
+    Raises:
+        OptionError: the options are those of a table.
+    """
     if any(f"option.{option}" in given for option in given):
         raise OptionError(
             f"Format '{name}' cannot be that of a table: Spark reads tables of Python sources without their options. "
@@ -165,17 +173,21 @@ def _refuse_table(given: Mapping[str, str], name: str) -> None:
 
 
 def _arrow_schema(schema: StructType) -> pa.Schema:
-    """The schema that Spark expects of record batches."""
+    """Returns the schema that record batches must have."""
     try:
         return arrow_schema(schema)
     except PySparkException as error:
         raise OptionError(
-            f"The schema {schema.simpleString()} has a type that Arrow has not: {error}"
+            f"The schema {schema.simpleString()} has a type that Arrow does not support: {error}"
         ) from error
 
 
 def _check_columns(schema: object, name: str) -> None:
-    """Raises ValueError if Spark does not take record batches of ``schema`` as they are."""
+    """Checks that Spark accepts record batches of ``schema`` as they are.
+
+    Raises:
+        ValueError: it does not.
+    """
     if not isinstance(schema, pa.Schema) or not schema.names or len(set(schema.names)) < len(schema.names):
         raise ValueError(
             f"The schema of source '{name}' must be a pyarrow.Schema with at least one column, each of another name; "
@@ -190,11 +202,11 @@ def _check_columns(schema: object, name: str) -> None:
 
 
 def _unfit(field: pa.Field) -> str | None:
-    """What a column should be instead; ``None`` if it is fine."""
+    """Returns what is wrong with the type of a column; ``None`` if Spark supports it."""
     try:
         wanted = arrow_schema(from_arrow_schema(pa.schema([field]))).field(0).type
     except PySparkException:
-        return "Spark has nothing like it"
+        return "Spark has no such type"
     return None if wanted == field.type else f"make it {wanted}"
 
 
@@ -209,7 +221,7 @@ def _check_pickles(source: Source[Any, Any], name: str) -> None:
 
 
 def _strategy(alignment: AlignmentOptions | None, schema: pa.Schema) -> WatermarkStrategy:
-    """The watermark strategy that the options describe."""
+    """Returns the watermark strategy that the options describe."""
     if alignment is None:
         return WatermarkStrategy.for_monotonous_timestamps()
     strategy = (
@@ -221,7 +233,7 @@ def _strategy(alignment: AlignmentOptions | None, schema: pa.Schema) -> Watermar
 
 
 def driver_of(spark: SparkSession | None) -> Driver:
-    """Facts about the driver; the planning process has no session to ask."""
+    """Returns facts about the driver, for the planning process, which has no session to ask."""
     if spark is None:
         return Driver()
     host = spark.conf.get("spark.driver.host", None) or "127.0.0.1"

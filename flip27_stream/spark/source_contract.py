@@ -1,6 +1,6 @@
-"""What a source's own code hands over, looked at before it is used: a mistake must not get into an offset.
+"""Checks of what a source and its enumerator return, before it gets into an offset.
 
-A checkpoint that holds one cannot be read again, not even by the source once it is corrected.
+A checkpoint with a wrong value could not be read again, not even after the source was corrected.
 """
 
 from __future__ import annotations
@@ -9,32 +9,26 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import pyarrow as pa
-
 from flip27_stream.api import (
     Boundedness,
     ReadLimits,
     SimpleVersionedSerializer,
     Source,
-    SourceEvent,
     SourceSplit,
     SplitEnumerator,
     SplitRange,
 )
+from flip27_stream.api.contract import check_made, check_splits
 from flip27_stream.errors import ContractError, shortened
 from watermark_alignment.planner import NO_SPLITS
 
 
-def check_made(what: str, value: object, kind: type) -> None:
-    """Raises ContractError if ``what`` returned a ``value`` of another kind than it must."""
-    if not isinstance(value, kind):
-        raise ContractError(
-            f"{what} returned {shortened(repr(value))}; it must return an object of {kind.__name__}."
-        )
-
-
 def check_source(source: Source[Any, Any]) -> None:
-    """Raises ContractError if a property of ``source`` is of another kind than it must be."""
+    """Checks the properties of ``source``.
+
+    Raises:
+        ContractError: a property has a wrong type or value.
+    """
     who = type(source).__name__
     for name, kind in (
         ("boundedness", Boundedness),
@@ -56,10 +50,10 @@ def check_source(source: Source[Any, Any]) -> None:
 
 
 def pending_splits(enumerator: SplitEnumerator[Any, Any]) -> int:
-    """How many splits are known and not assigned.
+    """Returns how many splits the enumerator knows and has not assigned.
 
     Raises:
-        ContractError: the enumerator answers anything but a number.
+        ContractError: ``pending()`` did not return a number.
     """
     pending: object = enumerator.pending()
     if not isinstance(pending, int) or pending < 0:
@@ -71,10 +65,10 @@ def pending_splits(enumerator: SplitEnumerator[Any, Any]) -> int:
 
 
 def described(enumerator: SplitEnumerator[Any, Any], looked: Mapping[str, SplitRange]) -> dict[str, Any]:
-    """The log ends as users write them, for Spark's progress.
+    """Returns the log ends in the form that users know, for Spark's progress.
 
     Raises:
-        ContractError: the enumerator answers anything but a mapping from text to JSON.
+        ContractError: the enumerator did not return a mapping from text to JSON.
     """
     who = type(enumerator).__name__
     ends = enumerator.log_ends(looked)
@@ -91,9 +85,13 @@ def described(enumerator: SplitEnumerator[Any, Any], looked: Mapping[str, SplitR
 
 
 def check_split(split: object) -> None:
-    """Raises ValueError if ``split`` cannot be assigned: as an offset stores it, and as it is looked up."""
+    """Checks that ``split`` can be assigned: that it is hashable and an offset can store its id.
+
+    Raises:
+        ValueError: it cannot be assigned.
+    """
     if not isinstance(split, SourceSplit):
-        raise ValueError(f"Cannot assign {shortened(repr(split))}: it is no SourceSplit")
+        raise ValueError(f"Cannot assign {shortened(repr(split))}: it is not a SourceSplit")
     name: object = split.split_id
     if not isinstance(name, str) or not name or _is_broken(name) or name in NO_SPLITS:
         raise ValueError(
@@ -110,7 +108,11 @@ def check_split(split: object) -> None:
 
 
 def check_ranges(answer: Any, assigned: Mapping[str, SourceSplit], enumerator: object) -> None:
-    """Raises ContractError if ``split_ranges`` answered anything but ranges of assigned splits, by id."""
+    """Checks the result of ``split_ranges``.
+
+    Raises:
+        ContractError: it is not a mapping from ids of assigned splits to valid ranges.
+    """
     who = f"{type(enumerator).__name__}.split_ranges()"
     check_made(who, answer, Mapping)
     for name, r in answer.items():
@@ -131,22 +133,17 @@ def check_ranges(answer: Any, assigned: Mapping[str, SourceSplit], enumerator: o
         if not 0 <= r.position <= r.end:
             raise ContractError(
                 f"{who} answered that split {name!r} can be read from position {r.position} up to {r.end}. A position "
-                "must not be negative, nor behind the end. Where records are gone, answer an empty range at a position "
-                "that still exists, or raise DataLossError."
+                "must not be negative, and not greater than the end. Where records are lost, return an empty range at "
+                "a position that still exists, or raise DataLossError."
             )
 
 
-def check_bounded(split: SourceSplit, bounded: object) -> None:
-    """Raises ContractError if ``between`` made anything but the same split with other bounds."""
-    if not isinstance(bounded, SourceSplit) or bounded.split_id != split.split_id:
-        raise ContractError(
-            f"{type(split).__name__}.between() of split {split.split_id!r} returned {shortened(repr(bounded))}; it "
-            "must return a SourceSplit of the same id."
-        )
-
-
 def check_same_splits(source: object, splits: Sequence[SourceSplit], made: object) -> None:
-    """Raises ContractError if ``splits_for_readers`` made anything but the same splits in the same order."""
+    """Checks the result of ``splits_for_readers``.
+
+    Raises:
+        ContractError: it does not have the same splits in the same order.
+    """
     what = f"{type(source).__name__}.splits_for_readers()"
     check_splits(what, made)
     wanted = [split.split_id for split in splits]
@@ -158,74 +155,9 @@ def check_same_splits(source: object, splits: Sequence[SourceSplit], made: objec
         )
 
 
-def check_splits(what: str, splits: object) -> None:
-    """Raises ContractError if ``what`` returned anything but a list of splits."""
-    if not _is_list(splits) or not all(isinstance(split, SourceSplit) for split in splits):  # type: ignore[attr-defined]
-        raise ContractError(f"{what} returned {shortened(repr(splits))}; it must return a list of splits.")
-
-
-def check_records(records: object, schema: pa.Schema, split_id: str) -> None:
-    """Raises ContractError if a reader emitted anything but a record batch of the source's columns."""
-    if not isinstance(records, pa.RecordBatch):
-        raise ContractError(
-            f"The reader emitted an object of {type(records).__name__} into split {split_id}; it must be a "
-            "pyarrow.RecordBatch of the source's schema."
-        )
-    if not records.schema.equals(schema):
-        raise ContractError(
-            f"The reader emitted a record batch of {_columns(records.schema)} into split {split_id}; the source's "
-            f"schema is {_columns(schema)}."
-        )
-
-
-def check_column(name: str, column: object, records: pa.RecordBatch, split_id: str) -> None:
-    """Raises ContractError if a reader emitted ``timestamps`` or ``positions`` that are not those of its records."""
-    if column is None:
-        return
-    if not isinstance(column, pa.Array) or column.type != pa.int64() or len(column) != records.num_rows:
-        raise ContractError(
-            f"The reader emitted {records.num_rows} records into split {split_id} with {name} "
-            f"{shortened(repr(column))}; they must be a pyarrow array of as many int64."
-        )
-
-
-def size_of_event(event: object) -> int:
-    """How long (bytes) an event is as JSON.
-
-    Raises:
-        ContractError: it is no event, or its payload is not JSON.
-    """
-    if not isinstance(event, SourceEvent) or not isinstance(event.name, str):
-        raise ContractError(f"{shortened(repr(event))} is not a SourceEvent with a name, and cannot be sent.")
-    try:
-        text = json.dumps(event.payload)
-        if json.loads(text) != _as_lists(event.payload):
-            raise ValueError("it is changed on its way")
-    except (TypeError, ValueError, RecursionError) as e:
-        raise ContractError(
-            f"The payload of event {event.name!r} cannot be sent as JSON: {e}. Make it of numbers, text, lists and "
-            f"objects with text as keys; it is {shortened(repr(event.payload))}."
-        ) from e
-    return len(text)
-
-
-def _columns(schema: pa.Schema) -> str:
-    return ", ".join(f"{field.name} {field.type}{'' if field.nullable else ' not null'}" for field in schema)
-
-
-def _is_list(value: object) -> bool:
-    return isinstance(value, Sequence) and not isinstance(value, str)
-
-
 def _is_broken(text: str) -> bool:
     try:
         text.encode()
     except UnicodeEncodeError:
         return True
     return False
-
-
-def _as_lists(value: Any) -> Any:
-    if isinstance(value, (tuple, list)):
-        return [_as_lists(v) for v in value]
-    return {k: _as_lists(v) for k, v in value.items()} if isinstance(value, dict) else value

@@ -1,4 +1,4 @@
-"""What is fixed about a source when a query is defined; travels, pickled, to the planning process and to tasks."""
+"""The specification of a source in a query; it is pickled and sent to the planning process and to tasks."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ AnyState = SplitState[Any]
 
 @dataclass(frozen=True)
 class Driver:
-    """What the planning process has to know of the Spark driver and cannot ask for: it has no session.
+    """Facts about the Spark driver for the planning process, which has no session to ask.
 
     Attributes:
         host: where executors reach the driver (``spark.driver.host``).
         bind_address: where the driver listens (``spark.driver.bindAddress``).
-        parallelism: the number of tasks that run at the same time.
+        parallelism: the number of tasks that can run at the same time.
     """
 
     host: str = "127.0.0.1"
@@ -37,36 +37,36 @@ class Driver:
 
 
 class SourceFactory(Protocol):
-    """Makes a source from the options of ``readStream``; how a connector registers as a format."""
+    """Creates a source from the options of ``readStream``; a connector registers one as a format."""
 
     @property
     def name(self) -> str:
-        """What to give to ``format``."""
+        """The name of the format."""
         ...
 
     @property
     def option_names(self) -> Mapping[str, str]:
-        """Canonical spelling of each option, by its lower-case name."""
+        """The canonical spelling of each option, by its lower-case name."""
         ...
 
     @property
     def option_prefixes(self) -> tuple[str, ...]:
-        """Options that begin so belong to the source, too."""
+        """The prefixes of further options of the source."""
         ...
 
     def check(self, options: Mapping[str, str]) -> None:
-        """Look at the options before it is known what they are for, and before there is a schema.
+        """Checks the options before it is known whether they are for a stream or a batch read, and without a schema.
 
         Raises:
-            OptionError: an option is wrong, be it for a stream or for a batch read.
+            OptionError: an option is wrong in both cases.
         """
         ...
 
     def schema(self, options: Mapping[str, str]) -> pa.Schema:
-        """Columns of the source that :meth:`create` makes where the user names none.
+        """Returns the schema of the source if the user gives none.
 
         Raises:
-            OptionError: these options need a schema of the user, or one is wrong.
+            OptionError: an option is wrong, or these options need a schema from the user.
         """
         ...
 
@@ -79,17 +79,17 @@ class SourceFactory(Protocol):
         schema: pa.Schema | None = None,
         inferred: bool = False,
     ) -> Source[Any, Any]:
-        """The source these options describe.
+        """Returns the source that the options describe.
 
         Args:
-            options: as the user gave them.
+            options: the options of the user, by lower-case name.
             strategy: how event time is found in its rows.
-            bounded: for a batch read.
-            schema: the columns of the query.
-            inferred: whether ``schema`` is what :meth:`schema` returned, and not what the user named.
+            bounded: whether it is for a batch read.
+            schema: the schema of the query.
+            inferred: whether ``schema`` is the result of :meth:`schema`, and not given by the user.
 
         Raises:
-            OptionError: an option is wrong, or the schema.
+            OptionError: an option or the schema is wrong.
         """
         ...
 
@@ -100,10 +100,10 @@ class SourceSpec:
 
     Attributes:
         source: the source.
-        strategy: how event time is found in it.
-        alignment: options of alignment, ``None`` where it is off.
+        strategy: how event time is found in its rows.
+        alignment: the options of alignment; ``None`` if it is off.
         driver: facts about the driver.
-        definition: drawn once for each DataFrame; two processes of a self-join share it.
+        definition: an id that is drawn once for each DataFrame; the two processes of a self-join share it.
     """
 
     source: Source[Any, Any]
@@ -114,20 +114,20 @@ class SourceSpec:
 
     @property
     def limits(self) -> ReadLimits:
-        """How much a micro-batch and each of its tasks may read."""
+        """The read limits of a micro-batch and of its tasks."""
         return self.source.read_limits
 
     @property
     def fingerprint(self) -> str:
-        """What is read, and by which event time."""
+        """What is read, and by which event time, in words."""
         spec = self._event_time
         what = self.source.fingerprint
         return what if spec == EVENT_TIME.default else f"{what}{_EVENT_TIME}{spec}"
 
     def accepts_checkpoint_of(self, fingerprint: str) -> bool:
-        """Whether this job can go on from a checkpoint that a job with ``fingerprint`` began.
+        """Whether a query can go on from a checkpoint that a source with ``fingerprint`` began.
 
-        Only under the same event time, for the times stored there mean nothing under another definition.
+        The definition of event time must be the same, because the checkpoint has event times.
         """
         what, separator, spec = fingerprint.rpartition(_EVENT_TIME)
         began = (what, spec) if separator else (fingerprint, EVENT_TIME.default)

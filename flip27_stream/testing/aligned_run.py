@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flip27_stream.api import SourceSplit, WatermarkStrategy
+from flip27_stream.api.planned_range import PlannedRange
 from flip27_stream.spark.planning.query_clock import wall_clock
 from flip27_stream.testing.clock import ManualClock
-from flip27_stream.testing.source_query import Document, Range, Row, SourceQuery, TaskRows
+from flip27_stream.testing.source_query import Document, Row, SourceQuery, TaskRows
 from watermark_alignment.options import AlignmentOptions
 
 _IDLE_TIMEOUT_MS = 60_000
@@ -68,7 +69,7 @@ class AlignedRun:
     latest_plausible: int | None = None
     implausible: str = "fail"
     rows: list[Row] = field(default_factory=list)
-    batches: list[tuple[Document, Document, list[list[Range]]]] = field(default_factory=list)
+    batches: list[tuple[Document, Document, list[list[PlannedRange]]]] = field(default_factory=list)
     _nobody_is_idle: bool = True
 
     def run(self, expected: int, restart_after: int = 2) -> None:
@@ -164,7 +165,7 @@ def event_times(
     query: SourceQuery, split: SourceSplit, start: int, end: int, strategy: WatermarkStrategy
 ) -> list[int]:
     """Event times (ms) of the records of a range that have one, in order."""
-    output = TaskRows(query.source.schema, [(split, start, end)])
+    output = TaskRows(query.source.schema, [PlannedRange(split, start, end)])
     query.read_into(output)
     return [
         time

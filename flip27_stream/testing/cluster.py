@@ -57,7 +57,7 @@ class KafkaCluster(Topics):
 
     @property
     def nodes(self) -> list[int]:
-        """The ids of the nodes that are up: neither killed nor paused."""
+        """The ids of the nodes that are neither killed nor paused."""
         return [number for number, node in self._nodes.items() if node.up]
 
     def address(self, node: int) -> str:

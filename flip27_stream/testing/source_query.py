@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import json
 import pickle
 import time
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -19,11 +18,11 @@ from flip27_stream.api import (
     Source,
     SourceEvent,
     SourceOutput,
-    SourceReader,
     SplitEnumerator,
-    Watermark,
     WatermarkStrategy,
 )
+from flip27_stream.api.planned_range import PlannedRange
+from flip27_stream.reader.drive import read_ranges
 from flip27_stream.spark.execution.task import TaskContext, read_task
 from flip27_stream.spark.planning.batch_reader import Flip27BatchReader
 from flip27_stream.spark.planning.coordinator import SourceCoordinator
@@ -36,9 +35,6 @@ from offsets import INITIAL
 from watermark_alignment.options import AlignmentOptions
 
 T = TypeVar("T")
-
-Range = tuple[Any, int, int]
-"""A split, the position to read from, and the position to read up to."""
 
 Document = dict[str, Any]
 Row = dict[str, Any]
@@ -146,7 +142,7 @@ class SourceQuery:
             self.offset = batch[1] if batch is not None else self.offset
         raise AssertionError(f"nothing was found to read in {_PATIENCE_S:g} s, though there are records")
 
-    def tasks(self, start: Document, end: Document) -> list[list[Range]]:
+    def tasks(self, start: Document, end: Document) -> list[list[PlannedRange]]:
         """The ranges of each task of a batch."""
         return [list(task.ranges) for task in _copy(self._coordinator.tasks(start, end))]
 
@@ -165,7 +161,7 @@ class SourceQuery:
             row for task in tasks for records in read_task(self.spec, task) for row in records.to_pylist()
         ]
 
-    def read(self, task: Sequence[Range]) -> list[Row]:
+    def read(self, task: Sequence[PlannedRange]) -> list[Row]:
         """The rows of a task."""
         output = TaskRows(self.source.schema, task)
         self.read_into(output)
@@ -176,33 +172,20 @@ class SourceQuery:
         for _ in self.poll(output.ranges, output, events):
             pass
 
-    def abandon(self, task: Sequence[Range]) -> None:
+    def abandon(self, task: Sequence[PlannedRange]) -> None:
         """Read a task until it has some rows, and no further, as if it died."""
         output = TaskRows(self.source.schema, task)
-        abandoned = self.poll(task, output)
-        while not output.rows and next(abandoned, None):
-            pass
-        abandoned.close()
+        with closing(self.poll(task, output)) as polls:
+            while not output.rows and next(polls, None):
+                pass
 
     def poll(
-        self, task: Sequence[Range], output: ReaderOutput, events: Sequence[SourceEvent] = ()
+        self, task: Sequence[PlannedRange], output: ReaderOutput, events: Sequence[SourceEvent] = ()
     ) -> Generator[InputStatus, None, None]:
-        """Read a task poll by poll; closing the generator abandons it."""
-        reader = self.source.create_reader(TaskContext(0))
-        try:
-            reader.start()
-            reader.add_splits([split.between(start, end) for split, start, end in _copy(task)])
-            for event in events:
-                reader.handle_source_events(event)
-            reader.notify_no_more_splits()
-            status = InputStatus.MORE_AVAILABLE
-            while status is not InputStatus.END_OF_INPUT:
-                status = reader.poll_next(output)
-                yield status
-                if status is InputStatus.NOTHING_AVAILABLE:
-                    _wait_for(reader, task)
-        finally:
-            reader.close()
+        """Reads a task poll by poll. Closing the iterator closes the reader, as if the task had been killed."""
+        return read_ranges(
+            self.source, TaskContext(0), _copy(list(task)), output, events=events, timeout_s=_AVAILABILITY_S
+        )
 
     @contextmanager
     def enumerator(self) -> Iterator[tuple[SplitEnumerator[Any, Any], list[Any]]]:
@@ -233,29 +216,7 @@ class SourceQuery:
         self._coordinator.close()
 
 
-def _wait_for(reader: SourceReader[Any], task: Sequence[Range]) -> None:
-    try:
-        reader.is_available().result(_AVAILABILITY_S)
-    except concurrent.futures.TimeoutError:
-        left = [split.split_id for split in reader.snapshot_state()]
-        raise AssertionError(
-            f"the reader has had nothing for {_AVAILABILITY_S:g} s and is not at its end; of {list(task)} it has these "
-            f"splits left: {left}"
-        ) from None
-
-
-class _IgnoresWatermarks(SourceOutput):
-    def emit_watermark(self, watermark: Watermark) -> None:
-        """Not looked at."""
-
-    def mark_idle(self) -> None:
-        """Not looked at."""
-
-    def mark_active(self) -> None:
-        """Not looked at."""
-
-
-class TaskRows(_IgnoresWatermarks, ReaderOutput):
+class TaskRows(ReaderOutput):
     """Collects what a reader emits, and looks whether it may.
 
     Args:
@@ -267,7 +228,7 @@ class TaskRows(_IgnoresWatermarks, ReaderOutput):
             falls.
     """
 
-    def __init__(self, schema: pa.Schema, ranges: Sequence[Range]) -> None:
+    def __init__(self, schema: pa.Schema, ranges: Sequence[PlannedRange]) -> None:
         self.ranges = ranges
         self.rows: list[Row] = []
         self.batches: list[tuple[pa.RecordBatch, pa.Int64Array | None]] = []
@@ -313,7 +274,7 @@ class TaskRows(_IgnoresWatermarks, ReaderOutput):
         self.batches.append((records, timestamps))
 
 
-class _SplitRows(_IgnoresWatermarks):
+class _SplitRows(SourceOutput):
     def __init__(self, task: TaskRows, split_id: str) -> None:
         self._task = task
         self._split_id = split_id

@@ -1,4 +1,4 @@
-"""Watermark strategies and generators."""
+"""Watermark strategies."""
 
 from __future__ import annotations
 
@@ -10,51 +10,9 @@ import pytest
 from flip27_stream.api import (
     RecordTimestampAssigner,
     TimestampAssigner,
-    Watermark,
     WatermarkAlignment,
-    WatermarkOutput,
     WatermarkStrategy,
 )
-
-
-class Emitted(WatermarkOutput):
-    def __init__(self) -> None:
-        self.watermarks: list[int] = []
-
-    def emit_watermark(self, watermark: Watermark) -> None:
-        self.watermarks.append(watermark.timestamp)
-
-    def mark_idle(self) -> None:
-        raise AssertionError("idleness is found when planning")
-
-    mark_active = mark_idle
-
-
-def emitted(strategy: WatermarkStrategy, *event_times: int) -> list[int]:
-    """The watermarks after each of these event times."""
-    output, generator = Emitted(), strategy.create_watermark_generator()
-    generator.on_periodic_emit(output)
-    for event_time in event_times:
-        generator.on_event(event_time, output)
-        generator.on_periodic_emit(output)
-    return output.watermarks
-
-
-def test_wm_01_no_watermark_before_the_first_record() -> None:
-    """WM-01, AO-03: none is none, not a smallest number."""
-    assert emitted(WatermarkStrategy.for_bounded_out_of_orderness(10)) == []
-
-
-def test_wm_02_bounded_out_of_orderness() -> None:
-    """WM-02: timestamp - bound - 1."""
-    assert emitted(WatermarkStrategy.for_bounded_out_of_orderness(10), 1337) == [1326]
-
-
-def test_wm_04_monotonous() -> None:
-    """WM-04: an older record does not take the watermark back."""
-    strategy = WatermarkStrategy.for_monotonous_timestamps()
-    assert emitted(strategy, 1337) == [1336]
-    assert emitted(strategy, 12345, 12340) == [12344, 12344]
 
 
 @pytest.mark.parametrize("timeout", [0, -1])

@@ -124,7 +124,6 @@ def test_json_pointers_are_those_of_rfc_6901(pointer: str, document: Any, ms: in
         b'{"t": 5}}',
         b'{"t": 5}{"t": 6}',
         b'{"t": 5}\x00',
-        b'{"t": 5, "x": NaN}',
     ]
     + [
         b'{"t": %s}' % value
@@ -137,6 +136,14 @@ def test_json_pointers_are_those_of_rfc_6901(pointer: str, document: Any, ms: in
 )
 def test_anything_else_has_no_event_time_and_costs_its_neighbours_nothing(document: bytes | None) -> None:
     assert _json("/t", {"t": 1}, document, {"t": 2}) == [1, None, 2]
+
+
+@pytest.mark.parametrize(
+    "document", [b'{"t": 5, "x": NaN}', b"{'t': 5}", b'{"t": 5, "x": -INF}', b'{"t": 4, "t": 5}']
+)
+def test_a_document_that_decodes_into_columns_has_an_event_time(document: bytes) -> None:
+    """The same documents are JSON for both."""
+    assert _json("/t", {"t": 1}, document, {"t": 2}) == [1, 5, 2]
 
 
 def test_documents_do_not_run_into_each_other() -> None:
@@ -225,6 +232,7 @@ TOKENS = [
         b"Infinity",
     ),
 ]
+ISO_8601 = ["2023-11-14T22:13:20Z", "20231114T221320", "2023-11-14", "soon", "\ud800", "ä"]
 FRAGMENTS = st.lists(st.sampled_from(TOKENS), max_size=12).map(b"".join)
 
 
@@ -235,7 +243,8 @@ def documents(draw: st.DrawFn) -> list[bytes | None]:
         lambda drawn: json.dumps(drawn[0], ensure_ascii=drawn[1]).encode(errors="surrogatepass")
     )
     broken = st.tuples(made, st.integers(0, 40), FRAGMENTS).map(lambda t: t[0][: t[1]] + t[2] + t[0][t[1] :])
-    family = draw(st.sampled_from([made, made | st.none(), made | FRAGMENTS, made | broken]))
+    texts = st.sampled_from(ISO_8601).map(lambda text: json.dumps({"a": text}).encode())
+    family = draw(st.sampled_from([texts, made, made | st.none(), made | FRAGMENTS, made | broken]))
     return draw(st.lists(family, max_size=6))
 
 
@@ -259,6 +268,12 @@ def test_plain_documents_are_parsed_at_once(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(JsonPointer, "time", refuse)
     assert _json("/a/b", {"a": {"b": NOW}}, None, {"a": None}, {"a": {"b": -1}, "c": [1.5, "NaN"]}) == [
         *(NOW, None, None, None)
+    ]
+    assert _json("/a", {"a": "2023-11-14T22:13:20Z"}, None, {"a": None}, {"a": "soon"}) == [
+        NOW,
+        None,
+        None,
+        None,
     ]
 
 

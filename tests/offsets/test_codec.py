@@ -275,7 +275,7 @@ def test_where_splits_began_in_earlier_offsets_is_format_version_2(
     codec: OffsetCodec[Shard, frozenset[str]],
 ) -> None:
     """Documents without it stay version 1, which older releases read."""
-    offset = _offset(begun={"views-1": (0, 11), "clicks-0": (7, 3)})
+    offset = _offset(earlier_begins={"views-1": (0, 11), "clicks-0": (7, 3)})
     document = codec.to_json(offset)
     assert (codec.to_json(_offset())[MARKER], document[MARKER], FORMAT_VERSION) == (1, 2, 2)
     assert document["splits"]["clicks-0"] == [4711, 1699999999999, None, [7, 3]]  # type: ignore[index, call-overload]

@@ -67,10 +67,10 @@ def test_every_position_is_read_once_over_a_lineage(steps: list[dict[str, int]])
         end = _offset(batch, positions, begin)
         planned = ranges(start, end)
         assert planned == ranges(start, end)
-        assert [split.name for split, _, _ in planned] == sorted(split.name for split, _, _ in planned)
+        assert [r.split.split_id for r in planned] == sorted(r.split.split_id for r in planned)
         for split, first, last in planned:
-            assert first == read.get(split.name, 100)
-            read[split.name] = last
+            assert first == read.get(split.split_id, 100)
+            read[split.split_id] = last
         start = end
     assert read == {name: position for name, position in positions.items() if position > 100}
 
@@ -104,7 +104,7 @@ def test_with_gaps_in_the_log_a_batch_reaches_over_offsets_that_are_not_in_it() 
     start = _offset(3, {"a": 7, "lost": 4, "again": 90, "old": 1})
     end = replace(
         _offset(9, {"a": 9, "new": 6, "lost": 20, "again": 200, "old": 8, "newest": 3}, {"newest": 1}),
-        begun={"new": (2, 4), "lost": (15, 9), "again": (0, 8), "old": (0, 3)},
+        earlier_begins={"new": (2, 4), "lost": (15, 9), "again": (0, 8), "old": (0, 3)},
     )
     assert ranges(start, end) == [
         (Shard("a"), 7, 9),
@@ -119,4 +119,4 @@ def test_with_gaps_in_the_log_a_batch_reaches_over_offsets_that_are_not_in_it() 
 @pytest.mark.parametrize("begun", [{"unknown": (0, 1)}, {"a": (0, 1)}])
 def test_a_split_begins_once_and_is_there(begun: dict[str, tuple[int, int]]) -> None:
     with pytest.raises(ValueError, match=r"\['(unknown|a)'\]"):
-        replace(_offset(2, {"a": 5}, {"a": 1}), begun=begun)
+        replace(_offset(2, {"a": 5}, {"a": 1}), earlier_begins=begun)

@@ -132,7 +132,6 @@ class NumbersReader(SplitReader[Numbers]):
     ) -> None:
         self.splits: dict[str, Numbers] = {}
         self.at: dict[str, int] = {}
-        self.paused: set[str] = set()
         self.changes: list[SplitsChange[Numbers]] = []
         self.fetches = 0
         self.closed = threading.Event()
@@ -150,17 +149,12 @@ class NumbersReader(SplitReader[Numbers]):
             else:
                 del self.splits[split.split_id]
 
-    def pause_or_resume_splits(self, to_pause: Sequence[str], to_resume: Sequence[str]) -> None:
-        self.paused = (self.paused | set(to_pause)) - set(to_resume)
-
     def fetch(self) -> RecordsWithSplitIds:
         self.fetches += 1
         self._on_fetch(self.fetches)
         records: dict[str, list[Records]] = {}
         finished = []
         for name, split in self.splits.items():
-            if name in self.paused:
-                continue
             first = self.at[name]
             stop = first + self._per_fetch if self._endless else min(first + self._per_fetch, split.end)
             self.at[name] = stop

@@ -288,7 +288,7 @@ class Positions(EventTimePositions):
         self._ranges = request.ranges
         self._fault = fault
         self._asked = 0
-        latest = None if fault == "believes any time" else request.latest_plausible
+        latest = None if fault == "believes any time" else request.plausible_until
         self._known = {
             name: logs.known(int(name.removeprefix("log-")), r.position, r.end, latest)
             for name, r in request.ranges.items()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from flip27_stream.errors import ContractError
-from flip27_stream.spark.planning import stall_detector as patience
+from flip27_stream.spark.planning import stall_detector
 from flip27_stream.testing import ExternalSystem, NotProvided, SourceConformanceSuite, source_query
 from flip27_stream.testing.conformance import faults
 from tests.reader.memory_logs import FETCH, MemoryLogs, MemoryLogSource
@@ -176,8 +176,8 @@ def test_a_fault_is_told(fault: str, check: Check, told: str, monkeypatch: pytes
 
 def test_a_run_that_does_not_end_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """The coordinator says what a run waits for (SK-01)."""
-    monkeypatch.setattr(patience, "GIVE_UP_S", 0.3)
-    with pytest.raises(ContractError, match=r"does not end: .* tells of 1 splits"):
+    monkeypatch.setattr(stall_detector, "GIVE_UP_S", 0.3)
+    with pytest.raises(ContractError, match=r"does not end: .*pending\(\) returns 1"):
         Faulty("has something pending for ever").test_available_now()
 
 

@@ -12,6 +12,7 @@ import pytest
 from examples import log_folder
 from examples.log_folder import SCHEMA, Assigned, Context, LogFile, LogFolder, LogFolderEnumerator
 from flip27_stream.api import Boundedness, ReadLimits, SplitRange, WatermarkStrategy
+from flip27_stream.api.planned_range import PlannedRange
 from flip27_stream.event_time.assigners import timestamp_assigner
 from flip27_stream.spark.execution.task import SplitTask, read_task
 from flip27_stream.spark.planning.coordinator import SourceCoordinator
@@ -153,6 +154,9 @@ def test_a_task_of_a_micro_batch_reads_it(tmp_path: Path) -> None:
     (tmp_path / "a.log").write_text("0 a0\n1 a1\n2 a2\n3 a3\n")
     (tmp_path / "b.log").write_text("0 b0\n1 b1\n")
     spec = SourceSpec(LogFolder(str(tmp_path)), WatermarkStrategy(), alignment=None, driver=Driver())
-    ranges: list[Any] = [(LogFile(str(tmp_path / "a.log")), 1, 3), (LogFile(str(tmp_path / "b.log")), 0, 2)]
+    ranges = [
+        PlannedRange(LogFile(str(tmp_path / "a.log")), 1, 3),
+        PlannedRange(LogFile(str(tmp_path / "b.log")), 0, 2),
+    ]
     rows = [row for batch in read_task(spec, SplitTask(0, 0, ranges)) for row in batch.to_pylist()]
     assert [row["text"] for row in rows] == ["a1", "a2", "b0", "b1"]

@@ -8,7 +8,6 @@ import threading
 import pytest
 
 from flip27_stream.api import InputStatus
-from flip27_stream.errors import AlignmentError
 from flip27_stream.reader import (
     FetcherPerSplitManager,
     RecordsWithSplitIds,
@@ -110,7 +109,7 @@ def test_fetchers_run_ahead_by_no_more_than_the_queue_holds(capacity: int) -> No
     assert output.values["s0"] == list(range(30))
 
 
-# ---- idle, paused, closed ---------------------------------------------------------------------------------------
+# ---- idle, closed -----------------------------------------------------------------------------------------------
 
 
 def test_sr11_idle_is_to_have_no_splits() -> None:
@@ -152,73 +151,17 @@ def test_sr11_a_reader_that_is_quicker_than_the_fetcher_hears_that_it_is_idle() 
     assert fetcher.join(PATIENCE_S)
 
 
-def test_a_split_that_ends_while_it_is_being_paused_is_forgotten() -> None:
-    """Its split reader is not told to pause what it has finished."""
-    made = NumbersReader(per_fetch=5, on_fetch=lambda number: fetcher.pause_or_resume_splits(["s0"], []))
-    queue: HandOverQueue[RecordsWithSplitIds] = HandOverQueue(9)
-    exits = Exits()
-    fetcher = SplitFetcher(made, queue, exits.failed, exits.ended)
-    fetcher.add_splits(splits((0, 5), (0, 20)))
-    fetcher.start()
-    wait_until(fetcher.is_idle, "the end of both splits")
-    assert made.fetches == 4
-    assert made.paused == set()
-    fetcher.shut_down()
-    assert fetcher.join(PATIENCE_S)
-    assert exits.errors == []
-
-
-@pytest.mark.parametrize("pause_first", [True, False])
-def test_sr13_a_paused_fetcher_can_be_closed(pause_first: bool) -> None:
-    """SR-13, AO-07: it neither fetches nor is idle, and closing is not stuck behind the pause."""
+def test_sr13_a_fetcher_that_waits_for_the_reader_can_be_closed() -> None:
+    """SR-13: a fetcher that waits for room in the queue does not delay the end of its reader."""
     made = NumbersReader(endless=True)
-    reader = NumbersSourceReader(SingleThreadFetcherManager(lambda: made))
-    output = Output()
+    manager = SingleThreadFetcherManager(lambda: made)
+    reader = NumbersSourceReader(manager)
     reader.add_splits(splits((0, 10**9)))
-    if not pause_first:
-        poll_until(reader, output, lambda status: output.values)
-    reader.pause_or_resume_splits(["s0"], [])
-    poll_until(
-        reader,
-        output,
-        lambda status: status is InputStatus.NOTHING_AVAILABLE and not reader.is_available().done(),
-    )
+    wait_until(lambda: made.fetches > 2, "the queue to be full")
     closer = threading.Thread(target=reader.close)
     closer.start()
     closer.join(PATIENCE_S)
     assert made.closed.is_set()
-
-
-def test_pausing_whole_fetchers_needs_no_ability() -> None:
-    """FLIP-217: a fetcher whose splits are all paused just doesn't fetch."""
-
-    class CannotPause(NumbersReader):
-        def pause_or_resume_splits(self, to_pause: object, to_resume: object) -> None:
-            raise AssertionError("not to be called")
-
-    reader = NumbersSourceReader(FetcherPerSplitManager(CannotPause))
-    output = Output()
-    reader.add_splits(splits((0, 1000), (0, 4)))
-    reader.pause_or_resume_splits(["s0"], [])
-    poll_until(reader, output, lambda status: "s1" in output.released)
-    reader.pause_or_resume_splits([], ["s0"])
-    reader.notify_no_more_splits()
-    poll_until(reader, output, lambda status: status is InputStatus.END_OF_INPUT)
-    reader.close()
-    assert output.values["s0"] == list(range(1000))
-
-
-def test_a_split_reader_that_cannot_pause_says_so() -> None:
-    class CannotPause(NumbersReader):
-        def pause_or_resume_splits(self, to_pause: object, to_resume: object) -> None:
-            super(NumbersReader, self).pause_or_resume_splits(["s0"], [])
-
-    reader = NumbersSourceReader(SingleThreadFetcherManager(lambda: CannotPause(endless=True)))
-    reader.add_splits(splits((0, 10**9), (0, 10**9)))
-    reader.pause_or_resume_splits(["s0"], [])
-    with pytest.raises(AlignmentError, match="CannotPause cannot pause s0"):
-        poll_until(reader, Output(), lambda status: False)
-    reader.close()
 
 
 def test_sr15_a_split_reader_is_closed_only_after_its_last_records_were_emitted() -> None:
@@ -259,7 +202,7 @@ def test_closing_does_not_wait_for_a_fetch_that_is_stuck(caplog: pytest.LogCaptu
     wait_until(lambda: made.fetches, "a fetch that is stuck")
     with caplog.at_level(logging.WARNING):
         reader.close()
-    assert "1 fetcher(s) did not end within 0.01 s and are left behind: s0" in caplog.text
+    assert "1 fetcher(s) did not end within 0.01 s and are left running: s0" in caplog.text
     assert not made.closed.is_set()
     release.set()
     assert made.closed.wait(PATIENCE_S)

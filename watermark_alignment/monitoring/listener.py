@@ -41,7 +41,7 @@ class StatusListener(StreamingQueryListener):
     :param stalled_after: how long a split may bring nothing while others wait for it.
     :param look_every: how often, at most, batches have the table read, since that holds up Spark's events.
     :param clock: milliseconds since the epoch.
-    :raises OptionError: a duration is none.
+    :raises OptionError: a text is no duration.
 
     ::
 

@@ -37,7 +37,9 @@ def to_json(status: Status, now: int) -> str:
     return json.dumps([_object(split, status.told(split.member), now) for split in status.splits])
 
 
-def _object(split: SplitMetrics, told: MemberNews, now: int) -> dict[str, str | int | float | None]:
+def _object(
+    split: SplitMetrics, told: MemberNews, now: int
+) -> dict[str, str | int | float | dict[str, int] | None]:
     return {
         "group": split.group,
         "source": split.source,
@@ -53,6 +55,7 @@ def _object(split: SplitMetrics, told: MemberNews, now: int) -> dict[str, str | 
         "max_drift_ms": told.note.max_drift_ms if told.note is not None else None,
         "unreported": told.note.unreported if told.note is not None else None,
         "implausible": told.note.implausible_in_run.get(split.split, 0) if told.note is not None else None,
+        "metrics": dict(told.note.metrics) if told.note is not None else None,
         "waiting": told.entry.waiting if told.entry is not None else None,
         "held_by": told.entry.held_by if told.entry is not None else None,
         "is_there": told.is_there(now),

@@ -25,6 +25,7 @@ class BatchNote:
         implausible: how many records of a split had an event time beyond ``scan.watermark.max-future`` in this batch,
             for the 100 splits that had the most.
         implausible_in_run: the same, since the query started.
+        metrics: the counters of the source's readers and enumerator since the query started, by name; the 100 greatest.
     """
 
     group: str
@@ -35,6 +36,7 @@ class BatchNote:
     unreported: int
     implausible: Mapping[str, int] = field(default_factory=dict)
     implausible_in_run: Mapping[str, int] = field(default_factory=dict)
+    metrics: Mapping[str, int] = field(default_factory=dict)
 
     def to_text(self) -> str:
         return json.dumps(asdict(self), sort_keys=True)
@@ -54,7 +56,7 @@ class BatchNote:
         )
         if not all(type(n) is int for n in numbers) or not all(type(t) is str for t in texts):
             raise ValueError(f"{note} has values of another type")
-        for counts in (note.implausible, note.implausible_in_run):
+        for counts in (note.implausible, note.implausible_in_run, note.metrics):
             if not isinstance(counts, dict) or not all(type(n) is int for n in counts.values()):
                 raise ValueError(f"{note} has values of another type")
         return note

@@ -10,34 +10,26 @@ from contextlib import suppress
 import pyarrow as pa
 from pyarrow.fs import FileSystem
 
-from flip27_stream.api import InputStatus, ReaderOutput, SourceEvent, SourceReader, SourceReaderContext
+from flip27_stream.api import InputStatus, ReaderOutput, SourceReader, SourceReaderContext
 from flip27_stream.connectors.files.formats.file_format import FileFormat, Malformed, written_anew
 from flip27_stream.connectors.files.formats.rows import read_rows
 from flip27_stream.connectors.files.split import FileSplit
 from flip27_stream.connectors.files.storage.found_file import time_text
 from flip27_stream.connectors.files.storage.local_listing import local_file
-from flip27_stream.connectors.files.tolerance import UNREADABLE, Tolerance
-from flip27_stream.errors import DataLossError, Flip27Error
+from flip27_stream.connectors.files.tolerance import UNREADABLE, Tolerance, metric_of
+from flip27_stream.errors import Flip27Error
 from flip27_stream.reader import Records
 
 log = logging.getLogger(__name__)
 
-SKIPPED = "files.skipped"
-"""The event for a range that was not read to its end: ``{"split": id, "start": n, "why": "corrupt"}``, or
-``"missing"``."""
-
-MALFORMED = "files.malformed"
-"""The event for records that were left out: ``{"split": id, "start": n, "records": how many}``."""
-
 
 class FileSourceReader(SourceReader[FileSplit]):
-    """A reader that reads one range after the other in the thread of the task.
+    """Reads one range after the other, in the task's own thread.
 
-    Threads of its own would not help: reading a file waits for no server, and handing batches from thread to thread
-    takes a tenth of the rows per second.
+    It does not use :class:`SourceReaderBase`: reading files needs no fetcher thread to wait for a server, and passing
+    batches from thread to thread costs a tenth of the rows per second.
 
-    The metrics ``corrupt_files``, ``missing_files`` and ``malformed_records`` count what is skipped, and events
-    report it to the enumerator.
+    The metrics ``corrupt_files``, ``missing_files`` and ``malformed_records`` count what is skipped.
 
     Args:
         context: of the task.
@@ -108,7 +100,7 @@ class FileSourceReader(SourceReader[FileSplit]):
         except UNREADABLE as error:
             if not self._tolerance.allows(error):
                 raise
-            self._skip(split, "missing" if isinstance(error, DataLossError) else "corrupt", error)
+            self._skip(split, error)
 
     def _rows(self, split: FileSplit) -> Iterator[Records]:
         what = f"{self._format.name} file {split.path}"
@@ -129,12 +121,11 @@ class FileSourceReader(SourceReader[FileSplit]):
         if dropped:
             self._leave_out(split, dropped)
 
-    def _skip(self, split: FileSplit, why: str, error: Flip27Error) -> None:
+    def _skip(self, split: FileSplit, error: Flip27Error) -> None:
         log.warning(
             "Rows of split %s from %d to %d are skipped: %s", split.split_id, split.start, split.end, error
         )
-        self._context.metric_group().counter(f"{why}_files").inc()
-        self._tell(SKIPPED, split, why=why)
+        self._context.metric_group().counter(metric_of(error)).inc()
 
     def _leave_out(self, split: FileSplit, dropped: list[Malformed]) -> None:
         log.warning(
@@ -144,11 +135,6 @@ class FileSourceReader(SourceReader[FileSplit]):
             dropped[0].message,
         )
         self._context.metric_group().counter("malformed_records").inc(len(dropped))
-        self._tell(MALFORMED, split, records=len(dropped))
-
-    def _tell(self, name: str, split: FileSplit, **more: str | int) -> None:
-        event = SourceEvent(name, {"split": split.split_id, "start": split.start, **more})
-        self._context.send_source_event_to_coordinator(event)
 
 
 def _check_time(split: FileSplit, what: str) -> None:

@@ -26,3 +26,8 @@ class Tolerance:
     def allows(self, error: Exception) -> bool:
         """Whether a file with that error, one of :data:`UNREADABLE`, is skipped."""
         return self.missing if isinstance(error, DataLossError) else self.corrupt
+
+
+def metric_of(error: Exception) -> str:
+    """Returns the name of the counter of files that are skipped because of that error."""
+    return "missing_files" if isinstance(error, DataLossError) else "corrupt_files"

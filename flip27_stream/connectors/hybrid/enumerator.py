@@ -239,7 +239,7 @@ class HybridSourceSplitEnumerator(
         unseen = self._end.unseen(ranges)
         if unseen and isinstance(self._child, SupportsEventTimePositions):
             latest = time.time_ns() // 1_000_000 + _MAX_FUTURE_MS
-            request = PositioningRequest(unseen, latest_plausible=latest, timestamp_assigner=assigner)
+            request = PositioningRequest(unseen, plausible_until=latest, timestamp_assigner=assigner)
             self._end.saw(unseen, self._child.event_time_positions(request).event_times())
 
     def _is_finished(self) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from flip27_stream.api import JsonValue, SourceEvent
+from flip27_stream.api.planned_range import RangeKey
 from flip27_stream.connectors.hybrid.origin import Origin
 from flip27_stream.connectors.hybrid.overlap import Intervals
 from flip27_stream.errors import CorruptCheckpointError
@@ -67,17 +68,17 @@ class RangesRead:
 
     Attributes:
         index: the index of the source.
-        ranges: the id of a split in that source, its first position, and the position behind the last.
+        ranges: the ranges, each with the id of a split of that source.
         ends: the position behind the greatest position in these rows, by split of the next source.
     """
 
     index: int
-    ranges: Sequence[tuple[str, int, int]]
+    ranges: Sequence[RangeKey]
     ends: Mapping[str, int]
 
     def event(self) -> SourceEvent | None:
         """The report as an event; ``None`` if it is too long for one. Its ranges are then read again at the switch."""
-        ranges: list[JsonValue] = [[name, start, end] for name, start, end in self.ranges]
+        ranges: list[JsonValue] = [[*key] for key in self.ranges]
         ends: dict[str, JsonValue] = {**self.ends}
         payload: dict[str, JsonValue] = {"index": self.index, "ranges": ranges, "ends": ends}
         return SourceEvent(_READ, payload) if len(json.dumps(payload)) <= _MOST_BYTES else None
@@ -88,7 +89,7 @@ class RangesRead:
         if event.name != _READ:
             return None
         payload: Any = event.payload
-        ranges = [(name, start, end) for name, start, end in payload["ranges"]]
+        ranges = [RangeKey(*key) for key in payload["ranges"]]
         return RangesRead(payload["index"], ranges, payload["ends"])
 
 

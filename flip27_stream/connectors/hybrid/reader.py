@@ -19,8 +19,8 @@ from flip27_stream.api import (
     SourceOutput,
     SourceReader,
     SourceReaderContext,
-    Watermark,
 )
+from flip27_stream.api.planned_range import RangeKey
 from flip27_stream.connectors.hybrid.child_context import tagged, untagged
 from flip27_stream.connectors.hybrid.exact_seam import RangesRead, merge
 from flip27_stream.connectors.hybrid.overlap import Intervals, not_among
@@ -41,7 +41,7 @@ class HybridSourceReader(SourceReader[HybridSourceSplit]):
         self._readers: dict[int, SourceReader[Any]] = {}
         self._outputs: dict[int, HybridReaderOutput] = {}
         self._splits: dict[str, HybridSourceSplit] = {}
-        self._ranges: dict[int, list[tuple[str, int, int]]] = {}
+        self._ranges: dict[int, list[RangeKey]] = {}
 
     def add_splits(self, splits: Sequence[HybridSourceSplit]) -> None:
         self._splits.update({split.split_id: split for split in splits})
@@ -52,7 +52,7 @@ class HybridSourceReader(SourceReader[HybridSourceSplit]):
                 self._readers[index] = mine[0].active.source.create_reader(context)
                 self._readers[index].start()
             self._readers[index].add_splits([split.split for split in mine])
-            cut = [(split.stored.id, *split.span) for split in mine if split.span is not None]
+            cut = [RangeKey(split.stored.id, *split.span) for split in mine if split.span is not None]
             self._ranges.setdefault(index, []).extend(cut)
 
     def poll_next(self, output: ReaderOutput) -> InputStatus:
@@ -84,15 +84,6 @@ class HybridSourceReader(SourceReader[HybridSourceSplit]):
         for index, reader in self._readers.items():
             if (own := untagged(event, index)) is not None:
                 reader.handle_source_events(own)
-
-    def pause_or_resume_splits(self, to_pause: Sequence[str], to_resume: Sequence[str]) -> None:
-        for index, reader in self._readers.items():
-            prefix = split_id(index, "")
-            pause, resume = (
-                [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
-                for names in (to_pause, to_resume)
-            )
-            reader.pause_or_resume_splits(pause, resume)
 
     def close(self) -> None:
         for reader in self._readers.values():
@@ -146,15 +137,6 @@ class HybridReaderOutput(ReaderOutput):
         output = HybridSplitOutput(self.of, self._active, name, known, self.ends)
         output.collect(records, timestamps, positions)
 
-    def emit_watermark(self, watermark: Watermark) -> None:
-        self.of.emit_watermark(watermark)
-
-    def mark_idle(self) -> None:
-        self.of.mark_idle()
-
-    def mark_active(self) -> None:
-        self.of.mark_active()
-
 
 class HybridSplitOutput(SourceOutput):
     """The output of one split: leaves out rows that the source before had, converts the others, and notes in ``ends``
@@ -184,15 +166,6 @@ class HybridSplitOutput(SourceOutput):
         if rows.num_rows != records.num_rows:
             timestamps = positions = None  # the converter left out rows, and nobody knows which
         self._output.collect(rows, timestamps, positions)
-
-    def emit_watermark(self, watermark: Watermark) -> None:
-        self._output.emit_watermark(watermark)
-
-    def mark_idle(self) -> None:
-        self._output.mark_idle()
-
-    def mark_active(self) -> None:
-        self._output.mark_active()
 
     def _unknown(
         self, records: pa.RecordBatch, timestamps: pa.Int64Array | None, positions: pa.Int64Array | None

@@ -50,8 +50,10 @@ class SourceSwitchContext:
 
     @property
     def end_position(self) -> JsonValue:
-        """Where the source before ends: what its enumerator says (:class:`SupportsEndPosition`), or else the greatest
-        event time read of it (ms); ``None`` if it had nothing.
+        """Where the source before ends.
+
+        What its enumerator says, if that is a :class:`SupportsEndPosition`; else the greatest event time (ms) that was
+        read of it; ``None`` if it had no records.
 
         Raises:
             OptionError: its event times were never looked at.
@@ -62,8 +64,9 @@ class SourceSwitchContext:
 
     @property
     def start_time_ms(self) -> int:
-        """The first event time (ms) that is to be read: the one after the greatest of the source before, less the
-        overlap; 0 if that had nothing.
+        """The first event time (ms) to read.
+
+        One millisecond after the greatest of the source before, less the overlap; 0 if that source had no records.
 
         Raises:
             OptionError: the end position is not known, or is no time.

@@ -8,27 +8,28 @@ from typing import Any
 import pyarrow as pa
 
 from flip27_stream.api import (
-    InputStatus,
     MetricGroup,
     ReaderOutput,
     SourceEvent,
     SourceOutput,
     SourceReaderContext,
-    Watermark,
 )
+from flip27_stream.api.planned_range import PlannedRange
 from flip27_stream.connectors.hybrid.source_end import TailSplit
 from flip27_stream.connectors.hybrid.source_list import ActiveSource
-
-_AVAILABILITY_TIMEOUT_S = 60.0
+from flip27_stream.reader.drive import read_ranges
 
 
 def read_again(active: ActiveSource, tail: Iterable[TailSplit], checkpoint: Any) -> Iterator[pa.RecordBatch]:
-    """The rows of splits that were read before, as rows of the hybrid source.
+    """Reads ranges of the active source again that were read before.
 
     Args:
-        active: the source.
-        tail: its splits, and the ranges to read.
-        checkpoint: the state of the source's enumerator.
+        active: the active source.
+        tail: the splits, each with the range to read.
+        checkpoint: the checkpoint of that source's enumerator.
+
+    Yields:
+        The rows in the schema of the hybrid source.
     """
     wanted = [t for t in tail if t.begin < t.end]
     if not wanted:
@@ -36,21 +37,10 @@ def read_again(active: ActiveSource, tail: Iterable[TailSplit], checkpoint: Any)
     serializer = active.source.split_serializer
     stored = [serializer.deserialize(t.split.version, t.split.data) for t in wanted]
     given = active.source.splits_for_readers(stored, checkpoint)
-    splits = [split.between(t.begin, t.end) for split, t in zip(given, wanted, strict=True)]
+    ranges = [PlannedRange(split, t.begin, t.end) for split, t in zip(given, wanted, strict=True)]
     output = _Collected()
-    reader = active.source.create_reader(_PlannerContext())
-    try:
-        reader.start()
-        reader.add_splits(splits)
-        reader.notify_no_more_splits()
-        status = InputStatus.MORE_AVAILABLE
-        while status is not InputStatus.END_OF_INPUT:
-            status = reader.poll_next(output)
-            yield from (active.rows(records) for records in output.take())
-            if status is InputStatus.NOTHING_AVAILABLE:
-                reader.is_available().result(_AVAILABILITY_TIMEOUT_S)
-    finally:
-        reader.close()
+    for _ in read_ranges(active.source, _PlannerContext(), ranges, output):
+        yield from (active.rows(records) for records in output.take())
 
 
 class _Collected(ReaderOutput):
@@ -77,18 +67,9 @@ class _Collected(ReaderOutput):
     ) -> None:
         self._records.append(records)
 
-    def emit_watermark(self, watermark: Watermark) -> None:
-        """Watermarks are not used here."""
-
-    def mark_idle(self) -> None:
-        """See :meth:`emit_watermark`."""
-
-    def mark_active(self) -> None:
-        """See :meth:`emit_watermark`."""
-
 
 class _PlannerContext(SourceReaderContext):
-    """The context of a reader that runs in no task. It drops events: the enumerator got them at the first reading."""
+    """The context of a reader outside of a task. Its messages are dropped: the first reader has sent them."""
 
     def __init__(self) -> None:
         self._metrics = MetricGroup()
@@ -100,7 +81,7 @@ class _PlannerContext(SourceReaderContext):
         return 0
 
     def send_split_request(self) -> None:
-        """See the class."""
+        """Does nothing; see the class."""
 
     def send_source_event_to_coordinator(self, event: SourceEvent) -> None:
         """See the class."""

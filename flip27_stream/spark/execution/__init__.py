@@ -1,1 +1,1 @@
-"""What runs in a task, on an executor."""
+"""The code that runs in a task, on an executor."""

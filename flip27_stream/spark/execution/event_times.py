@@ -1,4 +1,4 @@
-"""What a task observes of the event times of one split."""
+"""Observation of the event times of one split in a task."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 class ImplausibleEventTimes(Enum):
-    """What becomes of a record from too far in the future (``scan.watermark.implausible-event-time``)."""
+    """What to do with records whose event time is implausible (``scan.watermark.implausible-event-time``)."""
 
     FAIL = "fail"
     SKIP = "skip"
@@ -25,7 +25,14 @@ class ImplausibleEventTimes(Enum):
 
 
 class EventTimeObserver:
-    """Watches one split's rows go by: least and greatest event time, disorder, implausible times."""
+    """Observes the rows of one split: least and greatest event time, disorder, implausible times.
+
+    Args:
+        split_id: the id of the split.
+        assigner: finds the event time of a row.
+        plausible_until: event times after this time (ms) are implausible; ``None`` for no bound.
+        policy: what to do with rows that have one.
+    """
 
     def __init__(
         self,
@@ -36,7 +43,7 @@ class EventTimeObserver:
     ) -> None:
         self._split_id = split_id
         self._assigner = assigner
-        self._until = plausible_until
+        self._plausible_until = plausible_until
         self._policy = policy
         self._max: int | None = None
         self._min: int | None = None
@@ -46,25 +53,30 @@ class EventTimeObserver:
     def observe(
         self, records: pa.RecordBatch, timestamps: pa.Int64Array | None, positions: pa.Int64Array | None
     ) -> pa.RecordBatch:
-        """The rows to go on with.
+        """Observes record batches, and returns the rows to emit.
+
+        Args:
+            records: the rows.
+            timestamps: the times (ms) that the external system gave them; ``None`` if it gave none.
+            positions: the positions of the rows, for an error message; ``None`` if they have none.
 
         Raises:
-            ImplausibleEventTimeError: a row's event time is implausible, and the policy is to fail.
+            ImplausibleEventTimeError: a row has an implausible event time, and the policy is to fail.
         """
         column = self._assigner.event_times(records, timestamps)
         times = column.fill_null(-1).to_numpy() if column.null_count else column.to_numpy()
-        if self._until is not None and int(times.max()) > self._until:
-            implausible = times > self._until
+        if self._plausible_until is not None and int(times.max()) > self._plausible_until:
+            implausible = times > self._plausible_until
             records = self._apply_policy(records, times, implausible, positions)
             times = times[~implausible]
         if len(times) and int(times.min()) < 0:
             times = times[times >= 0]
         if len(times):
-            self._take_in(times)
+            self._add(times)
         return records
 
     def statistics(self) -> dict[str, Any]:
-        """The fields of a :class:`SplitReport` that come from event times."""
+        """Returns the fields of a :class:`SplitReport` about event times."""
         return {
             "max_event_time": self._max,
             "disorder": self._disorder,
@@ -72,7 +84,7 @@ class EventTimeObserver:
             "min_event_time": self._min,
         }
 
-    def _take_in(self, times: npt.NDArray[np.int64]) -> None:
+    def _add(self, times: npt.NDArray[np.int64]) -> None:
         running = np.maximum.accumulate(times)
         if self._max is not None:
             np.maximum(running, self._max, out=running)
@@ -95,13 +107,13 @@ class EventTimeObserver:
             return records.filter(pa.array(~implausible))
         row = int(implausible.argmax())
         where = f"position {positions[row].as_py()}" if positions is not None else f"row {row} of a batch"
-        assert self._until is not None
+        assert self._plausible_until is not None
         raise ImplausibleEventTimeError(
             f"Split {self._split_id} has at {where} the implausible event time {_text(int(times[row]))}: it is "
-            f"later than {_text(self._until)}, which is scan.watermark.max-future after the clock when the batch "
-            "was planned. This batch is fixed in the checkpoint: restart with option "
-            "scan.watermark.implausible-event-time set to skip or pass. Where such times are right, start "
-            "queries with a greater scan.watermark.max-future."
+            f"later than {_text(self._plausible_until)}, which is scan.watermark.max-future after the clock when the "
+            "batch was planned. This batch is fixed in the checkpoint: restart with option "
+            "scan.watermark.implausible-event-time set to skip or pass. If such times are right, start queries with a "
+            "greater scan.watermark.max-future."
         )
 
 

@@ -1,12 +1,9 @@
-"""One task of one micro-batch: a reader over the splits planned for it."""
+"""One task of one micro-batch: reads its planned ranges and reports what it has read."""
 
 from __future__ import annotations
 
-import concurrent.futures
-import contextlib
 import functools
 import gc
-import logging
 import socket
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,53 +12,40 @@ from typing import Any
 import pyarrow as pa
 
 from flip27_stream.api import (
-    InputStatus,
     MetricGroup,
     ReaderOutput,
     SourceEvent,
     SourceOutput,
-    SourceReader,
     SourceReaderContext,
-    SourceSplit,
-    Watermark,
 )
-from flip27_stream.errors import ConnectorError, ContractError
+from flip27_stream.api.contract import check_column, check_records, size_of_event
+from flip27_stream.api.planned_range import PlannedRange, RangeKey
+from flip27_stream.errors import ContractError
+from flip27_stream.reader.drive import AVAILABILITY_TIMEOUT_S, read_ranges, some_of
 from flip27_stream.spark.execution.event_times import EventTimeObserver, ImplausibleEventTimes
 from flip27_stream.spark.reporting.report_channel import ReportAddress, SplitReport, TaskReport, send_report
-from flip27_stream.spark.source_contract import (
-    check_bounded,
-    check_column,
-    check_made,
-    check_records,
-    check_splits,
-    size_of_event,
-)
 from flip27_stream.spark.source_spec import SourceSpec
 
-_AVAILABILITY_TIMEOUT_S = 60.0
-_NAMED_SPLITS = 5
 _MOST_EVENT_BYTES = 4 * 1024 * 1024
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class SplitTask:
-    """What one task reads; all it needs travels in here, since it runs on another instance of everything.
+    """What one task reads. It is pickled with all that the task needs, because the task runs in another process.
 
     Attributes:
-        subtask: the reader slot that it runs as.
-        batch: sequence number of the micro-batch.
-        ranges: splits with the positions to read from and up to.
-        plausible_until: event times (ms) after this are implausible; ``None`` for no bound.
-        events: messages of the enumerator.
-        report_to: where the report goes; ``None`` for a batch read.
-        number: of the task in its micro-batch, which may have more tasks than there are slots.
+        subtask: the reader slot that the task runs as.
+        batch: the number of the micro-batch.
+        ranges: the ranges to read.
+        plausible_until: event times after this time (ms) are implausible (rule 6); ``None`` for no bound.
+        events: the events of the enumerator for the reader.
+        report_to: where the task sends its report; ``None`` in a batch read.
+        number: the number of the task in its micro-batch, which can have more tasks than there are slots.
     """
 
     subtask: int
     batch: int
-    ranges: Sequence[tuple[SourceSplit, int, int]]
+    ranges: Sequence[PlannedRange]
     plausible_until: int | None = None
     events: Sequence[SourceEvent] = ()
     report_to: ReportAddress | None = None
@@ -69,79 +53,40 @@ class SplitTask:
 
 
 def read_task(spec: SourceSpec, task: SplitTask) -> Iterator[pa.RecordBatch]:
-    """The rows of ``task``. Its report is sent only once every range was read to its end, or when it fails.
+    """Reads the ranges of ``task`` and sends one report: after all ranges were read to their ends, or on an error.
+
+    Yields:
+        Record batches of the source's schema.
 
     Raises:
-        ConnectorError: the reader has had nothing to emit for a minute.
-        ContractError: the reader does not do what a reader must.
-        Exception: whatever the reader raises.
+        ConnectorError: the reader had no records for 60 s.
+        ContractError: the reader returned a value of the wrong type, or ended before all was read.
+        Exception: any error of the reader.
     """
     context = TaskContext(task.subtask)
     output = TaskOutput(spec, task)
     try:
-        reader = spec.source.create_reader(context)
-        check_made("The source's create_reader()", reader, SourceReader)
-        with _closing(reader):
-            yield from _read(reader, task, output)
+        for _ in read_ranges(
+            spec.source,
+            context,
+            task.ranges,
+            output,
+            events=task.events,
+            timeout_s=AVAILABILITY_TIMEOUT_S,
+            unread=output.unread_ranges,
+        ):
+            yield from output.drain()
     except Exception:
-        _report(task, failed=[split.split_id for split, _, _ in task.ranges])
+        _report(task, failed=[r.split.split_id for r in task.ranges])
         raise
     _report(
         task,
         splits=output.reports(),
         events=tuple(context.events),
         split_requests=context.split_requests,
+        metrics=context.metric_group().snapshot(),
     )
-    _keep_what_is_loaded()
-
-
-@contextlib.contextmanager
-def _closing(reader: SourceReader[Any]) -> Iterator[None]:
-    """Close ``reader``, whose rows are out, or whose error says more than that of ``close``."""
-    try:
-        yield
-    finally:
-        try:
-            reader.close()
-        except Exception:
-            log.warning("%s.close() failed", type(reader).__name__, exc_info=True)
-
-
-def _read(reader: SourceReader[Any], task: SplitTask, output: TaskOutput) -> Iterator[pa.RecordBatch]:
-    reader.start()
-    reader.add_splits([_bounded(*piece) for piece in task.ranges])
-    for event in task.events:
-        reader.handle_source_events(event)
-    reader.notify_no_more_splits()
-    status = InputStatus.MORE_AVAILABLE
-    while status is not InputStatus.END_OF_INPUT:
-        status = reader.poll_next(output)
-        check_made(f"{type(reader).__name__}.poll_next()", status, InputStatus)
-        yield from output.drain()
-        if status is InputStatus.NOTHING_AVAILABLE:
-            available = reader.is_available()
-            check_made(f"{type(reader).__name__}.is_available()", available, concurrent.futures.Future)
-            try:
-                available.result(_AVAILABILITY_TIMEOUT_S)
-            except concurrent.futures.TimeoutError:
-                raise ConnectorError(
-                    f"Nothing came for {_AVAILABILITY_TIMEOUT_S:g} s, and not all was read: {output.left()}. "
-                    "Check that the system that holds them answers; a reader must complete is_available() "
-                    "when it has records."
-                ) from None
-    left = reader.snapshot_state()
-    check_splits(f"{type(reader).__name__}.snapshot_state()", left)
-    if left:
-        raise ContractError(
-            f"{type(reader).__name__}.poll_next() said that all was read, but its snapshot_state() has splits left: "
-            f"{_named([split.split_id for split in left], ', ')}."
-        )
-
-
-def _bounded(split: SourceSplit, start: int, end: int) -> SourceSplit:
-    bounded: SourceSplit = split.between(start, end)
-    check_bounded(split, bounded)
-    return bounded
+    _freeze_loaded_modules()
 
 
 def _report(task: SplitTask, **what: Any) -> None:
@@ -151,24 +96,22 @@ def _report(task: SplitTask, **what: Any) -> None:
 
 
 @functools.cache
-def _keep_what_is_loaded() -> None:
-    """Once per worker: spare what its modules made from garbage collection.
+def _freeze_loaded_modules() -> None:
+    """Excludes the objects of loaded modules from garbage collection, once per worker process.
 
-    Spark collects after each task (``pyspark/daemon.py``); to look through all of it takes 50 ms,
-    more than a small task.
+    Spark collects garbage after each task (``pyspark/daemon.py``). A collection of all objects takes 50 ms, which is
+    longer than a small task.
     """
     gc.collect()
     gc.freeze()
 
 
-def _named(things: Sequence[str], separator: str) -> str:
-    """Some of many, for people."""
-    more = f" and {len(things) - _NAMED_SPLITS} more" if len(things) > _NAMED_SPLITS else ""
-    return separator.join(things[:_NAMED_SPLITS]) + more
-
-
 class TaskContext(SourceReaderContext):
-    """The context of the reader of one task."""
+    """The context of the reader of one task.
+
+    Args:
+        subtask: the reader slot.
+    """
 
     def __init__(self, subtask: int) -> None:
         self._subtask = subtask
@@ -190,37 +133,42 @@ class TaskContext(SourceReaderContext):
         self._bytes += size_of_event(event)
         if self._bytes > _MOST_EVENT_BYTES:
             raise ContractError(
-                f"Event {event.name!r} is too much to send: with it, the events of this task have {self._bytes} bytes; "
-                f"{_MOST_EVENT_BYTES} are allowed. Send less, or where it lies."
+                f"Event {event.name!r} is too large: with it, the events of this task have {self._bytes} bytes; "
+                f"{_MOST_EVENT_BYTES} are allowed. Send less, or store the data elsewhere and send its location."
             )
         self.events.append(event)
 
 
 class TaskOutput(ReaderOutput):
-    """Collects what a reader emits, and observes event times per split."""
+    """Collects what a reader emits, and observes the event times of each split.
+
+    Args:
+        spec: the source and how it is read.
+        task: the task.
+    """
 
     def __init__(self, spec: SourceSpec, task: SplitTask) -> None:
         self._batches: list[pa.RecordBatch] = []
         schema = spec.source.schema
         self._outputs = {
-            split.split_id: SplitOutput(
-                (split.split_id, start, end), schema, self._batches, _observer(spec, task, split.split_id)
+            r.split.split_id: SplitOutput(
+                r.key, schema, self._batches, _observer(spec, task, r.split.split_id)
             )
-            for split, start, end in task.ranges
+            for r in task.ranges
         }
 
     def create_output_for_split(self, split_id: str) -> SourceOutput:
         return self._of(split_id)
 
     def release_output_for_split(self, split_id: str) -> None:
-        """Its observations stay until they are reported."""
+        """Records that the range was read to its end."""
         self._of(split_id).released = True
 
     def _of(self, split_id: str) -> SplitOutput:
         if split_id not in self._outputs:
             raise ContractError(
-                f"The reader emits into split {split_id!r}, or ends it, which this task was not given. It has "
-                f"{_named(list(self._outputs), ', ')}."
+                f"The reader emits into split {split_id!r}, or ends it, which this task was not given. The task has "
+                f"{some_of(list(self._outputs))}."
             )
         return self._outputs[split_id]
 
@@ -235,34 +183,33 @@ class TaskOutput(ReaderOutput):
         next(iter(self._outputs.values())).collect(records, timestamps, positions)
 
     def drain(self) -> Iterator[pa.RecordBatch]:
-        """The record batches collected since the last call."""
+        """Yields the record batches that were collected since the last call."""
         batches = self._batches[:]
         self._batches.clear()
         yield from batches
 
     def reports(self) -> tuple[SplitReport, ...]:
+        """Returns what was read of each range."""
         return tuple(output.report() for output in self._outputs.values())
 
-    def left(self) -> str:
-        """The ranges that are not read to their end, for people."""
-        return _named([str(output) for output in self._outputs.values() if not output.released], "; ")
-
-    def emit_watermark(self, watermark: Watermark) -> None:
-        """Watermarks follow from what was read; one that a source emits itself is not needed."""
-
-    def mark_idle(self) -> None:
-        """Idleness is found when planning."""
-
-    def mark_active(self) -> None:
-        """Idleness is found when planning."""
+    def unread_ranges(self) -> str:
+        """Returns a description of the ranges that are not read to their ends, for an error message."""
+        return some_of([str(output) for output in self._outputs.values() if not output.released], "; ")
 
 
 class SplitOutput(SourceOutput):
-    """The output of one split."""
+    """The output of one split: checks, observes and collects its record batches.
+
+    Args:
+        planned: the range to read.
+        schema: the schema of the source.
+        batches: receives the record batches.
+        observer: observes event times; ``None`` without alignment.
+    """
 
     def __init__(
         self,
-        planned: tuple[str, int, int],
+        planned: RangeKey,
         schema: pa.Schema,
         batches: list[pa.RecordBatch],
         observer: EventTimeObserver | None,
@@ -274,7 +221,7 @@ class SplitOutput(SourceOutput):
         self._rows = 0
         self._last: pa.Int64Scalar | None = None
         self.released = False
-        """Whether the reader said that the range is read."""
+        """Whether the reader has read the range to its end."""
 
     def collect(
         self,
@@ -282,9 +229,9 @@ class SplitOutput(SourceOutput):
         timestamps: pa.Int64Array | None = None,
         positions: pa.Int64Array | None = None,
     ) -> None:
-        check_records(records, self._schema, self._range[0])
-        check_column("timestamps", timestamps, records, self._range[0])
-        check_column("positions", positions, records, self._range[0])
+        check_records(records, self._schema, self._range.split_id)
+        check_column("timestamps", timestamps, records, self._range.split_id)
+        check_column("positions", positions, records, self._range.split_id)
         if positions is not None and len(positions):
             self._last = positions[-1]
         if self._observer is not None and records.num_rows:
@@ -299,18 +246,9 @@ class SplitOutput(SourceOutput):
         return f"split {split_id} from position {start} to {end} ({self._rows} rows came{last})"
 
     def report(self) -> SplitReport:
-        split_id, start, end = self._range
+        """Returns what was read of the range."""
         seen = self._observer.statistics() if self._observer is not None else {}
-        return SplitReport(split_id, start, end, self._rows, **seen)
-
-    def emit_watermark(self, watermark: Watermark) -> None:
-        """See :class:`TaskOutput`."""
-
-    def mark_idle(self) -> None:
-        """See :class:`TaskOutput`."""
-
-    def mark_active(self) -> None:
-        """See :class:`TaskOutput`."""
+        return SplitReport(*self._range, rows=self._rows, **seen)
 
 
 def _observer(spec: SourceSpec, task: SplitTask, split_id: str) -> EventTimeObserver | None:

@@ -1,4 +1,4 @@
-"""``Trigger.AvailableNow``: a run ends at what was there when it began."""
+"""The ends of a run with ``Trigger.AvailableNow``: it reads what was there when it began."""
 
 from __future__ import annotations
 
@@ -11,34 +11,37 @@ _LOOKS = 3
 
 
 class FrozenEnds:
-    """The ends of a run's splits, each frozen when its leader first answers.
+    """The ends of the splits of a run. Each end is frozen when the split's leader first answers.
 
-    An end that is there only for the read limits is none. A split that is discovered later is not read, but enters the
-    offset, so that the next run goes on with it.
+    An end that only the read limits set is not frozen. A split that is discovered later is not read, but the offset
+    has it, so that the next run goes on with it.
 
-    A log that ends before the frozen end now has lost records that the run is to read. Like Spark's Kafka source (class
-    ``KafkaMicroBatchStream``, ``verifyEndOffsetForTriggerAvailableNow``) the run fails then, whatever an option says of
-    data loss, and like Spark only once three answers in a row say so: a leader that was elected just now can answer
-    with an end that it has not caught up with. Until then nothing is known of the split.
+    If a log ends before the frozen end, it has lost records that the run must read. Then the run fails, whatever the
+    options say about data loss, like Spark's Kafka source (class ``KafkaMicroBatchStream``, method
+    ``verifyEndOffsetForTriggerAvailableNow``). Like there, three answers in a row must say so, because a leader that
+    was just elected can answer with an older end. Until then the split is unknown.
+
+    Args:
+        splits: ids of the splits that are assigned when the run begins.
     """
 
     def __init__(self, splits: Collection[str]) -> None:
         self._ends: dict[str, int | None] = dict.fromkeys(splits)
         self._seen = set(splits)
         self._short: dict[str, int] = {}
-        """How many answers in a row said that a log ends before its frozen end."""
+        """For each split, the number of answers in a row that had an end before the frozen end."""
 
     def follow(self, splits: Collection[str], *, more: bool) -> None:
-        """``splits`` are assigned now: others are done with, and new ones belong to the run if it has ``more``."""
+        """Updates the splits of the run: the assigned ones; new ones belong to it only if ``more`` were pending."""
         new = set(splits) - self._seen if more else set()
         self._ends = {s: self._ends.get(s) for s in splits if s in self._ends or s in new}
         self._seen = set(splits)
 
     def cut(self, log: Mapping[str, SplitRange]) -> dict[str, SplitRange]:
-        """The part of ``log`` that belongs to the run; a split is left out where its log seems to have lost its tail.
+        """Returns the part of ``log`` that belongs to the run, without splits whose logs end before the frozen ends.
 
         Raises:
-            DataLossError: it has.
+            DataLossError: three answers in a row said that a log ends before its frozen end.
         """
         self._check_tails(log)
         cut = {}
@@ -59,11 +62,11 @@ class FrozenEnds:
         return cut
 
     def reached(self, positions: Mapping[str, int]) -> bool:
-        """Whether every split of the run stands at its end."""
+        """Whether the position of every split of the run is at its end."""
         return not self.left(positions)
 
     def left(self, positions: Mapping[str, int]) -> list[str]:
-        """The splits of the run that do not stand at their ends."""
+        """Returns the splits of the run whose positions are not at their ends."""
         return [
             split
             for split, end in self._ends.items()

@@ -1,10 +1,11 @@
-"""Plans one micro-batch: what is known of each split goes into the planner, the next state of each comes out."""
+"""Plans one micro-batch of one source: the splits that it reads, each up to which position."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from flip27_stream.api import (
     EventTimePositions,
@@ -30,22 +31,22 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class PlanInput:
-    """What one plan is made from.
+    """The input of one plan.
 
     Attributes:
-        start: the offset to go on from, ``None`` for a query that starts.
-        known: the states in it of the splits that are assigned.
-        log: what can be read of each split that answered, by split id.
+        start: the offset that the batch starts from; ``None`` for a new query.
+        known: the states in ``start`` of the assigned splits, by split id.
+        log: what can be read of each split, by split id, without the splits that gave no answer.
         run: the part of ``log`` that this run reads.
-        final: whether all splits are finished at the ends in ``run``, for the run ends there.
+        final: whether all splits are finished at the ends in ``run``, because the run ends there (rule 8).
         has_pending: whether the enumerator knows of splits that it has not assigned.
         limits: how much the batch may read.
-        now: the clock (ms) before the look at ``log``.
-        seen_at: the clock (ms) after it.
-        wall: the machine's own clock (ms), which may have stepped since the query began.
-        floor: least watermark of the other members of the group; ``None`` if nobody holds.
-        single: whether the run has this one batch (``Trigger.Once``).
-        no_more: whether the source has said that no more splits will come.
+        now: the query's clock (ms) before ``log`` was looked up.
+        seen_at: the query's clock (ms) after ``log`` was looked up.
+        wall: the machine's clock (ms), which may have stepped since the query began.
+        floor: least watermark (ms) of the other members of the group; ``None`` if no member holds this source.
+        single: whether the run has only this batch (``Trigger.Once``).
+        no_more: whether the enumerator has told all readers that no more splits will come.
     """
 
     start: AnyOffset | None
@@ -68,17 +69,17 @@ class PlannedBatch:
     """A planned batch.
 
     Attributes:
-        ends: by split id.
-        read_max: greatest event time (ms) that will have been read at ``ends``, as far as it is known.
-        read_max_before: the same, before the batch.
-        plausible_until: event times after this (ms) are not believed; ``None`` for no bound.
-        plan: what the aligning planner said; ``None`` without alignment, and where nothing may move because
-            nothing at all is known of a split.
+        ends: the position up to which each split is read, by split id.
+        read_max: greatest event time (ms) read of each split after the batch, as far as it is known.
+        read_max_before: greatest event time (ms) read of each split before the batch.
+        plausible_until: event times after this time (ms) are implausible (rule 6); ``None`` for no bound.
+        plan: the aligned plan; ``None`` without alignment, and where no split may move because nothing is known of
+            one of them.
         unknown: splits with something to read whose event times are not known now.
-        runs_empty: whether Spark is to run the batch although it reads nothing.
-        floor: least watermark of the other members of the group, as it was planned with.
-        unaligned: splits of an aligned source that run unaligned, since nobody tells what tasks read of them. They
-            count for nobody.
+        runs_empty: whether Spark must run the batch although it reads nothing.
+        floor: least watermark (ms) of the other members of the group that the batch was planned with.
+        unaligned: splits of an aligned source that are read unaligned, because tasks do not report what they read of
+            them. They do not count (rule 2).
     """
 
     ends: Mapping[str, int]
@@ -92,16 +93,57 @@ class PlannedBatch:
     unaligned: frozenset[str] = frozenset()
 
     def waiting(self, run: Mapping[str, SplitRange]) -> int:
-        """How many rows of ``run`` can be read, now or, where the limit left some, in batches to come.
+        """Returns how many rows of ``run`` can be read now or, beyond the read limit, in the next batches.
 
-        Where alignment holds splits back, only what the batch itself reads.
+        Where alignment holds splits back, these are only the rows that the batch itself reads.
         """
         held = self.plan is not None and self.plan.held_by is not None
         return sum((self.ends[name] if held else r.end) - r.position for name, r in run.items())
 
 
+class Planner(Protocol):
+    """Plans the batches of one source."""
+
+    def open(self, fingerprint: str, lineage: str, start: AnyOffset | None) -> None:
+        """Called before the first plan of a run.
+
+        Args:
+            fingerprint: of the source that began the checkpoint.
+            lineage: the lineage id of the checkpoint.
+            start: the offset that the run goes on from; ``None`` for a new query.
+        """
+
+    def replay(self, start: AnyOffset | None, end: AnyOffset) -> None:
+        """Called when a run begins with the batch between these offsets, which a former process planned."""
+
+    def plan_batch(
+        self, enumerator: AnyEnumerator, plan_input: PlanInput, reporting: Callable[[], Reporting]
+    ) -> PlannedBatch:
+        """Returns the next batch.
+
+        Args:
+            enumerator: the enumerator of the source.
+            plan_input: what the batch is planned from.
+            reporting: returns of which splits tasks report what they read.
+
+        Raises:
+            AlignmentError: the batch cannot be aligned.
+        """
+
+    def group_advanced(self) -> bool:
+        """Whether another member of the group that holds this source has moved since the last call."""
+
+    def close(self) -> None:
+        """Frees all resources. Takes limited time and never raises."""
+
+
 class BatchPlanner:
-    """Plans the batches of one source, aligned or not."""
+    """Plans the batches of a source that is in no group, aligned or not (:class:`Planner`).
+
+    Args:
+        spec: the source and how it is read.
+        split_tracker: what is known of its splits.
+    """
 
     def __init__(self, spec: SourceSpec, split_tracker: SplitTracker) -> None:
         self._spec = spec
@@ -109,88 +151,82 @@ class BatchPlanner:
         self._unaligned: frozenset[str] = frozenset()
 
     def open(self, fingerprint: str, lineage: str, start: AnyOffset | None) -> None:
-        """The query, whose checkpoint a source of ``fingerprint`` began, is about to plan the first batch of a run.
+        """Does nothing: there is no group to join."""
 
-        The run goes on from ``start``.
-        """
-
-    def replays(self, start: AnyOffset | None, end: AnyOffset) -> None:
-        """A run that has planned nothing yet begins with the batch between these offsets, which another planned."""
+    def replay(self, start: AnyOffset | None, end: AnyOffset) -> None:
+        """Does nothing: there is no group to tell."""
 
     def close(self) -> None:
-        """It plans no more; bounded, never raises."""
+        """Does nothing: there is no group to leave."""
 
-    def others_moved(self) -> bool:
-        """Whether what holds this source has moved since the last call, so that more can soon be read."""
+    def group_advanced(self) -> bool:
+        """Returns false: no member holds this source."""
         return False
 
-    def draft(
-        self, enumerator: AnyEnumerator, snapshot: PlanInput, reporting: Callable[[], Reporting]
+    def plan_batch(
+        self, enumerator: AnyEnumerator, plan_input: PlanInput, reporting: Callable[[], Reporting]
     ) -> PlannedBatch:
-        """The next batch.
-
-        Args:
-            enumerator: of the source.
-            snapshot: what there is.
-            reporting: how far tasks report what they read.
+        """Returns the next batch; see :meth:`Planner.plan_batch`.
 
         Raises:
-            AlignmentError: it is to be aligned, but splits of the source can be cut by event time neither before they
-                are read nor after it.
+            AlignmentError: the source is aligned, but the enumerator finds no positions by event time, tasks cannot
+                report what they read, and unaligned splits are not allowed.
         """
         alignment = self._spec.alignment
         if alignment is None:
-            return PlannedBatch(proportional_ends(snapshot.run, snapshot.limits.max_rows))
+            return PlannedBatch(proportional_ends(plan_input.run, plan_input.limits.max_rows))
         if isinstance(enumerator, SupportsEventTimePositions):
-            return self._align(enumerator, alignment, snapshot)
-        return self._pause(alignment, snapshot, reporting())
+            return self._align(enumerator, alignment, plan_input)
+        return self._pause(alignment, plan_input, reporting())
 
     def _align(
-        self, enumerator: SupportsEventTimePositions, alignment: AlignmentOptions, snapshot: PlanInput
+        self, enumerator: SupportsEventTimePositions, alignment: AlignmentOptions, plan_input: PlanInput
     ) -> PlannedBatch:
-        to_read = {name: r for name, r in snapshot.run.items() if r.position < r.end or r.limited}
-        plausible_until = _plausible_until(alignment, snapshot)
+        to_read = {name: r for name, r in plan_input.run.items() if r.position < r.end or r.limited}
+        plausible_until = _plausible_until(alignment, plan_input)
         strategy = self._spec.strategy
         request = PositioningRequest(
             to_read,
             plausible_until,
-            snapshot.limits.max_rows,
+            plan_input.limits.max_rows,
             strategy.timestamp_assigner,
             strategy.max_out_of_orderness_ms,
         )
         positions = None
-        if to_read or snapshot.has_pending:
+        if to_read or plan_input.has_pending:
             positions = CheckedPositions(enumerator, request, enumerator.event_time_positions(request))
         times = positions.event_times() if positions is not None else {}
         unknown = frozenset(to_read.keys() - times.keys())
-        views = self._views(snapshot, times)
-        if any(self._split_tracker.never_heard_of(view) for view in views):
+        views = self._views(plan_input, times)
+        if any(self._split_tracker.is_unknown(view) for view in views):
             return PlannedBatch({view.id: view.position for view in views}, unknown=unknown)
-        backlog = _watermark_of_backlog(positions, alignment) if snapshot.has_pending else None
+        backlog = _watermark_of_backlog(positions, alignment) if plan_input.has_pending else None
         planned = plan(
             views,
             positions.first_at_or_after if positions is not None else lambda _: {},
-            limit=snapshot.limits.max_rows,
+            limit=plan_input.limits.max_rows,
             max_drift=alignment.max_drift_ms,
             out_of_orderness=alignment.max_out_of_orderness_ms,
             idle_timeout=alignment.idle_timeout_ms,
-            now=snapshot.now,
-            floor=_least(backlog, snapshot.floor),
+            now=plan_input.now,
+            floor=_least(backlog, plan_input.floor),
         )
         return PlannedBatch(
             ends=planned.ends,
             read_max={view.id: _read_max_after(view, planned) for view in views},
             read_max_before={view.id: view.read_max for view in views},
             plausible_until=plausible_until,
-            plan=_with_backlog(planned, backlog, snapshot.floor),
+            plan=_with_backlog(planned, backlog, plan_input.floor),
             unknown=unknown,
-            floor=snapshot.floor,
+            floor=plan_input.floor,
         )
 
-    def _pause(self, alignment: AlignmentOptions, snapshot: PlanInput, reporting: Reporting) -> PlannedBatch:
-        """FLIP-217 as Flink does it: by what readers reported."""
-        ends = self._unaligned_ends(alignment, snapshot, reporting)
-        views = self._views(snapshot, dict.fromkeys(snapshot.run, EventTimes(None, None)))
+    def _pause(
+        self, alignment: AlignmentOptions, plan_input: PlanInput, reporting: Reporting
+    ) -> PlannedBatch:
+        """Returns a batch that is aligned by what tasks reported, as FLIP-217 does it in Flink."""
+        ends = self._unaligned_ends(alignment, plan_input, reporting)
+        views = self._views(plan_input, dict.fromkeys(plan_input.run, EventTimes(None, None)))
         aligned = [
             replace(view, end=view.position) if view.id in reporting.pausing else view
             for view in views
@@ -198,15 +234,15 @@ class BatchPlanner:
         ]
         planned = plan_by_pausing(
             aligned,
-            limit=_left_of(snapshot, ends),
+            limit=_left_of(plan_input, ends),
             max_drift=alignment.max_drift_ms,
             out_of_orderness=alignment.max_out_of_orderness_ms,
             idle_timeout=alignment.idle_timeout_ms,
-            now=snapshot.now,
-            floor=snapshot.floor,
+            now=plan_input.now,
+            floor=plan_input.floor,
         )
         states = {
-            view.id: resting_state(view, alignment.idle_timeout_ms, snapshot.now) or SplitStatus.ACTIVE
+            view.id: resting_state(view, alignment.idle_timeout_ms, plan_input.now) or SplitStatus.ACTIVE
             for view in views
             if view.id in ends
         }
@@ -214,44 +250,44 @@ class BatchPlanner:
             ends={**planned.ends, **ends},
             read_max={view.id: view.read_max for view in views},
             read_max_before={view.id: view.read_max for view in aligned},
-            plausible_until=_plausible_until(alignment, snapshot),
+            plausible_until=_plausible_until(alignment, plan_input),
             plan=replace(
                 planned,
                 ends={**planned.ends, **ends},
                 states={**planned.states, **states},
                 fronts={**planned.fronts, **dict.fromkeys(ends)},
             ),
-            floor=snapshot.floor,
+            floor=plan_input.floor,
             unaligned=frozenset(ends),
         )
 
     def _unaligned_ends(
-        self, alignment: AlignmentOptions, snapshot: PlanInput, reporting: Reporting
+        self, alignment: AlignmentOptions, plan_input: PlanInput, reporting: Reporting
     ) -> dict[str, int]:
-        """Up to where splits are read that nobody tells of; each gets the share of the limit that is due to it.
+        """Returns the ends of the splits that no task reports on, by split id; each gets its share of the row limit.
 
         Raises:
-            AlignmentError: there are such splits, and the options do not allow for that.
+            AlignmentError: there are such splits, and the options do not allow to read them unaligned.
         """
-        reasons = {name: why for name in snapshot.run if (why := reporting.why_unknown(name)) is not None}
+        reasons = {name: why for name in plan_input.run if (why := reporting.why_unknown(name)) is not None}
         if reasons and not alignment.allow_unaligned_source_splits:
             raise AlignmentError(
                 f"The splits of '{self._spec.fingerprint}' cannot be cut by event time, and its tasks cannot report to "
                 f"this driver what they read, so they cannot be aligned: {reasons[min(reasons)]}. Let executors reach "
-                "spark.driver.host, read them without scan.watermark.alignment.group, or set "
+                "spark.driver.host, leave out option scan.watermark.alignment.group, or set option "
                 "scan.watermark.alignment.allow-unaligned-source-splits to true."
             )
         self._warn_of_unaligned(reasons)
-        ends = proportional_ends(snapshot.run, snapshot.limits.max_rows) if reasons else {}
+        ends = proportional_ends(plan_input.run, plan_input.limits.max_rows) if reasons else {}
         return {name: ends[name] for name in reasons}
 
     def _warn_of_unaligned(self, reasons: Mapping[str, str]) -> None:
-        """When there are others than before."""
+        """Warns when further splits are read unaligned."""
         if new := reasons.keys() - self._unaligned:
             log.warning(
-                "%d splits of '%s' are read unaligned from now on, as "
-                "scan.watermark.alignment.allow-unaligned-source-splits allows, %s among them: %s. They hold nobody, "
-                "and rows can be dropped as late.",
+                "%d splits of '%s' are read unaligned from now on, which "
+                "scan.watermark.alignment.allow-unaligned-source-splits allows, %s among them: %s. They hold back no "
+                "other split, and Spark can drop their rows as late.",
                 len(new),
                 self._spec.fingerprint,
                 min(new),
@@ -259,47 +295,47 @@ class BatchPlanner:
             )
         self._unaligned = frozenset(reasons)
 
-    def _views(self, snapshot: PlanInput, times: Mapping[str, EventTimes]) -> list[SplitView]:
-        known = snapshot.known
+    def _views(self, plan_input: PlanInput, times: Mapping[str, EventTimes]) -> list[SplitView]:
+        known = plan_input.known
         answered = [
             self._split_tracker.view(
                 name,
                 known.get(name),
-                snapshot.log[name],
+                plan_input.log[name],
                 end=r.end,
                 times=times.get(name),
-                seen_at=snapshot.seen_at,
-                final=(snapshot.final and not r.limited) or r.final,
+                seen_at=plan_input.seen_at,
+                final=(plan_input.final and not r.limited) or r.final,
             )
-            for name, r in snapshot.run.items()
+            for name, r in plan_input.run.items()
         ]
         silent = [
-            self._split_tracker.unknown(name, state.position, state)
+            self._split_tracker.unknown_view(name, state.position, state)
             for name, state in known.items()
-            if name not in snapshot.run
+            if name not in plan_input.run
         ]
         return answered + silent
 
-    def is_final(self, available_now: bool) -> bool:
-        """Whether splits are finished at the ends they are planned for, since the run ends there."""
-        alignment = self._spec.alignment
-        completes = alignment is None or alignment.available_now == "complete"
-        return available_now and completes
 
-
-def _plausible_until(alignment: AlignmentOptions, snapshot: PlanInput) -> int | None:
-    latest_clock = max(snapshot.now, snapshot.wall)
+def _plausible_until(alignment: AlignmentOptions, plan_input: PlanInput) -> int | None:
+    latest_clock = max(plan_input.now, plan_input.wall)
     return latest_clock + alignment.max_future_ms if alignment.max_future_ms else None
 
 
 def _watermark_of_backlog(positions: EventTimePositions | None, alignment: AlignmentOptions) -> int | None:
-    """The watermark of splits that are not assigned yet: they hold the others like any split that counts."""
+    """Returns the watermark (ms) of splits that are not assigned yet; they hold the others like splits that count."""
     least = positions.least_to_come() if positions is not None else None
     return None if least is None else least - alignment.max_out_of_orderness_ms - 1
 
 
 def _with_backlog(planned: Plan, backlog: int | None, group: int | None) -> Plan:
-    """The plan as the other members of the group are to see it, whose own floor is ``group``."""
+    """Returns ``planned`` with the watermark of the unassigned splits in what the group gets to see.
+
+    Args:
+        planned: the plan of the assigned splits.
+        backlog: the watermark (ms) of the unassigned splits; ``None`` if there are none.
+        group: least watermark (ms) of the other members; ``None`` if no member holds this source.
+    """
     if backlog is None:
         return planned
     is_bound = planned.held_by == GROUP and (group is None or backlog <= group)
@@ -308,12 +344,12 @@ def _with_backlog(planned: Plan, backlog: int | None, group: int | None) -> Plan
     )
 
 
-def _left_of(snapshot: PlanInput, ends: Mapping[str, int]) -> int | None:
-    """What is left of the row limit once splits are read to ``ends``; at least a row, so that the others go on, too."""
-    limit = snapshot.limits.max_rows
+def _left_of(plan_input: PlanInput, ends: Mapping[str, int]) -> int | None:
+    """Returns the rest of the row limit after reading splits to ``ends``: at least one row, so that others go on."""
+    limit = plan_input.limits.max_rows
     if limit is None:
         return None
-    return max(limit - sum(end - snapshot.run[name].position for name, end in ends.items()), 1)
+    return max(limit - sum(end - plan_input.run[name].position for name, end in ends.items()), 1)
 
 
 def _least(one: int | None, other: int | None) -> int | None:
@@ -323,7 +359,7 @@ def _least(one: int | None, other: int | None) -> int | None:
 
 
 def _read_max_after(view: SplitView, planned: Plan) -> int | None:
-    """Greatest event time read once the batch has run: never more than is sure."""
+    """Returns the greatest event time (ms) read after the batch, as far as it is proven; ``None`` if unknown."""
     end = planned.ends[view.id]
     if end == view.position:
         return view.read_max

@@ -1,4 +1,4 @@
-"""The batch reader: ``spark.read``, a bounded read from where the options say to what is there."""
+"""The batch reader (``spark.read``): a bounded read from the start that the options name to the current ends."""
 
 from __future__ import annotations
 
@@ -9,18 +9,24 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from flip27_stream.api import ReadLimits, SplitEnumerator
+from flip27_stream.api.contract import check_made
+from flip27_stream.api.planned_range import PlannedRange
 from flip27_stream.spark.execution.task import SplitTask, read_task
 from flip27_stream.spark.planning.available_now import FrozenEnds
 from flip27_stream.spark.planning.enumerator_context import CoordinatorContext
-from flip27_stream.spark.planning.packing import Range, for_readers, tasks_of
+from flip27_stream.spark.planning.packing import for_readers, tasks_of
 from flip27_stream.spark.planning.stall_detector import StallDetector, find_stall
 from flip27_stream.spark.planning.stream_reader import TaskPartition
-from flip27_stream.spark.source_contract import check_made, check_ranges, pending_splits
+from flip27_stream.spark.source_contract import check_ranges, pending_splits
 from flip27_stream.spark.source_spec import AnyEnumerator, SourceSpec
 
 
 class Flip27BatchReader(DataSourceReader):
-    """Plans once, at the first action, and reads unaligned: a batch query has no watermark (scenario WM-24)."""
+    """Plans once, at the first action, and reads unaligned, because a batch query has no watermark (scenario WM-24).
+
+    Args:
+        spec: the source and how it is read.
+    """
 
     def __init__(self, spec: SourceSpec) -> None:
         self._spec = spec
@@ -47,17 +53,17 @@ class Flip27BatchReader(DataSourceReader):
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Where there are no partitions, Spark asks for one that holds ``None``."""
+        """Returns the rows of a task. Spark passes a partition that holds ``None`` where there are no partitions."""
         task = partition.value
         return iter(()) if task is None else read_task(self._spec, task)
 
 
-def _all_ranges(source: str, enumerator: AnyEnumerator, context: CoordinatorContext) -> list[Range]:
-    """What an AvailableNow run would read; while splits are pending, what is planned counts as processed."""
-    ranges: list[Range] = []
+def _all_ranges(source: str, enumerator: AnyEnumerator, context: CoordinatorContext) -> list[PlannedRange]:
+    """Returns what an AvailableNow run would read. While splits are pending, planned ranges count as processed."""
+    ranges: list[PlannedRange] = []
     positions: dict[str, int] = {}
     run: FrozenEnds | None = None
-    patience, pending = StallDetector(), 0
+    detector, pending = StallDetector(), 0
     while True:
         context.run_due()
         enumerator.admit(ReadLimits())
@@ -69,16 +75,18 @@ def _all_ranges(source: str, enumerator: AnyEnumerator, context: CoordinatorCont
         else:
             run.follow(assigned, more=pending > 0)
         pending = pending_splits(enumerator)
-        new = [(assigned[name], r.position, r.end) for name, r in run.cut(found).items()]
-        ranges += [piece for piece in new if piece[1] < piece[2]]
-        positions.update({split.split_id: end for split, _, end in new})
+        new = [PlannedRange(assigned[name], r.position, r.end) for name, r in run.cut(found).items()]
+        ranges += [piece for piece in new if piece.size]
+        positions.update({piece.split.split_id: piece.end for piece in new})
         left = run.left(positions)
         if not pending and not left:
             return ranges
         if pending:
             enumerator.notify_checkpoint_complete(dict(positions))
-        silent, moved = assigned.keys() - found.keys(), any(start < end for _, start, end in new)
-        halt = None
+        silent, moved = assigned.keys() - found.keys(), any(piece.size for piece in new)
+        stall = None
         if not silent and not moved:
-            halt = find_stall(source, enumerator, pending=pending, left=left, turns=context.turns())
-        patience.wait_for(silent, halt)
+            stall = find_stall(
+                source, enumerator, pending=pending, left=left, handled=context.handled_calls()
+            )
+        detector.wait_for(silent, stall)

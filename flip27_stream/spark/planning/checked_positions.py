@@ -1,19 +1,24 @@
-"""What an enumerator says of positions by event time, looked at before the planner trusts it."""
+"""Checks of the positions by event time that an enumerator returns, before the planner uses them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from flip27_stream.api import EventTimePositions, EventTimes, PositioningRequest
+from flip27_stream.api.contract import check_made
 from flip27_stream.errors import ContractError, shortened
-from flip27_stream.spark.source_contract import check_made
 
 
 class CheckedPositions(EventTimePositions):
-    """Hands on what is asked and answered.
+    """Passes calls on to the positions of an enumerator, and checks what they return.
+
+    Args:
+        enumerator: the enumerator, for error messages.
+        request: what the positions were requested for.
+        positions: what the enumerator returned.
 
     Raises:
-        ContractError: an answer is not of the form that it must have, or leads out of the ranges of the plan.
+        ContractError: an answer has a wrong type, or is outside the ranges of the plan.
     """
 
     def __init__(self, enumerator: object, request: PositioningRequest, positions: object) -> None:
@@ -32,7 +37,7 @@ class CheckedPositions(EventTimePositions):
         for name, known in times.items():
             if name not in self._request.ranges:
                 raise ContractError(
-                    f"{who} answered about {shortened(repr(name))}, which was not asked about."
+                    f"{who} answered about {shortened(repr(name))}, which is not in the request."
                 )
             if not isinstance(known, EventTimes) or not (_is_time(known.next) and _is_time(known.reach)):
                 raise ContractError(
@@ -47,7 +52,7 @@ class CheckedPositions(EventTimePositions):
         who = f"{self._who}.first_at_or_after({event_time})"
         check_made(who, answer, Mapping)
         if missing := (self._known or {}).keys() - answer.keys():
-            raise ContractError(f"{who} left out split {min(missing)!r}, whose event times are known.")
+            raise ContractError(f"{who} left out split {min(missing)!r}, which event_times() returned.")
         for name, found in answer.items():
             if type(found) is not tuple or len(found) != 2 or not type(found[0]) is type(found[1]) is int:
                 raise ContractError(

@@ -1,54 +1,51 @@
-"""The coordinator: one per source of a running query, in the planning process (Flink ``SourceCoordinator``).
+"""The coordinator: one for each source of a running query, in the planning process (Flink ``SourceCoordinator``).
 
-It keeps the enumerator alive across micro-batches and answers Spark's one question: up to where does the next
-batch read? Everything it must not forget is in the offset it answers with.
+It keeps the enumerator across micro-batches and tells Spark up to where the next batch reads. The offset that it
+returns holds everything that a restart needs.
 """
 
 from __future__ import annotations
 
 import contextlib
-import secrets
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from flip27_stream.api import ReadLimits, SplitEnumerator, SplitRange
+from flip27_stream.api.contract import check_made
+from flip27_stream.api.planned_range import PlannedRange
 from flip27_stream.spark.execution.task import SplitTask
-from flip27_stream.spark.planning.available_now import FrozenEnds
-from flip27_stream.spark.planning.batch_planner import BatchPlanner, PlanInput, PlannedBatch
+from flip27_stream.spark.planning.batch_planner import BatchPlanner, PlanInput, PlannedBatch, Planner
 from flip27_stream.spark.planning.enumerator_context import CoordinatorContext
 from flip27_stream.spark.planning.garbage_collection import rare_collection
 from flip27_stream.spark.planning.group.group_planner import GroupPlanner
 from flip27_stream.spark.planning.idle_backoff import IdleBackoff
+from flip27_stream.spark.planning.next_offset import NextOffset
 from flip27_stream.spark.planning.offset_log import Document, OffsetLog
 from flip27_stream.spark.planning.packing import for_readers, tasks_of
 from flip27_stream.spark.planning.query_clock import QueryClock, wall_clock
 from flip27_stream.spark.planning.rate_limit import UNLIMITED, LeastRows
+from flip27_stream.spark.planning.replayed_batch import ReplayedBatch
+from flip27_stream.spark.planning.run import Run
 from flip27_stream.spark.planning.split_tracker import SplitTracker
-from flip27_stream.spark.planning.stall_detector import Stall, StallDetector, find_stall
+from flip27_stream.spark.planning.stall_detector import StallDetector
 from flip27_stream.spark.reporting.recorder import BatchRecorder
 from flip27_stream.spark.reporting.registered_readers import Readers
-from flip27_stream.spark.source_contract import (
-    check_made,
-    check_ranges,
-    check_source,
-    described,
-    pending_splits,
-)
+from flip27_stream.spark.source_contract import check_ranges, check_source, described
 from flip27_stream.spark.source_spec import AnyEnumerator, AnyOffset, AnyState, SourceSpec
-from offsets import Offset, SplitState, ranges
+from offsets import ranges
 from watermark_alignment.states import SplitStatus
 
-_GREATEST_REST_S = 1.0
+_GREATEST_PAUSE_S = 1.0
 
 
 class SourceCoordinator:
     """Plans the micro-batches of one source of one query. All methods run in the planning thread.
 
     Args:
-        job: the source and how it is read.
-        clock: tells the time (ms since the epoch); by default :class:`QueryClock`.
-        greatest_pause_s: between two plans that find nothing there is no more time than this; see :class:`IdleBackoff`.
+        spec: the source and how it is read.
+        clock: returns the time (ms since the epoch); by default :class:`QueryClock`.
+        greatest_pause_s: the greatest time (s) between two plans that find nothing; see :class:`IdleBackoff`.
     """
 
     def __init__(
@@ -56,107 +53,166 @@ class SourceCoordinator:
         spec: SourceSpec,
         clock: Callable[[], int] | None = None,
         *,
-        greatest_pause_s: float = _GREATEST_REST_S,
+        greatest_pause_s: float = _GREATEST_PAUSE_S,
     ) -> None:
-        self._pace = IdleBackoff(greatest_pause_s)
+        check_source(spec.source)
         self._spec = spec
         self._clock = clock or QueryClock(watched=spec.alignment is not None)
         self._wall_clock = clock or wall_clock
-        source = spec.source
-        check_source(source)
-        self._documents = OffsetLog(spec)
+        self._backoff = IdleBackoff(greatest_pause_s)
+        self._offset_log = OffsetLog(spec)
         self._context = CoordinatorContext(max(spec.driver.parallelism, 1), spec.driver.host)
-        self._enumerator: AnyEnumerator | None = None
         self._split_tracker = SplitTracker(spec.strategy.max_out_of_orderness_ms)
-        self._planner = BatchPlanner(spec, self._split_tracker)
+        self._planner: Planner = BatchPlanner(spec, self._split_tracker)
         self._recorder: BatchRecorder | None = None
         if spec.alignment is not None:
-            self._recorder = BatchRecorder(spec.alignment)
+            self._recorder = BatchRecorder(spec.alignment, self._context.metric_group())
             self._planner = GroupPlanner(
-                spec, spec.alignment, self._split_tracker, self._clock, self._recorder.look_after
+                spec, spec.alignment, self._planner, self._clock, self._recorder.record_commit
             )
         self._readers = Readers(spec.driver, self._context, self._clock)
-        self._replayed: tuple[int, list[SplitTask]] = -1, []
-        self._began_as = self._lineage = ""
-        self._notified = -1
-        self._available_now = False
-        self._frozen: FrozenEnds | None = None
-        self._pending = 0
-        self._finished = False
-        self._single = False
+        self._run = Run(spec)
+        self._replayed_batch = ReplayedBatch()
+        self._next_offset = NextOffset(spec, self._offset_log, self._context, self._split_tracker)
         self._least_rows = LeastRows(spec.limits)
+        self._enumerator: AnyEnumerator | None = None
         self._log: Mapping[str, SplitRange] = {}
+        self._finished = False
 
     # ---- what Spark asks ------------------------------------------------------------------------------------------
 
     def prepare_available_now(self) -> None:
-        """Stop at what is there when the first batch is planned (``Trigger.AvailableNow``)."""
-        self._available_now = True
+        """Makes this run stop at the ends that its first plan finds (``Trigger.AvailableNow``)."""
+        self._run.is_available_now = True
 
     def latest_offset(self, document: Document, limit: int | None) -> Document:
-        """The end of the batch that starts at ``document``; ``document`` itself if there is nothing to read.
+        """Returns the end offset of the batch that starts at ``document``; ``document`` itself if nothing moves.
 
-        Everything before ``document`` is processed. Raises whatever must fail the query.
+        Spark has processed everything before ``document``.
+
+        Args:
+            document: the start offset.
+            limit: the greatest number of rows; ``None`` under ``Trigger.Once``.
+
+        Raises:
+            Exception: any error that has to fail the query.
         """
         if self._finished:
             self._context.run_due()
-        if self._finished or not (self._available_now or self._pace.is_due()):
-            self._pace.hold_back()
+        if self._finished or not (self._run.is_available_now or self._backoff.is_due()):
+            self._backoff.delay_answer()
             return document
         began = time.process_time()
         with rare_collection():
-            start = self._documents.read(document)
-            enumerator = self._open(start)
-            self._take_reports(start)
-            if start is not None and start.batch != self._notified:
-                enumerator.notify_checkpoint_complete({name: s.position for name, s in start.splits.items()})
-                self._notified = start.batch
-            self._single = limit is None
-            end = self._plan_until_moved(start, self._limits(limit))
+            start = self._offset_log.read(document)
+            self._open(start)
+            self._add_reports(start)
+            self._notify_processed(start)
+            end = self._plan_until_moved(start, self._limits(limit), is_once=limit is None)
             if end is not None:
-                self._pace.moved()
-                return self._documents.write(end)
-        if not self._available_now:
-            self._pace.found_nothing(time.process_time() - began, comes_soon=self._planner.others_moved())
-            self._pace.hold_back()
+                self._backoff.record_progress()
+                return self._offset_log.write(end)
+        if not self._run.is_available_now:
+            self._backoff.record_empty_plan(
+                time.process_time() - began, comes_soon=self._planner.group_advanced()
+            )
+            self._backoff.delay_answer()
         elif self._recorder is not None:
             self._recorder.flush()
         return document
 
     def committed(self, document: Document) -> None:
-        """Take note of what ``commit`` tells: this offset is in Spark's log and processed, and a batch runs.
+        """Records that ``document`` is in Spark's offset log and that Spark runs a batch (Spark's ``commit``).
 
-        Spark goes on from it or from a later one. The batch may be one of other sources alone.
+        A restart goes on from this offset or a later one. The batch may read other sources of the query only.
         """
-        self._documents.logged(document)
-        self._pace.batch_runs()
+        self._offset_log.record_logged(document)
+        self._backoff.record_batch()
 
     def report_latest_offset(self) -> Document | None:
-        """The log ends seen by the last plan, as users write them; ``None`` before the first."""
+        """Returns the log ends that the last plan saw, as users write them; ``None`` before the first plan."""
         if self._enumerator is None or not self._log:
             return None
         return described(self._enumerator, self._log)
 
     def tasks(self, start_document: Document, end_document: Document) -> list[SplitTask]:
-        """The tasks of the batch between two offsets: for the same two always the same ranges."""
-        start, end = self._documents.batch(start_document, end_document)
+        """Returns the tasks of the batch between two offsets. The same two offsets always give the same ranges."""
+        start, end = self._offset_log.batch(start_document, end_document)
         if end is None or start_document == end_document:
             return []
         to_read = ranges(start, end)
         if self._recorder is not None:
-            self._recorder.replayed(end, to_read)
+            self._recorder.replay(end, to_read)
         if self._enumerator is None:
-            self._planner.replays(start, end)
-        self._split_tracker.batch_begins(end.batch, start.splits if start is not None else {})
+            self._planner.replay(start, end)
+        self._split_tracker.begin_batch(end.batch, start.splits if start is not None else {})
+        tasks = self._packed(end, to_read)
+        if self._enumerator is None:
+            self._replayed_batch.remember(end.batch, tasks)
+        return tasks
+
+    def close(self) -> None:
+        """Frees all resources; leaves the group first. Best effort: takes limited time and never raises."""
+        clock = self._clock if isinstance(self._clock, QueryClock) else None
+        for part in (self._planner, self._context, self._recorder, self._readers, self._enumerator, clock):
+            with contextlib.suppress(Exception):
+                if part is not None:
+                    part.close()
+
+    # ---- around a plan --------------------------------------------------------------------------------------------
+
+    def _open(self, start: AnyOffset | None) -> None:
+        """Creates or restores the enumerator before the first plan of this process."""
+        if self._enumerator is not None:
+            return
+        self._next_offset.open(start)
+        fingerprint, lineage = self._next_offset.source, self._next_offset.lineage
+        if self._recorder is not None:
+            self._recorder.open(fingerprint, lineage)
+        self._planner.open(fingerprint, lineage, start)
+        if start is None:
+            enumerator = self._spec.source.create_enumerator(self._context)
+        else:
+            self._context.restore({split: s.split for split, s in start.splits.items()})
+            enumerator = self._spec.source.restore_enumerator(self._context, start.enumerator)
+        check_made("The source's create_enumerator() or restore_enumerator()", enumerator, SplitEnumerator)
+        self._enumerator = enumerator
+        enumerator.start()
+        self._replayed_batch.give_back(start, self._context, enumerator)
+        for subtask in self._context.registered_readers():
+            enumerator.add_reader(subtask)
+
+    def _add_reports(self, start: AnyOffset | None) -> None:
+        """Passes on the reports that tasks have sent since the last plan."""
+        assert self._enumerator is not None
+        for report in self._readers.take(start.batch if start is not None else None):
+            self._split_tracker.add_report(report)
+            if self._recorder is not None:
+                self._recorder.add_report(report)
+            if start is not None:
+                self._readers.deliver(report, start.batch, self._enumerator)
+
+    def _notify_processed(self, start: AnyOffset | None) -> None:
+        """Tells the enumerator, once for each offset, that everything before ``start`` has been processed."""
+        assert self._enumerator is not None
+        if start is not None and self._offset_log.mark_processed(start):
+            self._enumerator.notify_checkpoint_complete({n: s.position for n, s in start.splits.items()})
+
+    def _limits(self, limit: int | None) -> ReadLimits:
+        """Returns the read limits of a plan: no limits under ``Trigger.Once``, otherwise those of the options."""
+        if limit is None:
+            return ReadLimits()
+        return replace(self._spec.limits, max_rows=None if limit == UNLIMITED else limit)
+
+    def _packed(self, end: AnyOffset, to_read: list[PlannedRange]) -> list[SplitTask]:
+        """Returns the tasks that read ``to_read``, with the events for their readers."""
         address = self._readers.address()
         to_read = for_readers(self._spec.source, to_read, end.enumerator)
         packed = tasks_of(to_read, self._spec.driver.parallelism or len(to_read), self._spec.limits)
         events = self._readers.events(end.batch, len(packed))
-        self._readers.planned(
-            end.batch, {(s.split_id, first, stop) for task in packed for s, first, stop in task}
-        )
+        self._readers.plan_batch(end.batch, {r.key for task in packed for r in task})
         slots = self._context.current_parallelism()
-        tasks = [
+        return [
             SplitTask(
                 subtask=i % slots,
                 batch=end.batch,
@@ -168,136 +224,48 @@ class SourceCoordinator:
             )
             for i, task in enumerate(packed)
         ]
-        if self._enumerator is None:
-            self._replayed = end.batch, tasks
-        return tasks
-
-    def close(self) -> None:
-        """Free everything; best effort, bounded, never raises. First of all the group is told."""
-        clock = self._clock if isinstance(self._clock, QueryClock) else None
-        for part in (self._planner, self._context, self._recorder, self._readers, self._enumerator, clock):
-            with contextlib.suppress(Exception):
-                if part is not None:
-                    part.close()
 
     # ---- one plan -------------------------------------------------------------------------------------------------
 
-    def _open(self, start: AnyOffset | None) -> AnyEnumerator:
-        if self._enumerator is None:
-            fresh = self._spec.fingerprint, secrets.token_hex(8)
-            self._began_as, self._lineage = fresh if start is None else (start.source, start.lineage)
-            if self._recorder is not None:
-                self._recorder.open(self._began_as, self._lineage)
-            self._planner.open(self._began_as, self._lineage, start)
-            if start is None:
-                enumerator = self._spec.source.create_enumerator(self._context)
-            else:
-                self._context.restore({split: s.split for split, s in start.splits.items()})
-                enumerator = self._spec.source.restore_enumerator(self._context, start.enumerator)
-            check_made(
-                "The source's create_enumerator() or restore_enumerator()", enumerator, SplitEnumerator
-            )
-            self._enumerator = enumerator
-            self._enumerator.start()
-            self._give_back_replayed(start)
-            for subtask in self._context.registered_readers():
-                self._enumerator.add_reader(subtask)
-        return self._enumerator
+    def _plan_until_moved(
+        self, start: AnyOffset | None, limits: ReadLimits, *, is_once: bool
+    ) -> AnyOffset | None:
+        """Returns the next offset; ``None`` when there is nothing to do.
 
-    def _give_back_replayed(self, start: AnyOffset | None) -> None:
-        """The readers that the batch before ``start`` was first planned for are gone with another process."""
-        batch, tasks = self._replayed
-        if start is not None and self._enumerator is not None and batch == start.batch:
-            for task in tasks:
-                splits = [self._context.splits[split.split_id] for split, _, _ in task.ranges]
-                self._context.give_back(splits)
-                self._enumerator.add_splits_back(splits, task.subtask)
-
-    def _limits(self, limit: int | None) -> ReadLimits:
-        """The limits of this plan: those of the options, none under Trigger.Once, whatever Spark's number says."""
-        if limit is None:
-            return ReadLimits()
-        return replace(self._spec.limits, max_rows=None if limit == UNLIMITED else limit)
-
-    def _plan_until_moved(self, start: AnyOffset | None, limits: ReadLimits) -> AnyOffset | None:
-        """The next offset, or ``None`` when there is nothing to do.
-
-        Spark ends an AvailableNow run at the first answer that changes nothing, so while frozen records are left the
-        answer is waited for. The first offset tells where every split begins, so it waits for all of them.
+        Spark ends an AvailableNow run at the first answer that changes nothing, so this method plans again until the
+        run is over. The first offset of a checkpoint holds where every split begins, so it waits for all splits.
         """
-        patience, halt = StallDetector(), None
+        assert self._enumerator is not None
+        detector, stall = StallDetector(), None
         while True:
             self._context.run_due()
-            snapshot = self._look(start, limits)
-            silent = self._context.splits.keys() - snapshot.log.keys()
-            draft = self._draft(snapshot) if start is not None or not silent else None
-            silent |= draft.unknown if draft is not None else set()
-            self._split_tracker.note_silent(silent, snapshot.now)
-            if draft is not None:
-                if self._too_little(snapshot, draft):
+            plan_input = self._look(start, limits, is_once=is_once)
+            silent = self._context.splits.keys() - plan_input.log.keys()
+            planned = None
+            if start is not None or not silent:
+                planned = self._planner.plan_batch(self._enumerator, plan_input, self._readers.reporting)
+                self._record_processed_batch(plan_input, planned)
+                silent |= planned.unknown
+            self._split_tracker.record_silent(silent, plan_input.now)
+            if planned is not None:
+                if self._has_too_few_rows(plan_input, planned):
                     return None
-                end, over = self._next_offset(snapshot, draft, silent)
-                self._finished = end is None and self._all_is_read(snapshot)
-                if end is not None or over or not self._available_now:
+                states, begin = self._next_offset.states(plan_input, planned)
+                is_over = self._is_over(plan_input, planned, states, has_silent=bool(silent))
+                end = self._next_offset.make(plan_input, planned, self._enumerator, states, begin)
+                self._finished = end is None and self._is_all_read(plan_input)
+                if end is not None and self._recorder is not None and planned.plan is not None:
+                    self._recorder.plan_batch(end, ranges(start, end), planned.plan.states)
+                if end is not None or is_over or not self._run.is_available_now:
                     return end
-                halt = self._standstill(snapshot, draft) if not silent else None
-            patience.wait_for(silent, halt)
+                stall = None
+                if not silent:
+                    held_by = planned.plan.held_by if planned.plan is not None else None
+                    stall = self._run.stall(self._enumerator, self._context, plan_input.known, held_by)
+            detector.wait_for(silent, stall)
 
-    def _too_little(self, snapshot: PlanInput, draft: PlannedBatch) -> bool:
-        """Whether to wait for more rows; never under Once, which has no limit, and AvailableNow, which has an end."""
-        if self._available_now or draft.runs_empty or snapshot.limits.min_rows is None:
-            return False
-        return not self._least_rows.are_there(draft.waiting(snapshot.run), snapshot.now)
-
-    def _draft(self, snapshot: PlanInput) -> PlannedBatch:
-        assert self._enumerator is not None
-        draft = self._planner.draft(self._enumerator, snapshot, self._readers.reporting)
-        start = snapshot.start
-        if self._recorder is not None and draft.plan is not None and start is not None:
-            done = {
-                name: self._split_tracker.read_max(name, start.splits[name])
-                for name in self._context.retired.keys() & start.splits.keys()
-            }
-            after = replace(
-                draft.plan,
-                fronts={**draft.plan.fronts, **done},
-                states={**draft.plan.states, **dict.fromkeys(done, SplitStatus.FINISHED)},
-            )
-            read_max = {**draft.read_max_before, **done}
-            self._recorder.settle(start, after, read_max, draft.floor, snapshot.wall)
-        return draft
-
-    def _next_offset(
-        self, snapshot: PlanInput, draft: PlannedBatch, silent: Collection[str]
-    ) -> tuple[AnyOffset | None, bool]:
-        """The next offset, ``None`` if nothing changes; and whether the run has read all that it is to read."""
-        assert self._enumerator is not None
-        start = snapshot.start
-        splits, begin = self._next_states(snapshot, draft)
-        over = self._run_is_over(splits) if snapshot.final else not silent and not self._expects_more(draft)
-        checkpoint = self._enumerator.snapshot_state()
-        changed = splits != snapshot.known or begin or draft.runs_empty
-        if start is not None and not changed and self._documents.has_stored(checkpoint):
-            return None, over
-        splits = {name: _refined(state, draft.read_max.get(name)) for name, state in splits.items()}
-        self._split_tracker.forget(self._context.retired)
-        self._context.retired.clear()
-        end: AnyOffset = Offset(
-            source=self._began_as,
-            lineage=self._lineage,
-            batch=start.batch + 1 if start is not None else 0,
-            enumerator=checkpoint,
-            splits=splits,
-            begin=begin,
-            begun=self._documents.begun(start, splits.keys() - begin.keys()),
-            plausible_until=draft.plausible_until,
-        )
-        if self._recorder is not None and draft.plan is not None:
-            self._recorder.planned(end, ranges(start, end), draft.plan.states)
-        return end, over
-
-    def _look(self, start: AnyOffset | None, limits: ReadLimits) -> PlanInput:
-        """One consistent look at all splits."""
+    def _look(self, start: AnyOffset | None, limits: ReadLimits, *, is_once: bool) -> PlanInput:
+        """Returns the input of a plan, from one consistent look at all splits."""
         enumerator, assigned = self._enumerator, self._context.splits
         assert enumerator is not None
         enumerator.admit(limits)
@@ -308,95 +276,68 @@ class SourceCoordinator:
         )
         check_ranges(log, assigned, enumerator)
         self._log = log
-        if self._frozen is not None:
-            self._frozen.follow(assigned, more=self._pending > 0)
-        elif self._available_now:
-            self._frozen = FrozenEnds(assigned)
-            enumerator.freeze()
-        self._pending = pending_splits(enumerator)
+        run = self._run.cut(enumerator, self._context, log)
         return PlanInput(
             start=start,
             known=known,
             log=log,
-            run=log if self._frozen is None else self._frozen.cut(log),
-            final=self._planner.is_final(self._available_now),
-            has_pending=self._pending > 0,
+            run=run,
+            final=self._run.is_final,
+            has_pending=self._run.has_pending,
             limits=limits,
             now=now,
             seen_at=self._clock(),
             wall=self._wall_clock(),
-            single=self._single,
+            single=is_once,
             no_more=self._context.has_all_splits,
         )
 
-    def _run_is_over(self, splits: Mapping[str, AnyState]) -> bool:
-        if self._frozen is None:
-            return True
-        return not self._pending and self._frozen.reached({n: s.position for n, s in splits.items()})
+    def _record_processed_batch(self, plan_input: PlanInput, planned: PlannedBatch) -> None:
+        """Writes the rows of the batch before this plan to the split-watermark table.
 
-    def _expects_more(self, draft: PlannedBatch) -> bool:
-        """Whether splits are to come that nobody holds back."""
-        return self._pending > 0 and (draft.plan is None or draft.plan.held_by is None)
-
-    def _standstill(self, snapshot: PlanInput, draft: PlannedBatch) -> Stall:
-        """Why an AvailableNow run goes on though nothing moves."""
-        assert self._frozen is not None
-        assert self._enumerator is not None
-        return find_stall(
-            self._spec.fingerprint,
-            self._enumerator,
-            pending=self._pending,
-            left=self._frozen.left({name: s.position for name, s in snapshot.known.items()}),
-            turns=self._context.turns(),
-            held_by=draft.plan.held_by if draft.plan is not None else None,
+        Spark has processed that batch, and only this plan knows the fronts of the splits after it.
+        """
+        start = plan_input.start
+        if self._recorder is None or planned.plan is None or start is None:
+            return
+        retired = {
+            name: self._split_tracker.read_max(name, start.splits[name])
+            for name in self._context.retired.keys() & start.splits.keys()
+        }
+        after = replace(
+            planned.plan,
+            fronts={**planned.plan.fronts, **retired},
+            states={**planned.plan.states, **dict.fromkeys(retired, SplitStatus.FINISHED)},
         )
+        read_max = {**planned.read_max_before, **retired}
+        self._recorder.record_processed_batch(start, after, read_max, planned.floor, plan_input.wall)
 
-    def _all_is_read(self, snapshot: PlanInput) -> bool:
-        """Whether there is nothing to read, and never will be."""
-        ends = snapshot.log.values()
+    def _has_too_few_rows(self, plan_input: PlanInput, planned: PlannedBatch) -> bool:
+        """Whether the batch waits for more rows (``minOffsetsPerTrigger``); never under Once and AvailableNow."""
+        if self._run.is_available_now or planned.runs_empty or plan_input.limits.min_rows is None:
+            return False
+        return not self._least_rows.are_there(planned.waiting(plan_input.run), plan_input.now)
+
+    def _is_over(
+        self,
+        plan_input: PlanInput,
+        planned: PlannedBatch,
+        states: Mapping[str, AnyState],
+        *,
+        has_silent: bool,
+    ) -> bool:
+        """Whether the run has nothing more to read once the batch is processed."""
+        if plan_input.final:
+            return self._run.is_over(states)
+        is_held = planned.plan is not None and planned.plan.held_by is not None
+        return not has_silent and (is_held or not plan_input.has_pending)
+
+    def _is_all_read(self, plan_input: PlanInput) -> bool:
+        """Whether nothing is left to read, and no further split or record can come."""
+        ends = plan_input.log.values()
         return (
             self._context.has_all_splits
-            and not snapshot.has_pending
+            and not plan_input.has_pending
             and len(ends) == len(self._context.splits)
             and all(r.final and r.position == r.end for r in ends)
         )
-
-    def _next_states(
-        self, snapshot: PlanInput, draft: PlannedBatch
-    ) -> tuple[dict[str, AnyState], dict[str, int]]:
-        """The splits of the next offset, and the begin positions that it has to tell."""
-        states = {name: s for name, s in snapshot.known.items() if name in self._context.splits}
-        begin: dict[str, int] = {}
-        for name, planned in snapshot.run.items():
-            state, end, log = snapshot.known.get(name), draft.ends[name], snapshot.log[name]
-            if state is None or planned.position != state.position:
-                begin[name] = planned.position
-            elif end == state.position:
-                continue
-            proven_end = draft.plan is not None and end == log.end and log.drained
-            states[name] = SplitState(
-                split=self._context.splits[name],
-                position=end,
-                read_max=draft.read_max.get(name),
-                # For other processes, by the clock that they begin with; it is behind where this one stood still.
-                quiet_since=max(snapshot.seen_at, snapshot.wall) if proven_end else None,
-            )
-            if proven_end:
-                self._split_tracker.seen_quiet(name, end, snapshot.seen_at)
-        return states, begin
-
-    def _take_reports(self, start: AnyOffset | None) -> None:
-        assert self._enumerator is not None
-        for report in self._readers.take(start.batch if start is not None else None):
-            self._split_tracker.take_in(report)
-            if self._recorder is not None:
-                self._recorder.take_in(report)
-            if start is not None:
-                self._readers.deliver(report, start.batch, self._enumerator)
-
-
-def _refined(state: AnyState, read_max: int | None) -> AnyState:
-    """With what reports told since of the greatest event time read; that alone makes no new offset."""
-    if read_max is None or (state.read_max is not None and read_max <= state.read_max):
-        return state
-    return replace(state, read_max=read_max)

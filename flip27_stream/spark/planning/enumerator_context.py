@@ -1,4 +1,4 @@
-"""The enumerator's view of the coordinator."""
+"""The context that the coordinator offers to its enumerator."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from flip27_stream.api import (
     SplitsAssignment,
 )
 from flip27_stream.api.arguments import check_assignment, check_call, check_callable, check_ids
+from flip27_stream.api.contract import size_of_event
 from flip27_stream.errors import ConnectorError
-from flip27_stream.spark.source_contract import check_split, size_of_event
+from flip27_stream.spark.source_contract import check_split
 from flip27_stream.threads import start
 
 log = logging.getLogger(__name__)
@@ -29,10 +30,14 @@ _WARN_AFTER_S = 60.0
 
 
 class CoordinatorContext(SplitEnumeratorContext[Any]):
-    """Keeps what the enumerator assigned and runs its asynchronous calls (Flink ``SourceCoordinatorContext``).
+    """Stores the assigned splits and runs the enumerator's asynchronous calls (Flink ``SourceCoordinatorContext``).
 
-    Callables run in daemon threads, so a stuck one delays neither planning nor the end of the process; their
-    handlers run in the planning thread, in :meth:`run_due`.
+    Each callable runs in a daemon thread, so one that never returns delays neither planning nor the end of the process.
+    Its handler runs in the planning thread, in :meth:`run_due`.
+
+    Args:
+        parallelism: the number of reader slots.
+        location: the host name of the driver, which is the location of a slot until a task has reported.
     """
 
     def __init__(self, parallelism: int, location: str) -> None:
@@ -43,19 +48,19 @@ class CoordinatorContext(SplitEnumeratorContext[Any]):
         self._calls = threading.Condition()
         self._running = 0
         self._awaited = 0
-        self._turns: dict[int, int] = {}
+        self._handled: dict[int, int] = {}
         self._numbers = itertools.count()
         self.splits: dict[str, SourceSplit] = {}
-        """All assigned splits, by id."""
+        """The assigned splits, by id."""
         self.events: dict[int, list[SourceEvent]] = {}
-        """Events to send with the next micro-batch, by subtask."""
+        """The events to send with the next micro-batch, by subtask."""
         self.retired: dict[str, SourceSplit] = {}
-        """Splits that are no longer assigned, while the last offset has them."""
+        """The splits that are no longer assigned but are still in the last offset, by id."""
         self._given_back: set[str] = set()
         self._no_more_splits: set[int] = set()
 
     def restore(self, splits: Mapping[str, SourceSplit]) -> None:
-        """Take over the splits that an offset says were assigned."""
+        """Adds the splits that an offset has as assigned."""
         self.splits.update(splits)
 
     def metric_group(self) -> MetricGroup:
@@ -98,11 +103,11 @@ class CoordinatorContext(SplitEnumeratorContext[Any]):
         self.splits.update({name: split for name, split in new.items() if name not in again})
 
     def give_back(self, splits: Sequence[SourceSplit]) -> None:
-        """A reader failed that had these; they stay assigned, and may be assigned again."""
+        """Marks splits of a failed reader: they stay assigned, and may be assigned again."""
         self._given_back.update(split.split_id for split in splits)
 
-    def located(self, subtask_id: int, host: str) -> None:
-        """A task of that reader ran on ``host``."""
+    def set_location(self, subtask_id: int, host: str) -> None:
+        """Records that a task of the reader ran on ``host``."""
         if subtask_id in self._readers:
             self._readers[subtask_id] = ReaderInfo(subtask_id, host)
 
@@ -119,12 +124,12 @@ class CoordinatorContext(SplitEnumeratorContext[Any]):
         self._no_more_splits.add(subtask_id)
 
     def has_no_more_splits(self, subtask_id: int) -> bool:
-        """Whether the reader was told that there are no more."""
+        """Whether the enumerator has told the reader that no more splits will come."""
         return subtask_id in self._no_more_splits
 
     @property
     def has_all_splits(self) -> bool:
-        """Whether all readers were told so: the source is bounded by what is assigned."""
+        """Whether the enumerator has told all readers that no more splits will come."""
         return self._no_more_splits >= self._readers.keys()
 
     def send_event_to_source_reader(self, subtask_id: int, event: SourceEvent) -> None:
@@ -147,14 +152,14 @@ class CoordinatorContext(SplitEnumeratorContext[Any]):
         once_now = period_ms is None and not initial_delay_ms
         self._awaited += once_now
         number, handled = next(self._numbers), threading.Event()
-        self._turns[number] = 0
+        self._handled[number] = 0
 
         def handle(value: Any, error: BaseException | None) -> None:
             self._awaited -= once_now
             handled.set()
-            self._turns[number] += 1
+            self._handled[number] += 1
             if period_ms is None:
-                del self._turns[number]
+                del self._handled[number]
             handler(value, error)
 
         def call() -> None:
@@ -164,7 +169,7 @@ class CoordinatorContext(SplitEnumeratorContext[Any]):
                 self._running += 1
             try:
                 value, error = callable(), None
-            except BaseException as e:  # noqa: BLE001 - the handler decides what an error means
+            except BaseException as e:  # noqa: BLE001 - the handler gets the error
                 value, error = None, e
             finally:
                 with self._calls:
@@ -178,31 +183,31 @@ class CoordinatorContext(SplitEnumeratorContext[Any]):
                 return
             call()
             while period_ms is not None and not self._closed.wait(period_ms / 1000):
-                handled.wait()  # so results never pile up behind a long batch, or one that Spark never plans again
+                handled.wait()  # so that results do not pile up while Spark plans no batch
                 call()
 
         try:
             start(threading.Thread(target=run, name="flip27-call-async", daemon=True))
         except ConnectorError:
             self._awaited -= once_now
-            del self._turns[number]
+            del self._handled[number]
             raise
 
-    def turns(self) -> dict[int, int]:
-        """How often each call that will be made, or is being made, was handled before, by its number."""
-        return dict(self._turns)
+    def handled_calls(self) -> dict[int, int]:
+        """Returns how often the handler of each call that is running or still to come was run, by the call's number."""
+        return dict(self._handled)
 
     def run_due(self) -> None:
-        """Run what is due in the planning thread; waits for one-time calls that were to start at once.
+        """Runs the handlers that are due; waits for one-time calls without a delay.
 
         Raises:
-            Exception: whatever a handler raises.
+            Exception: any error of a handler.
         """
         while self._awaited or not self._due.empty():
             try:
                 handle = self._due.get(timeout=_WARN_AFTER_S)
             except queue.Empty:
-                log.warning("Planning waits for %d calls of call_async that do not end", self._awaited)
+                log.warning("Planning waits for %d calls of call_async that have not returned", self._awaited)
                 continue
             handle()
 
@@ -213,7 +218,7 @@ class CoordinatorContext(SplitEnumeratorContext[Any]):
             )
 
     def close(self) -> None:
-        """Start no further calls, and give those that run a moment to end before what they use is closed."""
+        """Starts no further calls, and waits 0.5 s at most for those that run, before what they use is closed."""
         self._closed.set()
         with self._calls:
             self._calls.wait_for(lambda: not self._running, _CLOSE_TIMEOUT_S)

@@ -11,11 +11,11 @@ _OBJECTS = 200_000
 
 @contextlib.contextmanager
 def rare_collection() -> Iterator[None]:
-    """Collect garbage after every 200,000 new objects only.
+    """Raises the threshold of garbage collection to 200,000 new objects while the block runs.
 
-    A plan of 10,000 splits makes about as many, and no cycles; to look for those takes as long as planning does, with
-    Python's usual threshold of 700. It is not switched off, for a plan may wait, and what other threads leave behind
-    meanwhile has to go.
+    A plan of 10,000 splits creates about as many objects, and no reference cycles. With Python's default threshold of
+    700, the search for cycles takes as long as the plan. Collection stays on, because a plan may wait while other
+    threads create garbage.
     """
     usual = gc.get_threshold()
     gc.set_threshold(max(_OBJECTS, usual[0]) if usual[0] else 0, *usual[1:])

@@ -1,8 +1,8 @@
-"""How often a source that has nothing to read is planned, and how long it holds Spark's question back.
+"""How often an idle source is planned, and how long it delays its answer to Spark.
 
-Spark asks all sources of a query in turn, and again at once where none of them has anything. So a source that has
-nothing must answer quickly, for the others' sake, and must not plan each time, for the processor's sake: between two
-plans that found nothing it answers what the last one found.
+Spark asks all sources of a query one after the other, and asks again at once while none of them has anything to read.
+An idle source must answer quickly, because the other sources wait for the answer. It must not plan each time, because
+a plan costs processor time. So between two plans that found nothing it repeats the answer of the last plan.
 """
 
 from __future__ import annotations
@@ -15,52 +15,56 @@ _AT_ONCE_S = 0.1
 
 
 class IdleBackoff:
-    """The pace of one source.
+    """The backoff of one source: the time between its plans, and the delay of its answers.
 
     Args:
-        greatest_s: between two plans that find nothing there is no more time than this, whatever they cost.
+        longest_s: the longest time (s) between two plans that find nothing, whatever they cost.
     """
 
-    def __init__(self, greatest_s: float) -> None:
-        self._greatest_s = greatest_s
-        self._rest_s = self._pause_s = 0.0
-        self._due = self._answered = 0.0
+    def __init__(self, longest_s: float) -> None:
+        self._longest_s = longest_s
+        self._plan_pause_s = self._answer_delay_s = 0.0
+        self._next_plan_at = self._answered_at = 0.0
         self._cpu_s = 0.0
         self._is_busy = True
 
     def is_due(self) -> bool:
-        """Whether to plan now: the last plan was long ago for what it cost, or Spark did something else meanwhile."""
+        """Whether to plan now: the pause after the last plan is over, or Spark has worked on something else since."""
         now = time.monotonic()
-        self._is_busy = self._is_busy or now - self._answered > _AT_ONCE_S
-        return self._is_busy or now >= self._due
+        self._is_busy = self._is_busy or now - self._answered_at > _AT_ONCE_S
+        return self._is_busy or now >= self._next_plan_at
 
-    def batch_runs(self) -> None:
-        """Spark runs a batch of the query, be it of other sources alone: what they bring may be near here, too."""
+    def record_batch(self) -> None:
+        """Records that Spark runs a batch of the query, perhaps of other sources only; rows may come here soon."""
         self._is_busy = True
 
-    def moved(self) -> None:
-        """A plan has found something to read."""
-        self._is_busy, self._rest_s = True, 0.0
+    def record_progress(self) -> None:
+        """Records that a plan has found something to read."""
+        self._is_busy, self._plan_pause_s = True, 0.0
 
-    def found_nothing(self, cost_s: float, *, comes_soon: bool) -> None:
-        """A plan that took so much processor time has found nothing to read.
+    def record_empty_plan(self, cost_s: float, *, comes_soon: bool) -> None:
+        """Records that a plan has found nothing to read, and sets the pause until the next plan.
 
-        The first rests are short, since after a batch the next rows may be near, and so while something is likely to
-        come soon. Then planning in vain takes no more than its share of a core.
+        The pauses after a batch are short at first, because the next rows may come soon. Then they grow until planning
+        takes 4% of one core.
+
+        Args:
+            cost_s: the processor time (s) that the plan took.
+            comes_soon: whether rows are likely to come soon, so that the pause stays short.
         """
-        before = 0.0 if comes_soon else self._rest_s
-        self._rest_s = min(max(min(2 * before, cost_s / _CPU_SHARE), _FIRST_S), self._greatest_s)
-        self._due = time.monotonic() + self._rest_s
+        before = 0.0 if comes_soon else self._plan_pause_s
+        self._plan_pause_s = min(max(min(2 * before, cost_s / _CPU_SHARE), _FIRST_S), self._longest_s)
+        self._next_plan_at = time.monotonic() + self._plan_pause_s
         self._cpu_s += cost_s
 
-    def hold_back(self) -> None:
-        """Wait before the answer that there is nothing: not for long, and longer only while the whole query is idle.
+    def delay_answer(self) -> None:
+        """Sleeps before the answer that there is nothing to read; longer only while the whole query is idle.
 
-        Taking Spark's question and giving the answer costs processor time, too, most of it for the text of offsets.
+        An answer costs processor time too: most of it is spent on the text of offsets.
         """
         cost_s = time.process_time() - self._cpu_s
-        before, most = (0.0, 0.0) if self._is_busy else (self._pause_s, cost_s / _CPU_SHARE)
-        self._pause_s = max(min(2 * before, most, self._greatest_s), _FIRST_S)
-        time.sleep(self._pause_s)
+        before, most = (0.0, 0.0) if self._is_busy else (self._answer_delay_s, cost_s / _CPU_SHARE)
+        self._answer_delay_s = max(min(2 * before, most, self._longest_s), _FIRST_S)
+        time.sleep(self._answer_delay_s)
         self._cpu_s, self._is_busy = time.process_time(), False
-        self._answered = time.monotonic()
+        self._answered_at = time.monotonic()

@@ -1,4 +1,4 @@
-"""Offsets as the documents that Spark keeps."""
+"""Offsets as the JSON documents in Spark's offset log."""
 
 from __future__ import annotations
 
@@ -17,7 +17,11 @@ Document = dict[str, Any]
 
 
 class OffsetLog:
-    """Reads and writes the offsets of the source of a job; keeps the last one, which most often comes back."""
+    """Reads and writes the offsets of one source. Caches the last one, because Spark usually passes it back next.
+
+    Args:
+        spec: the source and how it is read.
+    """
 
     def __init__(self, spec: SourceSpec) -> None:
         self._source = source = spec.source
@@ -31,9 +35,10 @@ class OffsetLog:
         self._last: tuple[Document, AnyOffset | None] = dict(INITIAL), None
         self._can_read = False
         self._logged = 0
+        self._processed = -1
 
     def batch(self, start: Document, end: Document) -> tuple[AnyOffset | None, AnyOffset | None]:
-        """The offsets at both ends of a batch; ``None`` for the initial one."""
+        """Returns the offsets at both ends of a batch; ``None`` stands for the initial offset."""
         if not self._adopted.are_in(start if start != INITIAL else end):
             return self._codec.from_json(start), self._codec.from_json(end)
         if self._adopted.are_in(end):
@@ -42,7 +47,7 @@ class OffsetLog:
         return self._adopted.start(start, last.lineage if last is not None else None), last
 
     def read(self, document: Document) -> AnyOffset | None:
-        """The same, for the document that a plan starts from."""
+        """Returns the offset that a plan starts from; ``None`` for the initial offset."""
         last, offset = self._last
         if document != last:
             adopted = self._adopted.are_in(document)
@@ -51,11 +56,12 @@ class OffsetLog:
         return offset
 
     def write(self, offset: AnyOffset) -> Document:
-        """The document of ``offset``.
+        """Returns the document of ``offset``.
+
+        The first document is read back, before Spark stores it: so a checkpoint never holds one that cannot be read.
 
         Raises:
-            ContractError: the serializers don't read what they write. The first document is read again, for then
-                nothing is stored yet that cannot be.
+            ContractError: a serializer failed, or does not read what it wrote.
         """
         with _writing(self._source):
             document = self._codec.to_json(offset)
@@ -66,22 +72,27 @@ class OffsetLog:
         return document
 
     def has_stored(self, checkpoint: Any) -> bool:
-        """Whether the last document has this state of the enumerator; it may be the same object, and changed since."""
+        """Whether the last document has this state of the enumerator; compares the JSON of both."""
         with _writing(self._source):
             return bool(self._last[0].get("enumerator") == self._codec.enumerator_to_json(checkpoint))
 
-    def logged(self, document: Document) -> None:
-        """Spark goes on from this offset or a later one, whatever happens.
+    def mark_processed(self, offset: AnyOffset) -> bool:
+        """Records that everything before ``offset`` is processed; returns whether that is new."""
+        is_new, self._processed = offset.batch != self._processed, offset.batch
+        return is_new
 
-        The first of a checkpoint is always in its log; with asynchronous progress tracking many others never are.
+    def record_logged(self, document: Document) -> None:
+        """Records that ``document`` is in Spark's offset log: every restart goes on from it or a later one.
+
+        The first offset of a checkpoint is always in the log. With asynchronous progress tracking, many others are not.
         """
         if type(batch := document.get("batch")) is int:
             self._logged = max(self._logged, batch)
 
-    def begun(self, start: AnyOffset | None, splits: Collection[str]) -> dict[str, tuple[int, int]]:
-        """What the offset after ``start`` has to repeat of where ``splits`` began, see :class:`Offset`."""
-        told = start.begins_since(self._logged) if start is not None else {}
-        return {split: begin for split, begin in told.items() if split in splits}
+    def earlier_begins(self, start: AnyOffset | None, splits: Collection[str]) -> dict[str, tuple[int, int]]:
+        """Returns the begins of ``splits`` that the offset after ``start`` must repeat; see :class:`Offset`."""
+        begins = start.begins_since(self._logged) if start is not None else {}
+        return {split: begin for split, begin in begins.items() if split in splits}
 
     def _check(self, document: Document) -> None:
         who = type(self._source).__name__
@@ -95,8 +106,8 @@ class OffsetLog:
         if written != stored:
             (name, *_) = [key for key in stored if stored[key] != written[key]]
             raise ContractError(
-                f"The serializers of {who} do not read what they write. {name!r} was written as "
-                f"{shortened(repr(stored[name]))}; once it is read it is written as {shortened(repr(written[name]))}."
+                f"The serializers of {who} do not read what they write. Field {name!r} was written as "
+                f"{shortened(repr(stored[name]))}, then read, and then written as {shortened(repr(written[name]))}."
             )
 
 

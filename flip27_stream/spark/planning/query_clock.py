@@ -1,4 +1,4 @@
-"""The clock of a query."""
+"""The clock of a query, which does not follow steps of the machine's clock."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _LONGEST_STRETCH_S = 5.0
 
 
 class QueryClock:
-    """Milliseconds since the epoch: read off the machine's clock once, then the time is added in which the process ran.
+    """Returns milliseconds since the epoch: the machine's clock at the start, plus the time in which the process ran.
 
-    So a step of the machine's clock makes nothing idle; what is stored in an offset still compares across restarts.
-    Nor does time count in which the process stood still: Linux leaves the time of a suspended machine out of its
-    monotonic clock; of a virtual machine or a container that was paused the clock may jump. Where it is watched, a
-    thread reads the clock every second, and what lies between two readings counts for nothing if it is longer than 5 s.
+    So a step of the machine's clock makes no split idle, while times in an offset still compare across restarts. Time
+    in which the process did not run does not count either. Linux leaves the time of a suspended machine out of the
+    monotonic clock, but that clock can jump after a virtual machine or a container was paused. If the clock is watched,
+    a thread reads it every second, and a gap of more than 5 s between two readings counts as no time.
 
     Args:
-        watched: whether to look for such jumps.
+        watched: whether to look for such gaps.
     """
 
     def __init__(self, *, watched: bool = False) -> None:
@@ -42,14 +42,14 @@ class QueryClock:
             return self._now_ns // 1_000_000
 
     def close(self) -> None:
-        """It is watched no more."""
+        """Stops the thread that watches the clock."""
         self._closed.set()
 
     def _watch(self) -> bool:
         try:
             start(threading.Thread(target=self._tick, name="flip27-clock", daemon=True))
         except ConnectorError as e:
-            log.warning("%s Until then a split may be taken for idle because this machine was paused.", e)
+            log.warning("%s Without it, a pause of this machine can make a split idle.", e)
             return False
         return True
 
@@ -59,5 +59,5 @@ class QueryClock:
 
 
 def wall_clock() -> int:
-    """Milliseconds since the epoch by the machine's clock, which may step."""
+    """Returns milliseconds since the epoch by the machine's clock, which may step."""
     return time.time_ns() // 1_000_000

@@ -1,4 +1,4 @@
-"""How much a micro-batch reads: how an unaligned one divides its limit, and when there is too little for one."""
+"""The read limits of a micro-batch: how an unaligned batch divides its row limit, and when there are enough rows."""
 
 from __future__ import annotations
 
@@ -8,14 +8,18 @@ from collections.abc import Mapping
 from flip27_stream.api import ReadLimits, SplitRange
 
 UNLIMITED = 2**63 - 1
-"""Stands for "no limit of rows, but those of the options" where Spark takes nothing but a number."""
+"""The number that means "no row limit", where Spark accepts only a number."""
 
 
 def proportional_ends(ranges: Mapping[str, SplitRange], limit: int | None) -> dict[str, int]:
-    """The end of each split when ``limit`` rows are divided by what there is to read.
+    """Returns the end position of each split when ``limit`` rows are divided in proportion to the sizes of ``ranges``.
 
-    As Spark's ``KafkaMicroBatchStream.rateLimit`` does it: a share below one row is rounded up, so that no split
-    starves, any other down; a batch may so be a little above the limit.
+    This is the rule of Spark's ``KafkaMicroBatchStream.rateLimit``: a share below one row is rounded up, so that every
+    split moves; any other share is rounded down. So a batch can be a little above the limit.
+
+    Args:
+        ranges: what can be read, by split id.
+        limit: the number of rows; ``None`` for no limit.
     """
     ends = {split: r.end for split, r in ranges.items()}
     if limit is None:
@@ -31,9 +35,12 @@ def proportional_ends(ranges: Mapping[str, SplitRange], limit: int | None) -> di
 
 
 class LeastRows:
-    """Waits until a micro-batch is worth its while (Spark's ``minOffsetsPerTrigger`` and ``maxTriggerDelay``).
+    """Decides whether there are enough rows for a batch (Spark's ``minOffsetsPerTrigger`` and ``maxTriggerDelay``).
 
-    When the last batch was is kept in memory only, so the first one of a process always runs, as in Spark.
+    The time of the last batch is kept in memory only, so the first batch of a process always runs, as in Spark.
+
+    Args:
+        limits: the limits of the source.
     """
 
     def __init__(self, limits: ReadLimits) -> None:
@@ -42,7 +49,7 @@ class LeastRows:
         self._last: int | None = None
 
     def are_there(self, waiting: int, now: int) -> bool:
-        """Whether to plan a batch, at the clock ``now`` (ms), if so many rows can be read."""
+        """Whether a batch runs at ``now`` (ms) if ``waiting`` rows can be read."""
         if self._least is None:
             return True
         enough = self._last is None or now - self._last >= self._delay_ms or waiting >= self._least

@@ -1,4 +1,4 @@
-"""What the coordinator knows of splits beyond the offset; lost with the process, and never needed for correctness."""
+"""What the coordinator knows of splits beyond the offset. It ends with the process; correctness never depends on it."""
 
 from __future__ import annotations
 
@@ -15,33 +15,37 @@ _SILENCE_MS = 60_000
 
 
 class SplitTracker:
-    """Memory of reports, of next event times, and of when a log end was first seen."""
+    """Keeps, per split, what tasks reported, the next event time, and when its log end was first seen.
+
+    Args:
+        max_out_of_orderness_ms: how far (ms) event times may fall back within a split before a warning is logged.
+    """
 
     def __init__(self, max_out_of_orderness_ms: int) -> None:
         self._bound = max_out_of_orderness_ms
         self._read_max: dict[str, int] = {}
         self._next: dict[str, int | None] = {}
         self._quiet: dict[str, tuple[int, int]] = {}
-        self._heard: set[str] = set()
+        self._answered: set[str] = set()
         self._silent_since: dict[str, int] = {}
         self._disorder = Disorder()
         self._warnings = SplitWarnings()
 
-    def batch_begins(self, batch: int, start: Mapping[str, AnyState]) -> None:
-        """Batch ``batch``, which goes on from ``start``, is about to run."""
-        self._disorder.begins(batch, {name: self.read_max(name, state) for name, state in start.items()})
+    def begin_batch(self, batch: int, start: Mapping[str, AnyState]) -> None:
+        """Records that batch ``batch`` is about to run, from the split states ``start``."""
+        self._disorder.begin_batch(batch, {name: self.read_max(name, state) for name, state in start.items()})
 
-    def take_in(self, report: TaskReport) -> None:
-        """A task has read its ranges to their ends."""
+    def add_report(self, report: TaskReport) -> None:
+        """Adds the report of a task that has read its ranges to their ends."""
         for split in report.splits:
             if split.max_event_time is not None:
                 self._read_max[split.split] = max(split.max_event_time, self._read_max.get(split.split, 0))
-            fell_back = self._disorder.seen(report.batch, split)
+            fell_back = self._disorder.add(report.batch, split)
             if fell_back > self._bound:
                 self._warnings.add(
                     split.split,
                     "event times of split %s fell back by %d ms, more than scan.watermark.max-out-of-orderness "
-                    "(%d ms) allows for: rows can be dropped as late; raise it, and the delay of withWatermark with it",
+                    "(%d ms) allows: Spark can drop rows as late. Raise this option and the delay of withWatermark.",
                     fell_back,
                     self._bound,
                 )
@@ -53,16 +57,16 @@ class SplitTracker:
                 )
 
     def read_max(self, split: str, state: AnyState | None) -> int | None:
-        """Greatest event time read, from the offset and from reports."""
+        """Returns the greatest event time (ms) read, from the offset and from reports; ``None`` if unknown."""
         known = [t for t in (state.read_max if state else None, self._read_max.get(split)) if t is not None]
         return max(known, default=None)
 
-    def seen_quiet(self, split: str, position: int, seen_at: int) -> None:
-        """The log of the split ends at ``position``, up to which it will be read next."""
+    def record_log_end(self, split: str, position: int, seen_at: int) -> None:
+        """Records that the log of the split ended at ``position``, where the next batch ends, at ``seen_at`` (ms)."""
         self._quiet[split] = position, seen_at
 
     def quiet_since(self, split: str, state: AnyState | None, log: SplitRange, seen_at: int) -> int | None:
-        """When the log end was first seen at the position where it is; ``None`` if it is elsewhere."""
+        """Returns when (ms) the log end was first seen at the split's position; ``None`` if the log ends elsewhere."""
         if log.position != log.end or not log.drained:
             self._quiet.pop(split, None)
             return None
@@ -83,11 +87,21 @@ class SplitTracker:
         seen_at: int,
         final: bool,
     ) -> SplitView:
-        """The planner's view of a split that the enumerator answered about; ``end`` is where this run stops."""
+        """Returns the planner's view of a split that the enumerator answered about.
+
+        Args:
+            split: the id of the split.
+            state: the state of the split in the offset; ``None`` for a new split.
+            log: what can be read of it.
+            end: the position where this run stops.
+            times: the event times in ``log``; ``None`` if they are unknown.
+            seen_at: the query's clock (ms) after ``log`` was looked up.
+            final: whether the split is finished at ``end``.
+        """
         quiet_since = self.quiet_since(split, state, log, seen_at)
         if log.position < end and times is None:
-            return self.unknown(split, log.position, state)
-        self._heard.add(split)
+            return self.unknown_view(split, log.position, state)
+        self._answered.add(split)
         if times is not None:
             self._next[split] = times.next
         return SplitView(
@@ -101,35 +115,35 @@ class SplitTracker:
             final=final,
         )
 
-    def unknown(self, split: str, position: int, state: AnyState | None) -> SplitView:
-        """The view of a split of which there is no answer now: it stays where it is, and so does its front."""
+    def unknown_view(self, split: str, position: int, state: AnyState | None) -> SplitView:
+        """Returns the view of a split without an answer: it is not read, and its front stays."""
         return SplitView(split, position, position, self.read_max(split, state), self._next.get(split))
 
-    def never_heard_of(self, view: SplitView) -> bool:
-        """Whether the split may be anywhere: no answer in this process, and no event time in the offset.
+    def is_unknown(self, view: SplitView) -> bool:
+        """Whether nothing is known of the split: no answer in this process, and no event time in the offset.
 
-        Before a restart it may have been paused all the time, so the others must not pass it.
+        It may have been paused before a restart, so the other splits must not pass it.
         """
-        return view.front is None and view.id not in self._heard
+        return view.front is None and view.id not in self._answered
 
     def forget(self, splits: Collection[str]) -> None:
-        """They are retired."""
+        """Removes what is known of retired splits."""
         for split in splits:
             self._read_max.pop(split, None)
             self._next.pop(split, None)
             self._quiet.pop(split, None)
-            self._heard.discard(split)
+            self._answered.discard(split)
         self._warnings.forget(splits)
 
-    def note_silent(self, silent: Collection[str], now: int) -> None:
-        """Warn of splits whose leader has been silent for long by the clock ``now`` (ms); gives other warnings, too."""
+    def record_silent(self, silent: Collection[str], now: int) -> None:
+        """Records the splits without an answer at ``now`` (ms), and logs the warnings that are due."""
         self._silent_since = {split: self._silent_since.get(split, now) for split in silent}
         for split, since in self._silent_since.items():
             if now - since > _SILENCE_MS:
                 self._warnings.add(
                     split,
                     "there was no answer about split %s for more than %d s: it is not read, and holds back the splits "
-                    "that are aligned with it",
+                    "that are aligned with it. Check that its leader is up.",
                     _SILENCE_MS // 1000,
                 )
-        self._warnings.give(now)
+        self._warnings.log_due(now)

@@ -1,4 +1,4 @@
-"""Warnings about splits: one of a kind for each split, and no flood of them where many splits are alike."""
+"""Warnings about splits, limited in number: many splits often need the same warning at the same time."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ _PERIOD_MS = 60_000
 
 
 class SplitWarnings:
-    """Gives each warning once for a split, and at most five in a minute. The others wait, with their newest values."""
+    """Logs each warning once for a split, and at most five in a minute. Further ones wait, with their newest values."""
 
     def __init__(self) -> None:
         self._given: set[tuple[str, str]] = set()
         self._waiting: dict[tuple[str, str], tuple[object, ...]] = {}
         self._period: tuple[int, int] | None = None
-        """When (ms) it began, and how many warnings were given in it."""
+        """The start (ms) of the current minute, and the number of warnings logged in it."""
 
     def add(self, split: str, text: str, *values: object) -> None:
-        """``text`` with ``values`` is to be given, if it was not before for the split."""
+        """Adds the warning ``text`` with ``values``, unless it was logged before for this split."""
         if (split, text) not in self._given:
             self._waiting[split, text] = values
 
-    def give(self, now: int) -> None:
-        """Log what may be logged by the clock ``now`` (ms)."""
+    def log_due(self, now: int) -> None:
+        """Logs the warnings that are due at ``now`` (ms)."""
         began, given = self._period or (now, 0)
         if now - began > _PERIOD_MS:
             began, given = now, 0
@@ -39,6 +39,6 @@ class SplitWarnings:
         self._period = began, given + len(now_due)
 
     def forget(self, splits: Collection[str]) -> None:
-        """They are retired."""
+        """Removes the warnings about retired splits."""
         self._given = {key for key in self._given if key[0] not in splits}
         self._waiting = {key: values for key, values in self._waiting.items() if key[0] not in splits}

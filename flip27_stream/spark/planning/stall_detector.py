@@ -1,4 +1,4 @@
-"""Waiting, inside one plan, for what is not there yet; not for ever, and not without a word."""
+"""Waiting inside one plan for answers about splits, or for a run to go on. The wait is limited, and it is logged."""
 
 from __future__ import annotations
 
@@ -8,30 +8,33 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from flip27_stream.errors import ConnectorError, ContractError
+from flip27_stream.reader.drive import some_of
 from flip27_stream.spark.source_spec import AnyEnumerator
 from watermark_alignment.planner import BACKLOG
 
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
+"""After this time (s) splits without an answer are an error, and a stall is a warning, repeated each such time."""
 GIVE_UP_S = 300.0
+"""After this time (s) a stall that nothing can end is an error."""
 _LONGEST_TURN_S = 40.0
 _PAUSE_S = 0.05
-_NAMED = 5
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Stall:
-    """A run that is not at its end, and moves nothing.
+    """The state of a run that has not reached its end and moves no split.
 
     Attributes:
-        what: whose run it is, and what it waits for.
-        turns: how often each call that still comes was handled, by its number: what can change something.
-        ends_by_itself: whether time alone ends it.
+        what: the run, and what it waits for, in words.
+        handled: how often the handler of each ``call_async`` call that is still to come was run, by the call's number.
+            Only these calls can change something.
+        ends_by_itself: whether the stall ends with time alone.
     """
 
     what: str
-    turns: Mapping[int, int] = field(default_factory=dict)
+    handled: Mapping[int, int] = field(default_factory=dict)
     ends_by_itself: bool = False
 
 
@@ -41,96 +44,104 @@ def find_stall(
     *,
     pending: int,
     left: Collection[str],
-    turns: Mapping[int, int],
+    handled: Mapping[int, int],
     held_by: str | None = None,
 ) -> Stall:
-    """Of a run of ``source`` that has splits ``pending``, or ``left`` before their ends.
+    """Returns why a run is stalled.
 
     Args:
         source: what is read, in words.
-        enumerator: of the source.
-        pending: how many splits the enumerator tells of that are not assigned.
-        left: the splits that do not stand at the run's ends.
-        turns: see :class:`Stall`.
-        held_by: whose lag holds splits back.
+        enumerator: the enumerator of the source.
+        pending: the number of splits that the enumerator has not assigned.
+        left: the ids of the splits that are not at the ends of the run.
+        handled: see :class:`Stall`.
+        held_by: the split or the group whose lag holds splits back; ``None`` if nothing does.
     """
     who, reasons = type(enumerator).__name__, []
     if pending:
         reasons.append(
-            f"{who}.pending() tells of {pending} splits, and neither admit() nor anything else assigns them"
+            f"{who}.pending() returns {pending}, but admit() and handlers assign none of these splits"
         )
     if left:
-        some = ", ".join(sorted(left)[:_NAMED]) + (
-            f" and {len(left) - _NAMED} more" if len(left) > _NAMED else ""
+        reasons.append(
+            f"these splits are not at their ends: {some_of(sorted(left))}, but {who}.split_ranges() returns no more "
+            "of them"
         )
-        reasons.append(f"{some} are not at their ends, and {who}.split_ranges() offers no more of them")
     if held_by is not None:
         reasons.append(f"alignment holds splits back for {held_by}")
     return Stall(
-        f"The run of '{source}' up to what is there does not end: {'; '.join(reasons)}.",
-        turns,
+        f"The run of '{source}' with a fixed end (AvailableNow or a batch read) does not end: {'; '.join(reasons)}.",
+        handled,
         ends_by_itself=held_by not in (None, BACKLOG),
     )
 
 
 class StallDetector:
-    """The patience of one plan.
+    """Counts how long one plan has waited.
 
-    From one wait to the next 40 s count at most: no look takes longer, but a machine may have been paused meanwhile.
+    Between two calls at most 40 s count. No look at the splits takes longer, but the machine may have been paused.
     """
 
     def __init__(self) -> None:
         self._waited_s = 0.0
         self._read_at: float | None = None
         self._silent_since: float | None = None
-        self._standing: tuple[float, Mapping[int, int]] | None = None
+        self._stalled: tuple[float, Mapping[int, int]] | None = None
         self._warnings = 0
 
-    def wait_for(self, silent: Collection[str], find_stall: Stall | None = None) -> None:
-        """Wait a moment for splits that nobody answers about, or for a run to go on.
+    def wait_for(self, silent: Collection[str], stall: Stall | None = None) -> None:
+        """Waits 50 ms.
+
+        Args:
+            silent: the ids of the splits without an answer.
+            stall: why the run is stalled; ``None`` if it is not.
 
         Raises:
-            ConnectorError: there are silent splits, and there were for too long.
-            ContractError: the run has stood still for long, whatever could change that has had its turn, and did not.
+            ConnectorError: there have been splits without an answer for 60 s.
+            ContractError: the run has been stalled for 300 s, and all calls that could change that were handled.
         """
-        now = self._now()
+        now = self._waited()
         if not silent:
             self._silent_since = None
         elif self._silent_since is None:
             self._silent_since = now
-        if self._silent_since is not None and now - self._silent_since > PATIENCE_S:
+        if self._silent_since is not None and now - self._silent_since > TIMEOUT_S:
             raise ConnectorError(
-                f"No answer about {len(silent)} splits, {min(silent)} among them, for {PATIENCE_S:g} s, and nothing "
-                "can be planned without. Check that their leaders are up."
+                f"No answer about {len(silent)} splits ({some_of(sorted(silent))}) came for {TIMEOUT_S:g} s, and no "
+                "batch can be planned without it. Check that their leaders are up."
             )
-        if find_stall is None:
-            self._standing = None
+        if stall is None:
+            self._stalled = None
         else:
-            self._stand(find_stall, now)
+            self._check(stall, now)
         time.sleep(_PAUSE_S)
 
-    def _now(self) -> float:
-        """How long it has waited (s)."""
+    def _waited(self) -> float:
+        """Returns how long (s) the plan has waited."""
         read_at = time.monotonic()
         if self._read_at is not None:
             self._waited_s += min(read_at - self._read_at, _LONGEST_TURN_S)
         self._read_at = read_at
         return self._waited_s
 
-    def _stand(self, at: Stall, now: float) -> None:
-        if self._standing is None:
-            self._standing = now, at.turns
+    def _check(self, stall: Stall, now: float) -> None:
+        if self._stalled is None:
+            self._stalled = now, stall.handled
             self._warnings = 0
-        since, turns = self._standing
-        to_come = sum(n <= turns.get(call, 0) for call, n in at.turns.items())
-        if now - since > GIVE_UP_S and not to_come and not at.ends_by_itself:
+        since, handled = self._stalled
+        to_come = sum(n <= handled.get(call, 0) for call, n in stall.handled.items())
+        if now - since > GIVE_UP_S and not to_come and not stall.ends_by_itself:
             raise ContractError(
-                f"{at.what} It has waited for {now - since:.0f} s, and there is nothing left to wait for: everything "
-                "that was passed to call_async has had its turn since. Nothing is lost; the next run goes on here."
+                f"{stall.what} It has waited for {now - since:.0f} s, and nothing is left to wait for: every function "
+                "passed to call_async has run since. Nothing is lost; the next run goes on here. Correct the "
+                "enumerator."
             )
-        if now - since > PATIENCE_S * (self._warnings + 1):
+        if now - since > TIMEOUT_S * (self._warnings + 1):
             self._warnings += 1
-            calls = f", for {to_come} calls of call_async among others" if to_come else ""
+            calls = f", also for {to_come} calls of call_async" if to_come else ""
             log.warning(
-                "%s It has waited for %.0f s%s, and can be stopped at any time.", at.what, now - since, calls
+                "%s It has waited for %.0f s%s. The query can be stopped at any time.",
+                stall.what,
+                now - since,
+                calls,
             )

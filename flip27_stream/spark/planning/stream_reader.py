@@ -1,4 +1,4 @@
-"""The stream reader: Spark's calls, handed on to the coordinator."""
+"""The stream reader (``spark.readStream``): passes Spark's calls on to the coordinator."""
 
 from __future__ import annotations
 
@@ -33,17 +33,20 @@ _REASON_S, _LOOK_S = 1.0, 0.02
 
 
 class TaskPartition(InputPartition):
-    """Carries a task to an executor."""
+    """A partition that carries one task to an executor."""
 
     def __init__(self, task: SplitTask) -> None:
         super().__init__(task)
 
 
 class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Runs twice: in the planning process, where a coordinator lives behind it, and, pickled, in tasks.
+    """The reader of one source of one query. It runs in the planning process, and pickled copies of it run in tasks.
 
-    Nothing set here in one of the two reaches the other. The coordinator is loaded where it lives: a process that only
-    tells the schema, or runs tasks, does without it and its clients.
+    What one copy sets on itself does not reach the others. Only the planning process imports and creates the
+    coordinator; a process that returns the schema or runs tasks loads neither it nor its clients.
+
+    Args:
+        spec: the source and how it is read.
     """
 
     def __init__(self, spec: SourceSpec) -> None:
@@ -51,13 +54,14 @@ class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._coordinator: SourceCoordinator | None = None
 
     def initialOffset(self) -> dict[str, Any]:
-        """A constant: Spark does not log it, so it must not depend on anything."""
+        """Returns a constant. Spark does not log this offset, so it must not depend on anything."""
         return dict(INITIAL)
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Spark takes one limit, and Trigger.Once replaces it: any other than "all" stands for those of the options.
+        """Returns "all" if the source has no limits, otherwise a number of rows.
 
-        Aligned, it is never "all", so that Trigger.Once can be told from other triggers.
+        Spark has one limit only, and ``Trigger.Once`` replaces it by "all". Any number stands for all limits of the
+        options. An aligned source never returns "all", so that the coordinator can recognize ``Trigger.Once``.
         """
         limits = self._spec.limits
         if self._spec.alignment is None and {
@@ -87,14 +91,16 @@ class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_task(self._spec, partition.value)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Spark has logged this offset and runs a batch. That all before it is processed, the start of the next plan
-        says sooner."""
+        """Records that Spark has logged this offset and runs a batch.
+
+        The start offset of the next plan tells sooner that everything before it is processed.
+        """
         self._planning().committed(end)
 
     def stop(self) -> None:
         if self._coordinator is not None:
             if threading.current_thread() is threading.main_thread():
-                _learn_why()
+                _wait_for_cause()
             self._coordinator.close()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -112,24 +118,24 @@ class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._coordinator
 
 
-_told = threading.Event()
+_terminated = threading.Event()
 
 
 def _stop_once(signum: int, frame: object) -> None:
-    """Spark ends this process with SIGTERM, twice, and never calls ``stop`` first."""
-    _told.set()
+    """Handles SIGTERM, by which Spark ends this process: it sends it twice and never calls ``stop`` before."""
+    _terminated.set()
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     raise SystemExit(0)
 
 
-def _learn_why() -> None:
-    """Wait until it is known whether Spark ends this process or has died itself.
+def _wait_for_cause() -> None:
+    """Waits, 1 s at most, until it is known whether Spark ends this process or has died itself.
 
-    The socket ends in both cases, before the signal or before this process has another parent. A source that is stopped
-    leaves its group; one whose Spark has died does not.
+    In both cases the socket ends first; then SIGTERM comes, or this process gets another parent. A source that is
+    stopped leaves its group; a source whose Spark has died does not.
     """
-    signal.signal(signal.SIGTERM, lambda signum, frame: _told.set())
+    signal.signal(signal.SIGTERM, lambda signum, frame: _terminated.set())
     deadline = time.monotonic() + _REASON_S
-    while not _told.is_set() and os.getppid() == _PARENT and time.monotonic() < deadline:
-        _told.wait(_LOOK_S)
+    while not _terminated.is_set() and os.getppid() == _PARENT and time.monotonic() < deadline:
+        _terminated.wait(_LOOK_S)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)

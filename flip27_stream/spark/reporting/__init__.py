@@ -1,1 +1,1 @@
-"""The way from tasks back to the coordinator, and on into the split-watermark table."""
+"""Reports of tasks to the coordinator, and the rows of the split-watermark table that are made from them."""

@@ -1,4 +1,4 @@
-"""Joins what was planned for a micro-batch with what its tasks reported, into rows of the split-watermark table."""
+"""Makes the rows of the split-watermark table from what was planned for a micro-batch and what its tasks reported."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from flip27_stream.spark.reporting.report_channel import SplitReport
+from flip27_stream.api.planned_range import RangeKey
+from flip27_stream.spark.reporting.report_channel import SplitReport, TaskReport
 from watermark_alignment.planner import Plan
 from watermark_alignment.states import SplitStatus
 from watermark_alignment.table.split_watermark_table import SplitRow
@@ -14,14 +15,20 @@ from watermark_alignment.table.split_watermark_table import SplitRow
 
 @dataclass(frozen=True)
 class PlannedSplit:
-    """One split's part in a micro-batch; its status is ``None`` if the process that planned it is gone."""
+    """The range of one split in a micro-batch.
+
+    Attributes:
+        start: the position of the split before the batch.
+        end: the position of the split after the batch.
+        status: the status when the batch was planned; ``None`` if a former process planned it.
+    """
 
     start: int
     end: int
     status: SplitStatus | None
 
     def status_before(self, after: SplitStatus | None) -> SplitStatus:
-        """When it was planned; if that is not known: idle if it did not move and is idle ``after`` the batch."""
+        """Returns the status when the batch was planned. If unknown: IDLE if it did not move and is IDLE ``after``."""
         if self.status is not None:
             return self.status
         was_idle = self.start == self.end and after is SplitStatus.IDLE
@@ -29,19 +36,29 @@ class PlannedSplit:
 
 
 @dataclass
-class PlannedBatch:
-    """A micro-batch that was planned and whose rows are not yet in the table."""
+class BatchRecord:
+    """A micro-batch that was planned and whose rows are not yet in the table.
+
+    Attributes:
+        batch: the number of the batch.
+        splits: the planned ranges, by split id.
+        reports: what tasks reported, by range.
+        metrics: the counters of the readers, by task number and name.
+    """
 
     batch: int
     splits: Mapping[str, PlannedSplit]
-    reports: dict[tuple[str, int, int], SplitReport] = field(default_factory=dict)
+    reports: dict[RangeKey, SplitReport] = field(default_factory=dict)
+    metrics: dict[int, Mapping[str, int]] = field(default_factory=dict)
 
-    def take_in(self, report: SplitReport) -> None:
-        """Count a range once, however often tasks were retried or the batch was read."""
-        self.reports[report.split, report.start, report.end] = report
+    def add_report(self, report: TaskReport) -> None:
+        """Adds a report. A range, and the counters of a task, count once, however often Spark ran the task."""
+        self.reports.update({split.key: split for split in report.splits})
+        if not report.failed:
+            self.metrics[report.task] = report.metrics
 
     def rows_read(self) -> dict[str, int]:
-        """Rows by split: what its tasks reported, and of ranges that no task reported what was planned."""
+        """Returns the rows read, by split id: as reported; as planned for ranges that no task reported."""
         rows = {name: p.end - p.start for name, p in self.splits.items()}
         for report in self.reports.values():
             if report.split in rows:
@@ -49,18 +66,18 @@ class PlannedBatch:
         return rows
 
     def unreported(self) -> int:
-        """Of how many splits not all that was planned was reported."""
+        """Returns the number of splits of which tasks did not report all planned ranges."""
         reported = Counter[str]()
         for report in self.reports.values():
             reported[report.split] += report.end - report.start
         return sum(p.end - p.start > reported[name] for name, p in self.splits.items())
 
     def is_unobserved(self) -> bool:
-        """Whether rows were planned and no task has reported any."""
+        """Whether rows were planned and no task has sent a report."""
         return not self.reports and any(p.start < p.end for p in self.splits.values())
 
     def implausible(self) -> Counter[str]:
-        """Records by split whose event time was not believed; splits without any are left out."""
+        """Returns the number of records with an implausible event time, by split id, without splits that have none."""
         counts = Counter[str]()
         for report in self.reports.values():
             if report.implausible:
@@ -70,7 +87,13 @@ class PlannedBatch:
 
 @dataclass(frozen=True)
 class Ledger:
-    """Names the source in the table's rows."""
+    """Makes the table's rows of one source.
+
+    Attributes:
+        group: the alignment group.
+        source: the id of the source in the group.
+        out_of_orderness: ``scan.watermark.max-out-of-orderness`` (ms).
+    """
 
     group: str
     source: str
@@ -78,20 +101,20 @@ class Ledger:
 
     def rows(
         self,
-        batch: PlannedBatch,
+        batch: BatchRecord,
         after: Plan,
         read_max: Mapping[str, int | None],
         floor: int | None,
         recorded_at: int,
     ) -> list[SplitRow]:
-        """The table's rows of ``batch``.
+        """Returns the table's rows of ``batch``, one for each split.
 
         Args:
-            batch: what was planned.
-            after: the next plan; its fronts are those that the batch left behind.
-            read_max: greatest event time read, by split.
-            floor: least watermark of the other members of the group, as rule 2 counts it.
-            recorded_at: the clock (ms).
+            batch: the batch and its reports.
+            after: the next plan, which has the fronts after the batch.
+            read_max: greatest event time (ms) read after the batch, by split id.
+            floor: least watermark (ms) of the other members of the group (rule 2); ``None`` if there is none.
+            recorded_at: the machine's clock (ms).
         """
         states = {name: p.status_before(after.states.get(name)) for name, p in batch.splits.items()}
         fronts = [
@@ -116,7 +139,7 @@ class Ledger:
                 else front - self.out_of_orderness - 1,
                 max_event_time=(seen := read_max.get(split)),
                 status=str(states[split]),
-                # What was read is ahead, not what a paused split has next.
+                # The drift is that of the records read, not of the next record of a paused split.
                 drift_ms=None if seen is None or least is None else max(seen - least, 0),
                 recorded_at=recorded_at,
             )

@@ -1,4 +1,4 @@
-"""How far event times of a split fall back, across the borders of tasks and batches."""
+"""How far the event times of a split fall back, across the borders of tasks and batches."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from flip27_stream.spark.reporting.reports import SplitReport
 
 
 class Disorder:
-    """Compares what was read of each split with what was read of it before.
+    """Compares the event times of each range with those of the ranges before it.
 
-    A task sees how far event times fall back within its own range. What it reads first may be behind what the range
-    before had, be that of another task or of an earlier batch.
+    A task measures how far event times fall back within its own range. The first records of a range can also be behind
+    those of the range before, which another task or an earlier batch has read.
     """
 
     def __init__(self) -> None:
@@ -19,13 +19,13 @@ class Disorder:
         self._before: Mapping[str, int | None] = {}
         self._reports: dict[str, dict[int, SplitReport]] = {}
 
-    def begins(self, batch: int, read_max: Mapping[str, int | None]) -> None:
-        """A batch is about to run; ``read_max`` is the greatest event time (ms) read before it, by split."""
+    def begin_batch(self, batch: int, read_max: Mapping[str, int | None]) -> None:
+        """Records that a batch is about to run, after the greatest event times ``read_max`` (ms), by split id."""
         if batch != self._batch:
             self._batch, self._before, self._reports = batch, read_max, {}
 
-    def seen(self, batch: int, report: SplitReport) -> int:
-        """How far (ms) event times of the split fell back, by this report and those on other ranges of the batch."""
+    def add(self, batch: int, report: SplitReport) -> int:
+        """Returns how far (ms) the event times of the split fell back, by this report and the others of the batch."""
         if batch != self._batch:
             return report.disorder
         ranges = self._reports.setdefault(report.split, {})

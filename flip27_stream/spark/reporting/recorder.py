@@ -1,4 +1,4 @@
-"""Records every aligned micro-batch in the split-watermark table, off the critical path."""
+"""Records every aligned micro-batch in the split-watermark table, in the background."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from flip27_stream.spark.planning.packing import Range
-from flip27_stream.spark.reporting.batch_ledger import Ledger, PlannedBatch, PlannedSplit
+from flip27_stream.api import MetricGroup
+from flip27_stream.api.planned_range import PlannedRange
+from flip27_stream.spark.reporting.batch_ledger import BatchRecord, Ledger, PlannedSplit
 from flip27_stream.spark.reporting.report_channel import TaskReport
 from flip27_stream.spark.source_spec import AnyOffset
 from watermark_alignment.options import AlignmentOptions
@@ -26,11 +27,18 @@ _MOST_NAMED = 100
 
 
 class BatchRecorder:
-    """Holds the batch that is being run; its rows go into the table once the next one is planned."""
+    """Keeps the batch that Spark runs now, and writes its rows once the next batch is planned.
 
-    def __init__(self, alignment: AlignmentOptions) -> None:
+    Args:
+        alignment: the alignment options of the source.
+        metrics: the counters of the enumerator.
+    """
+
+    def __init__(self, alignment: AlignmentOptions, metrics: MetricGroup) -> None:
         self._alignment = alignment
-        self._running: PlannedBatch | None = None
+        self._enumerator_metrics = metrics
+        self._reader_metrics = Counter[str]()
+        self._running: BatchRecord | None = None
         self._ledger: Ledger | None = None
         self._writer: TableWriter | None = None
         self._lineage = ""
@@ -39,11 +47,11 @@ class BatchRecorder:
         self._implausible = Counter[str]()
 
     def open(self, fingerprint: str, lineage: str) -> None:
-        """Open the table, so that a wrong path fails the query at once.
+        """Opens the table, so that a wrong path fails the query at its start.
 
         Args:
-            fingerprint: of the source that began the checkpoint, for the name of this source in the table.
-            lineage: of the checkpoint.
+            fingerprint: of the source that began the checkpoint; the default id of this source is made of it.
+            lineage: the lineage id of the checkpoint.
 
         Raises:
             AlignmentError: the table cannot be opened or created.
@@ -55,17 +63,17 @@ class BatchRecorder:
         self._writer = TableWriter(table, f"{source}:{lineage}")
         self._lineage = lineage
 
-    def look_after(self, version: int) -> None:
-        """This process has made that version of the table to tell the group something."""
+    def record_commit(self, version: int) -> None:
+        """Records that this process has made ``version`` of the table, for the table's maintenance."""
         if self._writer is not None:
             self._writer.look_after(version)
 
-    def planned(
-        self, end: AnyOffset, ranges: Sequence[Range], states: Mapping[str, SplitStatus | None]
+    def plan_batch(
+        self, end: AnyOffset, ranges: Sequence[PlannedRange], states: Mapping[str, SplitStatus | None]
     ) -> None:
-        """The batch that ends at ``end`` is about to run."""
-        moving = {split.split_id: (start, stop) for split, start, stop in ranges}
-        self._running = PlannedBatch(
+        """Records that the batch that ends at ``end`` is about to run, with the ``states`` of its splits."""
+        moving = {r.split.split_id: (r.start, r.end) for r in ranges}
+        self._running = BatchRecord(
             end.batch,
             {
                 name: PlannedSplit(*moving.get(name, (state.position, state.position)), states[name])
@@ -74,20 +82,20 @@ class BatchRecorder:
             },
         )
 
-    def replayed(self, end: AnyOffset, ranges: Sequence[Range]) -> None:
-        """The batch that ends at ``end`` runs; after a restart it was planned by a process that is gone.
+    def replay(self, end: AnyOffset, ranges: Sequence[PlannedRange]) -> None:
+        """Records that the batch that ends at ``end`` runs; after a restart, a former process planned it.
 
-        One that reads nothing, as where a new split tells no event times yet, leaves the one before to be settled.
+        An empty batch does not replace the batch before it, whose rows are still to be written.
         """
         if self._running is None or (ranges and self._running.batch != end.batch):
-            self.planned(end, ranges, dict.fromkeys(end.splits))
+            self.plan_batch(end, ranges, dict.fromkeys(end.splits))
 
-    def take_in(self, report: TaskReport) -> None:
+    def add_report(self, report: TaskReport) -> None:
+        """Adds the report of a task, if it belongs to the batch that runs now."""
         if self._running is not None and report.batch == self._running.batch:
-            for split in report.splits:
-                self._running.take_in(split)
+            self._running.add_report(report)
 
-    def settle(
+    def record_processed_batch(
         self,
         start: AnyOffset,
         after: Plan,
@@ -95,13 +103,23 @@ class BatchRecorder:
         floor: int | None,
         now: int,
     ) -> None:
-        """All before ``start`` is processed: write the rows of the batch that led there; see :meth:`Ledger.rows`."""
+        """Writes the rows of the batch that ends at ``start``, which Spark has processed.
+
+        Args:
+            start: the start offset of the plan that is being made.
+            after: that plan.
+            read_max: greatest event time (ms) read before it, by split id.
+            floor: least watermark (ms) of the other members of the group; ``None`` if there is none.
+            now: the machine's clock (ms).
+        """
         if self._running is None or self._running.batch > start.batch:
             return
         assert self._ledger is not None
         assert self._writer is not None
         rows = self._ledger.rows(self._running, after, read_max, floor, now)
         self._implausible += self._running.implausible()
+        for counted in self._running.metrics.values():
+            self._reader_metrics.update(counted)
         metadata = {
             "watermark": "" if after.floor is None else str(after.floor),
             NOTE: self._note(self._ledger, self._running).to_text(),
@@ -112,7 +130,7 @@ class BatchRecorder:
         self._writer.submit(self._running.batch, rows, metadata)
         self._running = None
 
-    def _note(self, ledger: Ledger, batch: PlannedBatch) -> BatchNote:
+    def _note(self, ledger: Ledger, batch: BatchRecord) -> BatchNote:
         return BatchNote(
             group=ledger.group,
             source=ledger.source,
@@ -122,31 +140,32 @@ class BatchRecorder:
             unreported=batch.unreported(),
             implausible=_most(batch.implausible()),
             implausible_in_run=_most(self._implausible),
+            metrics=_most(self._reader_metrics + Counter(self._enumerator_metrics.snapshot())),
         )
 
-    def _warn_of_silence(self, batch: PlannedBatch) -> None:
-        """Once, until a report comes."""
+    def _warn_of_silence(self, batch: BatchRecord) -> None:
+        """Warns after three batches in a row without a report, once until a report comes."""
         if batch.reports:
             self._silent_batches = 0
         elif batch.is_unobserved():
             self._silent_batches += 1
         if batch.is_unobserved() and self._silent_batches == _SILENT_BATCHES:
             log.warning(
-                "no task has reported in %d batches: watermarks are planned, not observed. Alignment goes by what "
-                "planning itself sees, and disorder within splits is not noticed. Let executors reach the driver at "
+                "no task has reported in %d batches: watermarks are planned, not observed. Alignment uses only what "
+                "planning itself sees, and out-of-order records are not noticed. Let executors reach the driver at "
                 "spark.driver.host.",
                 _SILENT_BATCHES,
             )
 
     def flush(self) -> None:
-        """Wait for the table, once in an outage of it; warns if it does not come."""
+        """Waits for the table, once in an outage; warns if the rows are not written in time."""
         if self._writer is None:
             return
         patience_s = 0.0 if self._was_late else _FLUSH_TIMEOUT_S
         is_late = not self._writer.flush(patience_s, min(patience_s, _FAILING_TIMEOUT_S))
         if is_late and not self._was_late:
             log.warning(
-                "the rows of a run that ends are not in the table %s yet; the run does not wait for them any longer",
+                "the run ends before its last rows are in the table %s; they are written once the table can be written",
                 self._alignment.table,
             )
         self._was_late = is_late
@@ -157,5 +176,5 @@ class BatchRecorder:
 
 
 def _most(counts: Counter[str]) -> dict[str, int]:
-    """Those with the greatest counts: what a commit carries is read by every member of the group."""
+    """Returns the 100 greatest counts. Every member of the group reads the note, so it must stay short."""
     return dict(counts.most_common(_MOST_NAMED))

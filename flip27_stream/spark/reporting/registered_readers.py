@@ -1,7 +1,7 @@
-"""The coordinator's side of its readers: where they report, what they sent, and what is sent to them.
+"""The coordinator's side of its readers: the reports and events that they send, and the events that they get.
 
-A *registered reader* is a slot that lives as long as the query; the tasks of a micro-batch are numbered, and task
-n runs as the reader n modulo the number of slots. See ``docs/readers.md``.
+A *registered reader* is a slot that lives as long as the query. The tasks of a micro-batch are numbered, and task n
+runs as reader n modulo the number of slots. See ``docs/readers.md``.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ import logging
 from collections.abc import Callable, Collection
 
 from flip27_stream.api import SourceEvent
+from flip27_stream.api.planned_range import RangeKey
 from flip27_stream.errors import ConnectorError
 from flip27_stream.spark.planning.enumerator_context import CoordinatorContext
 from flip27_stream.spark.reporting.report_channel import ReportAddress, ReportListener
-from flip27_stream.spark.reporting.reporting_splits import RangeKey, ReportCheck, Reporting
+from flip27_stream.spark.reporting.reporting_splits import ReportCheck, Reporting
 from flip27_stream.spark.reporting.reports import TaskReport
 from flip27_stream.spark.source_spec import AnyEnumerator, Driver
 
@@ -24,67 +25,82 @@ _LISTEN_AGAIN_MS = 10_000
 
 
 class Readers:
-    """Takes reports and hands on what is in them; keeps the events of the batch that is being run."""
+    """Receives reports and passes on their content; keeps the events of the batch that Spark runs now.
+
+    Args:
+        driver: the address of this driver.
+        context: the context of the enumerator.
+        clock: returns the query's time (ms).
+    """
 
     def __init__(self, driver: Driver, context: CoordinatorContext, clock: Callable[[], int]) -> None:
         self._driver = driver
         self._context = context
         self._clock = clock
         self._listener: ReportListener | None = None
-        self._deaf: tuple[int, str] | None = None
-        """When this host could not listen, and why."""
+        self._cannot_listen: tuple[int, str] | None = None
+        """When (ms) this host could not listen for reports, and why."""
         self._counted: tuple[int, set[int]] = -1, set()
         self._sent: tuple[int, dict[int, list[SourceEvent]]] = -1, {}
         self._check = ReportCheck(clock)
 
     def address(self) -> ReportAddress | None:
-        """Where tasks report; nowhere if this host cannot listen at the driver's address, which is tried again."""
+        """Returns where tasks send reports; ``None`` if this host cannot listen, which is tried again every 10 s."""
         if self._listener is None and self._is_to_listen():
             try:
                 self._listener = ReportListener(self._driver.bind_address, self._driver.host)
             except (OSError, ConnectorError) as e:
-                if self._deaf is None:
+                if self._cannot_listen is None:
                     log.warning(
-                        "Tasks cannot report to %s (%s): batches are planned from what planning sees itself. "
-                        "spark.driver.bindAddress must be an address of this host.",
+                        "Tasks cannot report to %s (%s): batches are planned from what planning itself sees. "
+                        "Set spark.driver.bindAddress to an address of this host.",
                         self._driver.bind_address,
                         e,
                     )
-                self._deaf = self._clock(), str(e)
+                self._cannot_listen = self._clock(), str(e)
         return self._listener.address if self._listener is not None else None
 
     def _is_to_listen(self) -> bool:
-        return self._deaf is None or self._clock() - self._deaf[0] > _LISTEN_AGAIN_MS
+        return self._cannot_listen is None or self._clock() - self._cannot_listen[0] > _LISTEN_AGAIN_MS
 
     def reporting(self) -> Reporting:
-        """How far it is known what tasks read."""
+        """Returns of which splits tasks report what they read."""
         if self.address() is None:
-            assert self._deaf is not None
+            assert self._cannot_listen is not None
             return Reporting(
-                f"this driver cannot listen at its address {self._driver.bind_address} ({self._deaf[1]})"
+                f"this driver cannot listen at its address {self._driver.bind_address} ({self._cannot_listen[1]})"
             )
         return self._check.reporting(self._context.splits)
 
-    def planned(self, batch: int, ranges: Collection[RangeKey]) -> None:
-        """Tasks that read these ranges are about to run."""
-        self._check.planned(batch, ranges)
+    def plan_batch(self, batch: int, ranges: Collection[RangeKey]) -> None:
+        """Records that tasks that read these ranges are about to run."""
+        self._check.plan_batch(batch, ranges)
 
     def take(self, processed: int | None) -> list[TaskReport]:
-        """The reports that came since the last call, also repeated ones; batch ``processed`` has sent all of its."""
+        """Returns the reports that came since the last call, repeated ones included.
+
+        Args:
+            processed: the number of the last batch that Spark has processed; its tasks send no more reports.
+        """
         reports = self._listener.take() if self._listener is not None else []
-        self._check.take_in(reports, processed)
+        self._check.add_reports(reports, processed)
         return reports
 
     def deliver(self, report: TaskReport, processed: int, enumerator: AnyEnumerator) -> None:
-        """Hand on what a reader has to say to the enumerator, in the planning thread.
+        """Calls the enumerator with the events, split requests and failures of a report.
 
-        A task counts once, however often it was run; of a batch before ``processed``, the last one that the query has
-        processed, nothing counts any more: such a report is one of a task that nobody waited for.
+        A task counts once, however often Spark ran it. A report of a batch before ``processed`` is ignored: it is of a
+        task that Spark did not wait for.
+
+        Args:
+            report: the report.
+            processed: the number of the last batch that Spark has processed.
+            enumerator: the enumerator of the source.
         """
         if report.batch != processed:
             return
         slot = report.subtask
-        self._context.located(slot, report.host)
+        self._context.set_location(slot, report.host)
         back = [split for name in report.failed if (split := self._context.splits.get(name)) is not None]
         if back:
             self._context.give_back(back)
@@ -98,9 +114,10 @@ class Readers:
             enumerator.handle_source_event(slot, event)
 
     def events(self, batch: int, tasks: int) -> dict[int, list[SourceEvent]]:
-        """What to send with each task of a batch, by number: the same when the batch is asked for again.
+        """Returns the events to send with each task of a batch, by task number; the same for a repeated batch.
 
-        Where there are fewer tasks than slots, one task stands for several of them; events wait for a batch with tasks.
+        Where there are fewer tasks than slots, one task gets the events of several slots. Events wait for a batch that
+        has tasks.
         """
         if self._sent[0] != batch and tasks:
             by_task: dict[int, list[SourceEvent]] = {}

@@ -1,13 +1,13 @@
-"""The way back from tasks to the coordinator: one message and one answer over TCP for each report of a task.
+"""The channel from tasks to the coordinator: one message and one answer over TCP for each report of a task.
 
-1. The listener sends a greeting: what it speaks, and a nonce that it uses for this one connection; or that it is busy.
-2. The task sends the report: a header with the length and the SHA-256 of the JSON text, and their HMAC with the nonce
-   under the query's key; then the text. The header alone proves who sends: of a stranger nothing more is kept.
-3. The listener answers with an HMAC, too, which says that this report was taken.
+1. The listener sends a greeting: its protocol and a nonce for this connection; or that it is busy.
+2. The task sends the report: a header with the length and the SHA-256 of the JSON text, and the HMAC of both with the
+   nonce under the query's key; then the text. The header alone proves that the sender has the key; without the proof
+   the listener reads nothing more.
+3. The listener answers with an HMAC, which proves that it has received this report.
 
 No side writes twice before it reads, and both set TCP_NODELAY, so that no write waits for a delayed acknowledgement.
-Nothing is ever unpickled. Reports are an optimisation: where the network forbids them, planning goes on with what it
-knows itself.
+Nothing is unpickled. Reports are an optimisation: where the network forbids them, planning uses what it knows itself.
 """
 
 from __future__ import annotations
@@ -59,14 +59,20 @@ _FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 30.0
 
 @dataclass(frozen=True)
 class ReportAddress:
-    """Where tasks send reports, and the key they prove themselves with."""
+    """Where tasks send reports.
+
+    Attributes:
+        host: the host name or address of the driver, as executors reach it.
+        port: the port of the listener.
+        key: the HMAC key of the query.
+    """
 
     host: str
     port: int
     key: bytes = field(repr=False)
 
     def prove(self, what: bytes, nonce: bytes, said: bytes) -> bytes:
-        """The proof that one who knows the key said this, in answer to ``nonce``."""
+        """Returns the HMAC that proves that a sender with the key has sent ``said`` in answer to ``nonce``."""
         return hmac.digest(self.key, what + nonce + said, "sha256")
 
 
@@ -74,11 +80,11 @@ class ReportAddress:
 
 
 class _RefusedError(Exception):
-    """What a client said is no report of this query."""
+    """A client has sent something other than a report of this query."""
 
 
 class _Client:
-    """A connection to the listener that has not brought its report yet."""
+    """A connection to the listener, before its report is complete."""
 
     def __init__(self, connection: socket.socket, address: ReportAddress) -> None:
         self.connection = connection
@@ -94,14 +100,15 @@ class _Client:
         self._send(_READY + self._nonce)
 
     def receive(self) -> TaskReport | None:
-        """The report once it is complete.
+        """Returns the report once it is complete; ``None`` before that.
 
         Raises:
-            OSError, _RefusedError, ValueError, KeyError, TypeError, RecursionError, MemoryError: it will never come.
+            OSError, _RefusedError, ValueError, KeyError, TypeError, RecursionError, MemoryError: the report cannot be
+                completed.
         """
         data = self.connection.recv(min(self._wanted - len(self._received), _CHUNK))
         if not data:
-            raise _RefusedError("it hung up")
+            raise _RefusedError("the client closed the connection")
         self._received += data
         if len(self._received) < self._wanted:
             return None
@@ -110,36 +117,40 @@ class _Client:
             self._check(said)
             return None
         if hashlib.sha256(said).digest() != self._digest:
-            raise _RefusedError("the text is not the one announced")
+            raise _RefusedError("the text does not match the hash in its header")
         return TaskReport.from_bytes(said)
 
     def answer(self) -> None:
-        """Say that its report is taken."""
+        """Tells the client that its report is received."""
         self._send(self._address.prove(b"taken", self._nonce, self._digest))
 
     def _check(self, header: bytes) -> None:
         self._wanted, self._digest, proof = _HEADER.unpack(header)
         if not hmac.compare_digest(proof, self._address.prove(b"report", self._nonce, header[:-_MAC])):
-            raise _RefusedError("it does not know the key")
+            raise _RefusedError("the client does not have the key of this query")
         if not 0 < self._wanted <= _MAX_MESSAGE:
-            raise _RefusedError(f"its report has {self._wanted} bytes, and at most {_MAX_MESSAGE} are taken")
+            raise _RefusedError(f"the report has {self._wanted} bytes; at most {_MAX_MESSAGE} are allowed")
         self.has_proof = True
 
     def _send(self, data: bytes) -> None:
-        """Some bytes, which always fit what the system buffers for a connection."""
+        """Sends some bytes, which always fit the send buffer of a new connection."""
         if self.connection.send(data) != len(data):
-            raise _RefusedError("it takes no answer")
+            raise _RefusedError("the client does not read the answer")
 
 
 class ReportListener:
-    """Receives reports, in one thread of the planning process.
+    """Receives reports in one thread of the planning process.
 
-    A client that takes longer than 10 s is hung up on. At most 256 are heard at once, and fewer where the process may
-    have few files open. Where more come, the oldest goes that has not proven in 0.1 s that it knows the key; if there
-    is none, the new one is told that the listener is busy.
+    The connection of a client that takes longer than 10 s is closed. At most 256 clients are connected at a time, and
+    fewer where the process may open few files. When a further one connects, the oldest connection is closed that has
+    not proven within 0.1 s that it has the key. If there is none, the new client is told that the listener is busy.
+
+    Args:
+        bind_address: the host name or address to listen at.
+        advertised_host: the host name or address that tasks connect to.
 
     Raises:
-        OSError: nobody can listen at that address.
+        OSError: the process cannot listen at that address.
         ConnectorError: no thread can be started.
     """
 
@@ -149,7 +160,7 @@ class ReportListener:
         self._most = _most_at_once()
         self._lock = threading.Lock()
         self._clients: dict[_Client, None] = {}
-        """From the oldest to the youngest; used by the thread alone."""
+        """The connections, the oldest first; only the thread uses it."""
         self._received: list[TaskReport] = []
         self._closed = False
         self._selector = selectors.DefaultSelector()
@@ -162,7 +173,7 @@ class ReportListener:
             raise
 
     def take(self) -> list[TaskReport]:
-        """The reports that came since the last call."""
+        """Returns the reports that came since the last call."""
         with self._lock:
             received, self._received = self._received, []
         return received
@@ -175,33 +186,33 @@ class ReportListener:
         while not self._closed:
             self._serve_or_survive()
         for client in list(self._clients):
-            self._hang_up(client)
+            self._disconnect(client)
         self._selector.close()
 
     def _serve_or_survive(self) -> None:
-        """Whatever is to blame, and it may be memory that ran out: nobody would notice that the thread has ended."""
+        """Serves clients and logs any error, also a lack of memory: nobody would notice the end of the thread."""
         try:
             self._serve()
         except Exception:
-            log.warning("reports were not taken for a moment", exc_info=True)
+            log.warning("The listener for reports failed and goes on", exc_info=True)
             time.sleep(_ACCEPT_RETRY_S)
 
     def _serve(self) -> None:
-        """Those who are there now; waits for somebody for a moment."""
+        """Serves the clients that are ready; waits 1 s at most for one."""
         for key, _ in self._selector.select(_LOOK_AT_CLIENTS_S):
             if key.data is None:
                 self._accept()
             elif key.data in self._clients:
-                self._hear(key.data)
-        while self._hangs_up_on_one_older_than(_CLIENT_TIMEOUT_S, has_proof=True):
+                self._receive_from(key.data)
+        while self._disconnects_one_older_than(_CLIENT_TIMEOUT_S, has_proof=True):
             pass
 
     def _accept(self) -> None:
-        """One client; if others wait, the selector tells at once."""
+        """Accepts one client; the selector reports further ones."""
         try:
             connection, _ = self._server.accept()
         except OSError as e:
-            if e.errno in _EXHAUSTED and not self._has_room():
+            if e.errno in _EXHAUSTED and not self._makes_room():
                 time.sleep(_ACCEPT_RETRY_S)
             return
         try:
@@ -214,7 +225,7 @@ class ReportListener:
     def _admit(self, connection: socket.socket) -> None:
         connection.setblocking(False)
         client = _Client(connection, self.address)
-        if len(self._clients) < self._most or self._has_room():
+        if len(self._clients) < self._most or self._makes_room():
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             client.greet()
             self._selector.register(connection, selectors.EVENT_READ, client)
@@ -223,7 +234,7 @@ class ReportListener:
             with connection:
                 connection.send(_BUSY + bytes(_NONCE))
 
-    def _hear(self, client: _Client) -> None:
+    def _receive_from(self, client: _Client) -> None:
         try:
             report = client.receive()
             if report is None:
@@ -233,44 +244,49 @@ class ReportListener:
             client.answer()
         except BlockingIOError:
             return
-        except Exception as e:  # noqa: BLE001 - whatever one client says, the others are heard
+        except Exception as e:  # noqa: BLE001 - an error of one client must not affect the others
             log.info("a report was refused: %s", e)
-        self._hang_up(client)
+        self._disconnect(client)
 
-    def _has_room(self) -> bool:
-        """Whether a client that has proven nothing was hung up on for a new one."""
-        return self._hangs_up_on_one_older_than(_GRACE_S, has_proof=False)
+    def _makes_room(self) -> bool:
+        """Closes the oldest connection without a proof, for a new client; returns whether there was one."""
+        return self._disconnects_one_older_than(_GRACE_S, has_proof=False)
 
-    def _hangs_up_on_one_older_than(self, seconds: float, *, has_proof: bool) -> bool:
-        """Whether it has, looking only at those without a proof unless ``has_proof``."""
+    def _disconnects_one_older_than(self, seconds: float, *, has_proof: bool) -> bool:
+        """Closes the oldest connection that is older than ``seconds``; returns whether there was one.
+
+        Args:
+            seconds: the age (s).
+            has_proof: whether connections that have proven that they have the key are closed, too.
+        """
         until = time.monotonic() - seconds
         for client in self._clients:
             if client.since >= until:
                 return False
             if has_proof or not client.has_proof:
-                self._hang_up(client)
+                self._disconnect(client)
                 return True
         return False
 
-    def _hang_up(self, client: _Client) -> None:
+    def _disconnect(self, client: _Client) -> None:
         del self._clients[client]
         self._selector.unregister(client.connection)
         client.connection.close()
 
 
 def _most_at_once() -> int:
-    """A part of the files that this process may have open; its other connections are to find enough of them."""
+    """Returns how many clients may be connected: a quarter of the files that this process may open, and at most 256."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return _MOST_AT_ONCE if soft == resource.RLIM_INFINITY else max(min(_MOST_AT_ONCE, soft // 4), 1)
 
 
 def _server_at(bind_address: str) -> socket.socket:
-    """A server at a free port of that host name or address."""
+    """Returns a server socket at a free port of that host name or address."""
     host = bind_address.strip("[]") or None
     try:
         found = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except UnicodeError as e:
-        raise OSError(f"{bind_address!r} is no host: {e}") from e
+        raise OSError(f"{bind_address!r} is not a host name or address: {e}") from e
     family, *_, where = found[0]
     server = socket.create_server(where, family=family, backlog=_BACKLOG)
     server.setblocking(False)
@@ -281,12 +297,12 @@ def _server_at(bind_address: str) -> socket.socket:
 
 
 class _BusyError(Exception):
-    """The listener is there, and did not take the report now."""
+    """The listener is reachable, but did not accept the report now."""
 
 
 @dataclass
 class _BackOff:
-    """How long a listener is left alone that could not be reached: from 0.5 s, doubled up to 30 s."""
+    """How long a task does not connect to a listener that it could not reach: 0.5 s at first, doubled up to 30 s."""
 
     wait_s: float = _FIRST_WAIT_S
     until: float = 0.0
@@ -300,21 +316,24 @@ _unreachable: dict[ReportAddress, _BackOff] = {}
 
 
 def send_report(address: ReportAddress, report: TaskReport) -> bool:
-    """Send ``report`` and wait until it is taken; false, and no error, if nobody takes it.
+    """Sends ``report`` and waits for the answer of the listener. An undelivered report is logged and is no error.
 
-    A listener that is busy is asked again, after about 0.5 s and 1 s. One that cannot be reached is left alone, by all
-    tasks of this process, for a time that grows from 0.5 s to 30 s.
+    A busy listener is tried again after about 0.5 s and 1 s. A listener that cannot be reached is not tried by any task
+    of this process for a time that grows from 0.5 s to 30 s.
+
+    Returns:
+        Whether the listener has received the report.
     """
     back_off = _unreachable.get(address)
     if back_off is not None and back_off.until > time.monotonic():
         return False
     text = report.to_bytes()
     if len(text) > _MAX_MESSAGE:
-        log.warning("a report of %d bytes is not sent: at most %d are taken", len(text), _MAX_MESSAGE)
+        log.warning("A report of %d bytes is not sent: at most %d are allowed", len(text), _MAX_MESSAGE)
         return False
     try:
-        _deliver_patiently(address, text)
-    except (OSError, UnicodeError, _BusyError) as e:  # of a host's name that cannot be one
+        _deliver_with_retries(address, text)
+    except (OSError, UnicodeError, _BusyError) as e:  # UnicodeError: of an invalid host name
         _unreachable.setdefault(address, _BackOff()).failed()
         log.info("no report to %s:%d: %s", address.host, address.port, e)
         return False
@@ -322,7 +341,7 @@ def send_report(address: ReportAddress, report: TaskReport) -> bool:
     return True
 
 
-def _deliver_patiently(
+def _deliver_with_retries(
     address: ReportAddress, text: bytes, tries: int = _TRIES, wait_s: float = _FIRST_WAIT_S
 ) -> None:
     try:
@@ -331,7 +350,7 @@ def _deliver_patiently(
         if tries == 1:
             raise
         time.sleep(_jittered(wait_s))
-        _deliver_patiently(address, text, tries - 1, 2 * wait_s)
+        _deliver_with_retries(address, text, tries - 1, 2 * wait_s)
 
 
 def _jittered(seconds: float) -> float:
@@ -339,14 +358,19 @@ def _jittered(seconds: float) -> float:
 
 
 def _deliver(address: ReportAddress, text: bytes) -> None:
-    """Raises _BusyError if the listener does not take the report now, OSError if it cannot be reached or is another."""
+    """Sends the text of one report over a connection of its own.
+
+    Raises:
+        _BusyError: the listener does not accept the report now.
+        OSError: the listener cannot be reached, or belongs to another query.
+    """
     where = (address.host.strip("[]"), address.port)
     with socket.create_connection(where, _CONNECT_TIMEOUT_S) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
             _converse(connection, address, text)
         except (ConnectionResetError, BrokenPipeError) as e:
-            raise _BusyError(f"it hung up: {e}") from e
+            raise _BusyError(f"it closed the connection: {e}") from e
 
 
 def _converse(connection: socket.socket, address: ReportAddress, text: bytes) -> None:
@@ -355,13 +379,13 @@ def _converse(connection: socket.socket, address: ReportAddress, text: bytes) ->
     if spoken == _BUSY:
         raise _BusyError("it is busy")
     if spoken != _READY:
-        raise ConnectionError("it is no listener of reports")
+        raise ConnectionError("the server at this address is not a listener for reports")
     digest = hashlib.sha256(text).digest()
     announced = _HEADER.pack(len(text), digest, b"")[:-_MAC]
     connection.settimeout(_ANSWER_TIMEOUT_S)
     connection.sendall(announced + address.prove(b"report", nonce, announced) + text)
     if not hmac.compare_digest(_received(connection, _MAC), address.prove(b"taken", nonce, digest)):
-        raise ConnectionError("it is the listener of another query")
+        raise ConnectionError("the server at this address is the listener of another query")
 
 
 def _received(connection: socket.socket, length: int) -> bytes:

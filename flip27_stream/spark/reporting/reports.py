@@ -1,13 +1,14 @@
-"""What a task tells the coordinator: a report on the splits that it read, as JSON."""
+"""The report that a task sends to the coordinator on the splits that it has read, as JSON."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
 from flip27_stream.api import SourceEvent
+from flip27_stream.api.planned_range import RangeKey
 from flip27_stream.errors import shortened
 
 T = TypeVar("T")
@@ -15,17 +16,17 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class SplitReport:
-    """What a task saw of one split's range; times in ms, ``None`` where no record had an event time.
+    """What a task has read of one range.
 
     Attributes:
-        split: id of the split.
-        start: position from which it was read.
-        end: position up to which it was read.
-        rows: how many rows came of it.
-        max_event_time: greatest event time.
-        disorder: how far (ms) an event time was behind the greatest one before it in the range.
-        implausible: how many records had an event time beyond ``scan.watermark.max-future``.
-        min_event_time: least event time.
+        split: the id of the split.
+        start: the position from which it was read.
+        end: the position up to which it was read.
+        rows: the number of rows.
+        max_event_time: greatest event time (ms); ``None`` if no record has one.
+        disorder: how far (ms) at most an event time was behind the greatest one before it in the range.
+        implausible: the number of records with an event time beyond ``scan.watermark.max-future``.
+        min_event_time: least event time (ms); ``None`` if no record has one.
     """
 
     split: str
@@ -37,20 +38,26 @@ class SplitReport:
     implausible: int = 0
     min_event_time: int | None = None
 
+    @property
+    def key(self) -> RangeKey:
+        """The range that the task has read."""
+        return RangeKey(self.split, self.start, self.end)
+
 
 @dataclass(frozen=True)
 class TaskReport:
     """The report of one task of one micro-batch.
 
     Attributes:
-        batch: number of the micro-batch.
-        task: number of the task in it.
-        subtask: the reader slot that it ran as.
-        host: where it ran.
-        splits: what it read.
-        events: messages to the enumerator.
-        split_requests: how often the reader asked for a split.
-        failed: ids of the splits of an attempt that failed; it read nothing that counts.
+        batch: the number of the micro-batch.
+        task: the number of the task in the micro-batch.
+        subtask: the reader slot that the task ran as.
+        host: the host that the task ran on.
+        splits: what the task has read.
+        events: the events for the enumerator.
+        split_requests: how often the reader has requested a split.
+        metrics: the counters of the reader, by name.
+        failed: the ids of the splits of an attempt that failed; what it read does not count.
     """
 
     batch: int
@@ -61,13 +68,18 @@ class TaskReport:
     events: Sequence[SourceEvent] = ()
     split_requests: int = 0
     failed: Sequence[str] = ()
+    metrics: Mapping[str, int] = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
         return json.dumps(asdict(self)).encode()
 
     @staticmethod
     def from_bytes(data: bytes) -> TaskReport:
-        """Raises ValueError, KeyError, TypeError or RecursionError if ``data`` is not a report."""
+        """Returns the report in ``data``.
+
+        Raises:
+            ValueError, KeyError, TypeError, RecursionError: ``data`` is not a report.
+        """
         d = json.loads(data)
         return TaskReport(
             batch=_whole(d["batch"]),
@@ -78,6 +90,7 @@ class TaskReport:
             events=tuple(SourceEvent(_text(e["name"]), e["payload"]) for e in _list(d["events"])),
             split_requests=_whole(d["split_requests"]),
             failed=tuple(_text(split) for split in _list(d["failed"])),
+            metrics={_text(name): _whole(value) for name, value in _of(dict, d["metrics"]).items()},
         )
 
 

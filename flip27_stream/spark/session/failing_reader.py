@@ -1,4 +1,4 @@
-"""A stream reader that says why there is none."""
+"""A stream reader that raises the error because of which the real one could not be created."""
 
 from __future__ import annotations
 
@@ -13,25 +13,29 @@ from flip27_stream.errors import Flip27Error
 
 
 class FailingStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Raises when it is asked for an offset: an error of ``DataSource.streamReader`` itself is buried by Spark."""
+    """Raises ``error`` in every call that Spark makes. Spark would hide an error of ``DataSource.streamReader`` itself.
 
-    def __init__(self, refusal: Flip27Error) -> None:
-        self._refusal = refusal
+    Args:
+        error: why the source cannot be read.
+    """
+
+    def __init__(self, error: Flip27Error) -> None:
+        self._error = error
 
     def initialOffset(self) -> dict[str, Any]:
-        raise self._refusal
+        raise self._error
 
     def getDefaultReadLimit(self) -> ReadLimit:
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        raise self._refusal
+        raise self._error
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        raise self._refusal
+        raise self._error
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        raise self._refusal
+        raise self._error
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        raise self._refusal
+        raise self._error

@@ -1,7 +1,7 @@
-"""What Spark hides when it prints options, as ``explain(True)`` does.
+"""Redaction: which options Spark hides when it prints them, for example in ``explain(True)``.
 
 Spark hides a value whose name or text matches ``spark.sql.redaction.options.regex`` or ``spark.redaction.regex``. The
-defaults know passwords, secrets, tokens, access keys and URLs, but neither private keys nor account keys.
+defaults match passwords, secrets, tokens, access keys and URLs, but neither private keys nor account keys.
 """
 
 from __future__ import annotations
@@ -21,21 +21,20 @@ SECRETS = (
     r"(?i)jaas|keystore[._]key|private.?key|(account|shared|master|customer).?key|sas[._]|[?&]sig="
     r"|creden[t]ial|connection.?string|certificate[._]?chain|-----BEGIN "
 )
-"""What matches is hidden, be it the name of an option or its value."""
+"""Spark hides an option if this expression matches its name or its value."""
 
 _DEFAULT = "(?i)url"
-"""Spark's own value of the setting."""
+"""Spark's default value of the setting."""
 
 _HIDDEN = "SQL_CONF_NOT_FOUND"
 _DECLARATIVE_PIPELINE = "SESSION_MUTATION_IN_DECLARATIVE_PIPELINE"
 
 
 def hide_secrets(spark: SparkSession) -> None:
-    """Extend what a session hides; doing so again changes nothing.
+    """Adds :data:`SECRETS` to what a session hides. A second call changes nothing.
 
-    Only ``spark.conf`` is used, which sessions of Spark Connect have, too. Where the setting cannot be read,
-    because the server hides it, or cannot be changed, as in the file of a declarative pipeline, it is left as it is,
-    and a warning says what to add to it.
+    It uses only ``spark.conf``, which sessions of Spark Connect have too. If the setting cannot be read, because the
+    server hides it, or cannot be changed, as in a declarative pipeline, a warning says what to add to it.
     """
     try:
         shown = spark.conf.get(REDACTION_SETTING) or ""

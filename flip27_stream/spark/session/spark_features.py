@@ -1,6 +1,6 @@
-"""What the Spark at hand offers to Python streaming sources.
+"""The features that the installed Spark offers to Python streaming sources.
 
-It is found by feature and not by version, because managed runtimes port features back.
+They are found by name and not by version, because managed runtimes port features back.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _NAMES_TIMEZONE = "timezone" in inspect.signature(to_arrow_schema).parameters
 
 
 def check_admission_control() -> None:
-    """Check that Python streaming sources of this Spark have read limits (``latestOffset(start, limit)``).
+    """Checks that Python streaming sources of this Spark have read limits (``latestOffset(start, limit)``).
 
     Raises:
-        UnsupportedSparkError: they have not, as in Spark 4.0 and 4.1 as released (fact 32).
+        UnsupportedSparkError: they do not, as in the released Spark 4.0 and 4.1 (fact 32).
     """
     try:
         importlib.import_module(_ADMISSION_CONTROL)
@@ -35,9 +35,9 @@ def check_admission_control() -> None:
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """The Arrow schema that Spark expects of record batches of ``schema``, with timestamps in UTC.
+    """Returns the Arrow schema that record batches of ``schema`` must have, with timestamps in UTC.
 
     Raises:
-        PySparkException: Arrow has nothing like one of the types.
+        PySparkException: Arrow has no type for one of the columns.
     """
     return to_arrow_schema(schema, timezone="UTC") if _NAMES_TIMEZONE else to_arrow_schema(schema)

@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 from flip27_stream.api import Source, WatermarkStrategy
+from flip27_stream.api.planned_range import PlannedRange
 from flip27_stream.errors import CheckpointError
 from flip27_stream.testing.conformance.system import ExternalSystem
 from flip27_stream.testing.source_query import Row, SourceQuery
@@ -106,11 +107,11 @@ def read_in_many_processes(
     return rows, batches
 
 
-def _check_limit(tasks: Sequence[Sequence[tuple[Any, int, int]]], limit: int | None) -> None:
+def _check_limit(tasks: Sequence[Sequence[PlannedRange]], limit: int | None) -> None:
     """A share of less than one row is rounded up, as in Spark's own sources."""
     ranges = [piece for task in tasks for piece in task]
-    planned = sum(end - start for _, start, end in ranges)
-    splits = len({split.split_id for split, _, _ in ranges})
+    planned = sum(r.size for r in ranges)
+    splits = len({r.split.split_id for r in ranges})
     assert limit is None or planned <= limit + splits, (
         f"a batch of at most {limit} rows has {planned} positions of {splits} splits"
     )

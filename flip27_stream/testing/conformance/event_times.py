@@ -139,7 +139,7 @@ def _check_event_times(
 ) -> None:
     request = PositioningRequest(
         {s.split_id: r for s, r in ranges.items()},
-        latest_plausible=latest_plausible,
+        plausible_until=latest_plausible,
         timestamp_assigner=strategy.timestamp_assigner,
         max_out_of_orderness_ms=strategy.max_out_of_orderness_ms,
     )

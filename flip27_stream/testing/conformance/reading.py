@@ -45,10 +45,12 @@ class ReadingChecks(Checks):
         """A read limit or a horizon may end a range at any position: the parts are the whole, in order."""
         with closing(self.create_system()) as system, SourceQuery(system.source) as query:
             system.write(0, RECORDS)
-            (split, start, end), *_ = query.tasks(*query.wait_for_batch())[0]
-            whole = query.read([(split, start, end)])
+            planned, *_ = query.tasks(*query.wait_for_batch())[0]
+            split, start, end = planned
+            whole = query.read([planned])
             for cut in range(start, end + 1, max((end - start) // _CUTS, 1)):
-                before, after = query.read([(split, start, cut)]), query.read([(split, cut, end)])
+                before = query.read([planned._replace(end=cut)])
+                after = query.read([planned._replace(start=cut)])
                 assert before + after == whole, (
                     f"positions {start} to {end} of split {split.split_id}, cut at {cut}, give {before} and {after} "
                     f"instead of {whole}"

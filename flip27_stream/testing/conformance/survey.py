@@ -31,12 +31,12 @@ def survey(query: SourceQuery, expected: int) -> Survey:
     found, rows = Survey(), 0
     while rows < expected:
         start, query.offset = query.wait_for_batch()
-        for split, first, end in (piece for task in query.tasks(start, query.offset) for piece in task):
-            output = TaskRows(query.source.schema, [(split, first, end)])
+        for planned in (r for task in query.tasks(start, query.offset) for r in task):
+            output = TaskRows(query.source.schema, [planned])
             query.read_into(output)
             rows += len(output.rows)
-            found.positions += end - first
-            found.splits.setdefault(split.split_id, SplitTimes([])).times += _times(query, output)
+            found.positions += planned.size
+            found.splits.setdefault(planned.split.split_id, SplitTimes([])).times += _times(query, output)
     return found
 
 

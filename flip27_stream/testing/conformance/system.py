@@ -68,7 +68,7 @@ class ExternalSystem(ABC):
         """Make a split vanish, with all that was written to it, until :meth:`restore`.
 
         Returns:
-            A word by which an error can name what vanished: an id, a file, a topic.
+            A word by which an error can name what vanished, such as an id, a file or a topic.
         """
         raise _not_provided(self, "hide", "splits that vanish and come back")
 

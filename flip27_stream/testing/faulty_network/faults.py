@@ -85,7 +85,7 @@ class Fault:
 
     @property
     def severs(self) -> Literal[Side, "neither"] | None:
-        """The side whose end of each standing connection closes when the fault is applied; None: nothing closes."""
+        """The side whose end of each open connection is closed when the fault is applied, ``None`` if no end is."""
         return None
 
     def delay_s(self, direction: Direction, chance: random.Random) -> float:
@@ -218,11 +218,11 @@ class CutAfter(Fault):
 
 @dataclass(frozen=True)
 class HalfOpen(Fault):
-    """The connections that stand end without a word to who is left: one side's end closes, or neither's.
+    """The connections that are open are broken, and at most one side is told: that side's end closes.
 
-    The other side keeps an open connection on which nothing arrives, and what it sends is lost: so it is when a host
-    loses its power, or when a firewall forgets an idle connection ("neither" is told). New connections are good. On
-    heal, who is left gets a reset.
+    The other side keeps an open connection on which nothing arrives, and what it sends is lost. This happens when a
+    host loses its power, or when a firewall forgets an idle connection ("neither" side is told). New connections work.
+    On heal, a side that was not told gets a reset.
     """
 
     closed: Literal[Side, "neither"] = "server"

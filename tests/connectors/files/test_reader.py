@@ -14,8 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from flip27_stream.api import InputStatus, WatermarkStrategy
+from flip27_stream.api.planned_range import PlannedRange
 from flip27_stream.connectors.files.formats.format_options import file_format
-from flip27_stream.connectors.files.reader import MALFORMED, SKIPPED, FileSourceReader
+from flip27_stream.connectors.files.reader import FileSourceReader
 from flip27_stream.connectors.files.split import FileSplit
 from flip27_stream.connectors.files.tolerance import Tolerance
 from flip27_stream.errors import CorruptRecordError, DataLossError, Flip27Error, RecordFormatError
@@ -41,7 +42,7 @@ class Task:
     def read(self, splits: Sequence[FileSplit]) -> list[dict[str, Any]]:
         source = SimpleNamespace(schema=self._schema)
         spec = SourceSpec(source, WatermarkStrategy(), None, Driver())  # type: ignore[arg-type]
-        output = TaskOutput(spec, SplitTask(0, 1, [(s, s.start, s.end) for s in splits]))
+        output = TaskOutput(spec, SplitTask(0, 1, [PlannedRange(s, s.start, s.end) for s in splits]))
         rows: list[dict[str, Any]] = []
         try:
             self._reader.start()
@@ -170,8 +171,6 @@ def test_bad_files_are_skipped_warned_of_and_counted(
     (record,) = caplog.records
     assert f"Rows of split {split.split_id} from 0 to 900 are skipped" in record.getMessage()
     assert task.counts() == {f"{why}_files": 1}
-    (event,) = task.context.events
-    assert (event.name, event.payload) == (SKIPPED, {"split": split.split_id, "start": 0, "why": why})
 
 
 def test_malformed_records_are_warned_of_and_counted(
@@ -187,8 +186,6 @@ def test_malformed_records_are_warned_of_and_counted(
     assert "2 malformed records of split" in record.getMessage()
     assert "line at byte 10" in record.getMessage()
     assert task.counts() == {"malformed_records": 2}
-    assert task.context.events[0].payload == {"split": split.split_id, "start": 0, "records": 2}
-    assert task.context.events[0].name == MALFORMED
 
 
 def test_rows_of_compressed_lines_stay_in_their_range(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from flip27_stream.api.planned_range import RangeKey
 from flip27_stream.connectors.hybrid import ExactSeam, HybridSource, Overlap
 from flip27_stream.connectors.hybrid import exact_seam as messages
 from flip27_stream.connectors.hybrid.enumerator_state import HybridEnumeratorStateSerializer
@@ -239,8 +240,8 @@ def test_a_seam_needs_its_columns_and_no_overlap() -> None:
 
 def test_a_message_that_would_be_too_long_is_not_sent() -> None:
     many = {f"topic-{n}": n for n in range(60_000)}
-    assert messages.RangesRead(0, [("f", 0, 1)], many).event() is None
-    sent: Sequence[tuple[str, int, int]] = [("f", 0, 1)]
+    assert messages.RangesRead(0, [RangeKey("f", 0, 1)], many).event() is None
+    sent = [RangeKey("f", 0, 1)]
     event = messages.RangesRead(0, sent, {"a": 1}).event()
     assert event is not None
     assert messages.RangesRead.of(event) == messages.RangesRead(0, sent, {"a": 1})

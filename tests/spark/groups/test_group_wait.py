@@ -25,9 +25,9 @@ def test_a_member_that_is_not_heard_is_not_given_up(wait: GroupWait) -> None:
     for listened_ms in range(0, 10 * TIMEOUT_MS, 100):
         assert not wait.gives_up(silent, 7, listened_ms, listened_ms)
     assert wait.gives_up(silent.again(), 7, 10 * TIMEOUT_MS, 10 * TIMEOUT_MS)
-    assert not wait.heeds(silent)
-    assert wait.heeds(entry("slow", 5, progress=2))
-    assert wait.heeds(entry("other", 1))
+    assert not wait.counts(silent)
+    assert wait.counts(entry("slow", 5, progress=2))
+    assert wait.counts(entry("other", 1))
 
 
 def test_only_time_inside_one_plan_counts(wait: GroupWait) -> None:

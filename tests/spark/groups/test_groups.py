@@ -172,14 +172,14 @@ def test_who_is_held_holds_up_nobody(make: Make, monkeypatch: pytest.MonkeyPatch
     replace_time(monkeypatch, "flip27_stream.spark.planning.coordinator", process_time=costly)
     slow, fast = make({"a": [*range(0, 100, 10)]}, ReadLimits(max_rows=1)), make({"b": [1000]})
     pace = IdleBackoff(1.0)
-    found_nothing = pace.found_nothing
+    record_empty_plan = pace.record_empty_plan
 
     def watched(cost_s: float, *, comes_soon: bool) -> None:
-        found_nothing(cost_s, comes_soon=comes_soon)
-        rests.append(pace._rest_s)
+        record_empty_plan(cost_s, comes_soon=comes_soon)
+        rests.append(pace._plan_pause_s)
 
-    monkeypatch.setattr(pace, "found_nothing", watched)
-    fast.coordinator._pace = pace
+    monkeypatch.setattr(pace, "record_empty_plan", watched)
+    fast.coordinator._backoff = pace
     for query in (slow, fast):
         step(query)
     for time_of_slow in range(0, 100, 10):

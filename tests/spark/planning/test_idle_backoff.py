@@ -51,8 +51,8 @@ def asked(machine: Machine, pace: IdleBackoff, *, plan_s: float, answer_s: float
     planned = pace.is_due()
     if planned:
         machine.computes(plan_s)
-        pace.found_nothing(plan_s, comes_soon=soon)
-    pace.hold_back()
+        pace.record_empty_plan(plan_s, comes_soon=soon)
+    pace.delay_answer()
     return planned
 
 
@@ -78,7 +78,7 @@ def test_an_idle_source_holds_no_batch_of_another_one_up(machine: Machine, answe
     for batch in range(100):
         asked(machine, pace, plan_s=0.005, answer_s=answer_s)
         assert machine.slept < 0.006, batch
-        pace.batch_runs()
+        pace.record_batch()
         machine.now += 0.03
     for _ in range(100):
         asked(machine, pace, plan_s=0.005, answer_s=answer_s)
@@ -119,7 +119,7 @@ def test_a_finished_source_answers_at_once(make: Callable[..., Query]) -> None:
     assert query.step(10) == [("a", 100)]
     for subtask in query.coordinator._context.registered_readers():
         query.coordinator._context.signal_no_more_splits(subtask)
-    query.coordinator._pace = IdleBackoff(1.0)
+    query.coordinator._backoff = IdleBackoff(1.0)
     began = time.monotonic()
     for _ in range(20):
         assert query.step(10) is None

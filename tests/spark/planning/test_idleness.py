@@ -35,16 +35,16 @@ def make(tmp_path: Path) -> Iterator[Callable[..., Query]]:
 def states(query: Query) -> dict[str, str]:
     """Of a plan made now, by the first letter; the batch is not run."""
     planner = query.coordinator._planner
-    draft, found = planner.draft, []
+    plan_batch, found = planner.plan_batch, []
 
     def watched(*args: object) -> PlannedBatch:
-        planned: PlannedBatch = draft(*args)  # type: ignore[arg-type]
+        planned: PlannedBatch = plan_batch(*args)  # type: ignore[arg-type]
         found.append(planned)
         return planned
 
-    planner.draft = watched  # type: ignore[method-assign, assignment]
+    planner.plan_batch = watched  # type: ignore[method-assign, assignment]
     query.coordinator.latest_offset(query.offset, None)
-    planner.draft = draft  # type: ignore[method-assign]
+    planner.plan_batch = plan_batch  # type: ignore[method-assign]
     assert found[-1].plan is not None
     return {split: status[0] for split, status in found[-1].plan.states.items()}
 

@@ -9,18 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flip27_stream.api import ReadLimits
-from flip27_stream.spark.planning.packing import Range, divided, evenly, pack, tasks_of
-from flip27_stream.spark.reporting.batch_ledger import PlannedBatch, PlannedSplit
-from flip27_stream.spark.reporting.report_channel import SplitReport
+from flip27_stream.api.planned_range import PlannedRange
+from flip27_stream.spark.planning.packing import divided, evenly, pack, tasks_of
+from flip27_stream.spark.reporting.batch_ledger import BatchRecord, PlannedSplit
+from flip27_stream.spark.reporting.report_channel import SplitReport, TaskReport
 from tests.spark.support.memory_source import MemorySplit
 from watermark_alignment.states import SplitStatus
 
 
-def ranges(*spans: tuple[int, int]) -> list[Range]:
-    return [(MemorySplit(f"t-{i}"), start, end) for i, (start, end) in enumerate(spans)]
+def ranges(*spans: tuple[int, int]) -> list[PlannedRange]:
+    return [PlannedRange(MemorySplit(f"t-{i}"), start, end) for i, (start, end) in enumerate(spans)]
 
 
-def bounds(pieces: Sequence[Range]) -> list[list[int]]:
+def bounds(pieces: Sequence[PlannedRange]) -> list[list[int]]:
     """By split, where its pieces begin and the last one ends."""
     found: dict[str, list[int]] = {}
     for split, start, end in pieces:
@@ -101,12 +102,12 @@ def test_ki_03_many_small_splits_share_tasks() -> None:
 
 def test_al_11_pieces_of_a_split_are_counted_once() -> None:
     """AL-11: repeated pieces count once; what nobody reported counts as it was planned."""
-    batch = PlannedBatch(1, {"a": PlannedSplit(0, 10, SplitStatus.ACTIVE)})
+    batch = BatchRecord(1, {"a": PlannedSplit(0, 10, SplitStatus.ACTIVE)})
     assert batch.rows_read() == {"a": 10}
-    for report in [SplitReport("a", 0, 4, rows=3), SplitReport("a", 0, 4, rows=3)]:
-        batch.take_in(report)
+    for task in (0, 1):
+        batch.add_report(TaskReport(1, task, 0, splits=[SplitReport("a", 0, 4, rows=3)]))
     assert batch.rows_read() == {"a": 9}
-    batch.take_in(SplitReport("a", 4, 10, rows=5))
+    batch.add_report(TaskReport(1, 2, 0, splits=[SplitReport("a", 4, 10, rows=5)]))
     assert batch.rows_read() == {"a": 8}
 
 

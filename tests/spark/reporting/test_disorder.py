@@ -44,8 +44,8 @@ def test_disorder_across_the_border_of_two_batches_is_warned_of_once(
     while query.step(10):
         pass
     assert warnings(caplog) == [
-        "event times of split a fell back by 6 ms, more than scan.watermark.max-out-of-orderness (5 ms) allows for: "
-        "rows can be dropped as late; raise it, and the delay of withWatermark with it"
+        "event times of split a fell back by 6 ms, more than scan.watermark.max-out-of-orderness (5 ms) allows: "
+        "Spark can drop rows as late. Raise this option and the delay of withWatermark."
     ]
     query.world.logs["a"] += [50]
     while query.step(10):
@@ -91,11 +91,11 @@ def test_disorder_of_pieces_is_that_of_the_whole() -> None:
         disorder, found = Disorder(), 0
         for number, batch in enumerate((pieces[:border], pieces[border:])):
             read = [p.max_event_time or 0 for p in pieces[: border * number]]
-            disorder.begins(number, {"a": max(read, default=None)})
-            disorder.begins(number, {"a": 10**9})
+            disorder.begin_batch(number, {"a": max(read, default=None)})
+            disorder.begin_batch(number, {"a": 10**9})
             reports = [*batch, *batch[:1]]
             chance.shuffle(reports)
-            found = max([found, *(disorder.seen(number, r) for r in reports)])
+            found = max([found, *(disorder.add(number, r) for r in reports)])
         assert found == whole
 
 
@@ -108,10 +108,10 @@ def report(log: list[int], start: int, end: int) -> SplitReport:
 def test_a_late_report_of_an_earlier_batch_is_not_compared_with_this_one() -> None:
     """Say that of a task that nobody waited for."""
     disorder = Disorder()
-    disorder.begins(5, {"a": 1000})
-    assert disorder.seen(4, SplitReport("a", 0, 9, 9, 500, 3, 0, 400)) == 3
-    assert disorder.seen(5, SplitReport("a", 9, 12, 3, 1500, 3, 0, 999)) == 3
-    assert disorder.seen(5, SplitReport("a", 12, 14, 2, 1500, 0, 0, 1499)) == 3
+    disorder.begin_batch(5, {"a": 1000})
+    assert disorder.add(4, SplitReport("a", 0, 9, 9, 500, 3, 0, 400)) == 3
+    assert disorder.add(5, SplitReport("a", 9, 12, 3, 1500, 3, 0, 999)) == 3
+    assert disorder.add(5, SplitReport("a", 12, 14, 2, 1500, 0, 0, 1499)) == 3
 
 
 def test_warnings_of_many_splits_are_no_flood(caplog: pytest.LogCaptureFixture) -> None:
@@ -120,14 +120,14 @@ def test_warnings_of_many_splits_are_no_flood(caplog: pytest.LogCaptureFixture) 
     for i in range(12):
         given.add(f"s{i:02}", "split %s: %d", i)
         given.add(f"s{i:02}", "split %s: %d", i + 100)
-    given.give(0)
-    given.give(60_000)
+    given.log_due(0)
+    given.log_due(60_000)
     assert caplog.messages == [f"split s{i:02}: {i + 100}" for i in range(5)] + [
         "7 more such warnings follow, 5 a minute"
     ]
     given.forget(["s05"])
     for minute in range(1, 5):
-        given.give(minute * 60_001)
+        given.log_due(minute * 60_001)
         given.add("s00", "split %s: %d", 1)
     assert [m for m in caplog.messages if m.startswith("split")] == [
         f"split s{i:02}: {i + 100}" for i in range(12) if i != 5

@@ -17,6 +17,7 @@ from flip27_stream.api import (
     SourceReaderContext,
     SplitsAssignment,
 )
+from flip27_stream.api.planned_range import PlannedRange
 from flip27_stream.errors import ConnectorError
 from flip27_stream.spark.execution import task as task_module
 from flip27_stream.spark.execution.task import SplitTask, read_task
@@ -120,10 +121,10 @@ def test_a_reader_that_gets_nothing_names_what_it_waits_for(monkeypatch: pytest.
 
             return Future()
 
-    monkeypatch.setattr(task_module, "_AVAILABILITY_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(task_module, "AVAILABILITY_TIMEOUT_S", 0.05)
     query = talking()
     query.source.reader = Stuck
-    task = SplitTask(0, 0, [(MemorySplit("c"), 0, 2)])
+    task = SplitTask(0, 0, [PlannedRange(MemorySplit("c"), 0, 2)])
     with pytest.raises(
         ConnectorError, match=r"split c from position 0 to 2 \(2 rows came, the last at position 1\)"
     ):

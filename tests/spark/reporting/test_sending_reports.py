@@ -139,7 +139,7 @@ def test_one_who_is_not_the_listener_is_not_believed(
 def test_a_name_that_can_be_no_hosts_is_no_error_of_the_task() -> None:
     name = "label" * 20 + ".example"
     assert not send_report(ReportAddress(name, 1, b"key"), REPORT)
-    with pytest.raises(OSError, match="is no host"):
+    with pytest.raises(OSError, match="is not a host name"):
         ReportListener(name, name)
 
 

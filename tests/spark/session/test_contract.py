@@ -214,7 +214,7 @@ class BadlyKept(MemorySource):
 @pytest.mark.parametrize(
     ("serializer", "answers", "why"),
     [
-        (Forgets(), {}, r"'enumerator' was written as \[1, 1\]; once it is read it is written as \[1, 0\]"),
+        (Forgets(), {}, r"'enumerator' was written as \[1, 1\], then read, and then written as \[1, 0\]"),
         (Tally(), {"snapshot_state": None}, r"Tally.serialize\(\) of 'enumerator' failed on None.*len"),
         (
             CountSerializer(),
@@ -269,7 +269,7 @@ class Unhashable(SourceSplit):
 @pytest.mark.parametrize(
     ("splits", "why"),
     [
-        (["a"], "it is no SourceSplit"),
+        (["a"], "it is not a SourceSplit"),
         ([MemorySplit(1)], "whose id is 1: it must be text"),  # type: ignore[arg-type]
         ([MemorySplit("")], "whose id is ''"),
         ([MemorySplit("\udcff.log")], "UTF-8"),

@@ -43,12 +43,12 @@ class Aligned(MemoryEnumerator):
     ("method", "answer", "why"),
     [
         ("event_times", None, "returned None; it must return an object of Mapping"),
-        ("event_times", {"b": EventTimes(1, 1)}, "answered about 'b', which was not asked about"),
+        ("event_times", {"b": EventTimes(1, 1)}, "answered about 'b', which is not in the request"),
         ("event_times", {"a": (1, 3)}, r"answered \(1, 3\) about split 'a'; it must be EventTimes"),
         ("event_times", {"a": EventTimes(1.5, 3)}, "it must be EventTimes of milliseconds as int"),  # type: ignore[arg-type]
         ("event_times", {"a": EventTimes(1, np.int64(3))}, "it must be EventTimes of milliseconds as int"),
         ("first_at_or_after", None, "returned None; it must return an object of Mapping"),
-        ("first_at_or_after", {}, "left out split 'a', whose event times are known"),
+        ("first_at_or_after", {}, "left out split 'a', which event_times.. returned"),
         (
             "first_at_or_after",
             {"a": 1},

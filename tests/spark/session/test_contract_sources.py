@@ -29,7 +29,7 @@ def folder(**attributes: Any) -> LogFolder:
         (pa.schema({"t": pa.timestamp("ns")}), r"make it timestamp\[us\]"),
         (pa.schema({"t": pa.timestamp("us", "Europe/Berlin")}), "tz=UTC"),
         (pa.schema({"t": pa.large_string()}), "make it string"),
-        (pa.schema({"t": pa.uint8()}), "Spark has nothing like it"),
+        (pa.schema({"t": pa.uint8()}), "Spark has no such type"),
     ],
 )
 def test_columns_that_spark_has_not(schema: Any, why: str) -> None:

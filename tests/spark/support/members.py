@@ -111,12 +111,12 @@ def kill(query: Query) -> None:
 def held_by(query: Query) -> list[str | None]:
     """By whom each plan from now on is held."""
     planner = query.coordinator._planner
-    draft, seen = planner.draft, []
+    plan_batch, seen = planner.plan_batch, []
 
     def watched(*args: object) -> object:
-        planned = draft(*args)  # type: ignore[arg-type]
+        planned = plan_batch(*args)  # type: ignore[arg-type]
         seen.append(planned.plan.held_by if planned.plan is not None else None)
         return planned
 
-    planner.draft = watched  # type: ignore[method-assign, assignment]
+    planner.plan_batch = watched  # type: ignore[method-assign, assignment]
     return seen

@@ -135,7 +135,7 @@ class MemoryEnumerator(LogEnumerator, SupportsEventTimePositions):
 
 class MemoryPositions(EventTimePositions):
     def __init__(self, world: World, request: PositioningRequest) -> None:
-        until = request.latest_plausible
+        until = request.plausible_until
         self._times = {
             name: [t if t is not None and (until is None or t <= until) else None for t in world.logs[name]]
             for name in request.ranges

@@ -164,6 +164,7 @@ def test_json_has_the_names_of_flinks_metrics(table: SplitWatermarkTable, run: R
             "max_drift_ms": 2500,
             "unreported": 0,
             "implausible": 0,
+            "metrics": {},
             "waiting": None,
             "held_by": None,
             "is_there": None,

@@ -126,3 +126,21 @@ def test_wm_25_the_combined_watermark_is_that_of_the_splits_that_are_not_idle() 
         ).floor
 
     assert [floor(), floor(a=0), floor(a=0, b=0)] == [149, 199, None]
+
+
+def watermark(front: int | None, out_of_orderness: int) -> int | None:
+    """The watermark of a source with one split, whose greatest event time read is ``front``."""
+    view = SplitView("a", 5, 5, read_max=front)
+    how = {"limit": None, "max_drift": 10, "idle_timeout": 0, "now": 0, "floor": None}
+    return plan([view], lambda _: {}, out_of_orderness=out_of_orderness, **how).floor  # type: ignore[arg-type]
+
+
+def test_wm_01_no_watermark_before_the_first_record() -> None:
+    """WM-01, AO-03: an unknown watermark is ``None``, not a smallest number."""
+    assert watermark(None, 10) is None
+
+
+def test_wm_02_the_watermark_is_the_front_less_the_bound_less_one() -> None:
+    """WM-02, WM-04: timestamp - bound - 1; an older record does not take the watermark back."""
+    assert watermark(1337, 10) == 1326
+    assert watermark(12345, 0) == 12344

@@ -288,7 +288,7 @@ class GroupWorld:
         return self._waits.setdefault(seat.name, GroupWait(options, lambda: self.now * _TICK_S))
 
     def _floor(self, seat: Seat) -> int | None:
-        return seat.hearing.floor(self._wait_of(seat).heeds)
+        return seat.hearing.floor(self._wait_of(seat).counts)
 
     def _would_hold(self, seat: Seat) -> bool:
         return self._foreseen(seat).held_by == GROUP
@@ -311,7 +311,7 @@ class GroupWorld:
 
     def _is_answered(self, seat: Seat) -> bool:
         """Whether the plan that waits comes to an end: it goes on without a member, or with an empty batch."""
-        wait, slowest = self._wait_of(seat), seat.hearing.slowest(self._wait_of(seat).heeds)
+        wait, slowest = self._wait_of(seat), seat.hearing.slowest(self._wait_of(seat).counts)
         heard = seat.looked_at == self.now
         self._count_wait(seat, heard)
         listened = seat.hearing.listened_ms if heard else None
@@ -365,7 +365,7 @@ class GroupWorld:
 
     def _has_given_up(self, seat: Seat, other: Seat) -> bool:
         seen = seat.hearing.view.members.get(other.said.key)
-        return seen is not None and not self._wait_of(seat).heeds(seen.entry)
+        return seen is not None and not self._wait_of(seat).counts(seen.entry)
 
     def _i3(self, seat: Seat) -> Iterator[str]:
         for other in self.seats:

@@ -21,15 +21,9 @@ from flip27_stream.connectors.files.formats.lines import (
     line_end,
     unpacked,
 )
-from flip27_stream.connectors.files.formats.schemas import (
-    INSTANT,
-    LOCAL,
-    Projection,
-    find_column,
-    spark_schema,
-)
-from flip27_stream.connectors.files.formats.timestamp_parsing import instants, local_times, parsed_times
+from flip27_stream.connectors.files.formats.schemas import Projection, find_column, spark_schema
 from flip27_stream.connectors.files.formats.units import Int64s
+from flip27_stream.decoding.times import INSTANT, LOCAL, dates, instants, local_times
 from flip27_stream.errors import OptionError, RecordFormatError
 
 _MARK = b"\xef\xbb\xbf"
@@ -238,9 +232,11 @@ class CsvDecoder(LineDecoder):
         pairs = zip(self._projection.sources, self._schema, strict=True)
         return [(name, wanted) for name, wanted in pairs if name is not None]
 
-    def _times(self, text: pa.StringArray, kind: pa.DataType) -> pa.TimestampArray:
+    def _times(self, text: pa.StringArray, kind: pa.DataType) -> pa.Array:
+        if pt.is_date32(kind):
+            return dates(text)
         if self._csv.options.timestamp_format is not None:
-            return parsed_times(text, self._csv.options.timestamp_format, kind)
+            return self._csv.options.timestamp_format.times(text, kind)
         return instants(text) if kind == INSTANT else local_times(text)
 
 
@@ -249,7 +245,7 @@ def _at_once(names: list[str], data: bytes) -> pcsv.ReadOptions:
 
 
 def _is_time(field: pa.Field) -> bool:
-    return bool(field.type in (INSTANT, LOCAL))
+    return bool(field.type in (pa.date32(), INSTANT, LOCAL))
 
 
 def _inferred(field: pa.Field) -> pa.Field:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.json as pj
 import pyarrow.types as pt
 
-from flip27_stream.connectors.files.formats.json_rows import rows_of
 from flip27_stream.connectors.files.formats.line_format import LineDecoder, LineFormat
 from flip27_stream.connectors.files.formats.line_options import LineOptions
-from flip27_stream.connectors.files.formats.lines import codec_of, head_of
-from flip27_stream.connectors.files.formats.schemas import INSTANT, LOCAL, Projection, spark_schema
-from flip27_stream.connectors.files.formats.timestamp_parsing import instants, local_times, parsed_times
-from flip27_stream.errors import RecordFormatError
+from flip27_stream.connectors.files.formats.lines import codec_of, head_of, starts_of_lines
+from flip27_stream.connectors.files.formats.schemas import Projection, spark_schema, without_columns
+from flip27_stream.decoding.json_columns import JsonColumns
+from flip27_stream.decoding.json_converters import can_decode
+from flip27_stream.decoding.time_patterns import TimePattern
+from flip27_stream.errors import OptionError, RecordFormatError
 
 
 @dataclass(frozen=True)
@@ -25,6 +29,13 @@ class JsonFormat(LineFormat):
 
     name = "json"
 
+    def __post_init__(self) -> None:
+        for column in self.columns or ():
+            if not can_decode(column.type):
+                raise OptionError(
+                    f"Column '{column.name}' of the schema is {column.type}; JSON has no such values."
+                )
+
     def _schema(self, file: pa.NativeFile, path: str) -> pa.Schema:
         head = head_of(file, codec_of(path))
         sample = head[self._first_record(head) : head.rfind(b"\n") + 1]
@@ -32,109 +43,67 @@ class JsonFormat(LineFormat):
             raise RecordFormatError(
                 f"The json file {path} has no line to find columns in. Name them with .schema(...)."
             )
-        return spark_schema(
-            pa.schema([_inferred(f) for f in _parse(sample, None).schema]), f"json file {path}"
-        )
+        return spark_schema(pa.schema([_inferred(f) for f in _parsed(sample).schema]), f"json file {path}")
 
-    def _decoder(self, file: pa.NativeFile, path: str, schema: pa.Schema) -> JsonDecoder:
-        return JsonDecoder(schema, self.options.timestamp_format, f"json file {path}")
+    def _decoder(self, file: pa.NativeFile, path: str, schema: pa.Schema) -> JsonLineDecoder:
+        return JsonLineDecoder(schema, self.options.timestamp_format, f"json file {path}")
 
 
-class JsonDecoder(LineDecoder):
-    """Makes rows of lines of JSON: all at once with Arrow, and one by one where that fails.
+class JsonLineDecoder(LineDecoder):
+    """Makes rows of lines of JSON, as Spark's own source of JSON does.
 
     Args:
         schema: the columns wanted.
-        timestamp_format: for ``strptime``; ``None`` for ISO 8601.
+        pattern: the form of times; ``None`` for the forms that Spark casts from.
         what: the file, for errors.
     """
 
-    few = 64
+    few = 4096  # the decoder of documents finds the bad ones among them
 
-    def __init__(self, schema: pa.Schema, timestamp_format: str | None, what: str) -> None:
-        self._schema = schema
-        self._format = timestamp_format
+    def __init__(self, schema: pa.Schema, pattern: TimePattern | None, what: str) -> None:
+        self._columns = JsonColumns(schema, pattern, strict_utf8=True)
+        self._names = schema.names
         self._projection = Projection(schema, tuple(schema.names), what)
-        self._arrow_can = all(_arrow_can(f.type) for f in schema)
-        self._has_instants = any(f.type == INSTANT for f in schema)
-        self._times_as_text = timestamp_format is not None
 
     def at_once(self, data: bytes) -> pa.RecordBatch:
-        if not self._arrow_can:
-            raise pa.ArrowNotImplementedError("Arrow has no parser for some of the columns")
-        if self._times_as_text or not self._has_instants:
-            return self._parsed(data)
-        try:
-            return self._parsed(data)
-        except pa.ArrowInvalid:
-            # Arrow's parser of times is quick, but does not know all forms.
-            self._times_as_text = True
-        try:
-            return self._parsed(data)
-        except pa.ArrowInvalid:
-            self._times_as_text = False
-            raise
+        starts = starts_of_lines(data)
+        columns = self._columns.decode_lines(data, starts)
+        if columns is None:
+            raise pa.ArrowInvalid("some lines are not plain objects")
+        return self._batch(columns, len(starts))
 
     def one_by_one(self, lines: list[bytes]) -> tuple[pa.RecordBatch, dict[int, str]]:
-        batch, bad = rows_of(lines, self._schema, self._format)
-        return self._projection.apply(batch), bad
+        decoded = self._columns.decode(pa.array(lines, pa.binary()), some_are_bad=True)
+        bad = {
+            row: f"{self._columns.explain(lines[row], with_values=True)}."
+            for row in np.flatnonzero(decoded.bad.to_numpy(zero_copy_only=False)).tolist()
+        }
+        rows = self._batch(decoded.columns, len(lines), pc.invert(decoded.bad) if bad else None)
+        return rows, bad
 
-    def _parsed(self, data: bytes) -> pa.RecordBatch:
-        asked = pa.schema([(f.name, _parsed_type(f.type, self._times_as_text)) for f in self._schema])
-        table = _parse(data, asked)
-        batches = table.combine_chunks().to_batches()
-        if not batches:
-            return pa.RecordBatch.from_pylist([], self._schema)
-        batch = batches[0].select(self._schema.names)
-        for index, wanted in enumerate(self._schema):
-            if wanted.type in (INSTANT, LOCAL) and pt.is_string(batch.schema.field(index).type):
-                batch = batch.set_column(index, wanted.name, self._times(batch.column(index), wanted.type))
-        batch.validate(full=True)  # Arrow's parser takes any bytes for text
-        return self._projection.apply(batch)
-
-    def _times(self, text: pa.StringArray, kind: pa.DataType) -> pa.TimestampArray:
-        if self._format is not None:
-            return parsed_times(text, self._format, kind)
-        return instants(text) if kind == INSTANT else local_times(text)
+    def _batch(
+        self, columns: Sequence[pa.Array], count: int, good: pa.BooleanArray | None = None
+    ) -> pa.RecordBatch:
+        """The rows of ``columns``, or those of them that are good."""
+        batch = without_columns(count)
+        if columns:
+            batch = pa.RecordBatch.from_arrays(list(columns), names=self._names)
+        return self._projection.apply(batch if good is None else batch.filter(good))
 
 
-def _parse(data: bytes, schema: pa.Schema | None) -> pa.Table:
-    """What Arrow makes of lines.
+def _parsed(sample: bytes) -> pa.Table:
+    """The columns that Arrow finds in lines.
 
-    A null in place of the first object crashes the process in Arrow's parser (seen with Arrow 26); in place of a later
-    one it would be a row of nulls. It is no object, wherever it stands.
+    A null in place of the first object crashes the process in Arrow's parser (seen with Arrow 26).
 
     Raises:
-        pa.ArrowException: some lines do not decode.
+        pa.ArrowException: a line is no JSON object.
     """
-    if data.lstrip().startswith(b"null") or b"\nnull" in data:
+    if sample.lstrip().startswith(b"null") or b"\nnull" in sample:
         raise pa.ArrowInvalid("a line is null, and no JSON object")
     return pj.read_json(
-        pa.BufferReader(data),
-        read_options=pj.ReadOptions(use_threads=False, block_size=len(data) + 1),
-        parse_options=pj.ParseOptions(
-            explicit_schema=schema, unexpected_field_behavior="infer" if schema is None else "ignore"
-        ),
+        pa.BufferReader(sample), read_options=pj.ReadOptions(use_threads=False, block_size=len(sample) + 1)
     )
-
-
-def _arrow_can(kind: pa.DataType) -> bool:
-    if pt.is_binary(kind) or pt.is_map(kind):
-        return False
-    return all(_arrow_can(kind.field(i).type) for i in range(kind.num_fields))
-
-
-def _parsed_type(kind: pa.DataType, times_as_text: bool) -> pa.DataType:
-    """What Arrow is told to parse: casts are stricter than its parser about digits, days and zones."""
-    if pt.is_date32(kind) or kind == LOCAL or (times_as_text and kind == INSTANT):
-        return pa.string()
-    if pt.is_decimal(kind):
-        return pa.decimal128(38, kind.scale)
-    if pt.is_list(kind):
-        return pa.list_(_parsed_type(kind.value_type, False))
-    if pt.is_struct(kind):
-        return pa.struct([(f.name, _parsed_type(f.type, False)) for f in kind])
-    return kind
 
 
 def _inferred(field: pa.Field) -> pa.Field:

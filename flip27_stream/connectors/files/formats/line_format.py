@@ -168,10 +168,7 @@ class LineFormat(FileFormat):
         if starts is None:
             yield from self._decoded_in_parts(decoder, block, path)
             return
-        positions = block.positions(starts)
-        for first in range(0, batch.num_rows, MAX_BATCH_ROWS):
-            some = slice(first, first + MAX_BATCH_ROWS)
-            yield Records(batch[some], positions=positions[some])
+        yield from _records(batch, block.positions(starts))
 
     def _decoded_in_parts(
         self, decoder: LineDecoder, block: LineBlock, path: str
@@ -197,6 +194,11 @@ class LineFormat(FileFormat):
                     f"{message} To leave such lines out, set option mode to DROPMALFORMED."
                 )
             yield Malformed(position, message)
-        if batch.num_rows:
-            good = np.array([s for i, s in enumerate(starts) if i not in bad], np.int64)
-            yield Records(batch, positions=block.positions(good))
+        good = np.array([s for i, s in enumerate(starts) if i not in bad], np.int64)
+        yield from _records(batch, block.positions(good))
+
+
+def _records(batch: pa.RecordBatch, positions: pa.Int64Array) -> Iterator[Records]:
+    for first in range(0, batch.num_rows, MAX_BATCH_ROWS):
+        some = slice(first, first + MAX_BATCH_ROWS)
+        yield Records(batch[some], positions=positions[some])

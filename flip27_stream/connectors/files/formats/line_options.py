@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from flip27_stream.connectors.files.formats.timestamp_parsing import strptime_format
+from flip27_stream.decoding.time_patterns import TimePattern
 from flip27_stream.errors import OptionError
 from flip27_stream.options.option_values import OptionValues
 
@@ -20,11 +20,11 @@ class LineOptions:
 
     Attributes:
         drop_malformed: leave out records that do not decode (``mode`` DROPMALFORMED) instead of failing (FAILFAST).
-        timestamp_format: of times, for ``strptime``; ``None`` for ISO 8601.
+        timestamp_format: of times; ``None`` for the forms that Spark casts from.
     """
 
     drop_malformed: bool = False
-    timestamp_format: str | None = None
+    timestamp_format: TimePattern | None = None
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def _common(values: OptionValues) -> dict[str, Any]:
     pattern = values.text("timestampFormat")
     return {
         "drop_malformed": values.one_of("mode", False, {"failfast": False, "dropmalformed": True}),
-        "timestamp_format": None if pattern is None else strptime_format("timestampFormat", pattern),
+        "timestamp_format": None if pattern is None else TimePattern.of("timestampFormat", pattern),
     }
 
 

@@ -13,8 +13,9 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.types as pt
 
-from flip27_stream.connectors.files.formats.schemas import INSTANT, find_column
+from flip27_stream.connectors.files.formats.schemas import find_column
 from flip27_stream.connectors.files.layout.file_layout import Partition
+from flip27_stream.decoding.times import INSTANT
 from flip27_stream.errors import RecordFormatError
 
 _WHOLE: Final = re.compile(r"[+-]?\d+", re.ASCII)

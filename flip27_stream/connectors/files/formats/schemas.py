@@ -9,15 +9,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.types as pt
 
+from flip27_stream.decoding.times import INSTANT, LOCAL
 from flip27_stream.errors import RecordFormatError
 
 log = logging.getLogger(__name__)
-
-INSTANT = pa.timestamp("us", tz="UTC")
-"""Spark's ``timestamp``."""
-
-LOCAL = pa.timestamp("us")
-"""Spark's ``timestamp_ntz``."""
 
 _SIGNED = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
 _SAME = {pa.bool_(), *_SIGNED, pa.float32(), pa.float64(), pa.string(), pa.binary(), pa.date32(), pa.null()}
@@ -232,7 +227,7 @@ class Projection:
             for field, name in zip(self.wanted, self.sources, strict=True)
         ]
         if not arrays:
-            return _without_columns(batch.num_rows)
+            return without_columns(batch.num_rows)
         return pa.RecordBatch.from_arrays(arrays, schema=self.wanted)
 
     def _column(self, array: pa.Array, field: pa.Field) -> pa.Array:
@@ -317,6 +312,6 @@ def with_constants(
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _without_columns(rows: int) -> pa.RecordBatch:
+def without_columns(rows: int) -> pa.RecordBatch:
     """A record batch with ``rows`` rows and no columns."""
     return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))

@@ -14,14 +14,12 @@ from flip27_stream.api import (
     EventTimePositions,
     PositioningRequest,
     ReadLimits,
-    SourceEvent,
     SplitEnumerator,
     SplitEnumeratorContext,
     SplitRange,
     SplitsAssignment,
     SupportsEventTimePositions,
 )
-from flip27_stream.connectors.files import reader
 from flip27_stream.connectors.files.backlog.backlog import Backlog, Waiting
 from flip27_stream.connectors.files.backlog.processed_files import OrderKey
 from flip27_stream.connectors.files.formats.event_times import Divided
@@ -35,7 +33,7 @@ from flip27_stream.connectors.files.planning.positions import FilePositions
 from flip27_stream.connectors.files.planning.units_ahead import Found, UnitsAhead
 from flip27_stream.connectors.files.split import FileSplit
 from flip27_stream.connectors.files.storage.retries import Retries
-from flip27_stream.connectors.files.tolerance import UNREADABLE
+from flip27_stream.connectors.files.tolerance import UNREADABLE, metric_of
 from flip27_stream.errors import ContractError, DataLossError, UnreachableError
 
 log = logging.getLogger(__name__)
@@ -97,7 +95,6 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
         self._positions: Mapping[str, int] = {}
         self._latest: int | None = None
         self._ends: dict[str, int] = {}
-        self._skipped = context.metric_group().counter("skippedFiles")
 
     def start(self) -> None:
         self._context.call_async(self._backlog.look, self._on_first_look)
@@ -142,7 +139,7 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
             if request.ranges:  # else it is not known yet which files are begun
                 with suppress(FileAwayError):  # its event times are unknown in this plan
                     self._open_begun()
-        self._latest = request.latest_plausible
+        self._latest = request.plausible_until
         opened = {name: self._opened[name] for name in request.ranges if name in self._opened}
         times = {name: one.plausible(self._latest) for name, one in opened.items()}
         return FilePositions(times, request, self._least_to_come(request))
@@ -151,15 +148,6 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
         self._look_ahead()
         state: FilesState = self._backlog.snapshot()
         return state
-
-    def handle_source_event(self, subtask_id: int, event: SourceEvent) -> None:
-        """Count a range that a reader has skipped, or the records that it has left out."""
-        counter = self._context.metric_group().counter
-        match event:
-            case SourceEvent(reader.SKIPPED):
-                self._skipped.inc()
-            case SourceEvent(reader.MALFORMED, {"records": int(records)}):
-                counter("malformedRecords").inc(records)
 
     def notify_checkpoint_complete(self, positions: Mapping[str, int]) -> None:
         self._positions = positions
@@ -328,7 +316,7 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
                     self._absences.note(path, error)
                 raise
             log.warning("File %s is skipped: %s", path, error)
-            self._skipped.inc()
+            self._context.metric_group().counter(metric_of(error)).inc()
             return None
 
     def _take(self, head: Waiting, budget: Budget, new: dict[int, list[FileSplit]]) -> None:
@@ -384,7 +372,7 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
             r = request.ranges.get(name)
             position = self._positions.get(name, 0) if r is None else max(r.position, self._ends.get(name, 0))
             if position < opened.split.length:
-                times = opened.times.plausible(request.latest_plausible)
+                times = opened.times.plausible(request.plausible_until)
                 rests.append(times.from_position(position).first)
         known = [time for time in (self._backlog.least(), *rests) if time is not None]
         return min(known, default=None)

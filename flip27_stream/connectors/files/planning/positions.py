@@ -93,7 +93,7 @@ class FilePositions(EventTimePositions):
         request: PositioningRequest,
         waiting: int | None = None,
     ) -> None:
-        latest = request.latest_plausible
+        latest = request.plausible_until
         self._ranges = request.ranges
         self._rests = {
             name: unit_times.plausible(latest).from_position(request.ranges[name].position)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from enum import Enum
 from typing import Protocol, TypeVar
 
+from flip27_stream.connectors.kafka.values.value_decoder import ValueFormat
 from flip27_stream.errors import OptionError
 
 OPTION_NAMES = (
@@ -20,20 +20,6 @@ OPTION_NAMES = (
 """Every option, in its canonical spelling."""
 
 T = TypeVar("T")
-
-
-class ValueFormat(Enum):
-    """``value.format``."""
-
-    RAW = "raw"
-    STRING = "string"
-    JSON = "json"
-    AVRO = "avro"
-
-    @property
-    def has_fields(self) -> bool:
-        """Whether a value is decoded into columns that the schema names."""
-        return self in (ValueFormat.JSON, ValueFormat.AVRO)
 
 
 @dataclass(frozen=True)

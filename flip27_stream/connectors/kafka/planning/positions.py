@@ -92,7 +92,7 @@ class SplitSearch:
         self.position = position
         self.end = end
         self.limit = end if request.budget is None else min(end, position + request.budget)
-        self.latest_plausible = request.latest_plausible
+        self.latest_plausible = request.plausible_until
         self.scanned = scanned
         self._locator = locator
         self._known = KnownPositions(position, self.limit)

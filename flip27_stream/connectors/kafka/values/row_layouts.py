@@ -8,10 +8,10 @@ from typing import NoReturn
 
 import pyarrow as pa
 
-from flip27_stream.connectors.kafka.options.value_options import ValueFormat, ValueOptions
+from flip27_stream.connectors.kafka.options.value_options import ValueOptions
 from flip27_stream.connectors.kafka.records.record_headers import HEADERS
 from flip27_stream.connectors.kafka.values.rows import SCHEMA, RowLayout
-from flip27_stream.connectors.kafka.values.value_decoder import StringDecoder, ValueDecoder
+from flip27_stream.connectors.kafka.values.value_decoder import StringDecoder, ValueDecoder, ValueFormat
 from flip27_stream.errors import OptionError
 
 _SPARK_NAMES = {
@@ -189,9 +189,9 @@ def _decoder(fields: pa.Schema, values: ValueOptions) -> ValueDecoder:
 
         assert values.avro_schema is not None
         return AvroDecoder(named, values.avro_schema, values.confluent_framing)
-    from flip27_stream.connectors.kafka.values.value_json import JsonDecoder
+    from flip27_stream.connectors.kafka.values.value_json import JsonValueDecoder
 
-    return JsonDecoder(named)
+    return JsonValueDecoder(named)
 
 
 def type_name(kind: pa.DataType) -> str:

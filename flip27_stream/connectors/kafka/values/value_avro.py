@@ -16,10 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from fastavro.schema import SchemaParseException
 
-from flip27_stream.connectors.kafka.options.value_options import ValueFormat
 from flip27_stream.connectors.kafka.values.avro_types import as_written, field_types, fits
 from flip27_stream.connectors.kafka.values.avro_walk import RecordWalk
-from flip27_stream.connectors.kafka.values.value_decoder import DecodedValues, ValueDecoder
+from flip27_stream.connectors.kafka.values.value_decoder import DecodedValues, ValueDecoder, ValueFormat
 from flip27_stream.errors import OptionError, shortened
 
 _FRAME = 5

@@ -1,15 +1,28 @@
-"""What a decoder of values is."""
+"""What a decoder of values is, and which formats there are."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flip27_stream.connectors.kafka.options.value_options import ValueFormat
+
+class ValueFormat(Enum):
+    """``value.format``."""
+
+    RAW = "raw"
+    STRING = "string"
+    JSON = "json"
+    AVRO = "avro"
+
+    @property
+    def has_fields(self) -> bool:
+        """Whether a value is decoded into columns that the schema names."""
+        return self in (ValueFormat.JSON, ValueFormat.AVRO)
 
 
 @dataclass(frozen=True)
@@ -56,16 +69,6 @@ class StringDecoder(ValueDecoder):
         except UnicodeDecodeError as error:
             return f"byte {error.start} is not UTF-8 ({error.reason})"
         return ""
-
-
-def concatenated(parts: Sequence[DecodedValues]) -> DecodedValues:
-    """The rows of ``parts``, one after the other; there is at least one part, and at least one column."""
-    columns = [pa.concat_arrays(pieces) for pieces in zip(*(part.columns for part in parts), strict=True)]
-    if all(part.bad is None for part in parts):
-        return DecodedValues(columns)
-    sound = (pa.repeat(pa.scalar(False), len(part.columns[0])) for part in parts)
-    bad = [part.bad if part.bad is not None else none for part, none in zip(parts, sound, strict=True)]
-    return DecodedValues(columns, pa.concat_arrays(bad))
 
 
 def _is_text(value: bytes) -> bool:

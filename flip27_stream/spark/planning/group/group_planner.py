@@ -1,8 +1,8 @@
-"""Plans the batches of a source that is a member of a group: rules 7 and 8 of alignment, see ``docs/guarantee.md``.
+"""Plans the batches of a source that is a member of an alignment group (rules 7 and 8, see ``docs/guarantee.md``).
 
-The group's least watermark is read before a plan is made, at most ``update-interval`` old, and anew where it would
-hold the source back. What the source itself holds the others to is in the table before the plan is answered, while
-the rows of the batch are there to be read only after it.
+Before a plan, the group's least watermark is read from the table, unless the last reading is at most
+``update-interval`` old. It is always read again before it holds the source back. The source publishes its own
+watermark before it answers Spark; the rows of the batch are read after that.
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from flip27_stream.errors import AlignmentError, shortened
-from flip27_stream.spark.planning.batch_planner import BatchPlanner, PlanInput, PlannedBatch
+from flip27_stream.spark.planning.batch_planner import PlanInput, PlannedBatch, Planner
 from flip27_stream.spark.planning.group.group_wait import GroupWait
 from flip27_stream.spark.planning.query_clock import wall_clock
-from flip27_stream.spark.planning.split_tracker import SplitTracker
 from flip27_stream.spark.reporting.reporting_splits import Reporting
 from flip27_stream.spark.source_spec import AnyEnumerator, AnyOffset, SourceSpec
 from watermark_alignment.group.group_log import GroupLog
@@ -32,34 +31,35 @@ from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 log = logging.getLogger(__name__)
 
 _SHORTEST_HORIZON_MS = 4 * int(LONGEST_BEAT_S * 1000)
-"""The timeouts of others may be longer than the own one, and their beats as far apart as beats can be."""
+"""At least so far back (ms) the log of the group is read: other members may have longer timeouts and rarer beats."""
 _COMMITS_AT_ONCE = 64
-"""So many are read, many at a time, in less than a beat of a member even where a store takes a second for each."""
+"""So many commits are read at a time. Even a store that takes 1 s for each is read within one heartbeat."""
 
 _FIRST_LOOK_S = 60.0
 _PAUSE_S = 0.2
 
 
-class GroupPlanner(BatchPlanner):
-    """Plans the batches of one member.
+class GroupPlanner:
+    """Plans the batches of one member of a group (:class:`Planner`), with the watermarks of the other members.
 
     Args:
-        job: what is planned.
-        alignment: its options.
-        split_tracker: what is known of its splits.
-        clock: of the query (ms).
-        on_commit: called with the version of the table that each commit made.
+        spec: the source and how it is read.
+        alignment: the alignment options of the source.
+        batch_planner: plans the batch once the least watermark of the other members is known.
+        clock: returns the query's time (ms).
+        on_commit: called after each commit to the table, with the version that the commit made.
     """
 
     def __init__(
         self,
         spec: SourceSpec,
         alignment: AlignmentOptions,
-        split_tracker: SplitTracker,
+        batch_planner: Planner,
         clock: Callable[[], int],
         on_commit: Callable[[int], None],
     ) -> None:
-        super().__init__(spec, split_tracker)
+        self._spec = spec
+        self._batch_planner = batch_planner
         self._alignment = alignment
         self._clock = clock
         self._on_commit = on_commit
@@ -67,28 +67,29 @@ class GroupPlanner(BatchPlanner):
         self._watermark: int | None = None
         self._progress: int | None = None
         self._is_first = True
-        self._looks_first = True
+        self._reads_first = True
         self._wait = GroupWait(alignment)
         self._others: dict[Key, Mark] = {}
 
     def open(self, fingerprint: str, lineage: str, start: AnyOffset | None) -> None:
-        """Nothing is said to the group before there is a plan: a query that fails as it starts may leave a process.
+        """Joins the group.
 
-        But a run that goes on from ``start`` says where the former run stood. It may be long before its splits are
-        found and their leaders answer, and the others are not to pass it meanwhile.
+        A new query publishes nothing before its first plan, because a query that fails at its start can leave a
+        process behind. A run that goes on from ``start`` publishes the watermark of the former run: it may take long
+        until its splits are found and their leaders answer, and the other members must not pass it meanwhile.
         """
         if self._member is None:
             self._member = self._membership(fingerprint, lineage)
             if start is not None:
                 self._member.look()
-                self._stand_where_the_former_run_stood(self._member, start)
+                self._publish_former_watermark(self._member, start)
 
-    def replays(self, start: AnyOffset | None, end: AnyOffset) -> None:
-        """The former run stood before this batch, which may take long to run again."""
+    def replay(self, start: AnyOffset | None, end: AnyOffset) -> None:
+        """Joins the group with the watermark of the former run, because the replayed batch may take long."""
         if self._member is None:
             self._member = self._membership(end.source, end.lineage)
             self._member.look()
-            self._stand_where_the_former_run_stood(self._member, start)
+            self._publish_former_watermark(self._member, start)
 
     def _membership(self, fingerprint: str, lineage: str) -> Membership:
         alignment, reads = self._alignment, shortened(self._spec.fingerprint)
@@ -107,8 +108,8 @@ class GroupPlanner(BatchPlanner):
         meeting = GroupLog(table, alignment.group, horizon_ms, _COMMITS_AT_ONCE)
         return Membership(meeting, entry, self._clock, self._on_commit)
 
-    def _stand_where_the_former_run_stood(self, member: Membership, start: AnyOffset | None) -> None:
-        """By its last entry; by the offset, which tells what was read, if that entry is too old to be found."""
+    def _publish_former_watermark(self, member: Membership, start: AnyOffset | None) -> None:
+        """Publishes the watermark of the former run: of its last entry, or of ``start`` if that entry is too old."""
         former = member.former()
         states = start.splits.values() if start is not None else ()
         read = [split.read_max for split in states if split.read_max is not None]
@@ -122,88 +123,91 @@ class GroupPlanner(BatchPlanner):
         if self._member is not None:
             self._member.leave()
 
-    def others_moved(self) -> bool:
+    def group_advanced(self) -> bool:
         seen = self._member.others() if self._member is not None else {}
         moved, self._others = seen != self._others, seen
-        return moved and self._looks_first
+        return moved and self._reads_first
 
-    def draft(
-        self, enumerator: AnyEnumerator, snapshot: PlanInput, reporting: Callable[[], Reporting]
+    def plan_batch(
+        self, enumerator: AnyEnumerator, plan_input: PlanInput, reporting: Callable[[], Reporting]
     ) -> PlannedBatch:
-        """As :meth:`BatchPlanner.draft`; publishes what the plan says to the others.
+        """Returns the next batch and publishes its watermark to the group.
 
         Raises:
-            AlignmentError: also where another live source has the same id.
+            AlignmentError: the batch cannot be aligned; the table could not be read for 60 s; or another live source
+                has the same id.
         """
         member = self._member
         assert member is not None
 
         def planned() -> PlannedBatch:
-            floor = member.floor(self._wait.heeds)
-            return super(GroupPlanner, self).draft(enumerator, replace(snapshot, floor=floor), reporting)
+            floor = member.floor(self._wait.counts)
+            return self._batch_planner.plan_batch(enumerator, replace(plan_input, floor=floor), reporting)
 
-        is_fresh = self._see_first(member) or self._look(member)
-        draft = planned()
-        if _is_held(draft) and not is_fresh:
+        is_fresh = self._read_first(member) or self._look(member)
+        batch = planned()
+        if _is_held(batch) and not is_fresh:
             member.look()
-            draft = planned()
-        self._looks_first = _is_held(draft)
-        if draft.plan is None:
-            if not member.has_spoken:  # when the run began, the table could not be read
-                self._stand_where_the_former_run_stood(member, snapshot.start)
-            return draft
+            batch = planned()
+        self._reads_first = _is_held(batch)
+        if batch.plan is None:
+            if not member.has_spoken:  # the table could not be read when the run began
+                self._publish_former_watermark(member, plan_input.start)
+            return batch
         if self._is_first:
-            self._is_first, self._looks_first = False, True
-            draft = _empty(draft, snapshot) if _moves(draft, snapshot) and not snapshot.single else draft
-        elif snapshot.final and _is_held(draft) and not _moves(draft, snapshot):
-            draft = self._waiting(member, draft, snapshot, planned)
-        self._announce(member, draft, snapshot)
+            self._is_first, self._reads_first = False, True
+            batch = (
+                _empty(batch, plan_input) if _moves(batch, plan_input) and not plan_input.single else batch
+            )
+        elif plan_input.final and _is_held(batch) and not _moves(batch, plan_input):
+            batch = self._waiting(member, batch, plan_input, planned)
+        self._announce(member, batch, plan_input)
         self._check_place(member)
-        return draft
+        return batch
 
-    def _announce(self, member: Membership, draft: PlannedBatch, snapshot: PlanInput) -> None:
-        """Tell the group where this source stands, and which batch moves it."""
-        assert draft.plan is not None
-        self._watermark = self._watermark_of(draft, snapshot)
-        if _moves(draft, snapshot):
-            self._progress = _last_batch(snapshot) + 1
+    def _announce(self, member: Membership, batch: PlannedBatch, plan_input: PlanInput) -> None:
+        """Publishes the watermark of this source, and the number of the last batch that moves a split."""
+        assert batch.plan is not None
+        self._watermark = self._watermark_of(batch, plan_input)
+        if _moves(batch, plan_input):
+            self._progress = _last_batch(plan_input) + 1
         member.announce(
             self._watermark,
-            waiting=draft.plan.waiting,
-            held_by=draft.plan.held_by,
+            waiting=batch.plan.waiting,
+            held_by=batch.plan.held_by,
             progress=self._progress,
         )
 
-    def _watermark_of(self, draft: PlannedBatch, snapshot: PlanInput) -> int | None:
-        """Splits that run unaligned count for nobody: what was said while they were aligned is no longer so."""
-        assert draft.plan is not None
-        states = {split: state for split, state in draft.plan.states.items() if split not in draft.unaligned}
-        if draft.unaligned and not states:
+    def _watermark_of(self, batch: PlannedBatch, plan_input: PlanInput) -> int | None:
+        """Returns the watermark (ms) to publish, without the splits that are read unaligned; they do not count."""
+        assert batch.plan is not None
+        states = {split: state for split, state in batch.plan.states.items() if split not in batch.unaligned}
+        if batch.unaligned and not states:
             return None
-        aligned = replace(draft.plan, states=states)
+        aligned = replace(batch.plan, states=states)
         return watermark_to_publish(
-            aligned, self._watermark, has_pending=snapshot.has_pending, no_more=snapshot.no_more
+            aligned, self._watermark, has_pending=plan_input.has_pending, no_more=plan_input.no_more
         )
 
     def _waiting(
         self,
         member: Membership,
-        draft: PlannedBatch,
-        snapshot: PlanInput,
+        batch: PlannedBatch,
+        plan_input: PlanInput,
         planned: Callable[[], PlannedBatch],
     ) -> PlannedBatch:
-        """Nothing but other members holds an AvailableNow run, which is not to end before its end."""
-        batch, slowest = _last_batch(snapshot), member.slowest(self._wait.heeds)
-        if slowest is not None and self._wait.gives_up(slowest, batch, snapshot.now, member.listened_ms):
+        """Returns the batch of an AvailableNow run that only other members hold back, and that must not end yet."""
+        last, slowest = _last_batch(plan_input), member.slowest(self._wait.counts)
+        if slowest is not None and self._wait.gives_up(slowest, last, plan_input.now, member.listened_ms):
             self._warn_of(slowest)
             return planned()
-        return replace(draft, runs_empty=self._wait.is_enough(batch, slowest, member.others()))
+        return replace(batch, runs_empty=self._wait.is_enough(last, slowest, member.others()))
 
-    def _see_first(self, member: Membership) -> bool:
-        """See that the group was read once by this run, which would pass the others otherwise; whether it was just now.
+    def _read_first(self, member: Membership) -> bool:
+        """Reads the group, if this run has not read it before; returns whether it did.
 
         Raises:
-            AlignmentError: the table could not be read for a minute.
+            AlignmentError: the table could not be read for 60 s.
         """
         if member.looked_at is not None:
             return False
@@ -213,8 +217,8 @@ class GroupPlanner(BatchPlanner):
                 raise AlignmentError(
                     f"Group '{self._alignment.group}' could not be read from its table for {_FIRST_LOOK_S:g} s, and "
                     f"without it source '{member.entry.source}' does not know how far it may read: "
-                    f"{member.failure or 'there was no answer'}. Nothing is lost. Start the query again once the table "
-                    f"can be read."
+                    f"{member.failure or 'there was no answer'}. Nothing is lost. Start the query again once the "
+                    f"table can be read."
                 )
             member.look()
             if member.looked_at is None:
@@ -222,9 +226,9 @@ class GroupPlanner(BatchPlanner):
         return True
 
     def _look(self, member: Membership) -> bool:
-        """See that the group is known as well as it must be; whether it was read for this plan."""
+        """Reads the group if the last reading is too old for a plan; returns whether it did."""
         age = member.age_ms()
-        if not self._looks_first and age is not None and age <= self._alignment.update_interval_ms:
+        if not self._reads_first and age is not None and age <= self._alignment.update_interval_ms:
             return False
         member.look()
         return True
@@ -245,9 +249,9 @@ class GroupPlanner(BatchPlanner):
 
     def _warn_of(self, slowest: Entry) -> None:
         log.warning(
-            "an AvailableNow run was held by another member of group '%s' for longer than "
-            "scan.watermark.alignment.source-timeout (%d ms), in which that made no progress, and goes on without it: "
-            "source '%s', %s",
+            "Another member of group '%s' held this AvailableNow run for longer than "
+            "scan.watermark.alignment.source-timeout (%d ms) and made no progress; the run goes on without it: source "
+            "'%s', %s",
             self._alignment.group,
             self._alignment.source_timeout_ms,
             slowest.source,
@@ -255,20 +259,20 @@ class GroupPlanner(BatchPlanner):
         )
 
 
-def _last_batch(snapshot: PlanInput) -> int:
-    """The number of the batch before this one; -1 if it is the first."""
-    return snapshot.start.batch if snapshot.start is not None else -1
+def _last_batch(plan_input: PlanInput) -> int:
+    """Returns the number of the batch before this one; -1 if this is the first batch."""
+    return plan_input.start.batch if plan_input.start is not None else -1
 
 
-def _is_held(draft: PlannedBatch) -> bool:
-    return draft.plan is not None and draft.plan.held_by == GROUP
+def _is_held(batch: PlannedBatch) -> bool:
+    return batch.plan is not None and batch.plan.held_by == GROUP
 
 
-def _moves(draft: PlannedBatch, snapshot: PlanInput) -> bool:
-    return any(draft.ends[name] > r.position for name, r in snapshot.run.items())
+def _moves(batch: PlannedBatch, plan_input: PlanInput) -> bool:
+    return any(batch.ends[name] > r.position for name, r in plan_input.run.items())
 
 
-def _empty(draft: PlannedBatch, snapshot: PlanInput) -> PlannedBatch:
-    """The first batch of a run: the group is to know of the source before any row of it is there."""
-    stay = {name: r.position for name, r in snapshot.run.items()}
-    return replace(draft, ends={**draft.ends, **stay}, read_max=draft.read_max_before, runs_empty=True)
+def _empty(batch: PlannedBatch, plan_input: PlanInput) -> PlannedBatch:
+    """Returns the batch without its ranges. The first batch of a run is empty: the group must know the source first."""
+    stay = {name: r.position for name, r in plan_input.run.items()}
+    return replace(batch, ends={**batch.ends, **stay}, read_max=batch.read_max_before, runs_empty=True)

@@ -1,4 +1,4 @@
-"""How an AvailableNow run waits for other members of its group."""
+"""How an AvailableNow run waits for the other members of its group."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from watermark_alignment.options import AlignmentOptions
 
 _SHORTEST_WAIT_S = 0.05
 _SHARE_OF_BATCH = 0.1
-"""So little longer another source of the query takes for its batches."""
+"""The share of the time between two answers by which a run waits for another source of its own query."""
 
 
 @dataclass(frozen=True)
 class Waited:
-    """How long a run has waited for a member that stands still.
+    """How long a run has waited for a member that makes no progress.
 
     Attributes:
         last: the newest entry of the member.
-        heard_ms: up to that entry: so long the member was there and made no progress.
-        unheard_ms: since then.
+        heard_ms: the time (ms) up to that entry, in which the member was alive and made no progress.
+        unheard_ms: the time (ms) since that entry.
     """
 
     last: Entry
@@ -29,7 +29,7 @@ class Waited:
     unheard_ms: int = 0
 
     def after(self, ms: int, entry: Entry) -> Waited:
-        """The same after ``ms`` more, ``entry`` being the newest now."""
+        """Returns the wait after ``ms`` more, where ``entry`` is the newest entry now."""
         if entry.mark != self.last.mark:
             return Waited(entry)
         passed = replace(self, unheard_ms=self.unheard_ms + ms)
@@ -37,20 +37,21 @@ class Waited:
 
 
 class GroupWait:
-    """The wait of one run.
+    """The waiting of one run, by rule 8.
 
-    Spark ends the run at the first answer that changes nothing, so it must not get one. Nor must the answer be waited
-    for: the member that is behind may be another source of this very query, which Spark asks only after this one. So
-    the answer is an empty batch: at once if the member that holds the run moved since the last one, soon if another
-    did, which may be of this query, else after a while. Some time must pass in waiting, for no other counts.
+    Spark ends the run at the first answer that changes nothing, so a waiting run must not give one. It must not block
+    until it can move either: the member that is behind may be another source of the same query, which Spark asks only
+    after this one. So the run answers with an empty batch: at once if the member that holds it has moved since the
+    last answer; soon if another member has, because that may be a source of the same query; otherwise after a pause
+    that grows. There is always some pause, because only the time spent in a plan counts.
 
-    A member that makes no progress for longer than source-timeout is given up, until it makes some. Only time counts in
-    which a plan waited, the group was heard, and the member was there: not the time in which Spark runs a batch, nor an
-    outage of the table.
+    A member that makes no progress for longer than ``source-timeout`` is ignored until it does. Only the time counts in
+    which a plan waited, the group was read and the member was alive; not the time in which Spark runs a batch, and not
+    an outage of the table.
 
     Args:
-        alignment: options of the source.
-        monotonic: seconds by which answers are held back.
+        alignment: the alignment options of the source.
+        monotonic: returns a time (s) that never falls; used for the pauses.
     """
 
     def __init__(self, alignment: AlignmentOptions, monotonic: Callable[[], float] = time.monotonic) -> None:
@@ -67,18 +68,18 @@ class GroupWait:
         self._wait_s = 0.0
         self._until = self._answered = 0.0
 
-    def heeds(self, entry: Entry) -> bool:
-        """Whether the member is waited for: it was not given up where it stands."""
+    def counts(self, entry: Entry) -> bool:
+        """Whether the run waits for the member: it has made progress since it was ignored, or was never ignored."""
         return self._given_up.get(entry.key) != entry.mark
 
     def gives_up(self, slowest: Entry, batch: int, now: int, listened_ms: int | None) -> bool:
-        """Whether the run goes on without ``slowest``, which holds it.
+        """Whether the run goes on without ``slowest``, the member that holds it.
 
         Args:
             slowest: the newest entry of the member.
-            batch: the plan that waits is the one after this batch.
+            batch: the number of the batch before the plan that waits.
             now: the query's clock (ms).
-            listened_ms: for how long others could be heard; ``None`` while they cannot be.
+            listened_ms: the time (ms) in which the group could be read; ``None`` while it cannot be read.
         """
         passed_ms = self._passed(batch, now, listened_ms)
         waited = self._waited.get(slowest.key, Waited(slowest)).after(passed_ms, slowest)
@@ -90,12 +91,12 @@ class GroupWait:
         return True
 
     def is_enough(self, batch: int, slowest: Entry | None, others: object) -> bool:
-        """Whether the plan that follows ``batch`` is to be answered with an empty batch now.
+        """Whether the plan has waited long enough, and is answered with an empty batch.
 
         Args:
-            batch: see :meth:`gives_up`.
-            slowest: the member that holds the run.
-            others: where all the others stand.
+            batch: the number of the batch before the plan that waits.
+            slowest: the newest entry of the member that holds the run; ``None`` if no member does.
+            others: the state of all other members, compared with that of the last answer.
         """
         now = self._monotonic()
         if batch != self._batch:
@@ -114,10 +115,10 @@ class GroupWait:
         return min(max(wait_s, _SHORTEST_WAIT_S), self._longest_s)
 
     def _passed(self, batch: int, now: int, listened_ms: int | None) -> int:
-        """The time (ms), not counted before, in which a plan waited and others could be heard.
+        """Returns the time (ms), not counted before, in which a plan waited and the group could be read.
 
-        A look at the table may end long after the plan that began it. So what plans waited is kept until the look
-        after it tells how much of that was heard, but no more than a member may be silent between two beats or so.
+        A reading of the table may end long after the plan that began it. So the time that plans waited is kept until
+        the next reading tells how much of it counts, up to half of ``source-timeout``.
         """
         self._uncounted_ms = min(self._uncounted_ms + self._waited_since(batch, now), self._timeout_ms // 2)
         before, self._listened_ms = self._listened_ms, listened_ms
@@ -130,6 +131,6 @@ class GroupWait:
         return passed_ms
 
     def _waited_since(self, batch: int, now: int) -> int:
-        """For how long (ms) the plan that follows ``batch`` has waited since it was asked about last."""
+        """Returns how long (ms) the plan after ``batch`` has waited since the last call; 0 in its first call."""
         last, self._asked = self._asked, (batch, now)
         return now - last[1] if last is not None and last[0] == batch else 0

@@ -89,7 +89,7 @@ def try_to_restart(reading: FileQuery, wanted: bool) -> None:
     if wanted:
         reading.restart()
     if reading.coordinator._enumerator is None:
-        reading.coordinator._open(reading.coordinator._documents.read(reading.offset))
+        reading.coordinator._open(reading.coordinator._offset_log.read(reading.offset))
         reading.coordinator._context.run_due()
 
 

@@ -95,6 +95,8 @@ def test_columns_by_order_without_a_header(path: Path) -> None:
         ("x", pa.string(), "x"),
         ('""', pa.string(), ""),
         ("2024-02-29", pa.date32(), date(2024, 2, 29)),
+        ("2024-2-29", pa.date32(), date(2024, 2, 29)),
+        ("2024-2-29 12", INSTANT, NOON),
         ("2024-02-29T12:00:00Z", INSTANT, NOON),
         ("2024-02-29 12:00:00", INSTANT, NOON),
         ("2024-02-29 12:00:00.0000001", INSTANT, NOON),

@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flip27_stream.connectors.files.formats import json_rows
 from flip27_stream.connectors.files.formats.file_format import FileFormat, Malformed
 from flip27_stream.connectors.files.formats.format_options import file_format
 from flip27_stream.errors import CorruptRecordError, OptionError, RecordFormatError
@@ -43,11 +42,14 @@ def _value(tmp_path: Path, text: str, kind: pa.DataType, format: FileFormat = JS
         ("1e3", pa.float32(), 1000.0),
         ('"NaN"', pa.float64(), pytest.approx(float("nan"), nan_ok=True)),
         ("12.5", pa.decimal128(10, 3), Decimal("12.500")),
+        ("1.005", pa.decimal128(5, 2), Decimal("1.01")),
+        ('"1,234.5"', pa.decimal128(5, 1), Decimal("1234.5")),
         ("true", pa.bool_(), True),
         ('"ä"', pa.string(), "ä"),
         ("12.50", pa.string(), "12.50"),
         ('{"b": [1, true, null]}', pa.string(), '{"b":[1,true,null]}'),
         ('"2024-02-29"', pa.date32(), date(2024, 2, 29)),
+        ('"2024-2-29"', pa.date32(), date(2024, 2, 29)),
         ('"2024-02-29T12:00:00Z"', INSTANT, NOON),
         ('"2024-02-29 12:00:00"', INSTANT, NOON),
         ('"2024-02-29T13:00:00+01:00"', INSTANT, NOON),
@@ -75,8 +77,9 @@ def test_values(tmp_path: Path, text: str, kind: pa.DataType, value: object) -> 
         ('"7"', pa.int64()),
         ('"x"', pa.float64()),
         ("1", pa.bool_()),
-        ("12.3456", pa.decimal128(4, 2)),
+        ("123.456", pa.decimal128(4, 2)),
         ('"yesterday"', INSTANT),
+        ("1.5", INSTANT),
         ('"yesterday"', pa.date32()),
         ('"2024-02-29T12:00:00Z"', pa.timestamp("us")),
         ("[1]", pa.struct([("a", pa.int64())])),
@@ -87,7 +90,7 @@ def test_values(tmp_path: Path, text: str, kind: pa.DataType, value: object) -> 
 def test_values_that_do_not_fit(tmp_path: Path, text: str, kind: pa.DataType) -> None:
     """An error that names file, position, field and value, never a silent null."""
     with pytest.raises(
-        RecordFormatError, match=r"line at byte 0 of the json file .*a\.json .*: field 'c' is .* which is no"
+        RecordFormatError, match=r"line at byte 0 of the json file .*a\.json .*: field c is .*, and not "
     ):
         _value(tmp_path, text, kind)
 
@@ -117,12 +120,6 @@ def test_fi17_every_row_once_wherever_it_is_cut(
     assert read_rows(JSON, path, SCHEMA, sorted(int(cut * size) for cut in cuts)) == rows
 
 
-@given(rows=ROWS)
-def test_arrow_and_one_by_one_agree(rows: list[dict[str, Any]]) -> None:
-    batch, bad = json_rows.rows_of([json.dumps(row).encode() for row in rows], SCHEMA, None)
-    assert (batch.to_pylist(), bad) == (rows, {})
-
-
 def test_fields_are_pruned_and_missing_ones_null(tmp_path: Path) -> None:
     path = _file(tmp_path / "a.json", '{"a": 1, "b": {"deep": []}}', "", '  {"b": 2} ')
     assert read_rows(JSON, path, pa.schema([("a", pa.int64()), ("new", pa.string())])) == [
@@ -134,7 +131,7 @@ def test_fields_are_pruned_and_missing_ones_null(tmp_path: Path) -> None:
         read_rows(JSON, path, pa.schema([pa.field("a", pa.int64(), nullable=False)]))
 
 
-BAD = ['{"a": 1', "[1]", "7", "null", '{"a": 1} {"a": 2} x', "{'a': 1}", "nonsense"]
+BAD = ['{"a": 1', "[1]", "7", "null", '{"a": 1} {"a": 2} x', "{a: 1}", "nonsense"]
 
 
 @pytest.mark.parametrize("at", [0, 321])
@@ -175,7 +172,9 @@ def test_objects_over_several_lines(tmp_path: Path) -> None:
 def test_times_in_a_form_of_ones_own(tmp_path: Path) -> None:
     format = file_format("json", {"timestampFormat": "dd/MM/yyyy HH:mm"})
     assert _value(tmp_path, '"29/02/2024 12:00"', INSTANT, format) == NOON
-    with pytest.raises(RecordFormatError, match=r"field 'c' is 2024-02-29"):
+    with pytest.raises(
+        RecordFormatError, match=r'field c is "2024-02-29", and not a time of the form that is asked for'
+    ):
         _value(tmp_path, '"2024-02-29"', INSTANT, format)
 
 
@@ -232,7 +231,7 @@ def test_event_times_of_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         ({"mode": "PERMISSIVE"}, "'mode': 'PERMISSIVE'. Allowed: failfast, dropmalformed"),
         ({"multiLine": "true"}, "'multiLine'.*an object in each line"),
         ({"encoding": "UTF-16"}, "'encoding': 'UTF-16'"),
-        ({"timestampFormat": "EEE"}, "'timestampFormat': 'EEE'. Allowed letters: yyyy"),
+        ({"timestampFormat": "EEE"}, "'timestampFormat': 'EEE'. Allowed letters, each once: yyyy"),
         ({"header": "true"}, "Option 'header' goes with option 'files.format' csv; the format is json"),
     ],
 )
@@ -248,11 +247,10 @@ def test_unknown_format() -> None:
         file_format("avro", {})
 
 
-@pytest.mark.parametrize("value", [b'"\xff"', b'"\\ud800"'])
-def test_text_that_is_not_unicode_is_malformed(tmp_path: Path, value: bytes) -> None:
-    """Arrow's parser lets any bytes pass."""
+def test_text_that_is_not_utf_8_is_malformed(tmp_path: Path) -> None:
+    """As in Spark's own source. Arrow's parser lets any bytes pass."""
     path, schema = tmp_path / "a.json", pa.schema([("s", pa.string())])
-    path.write_bytes(b'{"s": "x"}\n{"s": ' + value + b'}\n{"s": "y"}\n')
+    path.write_bytes(b'{"s": "x"}\n{"s": "\xff"}\n{"s": "y"}\n')
     with pytest.raises(RecordFormatError, match=r"line at byte 11 .* does not decode"):
         read_rows(file_format("json", {}, schema), path, schema)
     dropped: list[Malformed] = []

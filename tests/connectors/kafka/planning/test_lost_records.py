@@ -6,6 +6,7 @@ import json
 import logging
 from collections.abc import Callable
 from contextlib import nullcontext
+from typing import Any
 
 import pytest
 
@@ -154,7 +155,7 @@ def test_ids_of_topics_reach_the_tasks(broker: KafkaBroker, topic: MakeTopic, hy
         while planned is None or not query.tasks(*planned):
             planned = query.next_batch()
         ((split, start, end),) = query.tasks(*planned)[0]
-        bounded = split.between(start, end)
+        bounded: Any = split.between(start, end)
         ((again, *_),) = Flip27BatchReader(query.spec).partitions()[0].value.ranges
         ids = {(s.split if hybrid else s).topic_id for s in (bounded, again)}
         described = broker_topic_ids(broker, name)

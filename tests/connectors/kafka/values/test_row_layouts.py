@@ -11,13 +11,14 @@ import pyarrow as pa
 import pytest
 
 from flip27_stream.api import WatermarkStrategy
-from flip27_stream.connectors.kafka.options.value_options import ValueFormat, ValueOptions
+from flip27_stream.connectors.kafka.options.value_options import ValueOptions
 from flip27_stream.connectors.kafka.records.record_batches import RecordColumns
 from flip27_stream.connectors.kafka.records.record_headers import HEADERS
 from flip27_stream.connectors.kafka.source import KafkaSource, KafkaSourceFactory
 from flip27_stream.connectors.kafka.split import TopicPartition
 from flip27_stream.connectors.kafka.values.row_layouts import records_schema, row_layout
 from flip27_stream.connectors.kafka.values.rows import SCHEMA, RowMaker
+from flip27_stream.connectors.kafka.values.value_decoder import ValueFormat
 from flip27_stream.errors import OptionError, RecordFormatError
 
 RAW, STRING, JSON = (ValueOptions(kind) for kind in (ValueFormat.RAW, ValueFormat.STRING, ValueFormat.JSON))

@@ -1,4 +1,4 @@
-"""JSON values into columns: Arrow's way and Python's agree, and a bad value spoils no other."""
+"""JSON documents into columns: Arrow's way and Python's agree, and a bad value spoils no other."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ import math
 import pickle
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flip27_stream.connectors.kafka.values.json_rows import JsonRows
-from flip27_stream.connectors.kafka.values.value_json import JsonDecoder
+from flip27_stream.decoding.json_columns import JsonColumns
+from flip27_stream.decoding.json_rows import JsonRows
+from tests.decoding.json_cases import document, values_of
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 FIELDS = pa.schema(
@@ -32,6 +34,26 @@ FIELDS = pa.schema(
         ("local", pa.timestamp("us")),
     ]
 )
+PARSED_BY_ARROW = {
+    "tiny": pa.int8(),
+    "whole": pa.int32(),
+    "big": pa.int64(),
+    "single": pa.float32(),
+    "double": pa.float64(),
+    "money": pa.decimal128(6, 2),
+    "digits": pa.decimal128(18, 0),
+    "huge": pa.decimal128(38, 10),
+    "flag": pa.bool_(),
+    "text": pa.string(),
+    "day": pa.date32(),
+    "at": TIMESTAMP,
+    "local": pa.timestamp("us"),
+    "wholes": pa.list_(pa.int32()),
+    "texts": pa.list_(pa.string()),
+    "nested": pa.list_(pa.list_(pa.int64())),
+    "pair": pa.struct([("x", pa.int32()), ("y", pa.string())]),
+    "events": pa.list_(pa.struct([("d", pa.date32()), ("t", TIMESTAMP)])),
+}
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 OBJECTS = st.fixed_dictionaries(
     {},
@@ -64,7 +86,9 @@ BAD = st.sampled_from(
     [b"{", b"}", b"x", b"[]", b'{"id":1', b'{"id":1}}', b'{"id":1}{"id":2}', b'{"name":"a}', b'{b"}', b'{"id":1}\n{}',
      b'{"id":"7"}', b'{"id":1.0}', b'{"ok":1,"name":"kept"}', b'{"name":"\xff"}', b'{"day":"2026-02-30"}', b"{}\x00",
      b'{"cost":1234567.8}', b'{"cost":1.005}', b'{"price":Inf}', b'{"price":NaN}', b'{"name":5.0}', b'{"place":3}',
-     b'{"tags":["a",{"b": 1}]}', b'{"id":1,"id":2}', b'{"at":"2026-1-2 3:4"}', b'{"at":"soon"}', b"[" * 5000, b"null"]
+     b'{"tags":["a",{"b": 1}]}', b'{"id":1,"id":2}', b'{"at":"2026-1-2 3:4"}', b'{"at":"soon"}', b"[" * 5000, b"null",
+     b'{"id":3}\x00{}', b'{"id":\x003}', b"{'id':1,'name':'it\\'s \"x\"'}", b'{"id":1,"price":-INF}',
+     b'{"id":1,"z":+Infinity}', b'{"id":1,"id":"x"}', b'{"id":"x","id":1}', b"\x0c"]
 )  # fmt: skip
 
 ODD = st.builds(
@@ -80,7 +104,7 @@ ODD = st.builds(
 
 def decoded(fields: pa.Schema, values: list[bytes | None]) -> tuple[list[list[Any]], list[bool]]:
     """Columns, and which values are bad; also checks that the decoder can travel."""
-    found = pickle.loads(pickle.dumps(JsonDecoder(fields))).decode(pa.array(values, pa.binary()))
+    found = pickle.loads(pickle.dumps(JsonColumns(fields))).decode(pa.array(values, pa.binary()))
     return _plain(found.columns, found.bad, fields, len(values))
 
 
@@ -102,13 +126,28 @@ def _plain(columns: Any, bad: Any, fields: pa.Schema, count: int) -> tuple[list[
         assert column.type == field.type
         assert len(column) == count
     rows = [[repr(v) for v in _numbers(column).to_pylist()] for column in columns]
-    return rows, bad.to_pylist() if bad is not None else [False] * count
+    return rows, bad.to_pylist()
 
 
 @given(st.lists(GOOD | GOOD | BAD | ODD | st.none() | st.sampled_from([b"", b" \n"]), max_size=40))
 def test_all_at_once_is_as_one_by_one(values: list[bytes | None]) -> None:
     """Whatever is bad, its neighbours are what they are alone."""
     assert decoded(FIELDS, values) == one_by_one(FIELDS, values)
+
+
+DEEP = st.sampled_from(
+    [b'{"id":1,"z":' + b"[" * 3000 + b"]" * 3000 + b"}", b'{"z":' + b'{"z":' * 3000 + b"1" + b"}" * 3000 + b',"id":2}',
+     b'{"name":' + b"[" * 3000 + b"]" * 3000 + b',"id":1}', b'{"id":1,"place":' + b"[" * 3000 + b"]" * 3000 + b"}"]
+)  # fmt: skip
+
+
+@given(st.lists(GOOD | BAD | ODD | DEEP, max_size=6))
+def test_a_document_is_what_it_is_alone(values: list[bytes | None]) -> None:
+    """Also one that is nested too deeply for Python's parser."""
+    columns, bad = decoded(FIELDS, values)
+    alone = [decoded(FIELDS, [value]) for value in values]
+    assert bad == [bad for _, (bad,) in alone]
+    assert columns == [[cells[i][0] for cells, _ in alone] for i in range(len(FIELDS))]
 
 
 @given(st.lists(OBJECTS, min_size=1, max_size=20), st.data())
@@ -119,8 +158,8 @@ def test_what_is_written_is_read(objects: list[dict[str, Any]], data: st.DataObj
     places = sorted(data.draw(st.sets(st.integers(0, len(values)), max_size=5)), reverse=True)
     for place in places:
         values.insert(place, b'{"id": broken}')
-    found = JsonDecoder(fields).decode(pa.array(values, pa.binary()))
-    bad = found.bad.to_pylist() if found.bad is not None else [False] * len(values)
+    found = JsonColumns(fields).decode(pa.array(values, pa.binary()))
+    bad = found.bad.to_pylist()
     assert sum(bad) == len(places)
     rows = zip(*(column.to_pylist() for column in found.columns), strict=True)
     kept = [row for row, wrong in zip(rows, bad, strict=True) if not wrong]
@@ -133,24 +172,46 @@ def test_many_values_with_few_bad_ones() -> None:
     for i in (0, 17, 2500, 4999):
         values[i] = b'{"id": "x", "name": "kept"}'
     values[100:102] = [b'{"name":"a}', b'{b"}']
-    found = JsonDecoder(pa.schema([FIELDS.field("id"), FIELDS.field("name")])).decode(pa.array(values))
-    assert found.bad is not None
+    found = JsonColumns(pa.schema([FIELDS.field("id"), FIELDS.field("name")])).decode(pa.array(values))
     assert [i for i, bad in enumerate(found.bad.to_pylist()) if bad] == [0, 17, 100, 101, 2500, 4999]
     assert found.columns[0].null_count == 6
     assert found.columns[1][17].as_py() == "kept"
     assert found.columns[0][102].as_py() == 102
 
 
+def test_lines_are_decoded_where_they_are() -> None:
+    """Only what Arrow reads differently, or not at all, is looked at again."""
+    columns = JsonColumns(pa.schema([FIELDS.field("id"), FIELDS.field("name")]))
+
+    def found(*lines: bytes) -> list[list[Any]] | None:
+        starts = np.cumsum([0, *(len(line) + 1 for line in lines[:-1])])
+        made = columns.decode_lines(b"\n".join(lines) + b"\n", starts)
+        return None if made is None else [column.to_pylist() for column in made]
+
+    assert found(b'{"id":1,"name":"Info, Infinity"}', b'{"id":2}\r') == [[1, 2], ["Info, Infinity", None]]
+    for odd in (
+        b'{"id":2,"x":[Inf]}',
+        b'{"id":2,"x":-NaN}',
+        b'{"id":2}\x00{}',
+        b' {"id":2}',
+        b"null",
+        b'{"id":2',
+        b"",
+    ):
+        assert found(b'{"id":1}', odd) is None, odd
+        assert found(odd, b'{"id":1}') is None, odd
+
+
 def test_times_that_are_numbers_are_seconds() -> None:
     """As in ``from_json``; text and numbers may be mixed, and take turns from batch to batch."""
-    decoder = JsonDecoder(pa.schema([("at", TIMESTAMP)]))
+    decoder = JsonColumns(pa.schema([("at", TIMESTAMP)]))
     for batch in (
         [b'{"at": 5}'] * 50,
         [b'{"at": "1970-01-01T00:00:05Z"}'] * 50,
         [b'{"at": 5}', b'{"at":"1970-01-01T00:00:05"}'] * 25,
     ):
         found = decoder.decode(pa.array(batch))
-        assert found.bad is None
+        assert found.all_right
         assert {time.timestamp() for time in found.columns[0].to_pylist()} == {5.0}
 
 
@@ -169,16 +230,19 @@ def test_maps_and_binaries() -> None:
         (b'{"id": 1', "Expecting ',' delimiter at character 8"),
         (b"[1]", "it is no object"),
         (b'{"place": {"x": "a"}}', "field place.x is not a whole number from -2147483648 to 2147483647"),
-        (b'{"tags": ["a"], "day": "x", "ok": 3}', "field ok is not true or false; field day is not a date"),
+        (
+            b'{"tags": ["a"], "day": "x", "ok": 3}',
+            "field day is not a date such as 2026-01-31; field ok is not",
+        ),
     ],
 )
 def test_what_is_wrong_is_told(value: bytes, why: str) -> None:
-    assert why in JsonDecoder(FIELDS).explain(value)
+    assert why in JsonColumns(FIELDS).explain(value)
 
 
 def test_numbers_that_are_not_finite() -> None:
     fields = pa.schema([("price", pa.float64())])
-    found = JsonDecoder(fields).decode(pa.array([b'{"price":NaN}', b'{"price":"-INF"}', b'{"price":Inf}']))
+    found = JsonColumns(fields).decode(pa.array([b'{"price":NaN}', b'{"price":"-INF"}', b'{"price":Inf}']))
     first, second, third = found.columns[0].to_pylist()
     assert math.isnan(first)
     assert (second, third) == (-math.inf, None)
@@ -188,17 +252,17 @@ def test_numbers_that_are_not_finite() -> None:
 def test_what_is_nested_deeply_is_text_or_bad(depth: int) -> None:
     """Neighbours are not harmed, and nothing is raised."""
     nested = b"[" * depth + b"]" * depth
-    found = JsonDecoder(pa.schema([("name", pa.string())])).decode(
+    found = JsonColumns(pa.schema([("name", pa.string())])).decode(
         pa.array([b'{"name":"a"}', b'{"name":' + nested + b"}", b'{"name":"b"}'])
     )
-    bad = found.bad is not None and found.bad[1].as_py()
+    bad = found.bad[1].as_py()
     assert found.columns[0].to_pylist() == ["a", None if bad else nested.decode(), "b"]
-    assert found.bad is None or found.bad.to_pylist() == [False, True, False]
+    assert found.bad.to_pylist() == [False, bad, False]
 
 
 def test_digits_that_do_not_fit_never_wrap() -> None:
     """Arrow's parser wraps some of these around."""
-    decoder = JsonDecoder(pa.schema([("a", pa.decimal128(38, 10))]))
+    decoder = JsonColumns(pa.schema([("a", pa.decimal128(38, 10))]))
     for number in (b"1e28", b"1e30", b"1e31", b"1e38", b"1e60", b"1" * 29, b"9" * 60):
         found = decoder.decode(pa.array([b'{"a":' + number + b"}"]))
         assert (found.columns[0].to_pylist(), found.bad) == ([None], pa.array([True])), number
@@ -206,3 +270,17 @@ def test_digits_that_do_not_fit_never_wrap() -> None:
 
 def test_no_values() -> None:
     assert decoded(FIELDS, []) == ([[]] * len(FIELDS), [])
+
+
+@pytest.mark.parametrize(("name", "kind"), PARSED_BY_ARROW.items())
+def test_arrow_agrees_on_each_value(name: str, kind: pa.DataType) -> None:
+    """Each alone, so that Arrow's parser has the word wherever it takes it."""
+    fields = pa.schema([(name, kind), ("b", pa.int32())])
+    values = [document(name, value) for value in values_of(name)]
+    alone = [decoded(fields, [value]) for value in values]
+    expected = [one_by_one(fields, [value]) for value in values]
+    assert [
+        (value, found, wanted)
+        for value, found, wanted in zip(values, alone, expected, strict=True)
+        if found != wanted
+    ] == []

@@ -1,0 +1,60 @@
+"""Many JSON documents parsed at once by Arrow, which is quick but does not know all that Spark takes."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pj
+
+# Arrow's parser takes these for numbers, which no other does, or ends at them. Single bytes are found much faster.
+_ODD_SIGNS = ((b"I", b"Inf"), (b"N", b"-NaN"), (b"\x00", b"\x00"))
+_ODD = r"\x00|[\s:,\[+-]Inf[\s,\]}]|-NaN"
+
+
+def plain_objects(documents: pa.BinaryArray) -> pa.BooleanArray:
+    """Which documents begin and end as objects do, and have nothing that Arrow reads differently; false for null."""
+    plain = pc.and_(pc.starts_with(documents, "{"), pc.ends_with(documents, "}")).fill_null(False)
+    if _may_be_odd(bytes(memoryview(documents.buffers()[2] or b""))):
+        plain = pc.and_not(plain, pc.match_substring_regex(documents, _ODD).fill_null(False))
+    return plain
+
+
+def has_odd_signs(documents: bytes) -> bool:
+    """Whether some of ``documents``, one a line, have something in them that Arrow reads differently."""
+    return _may_be_odd(documents) and pc.match_substring_regex(pa.scalar(documents), _ODD).as_py()
+
+
+def _may_be_odd(content: bytes) -> bool:
+    return any(first in content and sign in content for first, sign in _ODD_SIGNS)
+
+
+def one_a_line(documents: pa.BinaryArray) -> pa.Buffer:
+    """All ``documents``, with a line break between any two."""
+    return pc.binary_join(pa.ListArray.from_arrays([0, len(documents)], documents), b"\n")[0].as_buffer()
+
+
+def parsed(text: pa.Buffer, count: int, fields: pa.Schema) -> pa.Table | None:
+    """The fields of ``count`` documents, each a plain object in a line; ``None`` if they are not one object each.
+
+    A document begins with ``{`` and ends with ``}``. No JSON goes on over the line break in ``}{``, so each is at least
+    one object, and as many objects as documents are one each.
+
+    Raises:
+        pa.ArrowInvalid: Arrow cannot parse them.
+    """
+    table = pj.read_json(
+        pa.BufferReader(text),
+        read_options=pj.ReadOptions(use_threads=False, block_size=text.size + 1),
+        parse_options=pj.ParseOptions(explicit_schema=fields, unexpected_field_behavior="ignore"),
+    )
+    return table if table.num_rows == count else None
+
+
+def check_utf8(text: pa.Buffer) -> None:
+    """Check that all bytes are UTF-8, which Arrow's parser takes for granted.
+
+    Raises:
+        pa.ArrowInvalid: some are not.
+    """
+    bounds = pa.array([0, text.size], pa.int64()).buffers()[1]
+    pa.Array.from_buffers(pa.large_string(), 1, [None, bounds, text]).validate(full=True)

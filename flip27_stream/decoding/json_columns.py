@@ -1,0 +1,255 @@
+"""The decoder of JSON documents into columns: all of a batch at once with Arrow, and one by one where that fails."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import Enum
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from flip27_stream.decoding.json_batches import check_utf8, has_odd_signs, one_a_line, parsed, plain_objects
+from flip27_stream.decoding.json_converters import utf_8
+from flip27_stream.decoding.json_documents import Number
+from flip27_stream.decoding.json_rows import DecodedDocuments, JsonRows
+from flip27_stream.decoding.time_patterns import TimePattern
+from flip27_stream.decoding.times import INSTANT, LOCAL, dates, instants, local_times
+
+_FEW, _MANY, _SAMPLES = 16, 500, 5
+_MOST_DIGITS = 19  # half of those of 128 bits
+_BLANK = " \t\r\n"
+_OPENING, _CLOSING, _RETURN, _BREAK = b"{}\r\n"
+# A parser needs a column to count rows by; no document has a raw NUL in a name that Arrow sees.
+_NO_FIELDS = pa.schema([("\0", pa.string())])
+
+
+class _Form(Enum):
+    """How the instants of a column are written, as far as it is known."""
+
+    ISO_8601 = "as Arrow's parser of JSON takes them"
+    TEXT = "otherwise, as text"
+    SECONDS = "as numbers"
+
+
+class JsonColumns:
+    """Makes columns of objects, each with a field of the same name for every column. Picklable.
+
+    Arrow parses documents that look like objects together. Where it refuses, they are halved until few are left, and
+    these are decoded by :class:`JsonRows`, which has the last word on what is bad.
+
+    Args:
+        fields: the columns, of types that :func:`~flip27_stream.decoding.json_converters.can_decode`.
+        pattern: the form of times; ``None`` for the forms that Spark casts from.
+        strict_utf8: whether a document is bad that is not UTF-8, as in Spark's source of JSON files; otherwise U+FFFD
+            is put there, as by ``from_json``.
+    """
+
+    def __init__(
+        self, fields: pa.Schema, pattern: TimePattern | None = None, *, strict_utf8: bool = False
+    ) -> None:
+        self._fields, self._pattern = fields, pattern
+        self._rows = JsonRows(fields, pattern, strict_utf8)
+        self._arrow_can = all(_arrow_can(f.type, pattern is None) or _is_time(f.type) for f in fields)
+        form = _Form.ISO_8601 if pattern is None else _Form.TEXT
+        self._forms = {f.name: form for f in fields if f.type == INSTANT}
+        self._parsed = self._to_parse()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _json_columns, (self._fields, self._pattern, self._rows.strict_utf8)
+
+    def decode(self, documents: pa.BinaryArray, *, some_are_bad: bool = False) -> DecodedDocuments:
+        """Columns of ``documents``, as many rows as there are; one that is null or blank has nulls, and is not bad.
+
+        Args:
+            documents: that are to be decoded.
+            some_are_bad: as far as the caller knows, so that it is in vain to parse all at once.
+        """
+        if not self._arrow_can:
+            return self._rows.decode(documents)
+        plain = plain_objects(documents)
+        if pc.all(plain).as_py():
+            return self._decoded(documents, some_are_bad)
+        trimmed = pc.ascii_trim(documents.fill_null(b"").view(pa.string()), _BLANK).view(pa.binary())
+        blank = pc.equal(pc.binary_length(trimmed), 0)
+        odd = pc.invert(pc.or_(plain_objects(trimmed), blank))
+        empty = pa.scalar(b"{}", pa.binary())
+        decoded = self._decoded(pc.if_else(pc.or_(odd, blank), empty, trimmed), some_are_bad)
+        rows = np.flatnonzero(odd.to_numpy(zero_copy_only=False))
+        if not len(rows):
+            return decoded
+        return _replaced(decoded, rows, self._one_by_one(documents.take(pa.array(rows))))
+
+    def decode_lines(self, lines: bytes, starts: npt.NDArray[np.int64]) -> Sequence[pa.Array] | None:
+        """Columns of lines that begin at ``starts``, without a copy; ``None`` if :meth:`decode` must look at them."""
+        if not self._arrow_can or not len(starts) or not _are_objects(lines, starts) or has_odd_signs(lines):
+            return None
+        text = pa.py_buffer(lines)
+        columns = self._at_once(text, len(starts))
+        if columns is None and self._look_at_times(pa.array([lines.split(b"\n", 1)[0]])):
+            columns = self._at_once(text, len(starts))
+        return columns
+
+    def explain(self, document: bytes, *, with_values: bool = False) -> str:
+        """What is wrong with a document that is bad, and with its values if these may be told."""
+        return self._rows.explain(document, with_values=with_values)
+
+    def _decoded(self, objects: pa.BinaryArray, some_are_bad: bool = False) -> DecodedDocuments:
+        columns = None if some_are_bad else self._joined(objects)
+        if columns is None and self._look_at_times(objects):
+            columns = self._joined(objects)
+        if columns is not None:
+            return _all_right(columns, len(objects))
+        if len(objects) <= _FEW or (len(objects) > _MANY and self._arrow_refuses_all(objects)):
+            return self._one_by_one(objects)
+        half = len(objects) // 2
+        return _concatenated([self._decoded(objects.slice(0, half)), self._decoded(objects.slice(half))])
+
+    def _one_by_one(self, documents: pa.BinaryArray) -> DecodedDocuments:
+        """What :class:`JsonRows` makes of them; of documents that are nested too deeply for it, what Arrow does."""
+        decoded = self._rows.decode(documents)
+        for row in decoded.too_deep:
+            one = documents.slice(row, 1)
+            columns = self._joined(one) if pc.all(plain_objects(one)).as_py() else None
+            if columns is not None:
+                decoded = _replaced(decoded, np.array([row]), _all_right(columns, 1))
+        return decoded
+
+    def _arrow_refuses_all(self, objects: pa.BinaryArray) -> bool:
+        """Whether it is likely that Arrow refuses each, so that halving is in vain."""
+        samples = np.linspace(0, len(objects) - 1, _SAMPLES, dtype=np.int64).tolist()
+        return all(self._joined(objects.slice(i, 1)) is None for i in samples)
+
+    def _joined(self, objects: pa.BinaryArray) -> Sequence[pa.Array] | None:
+        """The columns of ``objects``, ``None`` where Arrow cannot make them."""
+        if not len(objects):
+            return [pa.array([], field.type) for field in self._fields]
+        return self._at_once(one_a_line(objects), len(objects))
+
+    def _at_once(self, text: pa.Buffer, count: int) -> Sequence[pa.Array] | None:
+        try:
+            check_utf8(text)
+            table = parsed(text, count, self._parsed)
+            if table is None:
+                return None
+            return [
+                self._converted(table.column(i).combine_chunks(), field)
+                for i, field in enumerate(self._fields)
+            ]
+        except pa.ArrowInvalid:
+            return None
+
+    def _to_parse(self) -> pa.Schema:
+        """What Arrow is told to parse. Casts are stricter than its parser about precision, days and zones."""
+        if not len(self._fields):
+            return _NO_FIELDS
+        kinds = {_Form.ISO_8601: INSTANT, _Form.TEXT: pa.string(), _Form.SECONDS: pa.int64()}
+        return pa.schema(
+            (f.name, kinds[self._forms[f.name]] if f.name in self._forms else _parsed_type(f.type))
+            for f in self._fields
+        )
+
+    def _converted(self, column: pa.Array, field: pa.Field) -> pa.Array:
+        """What Arrow parsed, in the type of the column."""
+        if column.type == field.type:
+            return column
+        if self._forms.get(field.name) is _Form.SECONDS:
+            return pc.multiply_checked(column, 1_000_000).view(INSTANT)
+        if not pt.is_string(column.type):
+            return column.cast(field.type)
+        if pt.is_date32(field.type):
+            return dates(column)
+        if self._pattern is not None:
+            return self._pattern.times(column, field.type)
+        return instants(column) if field.type == INSTANT else local_times(column)
+
+    def _look_at_times(self, objects: pa.BinaryArray) -> bool:
+        """Whether times are written otherwise than it was thought, as far as the first object tells."""
+        first = self._rows.first_object(objects) if self._forms else {}
+        forms = {name: self._form(name, first) for name in self._forms}
+        if forms == self._forms:
+            return False
+        self._forms = forms
+        self._parsed = self._to_parse()
+        return True
+
+    def _form(self, name: str, first: Mapping[str, object]) -> _Form:
+        value = first.get(name)
+        if isinstance(value, Number):
+            return _Form.SECONDS
+        if not isinstance(value, str):
+            return self._forms[name]
+        text = pa.array([utf_8(value)])
+        iso_8601 = self._pattern is None and any(_casts(text, kind) for kind in (INSTANT, LOCAL))
+        return _Form.ISO_8601 if iso_8601 else _Form.TEXT
+
+
+def _json_columns(fields: pa.Schema, pattern: TimePattern | None, strict_utf8: bool) -> JsonColumns:
+    return JsonColumns(fields, pattern, strict_utf8=strict_utf8)
+
+
+def _are_objects(lines: bytes, starts: npt.NDArray[np.int64]) -> bool:
+    """Whether every line begins and ends as an object does."""
+    data = np.frombuffer(lines, np.uint8)
+    ends = np.append(starts[1:] - 1, len(data) - (data[-1] == _BREAK)) - 1
+    ends -= data[ends] == _RETURN
+    return bool(np.all(data[starts] == _OPENING) and np.all(data[ends] == _CLOSING))
+
+
+def _all_right(columns: Sequence[pa.Array], count: int) -> DecodedDocuments:
+    return DecodedDocuments(columns, pa.repeat(pa.scalar(False), count))
+
+
+def _concatenated(parts: Sequence[DecodedDocuments]) -> DecodedDocuments:
+    """The rows of ``parts``, one after the other."""
+    columns = [pa.concat_arrays(pieces) for pieces in zip(*(part.columns for part in parts), strict=True)]
+    return DecodedDocuments(columns, pa.concat_arrays([part.bad for part in parts]))
+
+
+def _replaced(
+    decoded: DecodedDocuments, rows: npt.NDArray[np.int64], instead: DecodedDocuments
+) -> DecodedDocuments:
+    """``decoded`` with ``rows`` taken from ``instead``."""
+    both = _concatenated([decoded, instead])
+    order = np.arange(len(decoded.bad))
+    order[rows] = len(order) + np.arange(len(rows))
+    indices = pa.array(order)
+    return DecodedDocuments([column.take(indices) for column in both.columns], both.bad.take(indices))
+
+
+def _casts(text: pa.StringArray, kind: pa.DataType) -> bool:
+    try:
+        text.cast(kind)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _is_time(kind: pa.DataType) -> bool:
+    return bool(kind in (INSTANT, LOCAL))
+
+
+def _arrow_can(kind: pa.DataType, times: bool) -> bool:
+    """Whether Arrow's parser knows the type at any depth, times included if they have no form of their own."""
+    if pt.is_binary(kind) or pt.is_map(kind) or (_is_time(kind) and not times):
+        return False
+    return all(_arrow_can(kind.field(i).type, times) for i in range(kind.num_fields))
+
+
+def _parsed_type(kind: pa.DataType) -> pa.DataType:
+    if pt.is_date32(kind) or kind == LOCAL:
+        return pa.string()
+    if pt.is_decimal(kind):
+        # An exponent may wrap what it yields around; in so many more digits than wanted, that is seen.
+        return (
+            pa.decimal128(38, kind.scale) if kind.precision <= _MOST_DIGITS else pa.decimal256(76, kind.scale)
+        )
+    if pt.is_list(kind):
+        return pa.list_(_parsed_type(kind.value_type))
+    if pt.is_struct(kind):
+        return pa.struct(
+            [(f.name, _parsed_type(f.type)) for f in (kind.field(i) for i in range(kind.num_fields))]
+        )
+    return kind

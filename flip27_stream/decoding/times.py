@@ -1,0 +1,141 @@
+"""Dates and times in text, in the forms that Spark casts from; as columns, and one by one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import date
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+INSTANT: Final = pa.timestamp("us", tz="UTC")
+"""Spark's ``timestamp``."""
+
+LOCAL: Final = pa.timestamp("us")
+"""Spark's ``timestamp_ntz``."""
+
+_EPOCH: Final = date(1970, 1, 1).toordinal()
+_DATE: Final = r"([+-]?[0-9]{4,7})(?:-([0-9]{1,2})(?:-([0-9]{1,2})%s)?)?"
+_DAY: Final = re.compile(_DATE % r"(?:[ T].*)?", re.DOTALL)
+_TIME: Final = re.compile(
+    _DATE % r"(?:[ T]([0-9]{1,2})(?::([0-9]{1,2})(?::([0-9]{1,2})(?:\.([0-9]*))?)?)?"
+    r"(?: *(?:(Z|UTC|GMT|UT)|(?:UTC|GMT|UT)?([+-])([0-9]{1,2})(?::?([0-9]{1,2})(?::?([0-9]{2}))?)?))?)?"
+)
+_BLANK: Final = "".join(map(chr, (*range(33), 127)))
+_ERA: Final = 400, 146_097  # years and days after which the calendar repeats
+
+_ZONED: Final = r":\d\d(\.\d*)?(Z|[+-]\d\d(:?\d\d)?)$"
+_TOO_FINE: Final = r"(\.\d{6})\d+"
+_DATE_ALONE: Final = r"^\d{4}-\d\d-\d\d$"
+
+
+def dates(text: pa.StringArray) -> pa.Date32Array:
+    """The column of dates that ``text`` is; a time behind a date is ignored.
+
+    Raises:
+        pa.ArrowInvalid: a text is no date; the message quotes it.
+    """
+    try:
+        return text.cast(pa.date32())
+    except pa.ArrowInvalid:
+        return _one_by_one(text, pa.int32(), days).view(pa.date32())
+
+
+def instants(text: pa.StringArray) -> pa.TimestampArray:
+    """The column of instants that ``text`` is, in UTC where it names no zone, as :func:`microseconds` has them.
+
+    Raises:
+        pa.ArrowInvalid: a text is no time; the message quotes it.
+    """
+    try:
+        return text.cast(INSTANT)
+    except pa.ArrowInvalid:
+        pass
+    plain = _no_finer(text)
+    dated = pc.if_else(pc.match_substring_regex(plain, _DATE_ALONE), _joined(plain, " 00:00:00"), plain)
+    zoned = pc.match_substring_regex(dated, _ZONED)
+    try:
+        return pc.if_else(zoned, dated, _joined(dated, "Z")).cast(INSTANT)
+    except pa.ArrowInvalid:
+        return _one_by_one(text, pa.int64(), lambda one: microseconds(one, zoned=True)).view(INSTANT)
+
+
+def local_times(text: pa.StringArray) -> pa.TimestampArray:
+    """The column of times without a zone that ``text`` is; see :func:`instants`."""
+    try:
+        return text.cast(LOCAL)
+    except pa.ArrowInvalid:
+        pass
+    try:
+        return _no_finer(text).cast(LOCAL)
+    except pa.ArrowInvalid:
+        return _one_by_one(text, pa.int64(), lambda one: microseconds(one, zoned=False)).view(LOCAL)
+
+
+def days(text: str) -> int | None:
+    """Days since the epoch, ``None`` if ``text`` is no date; a time behind it is ignored."""
+    parts = _DAY.fullmatch(text.strip(_BLANK))
+    return None if parts is None else _days(*parts.groups("1"))
+
+
+def microseconds(text: str, *, zoned: bool) -> int | None:
+    """Microseconds since the epoch, ``None`` if ``text`` is no time, or one that 64 bits do not hold.
+
+    Decimals behind the sixth are cut off.
+
+    Args:
+        text: a date and a time, of which the end may be missing.
+        zoned: it may name an offset from UTC, and is in UTC if it names none; otherwise it is a local time.
+    """
+    parts = _TIME.fullmatch(text.strip(_BLANK))
+    if parts is None:
+        return None
+    year, month, day, *clock, fraction, utc, sign, hours, minutes, seconds = parts.groups()
+    if not zoned and (utc or sign):
+        return None
+    since_midnight = _seconds(*clock)
+    offset = _seconds(hours, minutes, seconds)
+    day_number = _days(year, month or "1", day or "1")
+    if day_number is None or since_midnight is None or offset is None:
+        return None
+    total = day_number * 86_400 + since_midnight + (offset if sign == "-" else -offset)
+    found = total * 1_000_000 + int((fraction or "")[:6].ljust(6, "0"))
+    return found if -(1 << 63) <= found < 1 << 63 else None
+
+
+def _seconds(hour: str | None, minute: str | None, second: str | None) -> int | None:
+    clock = int(hour or 0), int(minute or 0), int(second or 0)
+    if clock[0] > 23 or clock[1] > 59 or clock[2] > 59:
+        return None
+    return (clock[0] * 60 + clock[1]) * 60 + clock[2]
+
+
+def _days(year: str, month: str, day: str) -> int | None:
+    """Days since the epoch. Python knows the years from 1 to 9999; days are 32 bits."""
+    era, year_of_era = divmod(int(year), _ERA[0])
+    try:
+        in_era = date(_ERA[0] + year_of_era, int(month), int(day)).toordinal() - _EPOCH
+    except ValueError:
+        return None
+    number = in_era + (era - 1) * _ERA[1]
+    return number if -(1 << 31) <= number < 1 << 31 else None
+
+
+def _no_finer(text: pa.StringArray) -> pa.StringArray:
+    """``text`` without blanks around it and without decimals behind the sixth."""
+    return pc.replace_substring_regex(pc.ascii_trim(text, _BLANK), _TOO_FINE, r"\1")
+
+
+def _joined(text: pa.StringArray, suffix: str) -> pa.StringArray:
+    return pc.binary_join_element_wise(text, suffix, "")
+
+
+def _one_by_one(text: pa.StringArray, kind: pa.DataType, convert: Callable[[str], int | None]) -> pa.Array:
+    values = text.to_pylist()
+    found = [None if value is None else convert(value) for value in values]
+    for value, number in zip(values, found, strict=True):
+        if number is None and value is not None:
+            raise pa.ArrowInvalid(f"{value!r} is no date or time in a form that is known")
+    return pa.array(found, kind)

@@ -1,0 +1,113 @@
+"""The offset that ends a planned batch."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import replace
+
+from flip27_stream.spark.planning.batch_planner import PlanInput, PlannedBatch
+from flip27_stream.spark.planning.enumerator_context import CoordinatorContext
+from flip27_stream.spark.planning.offset_log import OffsetLog
+from flip27_stream.spark.planning.split_tracker import SplitTracker
+from flip27_stream.spark.source_spec import AnyEnumerator, AnyOffset, AnyState, SourceSpec
+from offsets import Offset, SplitState
+
+
+class NextOffset:
+    """Makes the next offset of a checkpoint from a planned batch.
+
+    Args:
+        spec: the source and how it is read.
+        offset_log: has the last offset.
+        context: has the assigned splits and the retired ones.
+        split_tracker: is told which splits have reached the end of their log.
+    """
+
+    def __init__(
+        self,
+        spec: SourceSpec,
+        offset_log: OffsetLog,
+        context: CoordinatorContext,
+        split_tracker: SplitTracker,
+    ) -> None:
+        self._fingerprint = spec.fingerprint
+        self._offset_log = offset_log
+        self._context = context
+        self._split_tracker = split_tracker
+        self.source = ""
+        """Fingerprint of the source that began the checkpoint."""
+        self.lineage = ""
+        """Lineage id of the checkpoint."""
+
+    def open(self, start: AnyOffset | None) -> None:
+        """Continues the checkpoint of ``start``, or begins a new one with a lineage id of its own if it is ``None``."""
+        began = self._fingerprint, secrets.token_hex(8)
+        self.source, self.lineage = began if start is None else (start.source, start.lineage)
+
+    def states(
+        self, plan_input: PlanInput, planned: PlannedBatch
+    ) -> tuple[dict[str, AnyState], dict[str, int]]:
+        """Returns the states of the splits after the batch, and the positions at which the batch begins to read splits
+        that ``plan_input.start`` does not have or has at another position. Both are by split id.
+        """
+        states = {name: s for name, s in plan_input.known.items() if name in self._context.splits}
+        begin: dict[str, int] = {}
+        for name, run in plan_input.run.items():
+            state, end, log = plan_input.known.get(name), planned.ends[name], plan_input.log[name]
+            if state is None or run.position != state.position:
+                begin[name] = run.position
+            elif end == state.position:
+                continue
+            proven_end = planned.plan is not None and end == log.end and log.drained
+            states[name] = SplitState(
+                split=self._context.splits[name],
+                position=end,
+                read_max=planned.read_max.get(name),
+                # Other processes compare this with the machine's clock, and the query's clock may be behind that.
+                quiet_since=max(plan_input.seen_at, plan_input.wall) if proven_end else None,
+            )
+            if proven_end:
+                self._split_tracker.record_log_end(name, end, plan_input.seen_at)
+        return states, begin
+
+    def make(
+        self,
+        plan_input: PlanInput,
+        planned: PlannedBatch,
+        enumerator: AnyEnumerator,
+        states: dict[str, AnyState],
+        begin: dict[str, int],
+    ) -> AnyOffset | None:
+        """Returns the offset that ends the batch; ``None`` if it would say the same as ``plan_input.start``.
+
+        Args:
+            plan_input: what the batch was planned from.
+            planned: the batch.
+            enumerator: the enumerator of the source; its state goes into the offset.
+            states: the states of the splits after the batch, of :meth:`states`.
+            begin: the begin positions, of :meth:`states`.
+        """
+        start = plan_input.start
+        checkpoint = enumerator.snapshot_state()
+        changed = states != plan_input.known or begin or planned.runs_empty
+        if start is not None and not changed and self._offset_log.has_stored(checkpoint):
+            return None
+        self._split_tracker.forget(self._context.retired)
+        self._context.retired.clear()
+        return Offset(
+            source=self.source,
+            lineage=self.lineage,
+            batch=start.batch + 1 if start is not None else 0,
+            enumerator=checkpoint,
+            splits={name: _with_read_max(s, planned.read_max.get(name)) for name, s in states.items()},
+            begin=begin,
+            earlier_begins=self._offset_log.earlier_begins(start, states.keys() - begin.keys()),
+            plausible_until=planned.plausible_until,
+        )
+
+
+def _with_read_max(state: AnyState, read_max: int | None) -> AnyState:
+    """Returns ``state`` with the greatest event time (ms) that reports have told. That alone makes no new offset."""
+    if read_max is None or (state.read_max is not None and read_max <= state.read_max):
+        return state
+    return replace(state, read_max=read_max)

@@ -1,0 +1,91 @@
+"""The run of a query that is going on: what it has to read, and whether it has read it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from flip27_stream.api import SplitRange
+from flip27_stream.spark.planning.available_now import FrozenEnds
+from flip27_stream.spark.planning.enumerator_context import CoordinatorContext
+from flip27_stream.spark.planning.stall_detector import Stall, find_stall
+from flip27_stream.spark.source_contract import pending_splits
+from flip27_stream.spark.source_spec import AnyEnumerator, AnyState, SourceSpec
+
+
+class Run:
+    """The part of the source that this run reads; all of it, unless the trigger is ``AvailableNow``.
+
+    Args:
+        spec: the source and how it is read.
+    """
+
+    def __init__(self, spec: SourceSpec) -> None:
+        self._source = spec.fingerprint
+        self._completes = spec.alignment is None or spec.alignment.available_now == "complete"
+        self._frozen: FrozenEnds | None = None
+        self._pending = 0
+        self.is_available_now = False
+        """Whether the run stops at the ends that its first plan finds (``Trigger.AvailableNow``)."""
+
+    @property
+    def is_final(self) -> bool:
+        """Whether splits are finished at the ends of the run (rule 8), because the run reaches all of them."""
+        return self.is_available_now and self._completes
+
+    @property
+    def has_pending(self) -> bool:
+        """Whether the enumerator knew, at the last :meth:`cut`, of splits that it has not assigned."""
+        return self._pending > 0
+
+    def cut(
+        self, enumerator: AnyEnumerator, context: CoordinatorContext, log: Mapping[str, SplitRange]
+    ) -> Mapping[str, SplitRange]:
+        """Returns the part of ``log`` that belongs to this run; the first call of an AvailableNow run freezes its ends.
+
+        Args:
+            enumerator: the enumerator of the source.
+            context: has the assigned splits.
+            log: what can be read of each split now, by split id.
+
+        Raises:
+            DataLossError: a log ends before the frozen end of its split.
+            ContractError: ``pending()`` returned something other than a number.
+        """
+        if self._frozen is not None:
+            self._frozen.follow(context.splits, more=self.has_pending)
+        elif self.is_available_now:
+            self._frozen = FrozenEnds(context.splits)
+            enumerator.freeze()
+        self._pending = pending_splits(enumerator)
+        return log if self._frozen is None else self._frozen.cut(log)
+
+    def is_over(self, splits: Mapping[str, AnyState]) -> bool:
+        """Whether the run is complete once its splits have the states ``splits``, by split id."""
+        if self._frozen is None:
+            return True
+        return not self.has_pending and self._frozen.reached({name: s.position for name, s in splits.items()})
+
+    def stall(
+        self,
+        enumerator: AnyEnumerator,
+        context: CoordinatorContext,
+        splits: Mapping[str, AnyState],
+        held_by: str | None,
+    ) -> Stall:
+        """Returns why an AvailableNow run is not complete although its last plan moved no split.
+
+        Args:
+            enumerator: the enumerator of the source.
+            context: has the calls of ``call_async`` that can still change something.
+            splits: the states of the splits, by split id.
+            held_by: the split or the group whose lag holds splits back; ``None`` if nothing does.
+        """
+        assert self._frozen is not None
+        return find_stall(
+            self._source,
+            enumerator,
+            pending=self._pending,
+            left=self._frozen.left({name: s.position for name, s in splits.items()}),
+            handled=context.handled_calls(),
+            held_by=held_by,
+        )

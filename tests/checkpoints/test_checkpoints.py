@@ -1,0 +1,46 @@
+"""Offsets that releases wrote are read for ever: never regenerate a document of this folder, add one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from offsets import OffsetCodec
+from tests.checkpoints.sources import SOURCES
+
+DOCUMENTS = sorted(Path(__file__).parent.glob("*/*.json"))
+AT = {"clicks-0": 4711, "clicks-1": 12}
+POSITIONS = {
+    "delta": {"part-0.parquet@1700000000000+900": 5},
+    "files": {"/data/clicks/a.parquet@1700000000000+900": 5},
+    "hybrid": {f"1:{split}": position for split, position in AT.items()},
+    "kafka": AT,
+}
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_what_a_release_wrote_is_read(path: Path) -> None:
+    """CO-11, SK-35, KS-01, HY-16."""
+    kind = path.stem.partition("-")[0]
+    source = SOURCES[kind]()
+    codec = OffsetCodec(
+        source.fingerprint,
+        source.split_serializer,
+        source.enumerator_checkpoint_serializer,
+        source.accepts_checkpoint_of,
+    )
+
+    document = json.loads(path.read_text())
+    offset = codec.from_json(document)
+
+    assert offset is not None
+    assert {split: state.position for split, state in offset.splits.items()} == POSITIONS[kind]
+    assert codec.from_json(json.loads(json.dumps(codec.to_json(offset)))) == offset
+    if document["enumerator"][0] == source.enumerator_checkpoint_serializer.version:
+        assert codec.to_json(offset) == document
+
+
+def test_every_connector_has_a_document() -> None:
+    assert {path.stem.partition("-")[0] for path in DOCUMENTS} == set(SOURCES)
