@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from flip27_stream.connectors.files.delta.delta_commit import TableColumns
-from flip27_stream.connectors.files.formats.schemas import can_become, find_column, is_list
+from flip27_stream.connectors.files.formats.schemas import can_become
 from flip27_stream.connectors.files.layout.column_mapping import (
     ColumnMapping,
     MappedColumn,
@@ -19,6 +19,7 @@ from flip27_stream.connectors.files.layout.column_mapping import (
     physical_name,
     stored_schema,
 )
+from flip27_stream.connectors.files.layout.columns import find_column, is_list
 from flip27_stream.errors import SchemaChangedError
 
 log = logging.getLogger(__name__)

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flip27_stream.connectors.files.delta.delta_commit import DataFile
-from flip27_stream.connectors.files.formats.schemas import find_column
 from flip27_stream.connectors.files.layout.column_mapping import ColumnMapping
+from flip27_stream.connectors.files.layout.columns import find_column
 from flip27_stream.connectors.files.layout.deletion_vector import DeletionVector
 from flip27_stream.connectors.files.layout.file_layout import FileLayout, Partition
 from flip27_stream.connectors.files.storage.found_file import FoundFile

@@ -33,8 +33,8 @@ from flip27_stream.connectors.files.formats.lines import (
     unpacked,
     whole_lines,
 )
-from flip27_stream.connectors.files.formats.schemas import find_column
 from flip27_stream.connectors.files.formats.units import FileUnits, Int64s
+from flip27_stream.connectors.files.layout.columns import find_column
 from flip27_stream.connectors.files.layout.file_layout import FileLayout
 from flip27_stream.errors import RecordFormatError
 from flip27_stream.reader import Records

@@ -18,9 +18,10 @@ from flip27_stream.connectors.files.formats.event_times import (
     columns_of,
 )
 from flip27_stream.connectors.files.formats.file_format import MAX_BATCH_ROWS, FileFormat, overlapping, shares
-from flip27_stream.connectors.files.formats.schemas import Projection, find_column, spark_schema
+from flip27_stream.connectors.files.formats.schemas import Projection, spark_schema
 from flip27_stream.connectors.files.formats.units import FileUnits
 from flip27_stream.connectors.files.layout.column_mapping import ColumnMapping
+from flip27_stream.connectors.files.layout.columns import find_column
 from flip27_stream.connectors.files.layout.file_layout import FileLayout
 from flip27_stream.decoding.times import INSTANT
 from flip27_stream.reader import Records

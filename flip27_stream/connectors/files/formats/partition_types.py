@@ -13,7 +13,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.types as pt
 
-from flip27_stream.connectors.files.formats.schemas import find_column
+from flip27_stream.connectors.files.layout.columns import find_column
 from flip27_stream.connectors.files.layout.file_layout import Partition
 from flip27_stream.decoding.times import INSTANT
 from flip27_stream.errors import RecordFormatError

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.types as pt
 
+from flip27_stream.connectors.files.layout.columns import find_column, is_list
 from flip27_stream.decoding.times import INSTANT, LOCAL
 from flip27_stream.errors import RecordFormatError
 
@@ -88,17 +89,6 @@ def _or_string(kind: pa.DataType) -> pa.DataType:
     return pa.string() if pt.is_null(kind) else kind
 
 
-def is_list(kind: pa.DataType) -> bool:
-    """Whether ``kind`` is a list type."""
-    return bool(
-        pt.is_list(kind)
-        or pt.is_large_list(kind)
-        or pt.is_fixed_size_list(kind)
-        or pt.is_list_view(kind)
-        or pt.is_large_list_view(kind)
-    )
-
-
 def can_become(given: pa.DataType, wanted: pa.DataType) -> bool:
     """Whether every value of ``given`` is one of ``wanted``, or nearly: Spark's rules for Parquet, and wider numbers.
 
@@ -138,14 +128,6 @@ def _number_fits(size: int, wanted: pa.DataType) -> bool:
     if pt.is_decimal(wanted):
         return bool(wanted.precision - wanted.scale >= (3, 5, 10, 20)[size])
     return bool(wanted == pa.float64() and size <= 2)
-
-
-def find_column(names: Sequence[str], wanted: str) -> int | None:
-    """The index of a column: of the same name, or else of the same name in another case; ``None`` if there is none."""
-    if wanted in names:
-        return names.index(wanted)
-    low = wanted.lower()
-    return next((i for i, name in enumerate(names) if name.lower() == low), None)
 
 
 def refuse_same_names(names: Iterable[str], what: str) -> None:

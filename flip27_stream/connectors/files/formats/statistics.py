@@ -20,8 +20,9 @@ from flip27_stream.connectors.files.formats.event_times import Divided, TimeRang
 from flip27_stream.connectors.files.formats.format_options import FileFormat, FileUnits
 from flip27_stream.connectors.files.formats.lines import codec_of
 from flip27_stream.connectors.files.formats.rows import read_rows
-from flip27_stream.connectors.files.formats.schemas import constants, find_column
+from flip27_stream.connectors.files.formats.schemas import constants
 from flip27_stream.connectors.files.formats.units import Int64s
+from flip27_stream.connectors.files.layout.columns import find_column
 from flip27_stream.connectors.files.layout.file_layout import PLAIN, FileLayout, Partition
 from flip27_stream.connectors.files.storage.filesystem import Storage
 from flip27_stream.connectors.files.tolerance import UNREADABLE, Tolerance

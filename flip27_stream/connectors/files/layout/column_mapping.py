@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from flip27_stream.api import JsonValue
-from flip27_stream.connectors.files.formats.schemas import find_column, is_list
+from flip27_stream.connectors.files.layout.columns import find_column, is_list
 from flip27_stream.errors import RecordFormatError
 
 MODE: Final = "delta.columnMapping.mode"
