@@ -25,12 +25,18 @@ if TYPE_CHECKING:
 
     from flip27_stream.api import Source
     from flip27_stream.connectors.files import FileSource
+    from flip27_stream.connectors.files.table_location import table_location
     from flip27_stream.connectors.hybrid import HybridSource
     from flip27_stream.connectors.kafka import KafkaSource
 
-__all__ = ["FileSource", "HybridSource", "KafkaSource", "data_source", "register"]
+__all__ = ["FileSource", "HybridSource", "KafkaSource", "data_source", "register", "table_location"]
 
-_CONNECTORS = {"FileSource": "files", "HybridSource": "hybrid", "KafkaSource": "kafka"}
+_CONNECTORS = {
+    "FileSource": "files",
+    "HybridSource": "hybrid",
+    "KafkaSource": "kafka",
+    "table_location": "files.table_location",
+}
 
 
 def register(spark: SparkSession) -> None:
