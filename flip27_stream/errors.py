@@ -20,6 +20,7 @@
     ├── EventTimeError              an event time that cannot be used
     │   └── ImplausibleEventTimeError   further in the future than scan.watermark.max-future
     ├── AlignmentError              alignment cannot be kept as configured
+    ├── MissingExtraError           a package is not installed that this query or tool needs
     └── UnsupportedSparkError       this Spark lacks what Python streaming sources need; raised when registering
 
 Spark shows a user no more than the class name and the text of an error raised in the planning process, so every text
@@ -140,6 +141,10 @@ class ImplausibleEventTimeError(EventTimeError):
 
 class AlignmentError(Flip27Error):
     """Alignment cannot be kept as configured."""
+
+
+class MissingExtraError(Flip27Error, ImportError):
+    """A package is not installed that this query or tool needs; the message names the extra that installs it."""
 
 
 class UnsupportedSparkError(Flip27Error):

@@ -14,17 +14,24 @@ import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from flip27_stream.errors import AlignmentError, Flip27Error, MissingExtraError, OptionError
+from flip27_stream.extras import check_installed
+from watermark_alignment.monitoring.formatting import name
+from watermark_alignment.monitoring.plot import plot
+from watermark_alignment.monitoring.status import Status, StatusReader
+from watermark_alignment.table.recordings import NothingToShowError
+from watermark_alignment.table.split_watermark_table import NoTableError, SplitWatermarkTable
+
+try:
+    check_installed("rich", "monitoring", "python -m watermark_alignment")
+except MissingExtraError as missing:
+    sys.exit(str(missing))
+
 from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from flip27_stream.errors import AlignmentError, Flip27Error, OptionError
-from watermark_alignment.monitoring.formatting import name
-from watermark_alignment.monitoring.plot import plot
-from watermark_alignment.monitoring.status import Status, StatusReader
 from watermark_alignment.monitoring.status_view import render, to_json
-from watermark_alignment.table.recordings import NothingToShowError
-from watermark_alignment.table.split_watermark_table import NoTableError, SplitWatermarkTable
 
 _LINES_AROUND = 8
 """Of a screen, left to headings and summaries."""

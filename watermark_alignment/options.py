@@ -1,158 +1,20 @@
-"""The options of watermark alignment (FLIP-296): names, values, defaults, meanings and parsing. Pure."""
+"""The options of watermark alignment: names (those of FLIP-296), meanings, defaults, parsing. Pure."""
 
 from __future__ import annotations
 
-import difflib
 import hashlib
-import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from fractions import Fraction
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final
 
 from flip27_stream.errors import OptionError
+from flip27_stream.options.durations import parse_duration
+from flip27_stream.options.kinds import BOOLEAN, DURATION, POSITIVE_DURATION, TEXT, one_of, words
+from flip27_stream.options.option import Kind, Option
 from watermark_alignment.table.location import parse_location
 
-T = TypeVar("T")
-
-DURATION_FORMS: Final = (
-    'a number and a unit such as "5 minutes", "5min", "300 s", "250 ms", "1 h 30 min", or "PT5M"'
-)
-
-_MS_PER_UNIT: Final = {
-    unit: factor
-    for units, factor in (
-        ("ns nano nanos nanosecond nanoseconds", Fraction(1, 1_000_000)),
-        ("us µs micro micros microsecond microseconds", Fraction(1, 1000)),
-        ("ms milli millis millisecond milliseconds", Fraction(1)),
-        ("s sec secs second seconds", Fraction(1000)),
-        ("m min mins minute minutes", Fraction(60_000)),
-        ("h hour hours", Fraction(3_600_000)),
-        ("d day days", Fraction(86_400_000)),
-        ("w week weeks", Fraction(7 * 86_400_000)),
-    )
-    for unit in units.split()
-}
-_MAX_MS: Final = 2**62
-"""The longest duration (ms): its sum with a time fits into 64 bits."""
-
-_TERM: Final = re.compile(r"([0-9]{1,19}(?:\.[0-9]{1,9})?)\s*([a-zµ]+)\s*")
-_TERMS: Final = re.compile(rf"(?:{_TERM.pattern})+")
-_ISO: Final = re.compile(
-    r"p(?=[0-9t])((?:[0-9]+[wd])*)(?:t(?=[0-9])((?:[0-9]+[hm])*(?:[0-9]+(?:\.[0-9]+)?s)?))?"
-)
-
-
-def parse_duration(text: str, option: str) -> int:
-    """Returns the milliseconds of a duration in the spelling of Flink, Spark or ISO 8601; "0" needs no unit.
-
-    Args:
-        text: the value of the option.
-        option: the name of the option, for the error message.
-
-    Raises:
-        OptionError: ``text`` is not a duration, is negative, is not a whole number of milliseconds, or is too long.
-    """
-    words = text.strip().lower().removeprefix("interval ").strip()
-    if words == "0":
-        return 0
-    if iso := _ISO.fullmatch(words):
-        words = "".join(part for part in iso.groups() if part)
-    if not _TERMS.fullmatch(words):
-        raise OptionError.of(option, text, f"Expected a duration: {DURATION_FORMS}.")
-    terms = _TERM.findall(words)
-    if any(unit not in _MS_PER_UNIT for _, unit in terms):
-        raise OptionError.of(option, text, f"Expected a duration: {DURATION_FORMS}.")
-    duration = sum((Fraction(number) * _MS_PER_UNIT[unit] for number, unit in terms), Fraction())
-    if duration.denominator != 1:
-        raise OptionError.of(option, text, "Expected a whole number of milliseconds.")
-    if duration >= _MAX_MS:
-        raise OptionError.of(option, text, f"Expected less than {_MAX_MS // 86_400_000} days.")
-    return int(duration)
-
-
-@dataclass(frozen=True)
-class Kind(Generic[T]):
-    """The kind of values of an option.
-
-    Attributes:
-        words: the kind in words, for the options page.
-        parse: returns the value, from its text and the name of the option.
-    """
-
-    words: str
-    parse: Callable[[str, str], T]
-
-
-@dataclass(frozen=True)
-class Option(Generic[T]):
-    """One option.
-
-    Attributes:
-        name: the canonical spelling.
-        kind: the kind of its values.
-        default: the default, as a user would write it; ``None`` without a default.
-        meaning: one sentence, for the options page.
-    """
-
-    name: str
-    kind: Kind[T]
-    default: str | None
-    meaning: str
-
-    def get(self, options: Mapping[str, str]) -> T | None:
-        """Returns the value in ``options`` (keys in lower case), or else the default; ``None`` without both.
-
-        Raises:
-            OptionError: the value is wrong.
-        """
-        text = options.get(self.name.lower(), self.default)
-        return None if text is None else self.kind.parse(text, self.name)
-
-    def require(self, options: Mapping[str, str]) -> T:
-        """Returns the value, for an option that has a default or must be given.
-
-        Raises:
-            OptionError: the value is wrong or missing.
-        """
-        value = self.get(options)
-        if value is None:
-            raise OptionError(f"Option '{self.name}' must be set: {self.meaning}.")
-        return value
-
-
-def _parse_text(text: str, option: str) -> str:
-    if not text.strip():
-        raise OptionError.of(option, text, "It must not be empty.")
-    return text.strip()
-
-
-def _parse_boolean(text: str, option: str) -> bool:
-    value = {"true": True, "false": False}.get(text.strip().lower())
-    if value is None:
-        raise OptionError.of(option, text, "Allowed: true, false.")
-    return value
-
-
-def _parse_positive_duration(text: str, option: str) -> int:
-    duration = parse_duration(text, option)
-    if duration == 0:
-        raise OptionError.of(option, text, "It must be longer than 0.")
-    return duration
-
-
-_UNITS: Final = {_MS_PER_UNIT[unit]: unit for unit in ("s", "ms", "us", "ns")}
-
-
-def _parse_unit(text: str, option: str) -> str:
-    unit = _UNITS.get(_MS_PER_UNIT.get(text.strip().lower(), Fraction()))
-    if unit is None:
-        raise OptionError.of(option, text, "Allowed: s, ms, us, ns.")
-    return unit
-
-
 _SHORTEST_TIMEOUT_S: Final = 1
-"""A member commits four times in a timeout. With a shorter one, a member that is alive would be counted as gone."""
+"""A member renews its entry four times per timeout. A member that is slower stops counting again and again."""
 
 
 def _parse_timeout(text: str, option: str) -> int:
@@ -167,106 +29,105 @@ def _parse_timeout(text: str, option: str) -> int:
     return timeout
 
 
-def _one_of(*words: str) -> Kind[str]:
-    def parse(text: str, option: str) -> str:
-        word = text.strip().lower()
-        if word not in words:
-            raise OptionError.of(option, text, f"Allowed: {', '.join(words)}.")
-        return word
-
-    return Kind(" or ".join(f"`{word}`" for word in words), parse)
-
-
-_TEXT: Final = Kind("text", _parse_text)
 _LOCATION: Final = Kind("path or URI", parse_location)
-_BOOLEAN: Final = Kind("boolean", _parse_boolean)
-_DURATION: Final = Kind("duration", parse_duration)
-_POSITIVE_DURATION: Final = Kind("duration > 0", _parse_positive_duration)
 _TIMEOUT: Final = Kind(f"duration >= {_SHORTEST_TIMEOUT_S} s", _parse_timeout)
 
 GROUP: Final = Option(
     "scan.watermark.alignment.group",
-    _TEXT,
+    TEXT,
     None,
-    "turns alignment on; sources with the same group (and table) are aligned with each other",
+    "Turns alignment on. Name of the group, as it stands in the split-watermark table.",
 )
 MAX_DRIFT: Final = Option(
     "scan.watermark.alignment.max-drift",
-    _DURATION,
+    DURATION,
     None,
-    "how far in event time a split may be read ahead of the slowest one that counts; required with a group",
+    "How far in event time a split may be read ahead of the slowest one that counts. Required with a group.",
 )
 TABLE: Final = Option(
     "scan.watermark.alignment.table",
     _LOCATION,
     None,
-    "path or URI of the Delta table of split watermarks; required with a group",
+    "Path or URI of the Delta table of split watermarks. It is made if it is not there. It must be "
+    "absolute. `dbfs:/` is understood; a file system without hard links, such as a Databricks volume, is "
+    "used by renaming files, which is safe for one source, and said. It must be without `[`, `]`, `^` and "
+    "pipes; in a URI `#` and `?` are written `%23` and `%3F`. Required with a group.",
 )
 UPDATE_INTERVAL: Final = Option(
     "scan.watermark.alignment.update-interval",
-    _POSITIVE_DURATION,
+    POSITIVE_DURATION,
     "1 s",
-    "how old the group's minimum may be when a batch is planned",
+    "When a batch is planned, what is known of the other members of the [group](groups.md) may be so old. "
+    "Before a plan waits for one of them, the group is read anew. More than a fourth of `source-timeout`, or "
+    "than 15 s, makes no difference to a plan: the group is read that often in any case.",
 )
 SOURCE_TIMEOUT: Final = Option(
     "scan.watermark.alignment.source-timeout",
     _TIMEOUT,
     "1 minute",
-    "a member of the group that is silent for longer stops counting",
+    "A member of the group that is silent for longer stops counting. An AvailableNow run goes on without a "
+    "member that holds it and has not moved for longer. Choose many times the length of a commit to the "
+    "table: entries are renewed at least four times in this time.",
 )
 AVAILABLE_NOW: Final = Option(
     "scan.watermark.alignment.available-now",
-    _one_of("complete", "hold"),
+    words("complete", "hold"),
     "complete",
-    "whether a run with the AvailableNow trigger reads to its end, or leaves what is held to the next run",
+    "What a run with the AvailableNow trigger does with rows that alignment holds back: read to the end all "
+    "the same, or leave them to the next run.",
 )
 ALLOW_UNALIGNED: Final = Option(
     "scan.watermark.alignment.allow-unaligned-source-splits",
-    _BOOLEAN,
+    BOOLEAN,
     "false",
-    "let splits that cannot be stopped run unaligned",
+    "Some splits can neither be cut by event time nor be paused by the reports of tasks, since no report "
+    "reaches the driver. `true`: they run unaligned. `false`: the query fails. Such a split holds no other; "
+    "the other splits of the source stay aligned. Kafka's splits can always be cut.",
 )
 IDLE_TIMEOUT: Final = Option(
     "scan.watermark.idle-timeout",
-    _DURATION,
+    DURATION,
     "1 minute",
-    "a split that was allowed to read and had nothing for longer is idle; 0 for never",
+    "A split that has stood at its end for longer is idle and does not count. `0`: never.",
 )
 MAX_OUT_OF_ORDERNESS: Final = Option(
     "scan.watermark.max-out-of-orderness",
-    _DURATION,
+    DURATION,
     "0 s",
-    "how far event times may fall back within a split; more is warned of per split",
+    "How far event times may fall back within a split. More is warned of, once per split.",
 )
 MAX_FUTURE: Final = Option(
     "scan.watermark.max-future",
-    _DURATION,
+    DURATION,
     "1 hour",
-    "how far after the clock an event time may lie and be believed; 0 for any",
+    "How far after the clock an event time may lie and be believed. `0`: any.",
 )
 IMPLAUSIBLE_EVENT_TIME: Final = Option(
     "scan.watermark.implausible-event-time",
-    _one_of("fail", "skip", "pass"),
+    words("fail", "skip", "pass"),
     "fail",
-    "what becomes of a record whose event time is not believed",
+    "What happens to a record whose event time is not believed: the query fails, the record is left out, or "
+    "it is passed on.",
 )
 EVENT_TIME: Final = Option(
     "scan.watermark.event-time",
-    _TEXT,
+    TEXT,
     "timestamp",
-    "the column that holds event time, a JSON pointer into `value`, or `module:function`",
+    "Where event time is: a column, a JSON pointer into `value`, or `module:function`. See below.",
 )
 EVENT_TIME_UNIT: Final = Option(
     "scan.watermark.event-time.unit",
-    Kind("`s`, `ms`, `us` or `ns`", _parse_unit),
+    one_of({unit: unit for unit in ("s", "ms", "us", "ns")}, "`s`, `ms`, `us` or `ns`"),
     None,
-    "the unit of event times that are integers: at a JSON pointer, in a bigint column, or returned by a function",
+    "The unit of event times that are integers. Refused where event time is a timestamp. See below.",
 )
 SOURCE_ID: Final = Option(
     "scan.source.id",
-    _TEXT,
+    TEXT,
     None,
-    "stable name of this source in the group and the table; by default derived from the source",
+    "Stable name of this source in the group and the table. Two live queries that have the same are an "
+    "error. Without it the table has an id made from what is read and from the checkpoint's lineage, and "
+    "`status`, `plot` and the listener call the source by what it reads.",
 )
 
 OPTIONS: Final[tuple[Option[Any], ...]] = (
@@ -286,18 +147,13 @@ OPTIONS: Final[tuple[Option[Any], ...]] = (
     SOURCE_ID,
 )
 
-_MOST_NAMED: Final = 5
-
 STORAGE_OPTION_PREFIX: Final = "scan.watermark.alignment.table.option."
-"""The prefix of storage options for delta-rs, which get the rest of the key; delta-rs ignores its case."""
+"""Keys with this prefix go, without it, to delta-rs as storage options, whose case is of no matter there."""
 
 
 @dataclass(frozen=True)
 class AlignmentOptions:
-    """The options of one aligned source, by the names of the options; times in ms.
-
-    ``storage_options`` can have secrets, so they are never printed.
-    """
+    """The options of one aligned source; times in ms. ``storage_options`` may be secret, so never shown."""
 
     group: str
     max_drift_ms: int
@@ -316,21 +172,21 @@ class AlignmentOptions:
     event_time_unit: str | None = None
 
     def name_of_source(self, fingerprint: str, lineage: str) -> str:
-        """Returns the id of the source in group and table; by default made of its fingerprint and its lineage id."""
+        """What a source that reads ``fingerprint``, with a checkpoint of ``lineage``, is called in group and table."""
         return self.source_id or f"{hashlib.sha256(fingerprint.encode()).hexdigest()[:8]}-{lineage}"
 
     @staticmethod
     def parse(options: Mapping[str, str]) -> AlignmentOptions | None:
-        """Returns the alignment options of a query. :func:`check_known` finds misspelt ones.
+        """Parse the options of a query; :func:`flip27_stream.options.known_options.check_known` finds misspelt ones.
 
         Args:
-            options: all options of the query, with keys in lower case.
+            options: all options of the query, their keys in lower case.
 
         Returns:
-            The options; ``None`` if no group is given, because alignment is off then.
+            ``None`` where no group is given: alignment is off.
 
         Raises:
-            OptionError: a value is wrong, a required option is missing, or an option has no effect without a group.
+            OptionError: a value is wrong, a required option is missing, or one is given that has no effect.
         """
         group = GROUP.get(options)
         if group is None:
@@ -357,41 +213,13 @@ class AlignmentOptions:
         )
 
 
-def check_known(options: Collection[str], known: Mapping[str, str], prefixes: Collection[str] = ()) -> None:
-    """Refuses unknown options.
-
-    Args:
-        options: the names of the given options, in lower case.
-        known: the canonical spelling of each known option, by lower-case name.
-        prefixes: prefixes of further known options, such as ``kafka.``.
-
-    Raises:
-        OptionError: an option is unknown; the message has the known option with the most similar name.
-    """
-    starts = tuple(prefix.lower() for prefix in prefixes)
-    for name in sorted(options):
-        if name in known or (name.startswith(starts) and name not in starts):
-            continue
-        nearest = difflib.get_close_matches(name, known, n=1)
-        hint = (
-            f"Did you mean '{known[nearest[0]]}'?"
-            if nearest
-            else f"Known: {', '.join(_nearest(name, known))} (those nearest to it; the options page has all)."
-        )
-        raise OptionError(f"Unknown option '{name}'. {hint}")
-
-
-def _nearest(name: str, known: Mapping[str, str]) -> list[str]:
-    return [known[near] for near in difflib.get_close_matches(name, known, n=_MOST_NAMED, cutoff=0.0)]
-
-
 def _refuse_without_group(options: Mapping[str, str]) -> None:
     for name in sorted(options):
         if name.startswith("scan.watermark.alignment."):
             raise _incomplete(GROUP.name)
         if name.startswith("scan.watermark.") or name == SOURCE_ID.name:
             raise OptionError(
-                f"Option '{name}' has no effect without '{GROUP.name}'. Set that option too, or leave this one out."
+                f"Option '{name}' has no effect without '{GROUP.name}'. Set that too, or leave it out."
             )
 
 

@@ -7,3 +7,8 @@
 What they share is beside the folders: first of all a :mod:`~flip27_stream.demo.story`, a :mod:`~flip27_stream.demo.run`
 and a :mod:`~flip27_stream.demo.comparison`. They need pyspark and delta-spark, and Java 17 or later.
 """
+
+from flip27_stream.extras import check_installed
+
+for _package in ("matplotlib", "rich"):
+    check_installed(_package, "monitoring", "The demo")

@@ -1,1 +1,4 @@
-"""Options: reading single values, and what all option sets share. Knows no connector and no Spark."""
+"""The model of options that alignment and all connectors share: :class:`Option`, its kinds and its checks.
+
+Knows no connector and no Spark. The options page, ``docs/options.md``, is held against the lists of options.
+"""

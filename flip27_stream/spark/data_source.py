@@ -17,6 +17,8 @@ from pyspark.sql.types import StructType
 from flip27_stream.api import Source, WatermarkStrategy
 from flip27_stream.errors import Flip27Error, OptionError, shortened
 from flip27_stream.event_time.assigners import timestamp_assigner
+from flip27_stream.options.known_options import check_known
+from flip27_stream.options.option import canonical_names
 from flip27_stream.spark.function_source import FunctionSource
 from flip27_stream.spark.planning.batch_reader import Flip27BatchReader
 from flip27_stream.spark.planning.stream_reader import Flip27StreamReader
@@ -29,7 +31,6 @@ from watermark_alignment.options import (
     SOURCE_ID,
     STORAGE_OPTION_PREFIX,
     AlignmentOptions,
-    check_known,
 )
 
 
@@ -44,7 +45,7 @@ class Flip27DataSource(DataSource):
         given = {key.lower(): value for key, value in options.items()}
         _refuse_table(given, self.factory.name)
         factory = self.factory
-        known = {option.name.lower(): option.name for option in OPTIONS} | dict(factory.option_names)
+        known = canonical_names(OPTIONS) | dict(factory.option_names)
         check_known(given, known, (*factory.option_prefixes, STORAGE_OPTION_PREFIX))
         self._alignment = AlignmentOptions.parse(given)
         self._own = {

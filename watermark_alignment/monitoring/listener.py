@@ -19,12 +19,12 @@ from pyspark.sql.streaming.listener import (
 )
 
 from flip27_stream.errors import AlignmentError
+from flip27_stream.options.durations import parse_duration
 from watermark_alignment.monitoring.findings import findings, stalls
 from watermark_alignment.monitoring.metrics import Metrics
 from watermark_alignment.monitoring.progress import dropped_rows, line, name_of, our_sources
 from watermark_alignment.monitoring.query_watermark import QueryWatermark
 from watermark_alignment.monitoring.status import Status, StatusReader
-from watermark_alignment.options import parse_duration
 from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 
 if TYPE_CHECKING:

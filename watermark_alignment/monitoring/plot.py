@@ -44,9 +44,13 @@ def plot(
         AlignmentError: the table cannot be read, or has no rows of these sources.
         OptionError: ``max_drift`` is not a duration.
     """
+    from flip27_stream.extras import check_installed
+    from flip27_stream.options.durations import parse_duration
+
+    check_installed("matplotlib", "monitoring", "plot()")
     from watermark_alignment.monitoring.picture import draw
     from watermark_alignment.monitoring.runs import read_runs
-    from watermark_alignment.options import MAX_DRIFT, parse_duration
+    from watermark_alignment.options import MAX_DRIFT
     from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 
     drift_ms = None if max_drift is None else parse_duration(max_drift, MAX_DRIFT.name)

@@ -25,7 +25,7 @@ from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, RemoveAction
 
 from flip27_stream.errors import AlignmentError
-from watermark_alignment.options import parse_duration
+from flip27_stream.options.durations import parse_duration
 from watermark_alignment.table.split_watermark_table import NO_HOOKS, SCHEMA, SplitWatermarkTable
 
 _LOG = logging.getLogger(__name__)

@@ -1,74 +1,52 @@
-"""Options of the file source: Spark's, Delta's and Flink's names, where one of them has the option."""
+"""The options of the file source, checked."""
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from flip27_stream.api import ReadLimits
 from flip27_stream.connectors.files.backlog.listed_files import ModifiedFiles
 from flip27_stream.connectors.files.delta.delta_columns import SchemaChange
 from flip27_stream.connectors.files.delta.delta_log import DeltaLog
 from flip27_stream.connectors.files.delta.delta_state import DeltaStart
-from flip27_stream.connectors.files.delta.delta_times import parse_time
-from flip27_stream.connectors.files.formats.format_options import FORMAT_OPTIONS
+from flip27_stream.connectors.files.option_list import (
+    DELTA_OPTIONS,
+    FAIL_ON_DATA_LOSS,
+    FOLDER_OPTIONS,
+    FORMAT,
+    IGNORE_CHANGES,
+    IGNORE_CORRUPT,
+    IGNORE_DELETES,
+    IGNORE_MISSING,
+    LINE_OPTIONS,
+    MAX_BYTES,
+    MAX_FILES,
+    MAX_ROWS,
+    MIN_PARTITIONS,
+    MODIFIED,
+    MONITOR_INTERVAL,
+    NAME_GLOB,
+    OPTIONS,
+    PATH,
+    PATH_REGEX,
+    PATHS,
+    RECURSIVE,
+    REFUSED,
+    SCHEMA_CHANGE,
+    SKIP_CHANGE_COMMITS,
+    STARTING_TIMESTAMP,
+    STARTING_VERSION,
+)
 from flip27_stream.connectors.files.storage.delta_rs_options import for_arrow, for_delta_rs
 from flip27_stream.connectors.files.storage.filesystem import Storage, locate
-from flip27_stream.connectors.files.storage.listing import FileListing, glob_regex
+from flip27_stream.connectors.files.storage.listing import FileListing
 from flip27_stream.connectors.files.storage.store_parameters import OPTION_PREFIX
 from flip27_stream.errors import OptionError
-from flip27_stream.options.option_values import OptionValues
-from watermark_alignment.options import check_known, parse_duration
-
-FOLDER_OPTIONS: Final = (
-    "pathGlobFilter",
-    "recursiveFileLookup",
-    "source.path.regex-pattern",
-    "files.modified",
-)
-DELTA_OPTIONS: Final = (
-    "startingVersion",
-    "startingTimestamp",
-    "ignoreDeletes",
-    "ignoreChanges",
-    "skipChangeCommits",
-    "files.schema-change",
-)
-_FORMAT_OPTIONS: Final = tuple(dict.fromkeys(name for names in FORMAT_OPTIONS.values() for name in names))
-
-OPTION_NAMES: Final = (
-    "path",
-    "paths",
-    "files.format",
-    *FOLDER_OPTIONS,
-    "source.monitor-interval",
-    "maxFilesPerTrigger",
-    "maxBytesPerTrigger",
-    "maxRowsPerTrigger",
-    "minPartitions",
-    "ignoreCorruptFiles",
-    "ignoreMissingFiles",
-    "failOnDataLoss",
-    *_FORMAT_OPTIONS,
-    *DELTA_OPTIONS,
-)
-"""Every option that has an effect, in its canonical spelling."""
-
-REFUSED: Final = {
-    "basePath": "partition columns are not read from the names of folders",
-    "cleanSource": "files are never moved or deleted",
-    "fileNameOnly": "a file is told from others by its whole path",
-    "latestFirst": "files are read in the order of event time, or of modification time",
-    "maxFileAge": "what was read is remembered without an age; see docs/files.md",
-    "mergeSchema": "columns are those of .schema(...), or of one of the files",
-    "readChangeFeed": "the change data feed of Delta tables is not read",
-    "sourceArchiveDir": "files are never moved or deleted",
-    "withEventTimeOrder": "files are read in event-time order with option scan.watermark.alignment.group",
-}
-"""Options of Spark's and Delta's sources that this one cannot follow, and why."""
+from flip27_stream.options.known_options import check_known
+from flip27_stream.options.option import Option, canonical_names
 
 _ESCAPE: Final = re.compile(r"%[0-9A-Fa-f]{2}")
 _MOST_FILES: Final = 1000
@@ -116,41 +94,32 @@ def parse_file_options(options: Mapping[str, str]) -> FileOptions:
         OptionError: one is unknown, missing or wrong.
     """
     given = {name.lower(): value for name, value in options.items()}
-    values = OptionValues(given)
     _refuse(given)
-    check_known(given, {name.lower(): name for name in OPTION_NAMES}, (OPTION_PREFIX,))
-    format_ = values.one_of("files.format", "parquet", {name: name for name in (*FORMAT_OPTIONS, "delta")})
-    _refuse_without(values, format_ != "delta", FOLDER_OPTIONS, "files of folders, not with a Delta table")
-    _refuse_without(values, format_ == "delta", DELTA_OPTIONS, "files.format delta")
+    check_known(given, canonical_names(OPTIONS), (OPTION_PREFIX,))
+    format_ = FORMAT.require(given)
+    _refuse_without(given, format_ != "delta", FOLDER_OPTIONS, "files of folders, not with a Delta table")
+    _refuse_without(given, format_ == "delta", DELTA_OPTIONS, "files.format delta")
     storage = {n.removeprefix(OPTION_PREFIX): v for n, v in given.items() if n.startswith(OPTION_PREFIX)}
-    paths = _paths(values)
+    paths = _paths(given)
     return FileOptions(
         format=format_,
-        listing=None if format_ == "delta" else _listing(values, paths, storage),
+        listing=None if format_ == "delta" else _listing(given, paths, storage),
         delta=_delta(paths, storage) if format_ == "delta" else None,
-        start=_start(values),
-        monitor_interval_ms=values.parsed(
-            "source.monitor-interval",
-            lambda name, text: parse_duration(text, name) or None,
-            FileOptions.monitor_interval_ms,
-        ),
-        schema_change=values.one_of(
-            "files.schema-change", FileOptions.schema_change, {word.value: word for word in SchemaChange}
-        ),
-        modified=values.one_of(
-            "files.modified", FileOptions.modified, {word.value: word for word in ModifiedFiles}
-        ),
+        start=_start(given),
+        monitor_interval_ms=MONITOR_INTERVAL.get(given),
+        schema_change=SCHEMA_CHANGE.require(given),
+        modified=MODIFIED.require(given),
         limits=ReadLimits(
-            max_files=values.whole("maxFilesPerTrigger", _MOST_FILES),
-            max_bytes=values.parsed("maxBytesPerTrigger", _bytes, None),
-            min_tasks=values.whole("minPartitions", None),
+            max_files=MAX_FILES.require(given),
+            max_bytes=MAX_BYTES.get(given),
+            min_tasks=MIN_PARTITIONS.get(given),
             divide=True,
         ),
-        max_rows=values.whole("maxRowsPerTrigger", None),
-        ignore_corrupt=values.boolean("ignoreCorruptFiles", False),
-        ignore_missing=values.boolean("ignoreMissingFiles", False),
-        fail_on_data_loss=values.boolean("failOnDataLoss", True),
-        format_options={n.lower(): given[n.lower()] for n in _FORMAT_OPTIONS if values.has(n)},
+        max_rows=MAX_ROWS.get(given),
+        ignore_corrupt=IGNORE_CORRUPT.require(given),
+        ignore_missing=IGNORE_MISSING.require(given),
+        fail_on_data_loss=FAIL_ON_DATA_LOSS.require(given),
+        format_options={option.key: given[option.key] for option in LINE_OPTIONS if option.is_given(given)},
     )
 
 
@@ -160,33 +129,24 @@ def _refuse(given: Mapping[str, str]) -> None:
             raise OptionError(f"Option '{name}' is not supported: {reason}. Leave it out.")
 
 
-def _refuse_without(values: OptionValues, allowed: bool, names: tuple[str, ...], what: str) -> None:
-    for name in names:
-        if values.has(name) and not allowed:
-            raise OptionError(f"Option '{name}' goes with {what}. Leave it out.")
+def _refuse_without(
+    given: Mapping[str, str], allowed: bool, options: tuple[Option[Any], ...], what: str
+) -> None:
+    for option in options:
+        if option.is_given(given) and not allowed:
+            raise OptionError(f"Option '{option.name}' goes with {what}. Leave it out.")
 
 
-def _paths(values: OptionValues) -> list[str]:
-    """What ``load`` was given: one path, or several as a JSON array."""
-
-    def several(name: str, text: str) -> list[str]:
-        try:
-            found = json.loads(text)
-        except ValueError:
-            found = None
-        if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
-            raise OptionError.of(name, text, 'Expected a JSON array such as ["/data/a", "/data/b"].')
-        return found
-
-    path = values.text("path")
-    none: list[str] = []
-    paths = [*values.parsed("paths", several, none), *([path] if path is not None else [])]
+def _paths(given: Mapping[str, str]) -> list[str]:
+    """The paths that ``load`` was given: one, or several as a JSON array."""
+    path = PATH.get(given)
+    paths = [*(PATHS.get(given) or ()), *([path] if path is not None else [])]
     if not paths or not all(one.strip() for one in paths):
         raise OptionError("Option 'path' must be set: the files, folders or globs to read, or a Delta table.")
     return paths
 
 
-def _listing(values: OptionValues, paths: list[str], storage: Mapping[str, str]) -> FileListing:
+def _listing(given: Mapping[str, str], paths: list[str], storage: Mapping[str, str]) -> FileListing:
     located = [_located(path, storage) for path in paths]
     if len({place for place, _ in located}) > 1:
         raise OptionError(
@@ -195,9 +155,9 @@ def _listing(values: OptionValues, paths: list[str], storage: Mapping[str, str])
     return FileListing(
         storage=located[0][0],
         paths=tuple(path for _, path in located),
-        name_glob=values.parsed("pathGlobFilter", _glob, None),
-        path_regex=values.parsed("source.path.regex-pattern", _regex, None),
-        recursive=values.boolean("recursiveFileLookup", True),
+        name_glob=NAME_GLOB.get(given),
+        path_regex=PATH_REGEX.get(given),
+        recursive=RECURSIVE.require(given),
     )
 
 
@@ -225,47 +185,15 @@ def _located(path: str, storage: Mapping[str, str]) -> tuple[Storage, str]:
     return place, inside
 
 
-def _start(values: OptionValues) -> DeltaStart:
-    version = values.text("startingVersion")
-    if version is not None and values.has("startingTimestamp"):
+def _start(given: Mapping[str, str]) -> DeltaStart:
+    if STARTING_VERSION.is_given(given) and STARTING_TIMESTAMP.is_given(given):
         raise OptionError("Only one of the options 'startingVersion' and 'startingTimestamp' can be set.")
-    latest = version is not None and version.strip().lower() == "latest"
+    version = STARTING_VERSION.get(given)
     return DeltaStart(
-        version=None if latest else values.parsed("startingVersion", _version, None),
-        latest=latest,
-        timestamp=values.parsed(
-            "startingTimestamp", lambda name, text: parse_time(name, text).isoformat(), None
-        ),
-        ignore_deletes=values.boolean("ignoreDeletes", False),
-        ignore_changes=values.boolean("ignoreChanges", False),
-        skip_change_commits=values.boolean("skipChangeCommits", False),
+        version=version,
+        latest=STARTING_VERSION.is_given(given) and version is None,
+        timestamp=STARTING_TIMESTAMP.get(given),
+        ignore_deletes=IGNORE_DELETES.require(given),
+        ignore_changes=IGNORE_CHANGES.require(given),
+        skip_change_commits=SKIP_CHANGE_COMMITS.require(given),
     )
-
-
-def _version(name: str, text: str) -> int | None:
-    if not re.fullmatch(r"\d{1,18}", text, re.ASCII):
-        raise OptionError.of(name, text, "Allowed: the number of a version, or latest.")
-    return int(text)
-
-
-def _bytes(name: str, text: str) -> int | None:
-    """As Delta has it: a number, or one with a unit such as ``10g``, in powers of 1024."""
-    parts = re.fullmatch(r"(\d{1,18})\s*([kmgt]?)b?", text.lower(), re.ASCII)
-    if parts is None or not int(parts[1]):
-        raise OptionError.of(name, text, "Allowed: a number of bytes, or one with a unit: 64m, 10g.")
-    return int(parts[1]) << 10 * " kmgt".index(parts[2] or " ")
-
-
-def _compiled(pattern: Callable[[str], str], allowed: str) -> Callable[[str, str], str | None]:
-    def check(name: str, text: str) -> str | None:
-        try:
-            re.compile(pattern(text))
-        except re.error as error:
-            raise OptionError.of(name, text, f"Expected {allowed}: {error}.") from error
-        return text
-
-    return check
-
-
-_glob = _compiled(glob_regex, "a glob such as *.json")
-_regex = _compiled(str, "a regular expression for whole paths")

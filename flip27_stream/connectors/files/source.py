@@ -25,7 +25,8 @@ from flip27_stream.connectors.files.delta.delta_state import DeltaState
 from flip27_stream.connectors.files.formats.format_options import FileFormat, file_format
 from flip27_stream.connectors.files.formats.schemas import spark_schema
 from flip27_stream.connectors.files.formats.statistics import EventTimeOrder, FileStatistics
-from flip27_stream.connectors.files.options import OPTION_NAMES, FileOptions, parse_file_options
+from flip27_stream.connectors.files.option_list import OPTIONS
+from flip27_stream.connectors.files.options import FileOptions, parse_file_options
 from flip27_stream.connectors.files.planning.enumerator import EnumeratorOptions, FileSourceEnumerator
 from flip27_stream.connectors.files.planning.enumerator_state import FilesState, FilesStateSerializer
 from flip27_stream.connectors.files.reader import FileSourceReader
@@ -35,6 +36,7 @@ from flip27_stream.connectors.files.storage.store_parameters import OPTION_PREFI
 from flip27_stream.connectors.files.storage.watched_listing import WatchedListing
 from flip27_stream.connectors.files.tolerance import Tolerance
 from flip27_stream.errors import CorruptCheckpointError, OptionError
+from flip27_stream.options.option import canonical_names
 
 log = logging.getLogger(__name__)
 
@@ -183,7 +185,7 @@ class FileSourceFactory:
     """Makes file sources for ``readStream.format("flip27_files")``."""
 
     name: ClassVar[str] = "flip27_files"
-    option_names: ClassVar[Mapping[str, str]] = {name.lower(): name for name in OPTION_NAMES}
+    option_names: ClassVar[Mapping[str, str]] = canonical_names(OPTIONS)
     option_prefixes: ClassVar[tuple[str, ...]] = (OPTION_PREFIX,)
 
     def check(self, options: Mapping[str, str]) -> None:

@@ -20,12 +20,11 @@ from flip27_stream.api import (
 )
 from flip27_stream.connectors.kafka.options.offset_options import ENDING
 from flip27_stream.connectors.kafka.options.source_options import (
-    OPTION_NAMES,
-    WITHOUT_EFFECT,
+    KNOWN_OPTIONS,
     KafkaOptions,
     parse_kafka_options,
 )
-from flip27_stream.connectors.kafka.options.subscriber_options import OPTION_NAMES as SUBSCRIPTIONS
+from flip27_stream.connectors.kafka.options.subscriber_options import OPTIONS as SUBSCRIPTIONS
 from flip27_stream.connectors.kafka.planning.enumerator_state import (
     KafkaEnumeratorState,
     KafkaEnumeratorStateSerializer,
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
 class KafkaSource(Source[KafkaPartitionSplit, KafkaEnumeratorState]):
     """Reads Kafka topics (Flink ``KafkaSource``), with the options and the schema of Spark's built-in source.
 
-    What plans and what reads is loaded where that is done: a process of a query does one of the two, or neither.
+    The modules that plan and the modules that read are imported on use: a process of a query does one of the two.
 
     Args:
         options: names in any case; see the options page.
@@ -134,17 +133,16 @@ class KafkaSource(Source[KafkaPartitionSplit, KafkaEnumeratorState]):
         return KafkaEnumeratorStateSerializer()
 
 
-_ANY_SUBSCRIPTION = re.compile(rf"Kafka option '({'|'.join(SUBSCRIPTIONS)})' \(.*\)", re.DOTALL)
-_ENDING = {name.lower() for name in ENDING}
+_SUBSCRIPTION_NAMES = "|".join(option.name for option in SUBSCRIPTIONS)
+_ANY_SUBSCRIPTION = re.compile(rf"Kafka option '({_SUBSCRIPTION_NAMES})' \(.*\)", re.DOTALL)
+_ENDING = {option.key for option in ENDING}
 
 
 class KafkaSourceFactory:
     """Makes Kafka sources for ``readStream.format("flip27_kafka")``."""
 
     name: ClassVar[str] = "flip27_kafka"
-    option_names: ClassVar[Mapping[str, str]] = {
-        name.lower(): name for name in (*OPTION_NAMES, *WITHOUT_EFFECT)
-    }
+    option_names: ClassVar[Mapping[str, str]] = KNOWN_OPTIONS
     option_prefixes: ClassVar[tuple[str, ...]] = ("kafka.",)
 
     def check(self, options: Mapping[str, str]) -> None:

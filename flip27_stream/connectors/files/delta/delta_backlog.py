@@ -176,7 +176,7 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
         if start.latest:
             return now.version + 1
         if start.timestamp is not None:
-            return self._delta.version_at(parse_time("startingTimestamp", start.timestamp))
+            return self._delta.version_at(parse_time(start.timestamp, "startingTimestamp"))
         if start.version is not None and start.version > now.version + 1:
             raise OptionError.of(
                 "startingVersion", start.version, f"The table's latest version is {now.version}."

@@ -9,7 +9,7 @@ from flip27_stream.connectors.files.delta.delta_commit import Action, all_of
 from flip27_stream.errors import OptionError
 
 
-def parse_time(option: str, text: str) -> datetime:
+def parse_time(text: str, option: str) -> datetime:
     """A date, or a date and time in ISO 8601's form; UTC where it names no zone.
 
     Raises:

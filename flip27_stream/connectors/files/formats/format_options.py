@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import pyarrow as pa
 
@@ -20,18 +21,18 @@ from flip27_stream.connectors.files.formats.parquet import ParquetFormat
 from flip27_stream.connectors.files.formats.text import TextFormat
 from flip27_stream.connectors.files.formats.units import FileUnits
 from flip27_stream.errors import OptionError
-from flip27_stream.options.option_values import OptionValues
+from flip27_stream.options.option import Option
 
 __all__ = ["FORMAT_OPTIONS", "FileFormat", "FileUnits", "file_format"]
 
-FORMAT_OPTIONS: Mapping[str, tuple[str, ...]] = {
+FORMAT_OPTIONS: Mapping[str, tuple[Option[Any], ...]] = {
     "parquet": (),
     "orc": (),
     "json": JSON_OPTIONS,
     "csv": CSV_OPTIONS,
     "text": (),
 }
-"""The options that each format takes, in their canonical spelling."""
+"""The options that each format takes."""
 
 
 def file_format(name: str, options: Mapping[str, str], schema: pa.Schema | None = None) -> FileFormat:
@@ -58,17 +59,16 @@ def file_format(name: str, options: Mapping[str, str], schema: pa.Schema | None 
     if key == "text":
         return TextFormat(schema)
     if key == "json":
-        json = parse_json_options(OptionValues(given))
+        json = parse_json_options(given)
         return JsonFormat(schema, json.drop_malformed, json)
-    csv = parse_csv_options(OptionValues(given))
+    csv = parse_csv_options(given)
     return CsvFormat(schema, csv.drop_malformed, csv)
 
 
 def _refuse_options_of_others(key: str, given: Mapping[str, str]) -> None:
-    own = {option.lower() for option in FORMAT_OPTIONS[key]}
-    for other, names in FORMAT_OPTIONS.items():
-        for option in names:
-            if option.lower() in given and option.lower() not in own:
+    for other, options in FORMAT_OPTIONS.items():
+        for option in options:
+            if option.is_given(given) and option not in FORMAT_OPTIONS[key]:
                 raise OptionError(
-                    f"Option '{option}' goes with option 'files.format' {other}; the format is {key}."
+                    f"Option '{option.name}' goes with option 'files.format' {other}; the format is {key}."
                 )

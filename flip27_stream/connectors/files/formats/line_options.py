@@ -1,17 +1,116 @@
-"""Options of CSV and JSON files: names, meanings and defaults of Spark's own sources, as far as Arrow can."""
+"""The options of CSV and JSON files: those of Spark's own sources that Arrow can follow."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from flip27_stream.decoding.time_patterns import TimePattern
 from flip27_stream.errors import OptionError
-from flip27_stream.options.option_values import OptionValues
+from flip27_stream.options.kinds import BOOLEAN, any_text, one_of
+from flip27_stream.options.option import Kind, Option
 
-_COMMON = ("mode", "encoding", "charset", "timestampFormat", "multiLine")
-JSON_OPTIONS = _COMMON
-CSV_OPTIONS = (*_COMMON, "header", "sep", "delimiter", "quote", "escape", "nullValue", "inferSchema")
+
+def _pattern(text: str, option: str) -> TimePattern:
+    return TimePattern.of(option, text)
+
+
+def _separator(text: str, option: str) -> str:
+    given = {"\\t": "\t", "\\\\": "\\"}.get(text, text)
+    if len(given) != 1 or not given.isascii() or given in "\r\n\0":
+        raise OptionError.of(option, text, "Allowed: one ASCII character.")
+    return given
+
+
+def _character(text: str, option: str) -> str | None:
+    """The character; ``None`` for no character."""
+    given = {"\\t": "\t", "\\\\": "\\"}.get(text, text)
+    if given in ("", "\0"):
+        return None
+    if len(given) != 1 or not given.isascii() or given in "\r\n":
+        raise OptionError.of(option, text, "Allowed: one ASCII character, or nothing.")
+    return given
+
+
+_UTF_8: Final = one_of({"UTF-8": None, "UTF8": None, "US-ASCII": None}, "`UTF-8`")
+
+MODE: Final = Option(
+    "mode",
+    one_of({"FAILFAST": False, "DROPMALFORMED": True}),
+    "FAILFAST",
+    "CSV and JSON: what happens to a record that does not decode: the query fails, or the record is left out.",
+)
+ENCODING: Final = Option(
+    "encoding",
+    _UTF_8,
+    "UTF-8",
+    "CSV and JSON: encoding of the text.",
+)
+CHARSET: Final = Option(
+    "charset",
+    _UTF_8,
+    "UTF-8",
+    "The same.",
+)
+TIMESTAMP_FORMAT: Final = Option(
+    "timestampFormat",
+    Kind("pattern of `yyyy`, `MM`, `dd`, `HH`, `mm`, `ss`, `XXX`", _pattern),
+    None,
+    "CSV and JSON: of times, by default the forms that Spark casts from, such as ISO 8601.",
+)
+MULTI_LINE: Final = Option(
+    "multiLine",
+    BOOLEAN,
+    "false",
+    "CSV: values in quotes may hold line breaks; then a file cannot be cut.",
+)
+HEADER: Final = Option(
+    "header",
+    BOOLEAN,
+    "false",
+    "CSV: the first line has the names of the columns.",
+)
+SEP: Final = Option(
+    "sep",
+    Kind("one character", _separator),
+    ",",
+    "CSV: the character between values.",
+)
+DELIMITER: Final = Option(
+    "delimiter",
+    Kind("one character", _separator),
+    ",",
+    "The same.",
+)
+QUOTE: Final = Option(
+    "quote",
+    Kind("one character or empty", _character),
+    '"',
+    "CSV: the character around values that contain a separator. Empty: no quotes.",
+)
+ESCAPE: Final = Option(
+    "escape",
+    Kind("one character or empty", _character),
+    None,
+    "CSV: the character before a quote inside quotes. Empty: no escape.",
+)
+NULL_VALUE: Final = Option(
+    "nullValue",
+    any_text(),
+    None,
+    "CSV: the text that stands for null.",
+)
+INFER_SCHEMA: Final = Option(
+    "inferSchema",
+    BOOLEAN,
+    "false",
+    "CSV: without a schema, find out the types of columns. `false`: all columns are strings.",
+)
+
+_COMMON: Final[tuple[Option[Any], ...]] = (MODE, ENCODING, CHARSET, TIMESTAMP_FORMAT, MULTI_LINE)
+JSON_OPTIONS: Final = _COMMON
+CSV_OPTIONS: Final = (*_COMMON, HEADER, SEP, DELIMITER, QUOTE, ESCAPE, NULL_VALUE, INFER_SCHEMA)
 
 
 @dataclass(frozen=True)
@@ -52,52 +151,46 @@ class CsvOptions(LineOptions):
     infer_schema: bool = False
 
 
-def parse_csv_options(values: OptionValues) -> CsvOptions:
-    """Check the options of CSV files.
+def parse_csv_options(options: Mapping[str, str]) -> CsvOptions:
+    """The options of CSV files.
+
+    Args:
+        options: the options of the query, by their names in lower case.
 
     Raises:
         OptionError: a value is wrong, or one that Spark knows and Arrow cannot do.
     """
-    separator = "sep" if values.has("sep") else "delimiter"
     return CsvOptions(
-        **_common(values),
-        header=values.boolean("header", False),
-        separator=_character(values, separator, ",", none=False) or ",",
-        quote=_character(values, "quote", '"'),
-        escape=_character(values, "escape", "\\"),
-        escape_given=values.has("escape"),
-        multi_line=values.boolean("multiLine", False),
-        null_value=values.text("nullValue") or "",
-        infer_schema=values.boolean("inferSchema", False),
+        **_common(options),
+        header=HEADER.require(options),
+        separator=(SEP if SEP.is_given(options) else DELIMITER).require(options),
+        quote=QUOTE.get(options),
+        escape=ESCAPE.get(options) if ESCAPE.is_given(options) else CsvOptions.escape,
+        escape_given=ESCAPE.is_given(options),
+        multi_line=MULTI_LINE.require(options),
+        null_value=NULL_VALUE.get(options) or "",
+        infer_schema=INFER_SCHEMA.require(options),
     )
 
 
-def parse_json_options(values: OptionValues) -> LineOptions:
-    """Check the options of files of JSON lines.
+def parse_json_options(options: Mapping[str, str]) -> LineOptions:
+    """The options of files of JSON lines.
+
+    Args:
+        options: the options of the query, by their names in lower case.
 
     Raises:
         OptionError: a value is wrong.
     """
-    if values.boolean("multiLine", False):
-        raise OptionError.of("multiLine", True, "Allowed for json: false; there is an object in each line.")
-    return LineOptions(**_common(values))
+    if MULTI_LINE.require(options):
+        raise MULTI_LINE.wrong(True, "Allowed for json: false; there is an object in each line.")
+    return LineOptions(**_common(options))
 
 
-def _common(values: OptionValues) -> dict[str, Any]:
-    for name in ("encoding", "charset"):
-        values.one_of(name, None, {"utf-8": None, "utf8": None, "us-ascii": None})
-    pattern = values.text("timestampFormat")
+def _common(options: Mapping[str, str]) -> dict[str, Any]:
+    ENCODING.get(options)
+    CHARSET.get(options)
     return {
-        "drop_malformed": values.one_of("mode", False, {"failfast": False, "dropmalformed": True}),
-        "timestamp_format": None if pattern is None else TimePattern.of("timestampFormat", pattern),
+        "drop_malformed": MODE.require(options),
+        "timestamp_format": TIMESTAMP_FORMAT.get(options),
     }
-
-
-def _character(values: OptionValues, name: str, default: str, *, none: bool = True) -> str | None:
-    given = values.text(name)
-    text = default if given is None else {"\\t": "\t", "\\\\": "\\"}.get(given, given)
-    if none and text in ("", "\0"):
-        return None
-    if len(text) != 1 or not text.isascii() or text in "\r\n\0":
-        raise OptionError.of(name, given, f"Allowed: one ASCII character{', or nothing' if none else ''}.")
-    return text

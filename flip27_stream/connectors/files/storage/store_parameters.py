@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from flip27_stream.errors import OptionError
-from watermark_alignment.options import parse_duration
+from flip27_stream.options.durations import parse_duration
 
 OPTION_PREFIX: Final = "files.storage.option."
 """What follows it is a parameter of Arrow's file system, or of delta-rs for a Delta table."""

@@ -17,12 +17,12 @@ K = TypeVar("K")
 
 @dataclass
 class _Wait:
-    """What is remembered of one that did not answer within a second.
+    """The state of a partition that did not answer within a second.
 
     Attributes:
-        latency: of its last answer, in seconds.
-        in_vain: full waits without an answer since the last answer.
-        rounds: since the last full wait.
+        latency: the seconds that its last answer took.
+        in_vain: the number of full waits without an answer since the last answer.
+        rounds: the number of rounds since the last full wait.
         waited_at: when the last wait ended that was longer than a glance (monotonic seconds).
     """
 
@@ -39,11 +39,11 @@ class _Wait:
 
 
 class AnswerDeadlines(Generic[K]):
-    """Bounds what those that are slow or silent cost the others that are asked in the same round.
+    """The wait for each partition in a round, so that slow or silent partitions do not delay the other partitions.
 
-    One that answers within a second is waited for in full, 5 s. One that is slower or silent is waited for so long in
-    every fourth round, more seldom the longer nothing comes, and in the others for a quarter of a second, or a tenth of
-    the time since the last longer wait.
+    The wait for a partition that answers within a second is the full wait, 5 s. A slower or silent partition gets the
+    full wait in every fourth round, and in fewer rounds the longer it is silent. In the other rounds it gets a quarter
+    of a second, or a tenth of the time since the last longer wait.
 
     Args:
         most_s: the longest wait, in seconds.
@@ -54,10 +54,10 @@ class AnswerDeadlines(Generic[K]):
         self._waits: dict[K, _Wait] = {}
 
     def seconds(self, key: K, now: float, *, at_once: bool) -> float:
-        """How long a round that begins ``now`` (monotonic seconds) waits for an answer of ``key``.
+        """The wait, in seconds, for an answer of ``key`` in a round that begins ``now`` (monotonic seconds).
 
-        Where an answer after the round is worth nothing (``at_once``), one that is slow is always waited for, twice as
-        long as its last answer took, and one that is silent never.
+        Where an answer after the round has no use (``at_once``), a slow partition always gets twice the time of its
+        last answer, and a silent partition only a quarter of a second.
         """
         wait = self._waits.get(key)
         if wait is None or (at_once and not wait.in_vain):
@@ -68,7 +68,7 @@ class AnswerDeadlines(Generic[K]):
         return max(FULL_S if due else _GLANCE_S, min(_SHARE * (now - wait.waited_at), self.full(key)))
 
     def full(self, key: K) -> float:
-        """The wait for one that is known to answer, in seconds: 5, or twice what its last answer took."""
+        """The wait for a partition that is known to answer, in seconds: 5, or twice what its last answer took."""
         return max(FULL_S, min(2 * self.latency(key), self._most))
 
     def latency(self, key: K) -> float:

@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafka import errors as kafka_errors
-from kafka.future import Future
-from kafka.net.selector import NetworkSelector
 
 from flip27_stream.connectors.kafka.client.broker_connection import BrokerConnection
-from flip27_stream.connectors.kafka.client.broker_transport import TransportOpener
-from flip27_stream.connectors.kafka.client.connection_log import quiet_kafka_python
 from flip27_stream.connectors.kafka.client.connection_options import ConnectionOptions
+from flip27_stream.connectors.kafka.client.transport_opener import TransportOpener
+from flip27_stream.connectors.kafka.kafka_python.event_loop import Future, NetworkSelector
+from flip27_stream.connectors.kafka.kafka_python.log_filter import quiet_kafka_python
 
 quiet_kafka_python()
 
@@ -26,11 +25,12 @@ _SILENT_S = 0.5
 
 @dataclass
 class _Broker:
-    """What is known of a broker.
+    """The state of a broker.
 
     Attributes:
         current: takes new requests.
-        former: said nothing for so long that ``current`` was made beside it; its answers may still come.
+        former: the connection before ``current``, which was silent for so long that ``current`` was made; answers may
+            still come over it.
         failures: how many attempts to connect failed in a row.
         retry_at: when the next one may be made (monotonic seconds).
         failure: why the last connection failed or was lost.
@@ -66,7 +66,7 @@ class BrokerConnections:
             "slow_task_threshold_secs": 0,
         }
         self._loop = NetworkSelector(**self._config)
-        self._opener = TransportOpener(self._loop, self._config["ssl_context"], options.socket_options)
+        self._opener = TransportOpener(self._loop, options.security.ssl_context(), options.socket_options)
         self._brokers: dict[int, _Broker] = {}
 
     def close(self) -> None:
@@ -84,7 +84,7 @@ class BrokerConnections:
                 self._brokers[node] = _Broker(host, port)
 
     def nodes(self) -> list[int]:
-        """The brokers: those that seem to be well, connected ones first, then the others, then bootstrap servers."""
+        """The ids of the brokers: those without trouble first, then the rest, then bootstrap servers."""
         shuffled = random.sample(list(self._brokers), len(self._brokers))
         return sorted(shuffled, key=lambda node: (node < 0, *self._doubt(self._brokers[node])))
 
@@ -146,7 +146,7 @@ class BrokerConnections:
         return self.send(node, request)
 
     def drop_former(self, node: int) -> None:
-        """Close the connection that says nothing: the one beside it has answered."""
+        """Close the former connection, after the current one has answered."""
         broker = self._brokers.get(node)
         if broker is not None and broker.former is not None:
             broker.former.close(kafka_errors.Cancelled("nothing came over this connection"))
@@ -159,7 +159,7 @@ class BrokerConnections:
                 self._keep_one(broker, broker.former, broker.current)
 
     def _keep_one(self, broker: _Broker, former: BrokerConnection, current: BrokerConnection) -> None:
-        """One that says something after all is as good as it was, and the one made beside it is not needed."""
+        """Keep the former connection and close the current one, if something came over the former one after all."""
         if former.last_heard > current.made:
             broker.current, broker.former = former, None
             current.close(kafka_errors.Cancelled("the connection before it is well"))
@@ -167,7 +167,8 @@ class BrokerConnections:
             former.close()
 
     def _connect(self, node: int, broker: _Broker) -> BrokerConnection:
-        made = BrokerConnection(self._loop, node, f"{broker.host}:{broker.port}", self._config)
+        server = f"{broker.host}:{broker.port}"
+        made = BrokerConnection(self._loop, node, server, self._config, self._options.security.sasl)
         made.init_future.add_callback(lambda _: self._opened(broker))
         made.close_future.add_both(lambda why: self._lost(broker, made, why))
         options = self._options
@@ -217,7 +218,7 @@ class BrokerConnections:
             connection.close(kafka_errors.Cancelled("the broker is not used any more"))
 
     def _doubt(self, broker: _Broker) -> tuple[bool, bool]:
-        """What speaks against asking it: that it failed or is silent, and that there is no connection yet."""
+        """The reasons against asking a broker: that it failed or is silent, and that it is not connected yet."""
         sent = broker.current.oldest_request if broker.current is not None else None
         silent = sent is not None and time.monotonic() - sent > _SILENT_S
         throttled = any(each.throttled_for for each in broker.connections)

@@ -20,8 +20,7 @@ class Call:
     """One request to one broker.
 
     Where the broker sends nothing for 1.5 s, and then for 3 s and so on, the request goes out once more, over a new
-    connection: firewalls and load balancers drop connections that rest, and tell nobody. The answer that comes first
-    counts.
+    connection: firewalls and load balancers drop idle connections silently. The first answer counts.
 
     Attributes:
         node: the broker.
@@ -58,7 +57,7 @@ class Call:
 
     @property
     def error(self) -> BaseException | None:
-        """Why there will be no answer; ``None`` while there may be one, or is."""
+        """The reason that there will be no answer; ``None`` while an answer is possible or has come."""
         errors = [future.exception for future in self._futures]
         refusal = next((error for error in errors if isinstance(error, AuthenticationError)), None)
         return refusal or (errors[0] if all(future.failed() for future in self._futures) else None)
@@ -95,7 +94,7 @@ class Call:
 class CallsUnderWay:
     """Calls that rounds did not wait for to the end.
 
-    A broker that owes an answer is asked nothing else, so that requests do not pile up where nobody works them off.
+    A broker that owes an answer gets no other request, so that requests do not pile up at a broker that is stuck.
     """
 
     def __init__(self) -> None:
@@ -118,7 +117,7 @@ class CallsUnderWay:
         return None
 
     def prune(self, oldest: float) -> None:
-        """Forget calls that nobody waits for any more, and those sent before ``oldest`` (monotonic seconds)."""
+        """Forget calls that no round waits for any more, and calls sent before ``oldest`` (monotonic seconds)."""
         self._calls = {
             call: questions
             for call, questions in self._calls.items()

@@ -120,11 +120,11 @@ class KafkaClient:
     # What follows is for callers that keep requests in flight themselves; one thread at a time.
 
     def leaders(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The leader of each partition, as far as known after asking for those that were not, if it is time to."""
+        """The known leaders, by partition. Unknown leaders are asked for first, unless that was done just now."""
         return self._cluster.leaders(partitions)
 
     def any_node(self) -> int | None:
-        """The broker that seems best to ask; ``None`` where none is known."""
+        """The id of the broker that is most likely to answer; ``None`` where no broker is known."""
         return next(iter(self._cluster.connections.nodes()), None)
 
     def forget_leaders(self, partitions: Iterable[TopicPartition]) -> None:
@@ -132,7 +132,7 @@ class KafkaClient:
         self._cluster.forget_leaders(partitions)
 
     def ask(self, node: int, request: Any, seconds: float) -> Any | None:
-        """The response of a broker to a request (of kafka-python); ``None`` for no response within so many seconds."""
+        """The response of a broker to a request (of kafka-python); ``None`` where none came in that many seconds."""
         connections = self._cluster.connections
         call, deadline = Call(connections, node, lambda: request), time.monotonic() + seconds
         while not call.is_done and time.monotonic() < deadline:

@@ -7,15 +7,13 @@ import time
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from kafka.cluster import collect_hosts, expand_to_canonical_bootstrap_hosts
-from kafka.protocol.metadata import MetadataRequest
-
 from flip27_stream.connectors.kafka.client.backoff import Backoff
 from flip27_stream.connectors.kafka.client.broker_connections import BrokerConnections
 from flip27_stream.connectors.kafka.client.connection_options import ConnectionOptions
 from flip27_stream.connectors.kafka.client.diagnosis import diagnose
 from flip27_stream.connectors.kafka.client.first_answer import FirstAnswer
 from flip27_stream.connectors.kafka.client.protocol import TopicMetadata, topics_in, unsure_topics
+from flip27_stream.connectors.kafka.kafka_python.messages import MetadataRequest, bootstrap_addresses
 from flip27_stream.connectors.kafka.split import TopicPartition
 from flip27_stream.errors import ConnectorError, UnreachableError
 
@@ -24,7 +22,7 @@ _DOUBT_S = 1.0
 
 
 class Cluster:
-    """What is known of a cluster, and the connections to it. One thread at a time.
+    """The metadata of a cluster, and the connections to its brokers. One thread at a time.
 
     It is contacted with the first request.
 
@@ -82,7 +80,7 @@ class Cluster:
         return found
 
     def leaders(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The leader of each partition, as far as known after asking for those that were not, if it is time to."""
+        """The known leaders, by partition. Unknown leaders are asked for first, unless that was done just now."""
         wanted = list(partitions)
         now = time.monotonic()
         oldest = now - self.options.metadata_max_age_ms / 1000
@@ -126,7 +124,7 @@ class Cluster:
         return f"its leader, {self.address(leader)}, did not answer{f' ({failure})' if failure else ''}"
 
     def _ask(self, names: Collection[str] | None, seconds: float) -> dict[str, TopicMetadata] | None:
-        """The topics, or ``None`` if no broker tells within so many seconds."""
+        """The topics; ``None`` where no broker answered within that many seconds."""
         connections = self.connections
         question = FirstAnswer(connections, lambda: _metadata_request(names), self._is_news)
         response = question.get(seconds)
@@ -144,11 +142,10 @@ class Cluster:
         return found
 
     def _bootstrap(self, connections: BrokerConnections) -> None:
-        """Make the first contact. Servers that hang up are asked why, so that nobody waits for a wrong password."""
-        hosts = collect_hosts(self.options.bootstrap_servers)
-        if self.options.dns_lookup == "resolve_canonical_bootstrap_servers_only":
-            hosts = expand_to_canonical_bootstrap_hosts(hosts)
-        self._servers = {-1 - n: (host, port) for n, (host, port, _) in enumerate(hosts)}
+        """Make the first contact. A server that hangs up is diagnosed at once, so that a wrong password shows soon."""
+        canonical = self.options.dns_lookup == "resolve_canonical_bootstrap_servers_only"
+        addresses = bootstrap_addresses(self.options.bootstrap_servers, canonical=canonical)
+        self._servers = {-1 - n: address for n, address in enumerate(addresses)}
         connections.know(self._servers)
         diagnosed: list[bool] = []
 
@@ -199,7 +196,7 @@ class Cluster:
         )
 
     def _diagnosis(self, connections: BrokerConnections) -> ConnectorError | None:
-        """What is wrong with the options, by the servers that took a connection and then did not go on."""
+        """The error in the options that explains servers which took a connection and then ended or ignored it."""
         odd = connections.was_reached if self.options.security.ssl is not None else connections.hung_up
         addresses = [connections.address(node) for node in connections.nodes() if odd(node)]
         return diagnose(self.options, [f"{host}:{port}" for host, port in filter(None, addresses)])

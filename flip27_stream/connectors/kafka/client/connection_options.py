@@ -52,11 +52,7 @@ class ConnectionOptions:
         return options
 
     def client_config(self) -> dict[str, Any]:
-        """Keyword arguments for kafka-python. They hold the password.
-
-        Raises:
-            OptionError: a key store or trust store cannot be used.
-        """
+        """Keyword arguments for kafka-python; credentials are not among them."""
         return {
             "bootstrap_servers": self.bootstrap_servers.split(","),
             "client_id": self.client_id,
@@ -69,5 +65,5 @@ class ConnectionOptions:
             "connections_max_idle_ms": self.connections_max_idle_ms,
             "metadata_max_age_ms": self.metadata_max_age_ms,
             "socket_options": self.socket_options,
-            **self.security.client_config(),
+            "security_protocol": self.security.protocol,
         }

@@ -1,6 +1,6 @@
-"""Why a broker hangs up: kafka-python sees the socket close, not the answer that said why.
+"""The diagnosis of a broker that closes connections: kafka-python sees the socket close, not the reason.
 
-One connection of its own goes through the same steps, each by itself: TCP, TLS, SASL.
+A connection of its own takes the steps one by one: TCP, TLS, SASL.
 """
 
 from __future__ import annotations
@@ -12,31 +12,27 @@ from collections.abc import Iterable
 from contextlib import closing
 from typing import Any
 
-from kafka.errors import (
-    IllegalSaslStateError,
-    KafkaError,
-    SaslAuthenticationFailedError,
-    UnsupportedSaslMechanismError,
-)
-from kafka.net.sasl import get_sasl_mechanism
-from kafka.protocol.metadata import ApiVersionsRequest
-from kafka.protocol.parser import KafkaProtocol
-from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+from kafka.errors import KafkaError
 
-from flip27_stream.connectors.kafka.client.api_versions import ask_versions
 from flip27_stream.connectors.kafka.client.connection_options import ConnectionOptions
-from flip27_stream.connectors.kafka.security.sasl import REFUSALS
-from flip27_stream.connectors.kafka.security.security_options import SaslOptions
+from flip27_stream.connectors.kafka.kafka_python.api_versions import ask_versions
+from flip27_stream.connectors.kafka.kafka_python.messages import (
+    ApiVersionsRequest,
+    KafkaProtocol,
+    SaslHandshakeRequest,
+)
+from flip27_stream.connectors.kafka.security.sasl import CredentialsUncheckedError, run_sasl, sasl_steps
+from flip27_stream.connectors.kafka.security.security_options import SaslCredentials
+from flip27_stream.connectors.kafka.security.tls_refusal import tls_refusal
 from flip27_stream.errors import AuthenticationError, ConnectorError, UnreachableError
 
 _PATIENCE_S = 5.0
 _UNSUPPORTED_MECHANISM = 33
-_ILLEGAL_SASL_STATE = 34
 _PROTOCOL = "'kafka.security.protocol'"
 
 
 def diagnose(options: ConnectionOptions, servers: Iterable[str] | None = None) -> ConnectorError | None:
-    """What is wrong between the options and the first of these servers that listens; ``None`` for nothing found.
+    """The error that explains why the first listening server refuses the options; ``None`` where no error is found.
 
     Args:
         options: how to reach the cluster.
@@ -67,7 +63,7 @@ def _diagnose(options: ConnectionOptions, server: str) -> ConnectorError | None:
         try:
             if security.sasl is None:
                 return _wants_sasl(server, security.protocol, conversation)
-            return _authenticate(server, security.sasl, security.protocol, conversation)
+            return _authenticate(server, security.sasl, conversation)
         except ssl.SSLError as error:
             return AuthenticationError(
                 f"The broker at {server} ended the TLS handshake: {error.reason}. It may want a certificate of this "
@@ -96,80 +92,19 @@ class _Conversation:
                 return response
 
 
-def sasl_refusal(server: str, mechanism: str, error: BaseException) -> AuthenticationError | None:
-    """The error for a SASL exchange that one side refused; ``None`` where it failed in another way.
-
-    Args:
-        server: ``host:port``.
-        mechanism: the one in the options.
-        error: what kafka-python ended the exchange with.
-    """
-    if isinstance(error, UnsupportedSaslMechanismError):
-        return AuthenticationError(
-            f"The broker at {server} does not offer SASL/{mechanism}. Check option 'kafka.sasl.mechanism'."
-        )
-    if isinstance(error, IllegalSaslStateError):
-        return AuthenticationError(
-            f"The broker at {server} takes no SASL here, and option {_PROTOCOL} asks for it. Check that option."
-        )
-    if isinstance(error, SaslAuthenticationFailedError):
-        kind, _, why = str(error.args[0] if error.args else "").partition(": ")
-        if why and kind != SaslAuthenticationFailedError.__name__:
-            return None  # the broker could not check them
-        return _wrong_password(server, mechanism, why or kind)
-    if isinstance(error, (ValueError, LookupError)):
-        return _unproven(server, mechanism)
-    return None
-
-
-def _wrong_password(server: str, mechanism: str, why: object) -> AuthenticationError:
-    return AuthenticationError(
-        f"The broker at {server} refused the user name and password by SASL/{mechanism}: {why}. "
-        "Check option 'kafka.sasl.jaas.config'."
-    )
-
-
-def _unproven(server: str, mechanism: str) -> AuthenticationError:
-    return AuthenticationError(
-        f"The broker at {server} did not prove by SASL/{mechanism} that it knows the password, so it may "
-        "be another than it says. Check option 'kafka.bootstrap.servers'."
-    )
-
-
-def _authenticate(
-    server: str, sasl: SaslOptions, protocol: str, conversation: _Conversation
-) -> ConnectorError | None:
+def _authenticate(server: str, sasl: SaslCredentials, conversation: _Conversation) -> ConnectorError | None:
     versions = ask_versions(conversation.ask)
-    handshake = conversation.ask(SaslHandshakeRequest(mechanism=sasl.mechanism), 1)
-    if handshake.error_code == _UNSUPPORTED_MECHANISM:
-        return AuthenticationError(
-            f"The broker at {server} does not offer SASL/{sasl.mechanism}, but {', '.join(handshake.mechanisms)}. "
-            "Check option 'kafka.sasl.mechanism'."
-        )
-    if handshake.error_code == _ILLEGAL_SASL_STATE:
-        return AuthenticationError(
-            f"The broker at {server} takes no SASL here. Check option {_PROTOCOL} ({protocol})."
-        )
-    if handshake.error_code:
-        return None  # it cannot tell now
-    mechanism = get_sasl_mechanism(sasl.mechanism)(
-        sasl_mechanism=sasl.mechanism,
-        sasl_plain_username=sasl.username,
-        sasl_plain_password=sasl.password,
-        security_protocol=protocol,
-    )
-    while not mechanism.is_done():
-        request = SaslAuthenticateRequest(mechanism.auth_bytes())
-        response = conversation.ask(request, versions.api_version(request))
-        if response.error_code and response.error_code not in REFUSALS:
-            return None  # it could not check them
-        if response.error_code:
-            return _wrong_password(server, sasl.mechanism, response.error_message)
-        try:
-            mechanism.receive(response.auth_bytes)
-        except (ValueError, LookupError):
-            return _unproven(server, sasl.mechanism)
+    try:
+        run_sasl(sasl_steps(server, _host(server)[0], sasl, versions), conversation.ask, _no_raw_tokens)
+    except AuthenticationError as refusal:
+        return refusal
+    except CredentialsUncheckedError:
+        return None
     return None
+
+
+def _no_raw_tokens(_: bytes) -> bytes:
+    raise CredentialsUncheckedError("a broker before 1.0 does not tell what is wrong with credentials")
 
 
 def _wants_sasl(server: str, protocol: str, conversation: _Conversation) -> ConnectorError | None:
@@ -205,33 +140,12 @@ def _silent(server: str) -> ConnectorError:
     )
 
 
-def tls_refusal(server: str, error: BaseException) -> AuthenticationError | None:
-    """The error for a TLS handshake that one side refused; ``None`` where it failed in another way."""
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return _untrusted(server, error)
-    reason = (error.reason or "") if isinstance(error, ssl.SSLError) else ""
-    if "ALERT" not in reason and reason != "UNSUPPORTED_PROTOCOL":
-        return None
-    return AuthenticationError(
-        f"The broker at {server} ended the TLS handshake: {reason}. Check options 'kafka.ssl.enabled.protocols' and "
-        "'kafka.ssl.protocol', and, if the broker wants a certificate of this client, 'kafka.ssl.keystore.location'."
-    )
-
-
 def _speaks_no_tls(server: str, protocol: str) -> ConnectorError | None:
     with closing(_connect(server)) as plain:
         _Conversation(plain).ask(ApiVersionsRequest(), 0)
     return UnreachableError(
         f"The broker at {server} does not speak TLS, but option {_PROTOCOL} is {protocol}. Set it to PLAINTEXT or "
         "SASL_PLAINTEXT, or name a port that speaks TLS."
-    )
-
-
-def _untrusted(server: str, error: ssl.SSLCertVerificationError) -> AuthenticationError:
-    return AuthenticationError(
-        f"The certificate of the broker at {server} is not trusted: {error.verify_message}. Check options "
-        "'kafka.ssl.truststore.location', 'kafka.ssl.truststore.type' and "
-        "'kafka.ssl.endpoint.identification.algorithm'."
     )
 
 

@@ -58,7 +58,7 @@ class FetchRound:
         return self._end(wanted, by_leader)
 
     def _leaders(self, wanted: Wanted) -> dict[TopicPartition, int]:
-        """Those that are known; where none is, after waiting until it is time to ask."""
+        """The known leaders; where no leader is known, the round waits until metadata may be asked for again."""
         leaders = self._cluster.leaders(wanted)
         while not leaders and (left := self._cluster.retry.next_at - time.monotonic()) > 0:
             self._cluster.connections.wait(left)

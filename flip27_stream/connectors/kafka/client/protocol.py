@@ -9,8 +9,8 @@ from itertools import groupby
 from typing import Any
 
 from kafka import errors as kafka_errors
-from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 
+from flip27_stream.connectors.kafka.kafka_python.messages import FetchRequest, ListOffsetsRequest
 from flip27_stream.connectors.kafka.split import TopicPartition
 from flip27_stream.errors import ConnectorError
 

@@ -15,7 +15,7 @@ from flip27_stream.connectors.kafka.split import TopicPartition
 
 @dataclass(frozen=True)
 class RoundContext:
-    """The cluster, how long to wait for whom, and what is not answered yet."""
+    """The cluster, the waits for its brokers, and the calls that are not answered yet."""
 
     cluster: Cluster
     patience: AnswerDeadlines[TopicPartition]

@@ -6,7 +6,7 @@ import logging
 import time
 
 from flip27_stream.connectors.kafka.client.connection_options import ConnectionOptions
-from flip27_stream.connectors.kafka.client.throttling import LONGEST_THROTTLE_MS, throttled_for_long
+from flip27_stream.connectors.kafka.kafka_python.throttling import LONGEST_THROTTLE_MS, throttled_for_long
 
 log = logging.getLogger(__name__)
 

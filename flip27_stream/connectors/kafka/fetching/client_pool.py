@@ -40,7 +40,7 @@ class FetcherPool:
         self._close_unused_for(_IDLE_S)
 
     def close(self) -> None:
-        """Close all that nobody uses."""
+        """Close all idle fetchers."""
         self._close_unused_for(-1.0)
 
     def _close_unused_for(self, seconds: float) -> None:

@@ -18,10 +18,13 @@ from typing import Any
 import numpy as np
 from kafka.errors import IncompatibleBrokerVersion
 
-from flip27_stream.connectors.kafka.client.api_versions import ask_versions
 from flip27_stream.connectors.kafka.client.connection_options import ConnectionOptions
-from flip27_stream.connectors.kafka.security.sasl import SaslExchange
-from flip27_stream.errors import AuthenticationError, ConnectorError
+from flip27_stream.connectors.kafka.kafka_python.api_versions import ask_versions
+from flip27_stream.connectors.kafka.kafka_python.messages import decoded, encoded
+from flip27_stream.connectors.kafka.security.sasl import run_sasl, sasl_steps
+from flip27_stream.connectors.kafka.security.security_options import SaslCredentials
+from flip27_stream.connectors.kafka.security.tls_refusal import tls_refusal
+from flip27_stream.errors import ConnectorError
 
 _HEAD = struct.Struct(">ii")  # size of what follows, correlation id
 _SIZE = struct.Struct(">i")
@@ -75,7 +78,7 @@ class FetchConnection:
         try:
             self.versions = ask_versions(self._ask)
             if options.security.sasl is not None:
-                self._authenticate(host)
+                self._authenticate(host, options.security.sasl)
         except BaseException:
             self._socket.close()
             raise
@@ -109,7 +112,7 @@ class FetchConnection:
         """The greatest version of a kind of request (of kafka-python) in these bounds that the broker speaks.
 
         Raises:
-            ConnectorError: it speaks none.
+            ConnectorError: it speaks no such version.
         """
         try:
             return int(self.versions.api_version(request, min_version=least, max_version=most))
@@ -122,9 +125,7 @@ class FetchConnection:
     def send(self, request: Any, version: int) -> None:
         """Send a request of kafka-python. OSError if that takes longer than the request time-out."""
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
-        request.API_VERSION = version
-        request.with_header(correlation_id=self._correlation_id, client_id=self._options.client_id)
-        self._send(request.encode(framed=True, header=True))
+        self._send(encoded(request, version, self._correlation_id, self._options.client_id))
 
     def receive(self) -> memoryview | None:
         """The body of the response, if all of it has come; valid until the next call. Does not wait.
@@ -158,7 +159,7 @@ class FetchConnection:
         self._used = time.monotonic()
 
     def _room(self) -> memoryview:
-        """Where the body goes. The id is looked at first, so that what is no response takes no memory."""
+        """The memory for the body. The correlation id is checked first, so that only a response takes memory."""
         size, correlation_id = _HEAD.unpack(self._head)
         if correlation_id != self._correlation_id or size < 4:
             raise ConnectionAbortedError("it does not speak Kafka's protocol, or answers another request")
@@ -175,28 +176,24 @@ class FetchConnection:
         poll.register(self._socket, select.POLLIN)
         return bool(poll.poll(max(0, seconds) * 1000))
 
-    def _authenticate(self, host: str) -> None:
-        """SASL as the broker speaks it; KafkaClient has talked to this cluster before."""
-        config = self._options.security.client_config()
-        exchange = SaslExchange(self.name, config, self.versions, self._ask, self._ask_raw)
-        session_ms = exchange.run(host)
+    def _authenticate(self, host: str, sasl: SaslCredentials) -> None:
+        steps = sasl_steps(self.name, host, sasl, self.versions)
+        session_ms = run_sasl(steps, self._ask, self._ask_raw)
         if session_ms > 0:
             self._expires = time.monotonic() + _RENEW_AT * session_ms / 1000
 
     def _ask(self, request: Any, version: int) -> Any:
-        """The response to a request of those that come before fetches."""
+        """The response to a request that comes before fetches: ApiVersions or SASL."""
         self.send(request, version)
         while (body := self.receive()) is None:
             self._wait_for_more()
-        head = self._correlation_id.to_bytes(4, "big")
-        response = request.header.get_response_class()
         try:
-            return response.decode(head + bytes(body), version=version, header=True)
+            return decoded(request, version, self._correlation_id, bytes(body))
         except (ValueError, IndexError, struct.error) as error:
             raise ConnectionAbortedError(f"its response to {request.name} can't be read: {error}") from error
 
     def _ask_raw(self, token: bytes) -> bytes:
-        """What a broker answers to bytes that are no request."""
+        """The token with which a broker answers a token that was sent without a request around it."""
         self._send(_SIZE.pack(len(token)) + token)
         (size,) = _SIZE.unpack(self._exactly(_SIZE.size))
         if not 0 <= size <= _LARGEST_TOKEN:
@@ -222,7 +219,8 @@ class FetchConnection:
 def _reached(host: str, port: int, deadline: float, attempt: int) -> socket.socket:
     """A socket to one of a host's addresses.
 
-    Each gets its share of the time, and each attempt begins with another one, so that one that hangs is no matter.
+    Each address gets its share of the time. Each attempt begins with another address, so that one that hangs does no
+    harm.
 
     Raises:
         OSError: no address took the connection, or the host has no address.
@@ -267,10 +265,7 @@ def _connect(
         _shake_hands(encrypted, deadline)
     except ssl.SSLCertVerificationError as error:
         encrypted.close()
-        raise AuthenticationError(
-            f"The certificate of broker {host}:{port} is not trusted: {error.verify_message}. Check options "
-            "'kafka.ssl.truststore.location' and 'kafka.ssl.endpoint.identification.algorithm'."
-        ) from error
+        raise (tls_refusal(f"{host}:{port}", error) or error) from error
     except BaseException:
         encrypted.close()
         raise

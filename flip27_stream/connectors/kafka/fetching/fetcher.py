@@ -10,8 +10,6 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from kafka.protocol.consumer import FetchRequest
-
 from flip27_stream.connectors.kafka.client.client import KafkaClient
 from flip27_stream.connectors.kafka.client.protocol import Fetched, FetchFrom, fetch_request, fetch_version
 from flip27_stream.connectors.kafka.fetching.broker_pauses import BrokerPauses
@@ -22,6 +20,7 @@ from flip27_stream.connectors.kafka.fetching.fetch_responses import (
     read_fetch_response,
 )
 from flip27_stream.connectors.kafka.fetching.opening import Opening
+from flip27_stream.connectors.kafka.kafka_python.messages import FetchRequest
 from flip27_stream.connectors.kafka.split import TopicPartition
 
 log = logging.getLogger(__name__)
@@ -283,7 +282,7 @@ class Fetcher:
                 self._fail(node, sent.fetch, TimeoutError(f"no answer for {patience_s:g} s"))
 
     def _fail(self, node: int, fetch: _Fetch, error: OSError) -> None:
-        """What was sent over a connection that was kept is asked again at once, over a new one."""
+        """Note a connection that broke. A fetch over a kept connection is sent again at once, over a new one."""
         was_kept = node in self._kept
         self.failure = error
         self._drop(node)

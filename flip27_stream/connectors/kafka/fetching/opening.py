@@ -52,7 +52,7 @@ class Opening:
         return self._made
 
     def abandon(self) -> None:
-        """Nobody wants the connection any more; it is closed, now or when it is made."""
+        """Close the connection, now or when it is made."""
         with self._lock:
             self._is_abandoned = True
         self._told.close()

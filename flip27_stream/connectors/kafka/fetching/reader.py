@@ -37,7 +37,7 @@ _GONE_AFTER_S = 5.0
 _LEAST_FETCH = 64 << 10
 _NO_SUCH_TOPIC = (
     "nothing: the topic was deleted, or made again (if it was migrated to another cluster with its offsets kept, see "
-    f"option '{TRUSTED_CLUSTER}')"
+    f"option '{TRUSTED_CLUSTER.name}')"
 )
 _DECODED_AT_ONCE = 1 << 22
 _GUESSED_RECORD = 1 << 10
@@ -154,7 +154,7 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
         FETCHERS.give_back(self._fetcher)
 
     def _send_fetches(self) -> None:
-        """One fetch to each broker that has none to answer."""
+        """Send a fetch to each broker that has no fetch to answer."""
         asked = self._fetcher.partitions_in_flight()
         waiting = [tp for tp in self._reading if tp not in asked]
         by_node: dict[int, dict[TopicPartition, FetchFrom]] = {}
@@ -236,7 +236,7 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
             self._replicas.pop(tp, None)
 
     def _restart_patience(self, partitions: Iterable[TopicPartition]) -> None:
-        """Their broker sends records, so those in line behind the others have not waited in vain."""
+        """Restart the time limits of splits whose broker sends records of others: their turn is still to come."""
         for tp in partitions:
             if tp in self._reading:
                 self._reading[tp].waited = 0.0

@@ -1,7 +1,7 @@
-"""Settings of Java's Kafka consumer (``kafka.*``): which have a meaning here, which have none, which cannot be kept.
+"""The settings of Java's Kafka consumer (``kafka.*``): translated ones, ones without effect, and refused ones.
 
-Each name that Apache Kafka's ``ConsumerConfig`` has is in one of the tables, so nothing that a user sets is ignored
-without a word: a setting is translated, or warned of once, or refused with the reason; what is no setting is unknown.
+Each name of Apache Kafka's ``ConsumerConfig`` is in one of the tables, so that no setting is ignored silently: it is
+translated, or warned of once, or refused with the reason. A name that is no setting is unknown.
 """
 
 from __future__ import annotations
@@ -9,40 +9,156 @@ from __future__ import annotations
 import functools
 import logging
 import re
+from collections.abc import Mapping
+from typing import Any, Final
 
 from flip27_stream.connectors.kafka.client.connection_options import ConnectionOptions
-from flip27_stream.connectors.kafka.security.security_names import SECURITY_NAMES, parse_security
+from flip27_stream.connectors.kafka.security.security_settings import SECURITY_OPTIONS, parse_security
 from flip27_stream.errors import OptionError
-from flip27_stream.options.option_values import MOST_INT, OptionValues
+from flip27_stream.options.kinds import MOST_INT, any_text, whole, words
+from flip27_stream.options.option import Kind, Option
 
 log = logging.getLogger(__name__)
 
-CONNECTION_NAMES = (
+_SERVER = re.compile(r"(\w+://)?(\[[0-9a-fA-F:.]+\]|[^\s:\[\]]+):(?P<port>[0-9]{1,5})")
+
+
+def _bootstrap_servers(text: str, option: str) -> str:
+    servers = [server.strip() for server in text.split(",") if server.strip()]
+    for server in servers:
+        match = _SERVER.fullmatch(server)
+        if match is None or not 0 < int(match["port"]) < 1 << 16:
+            raise OptionError.of(option, text, "Allowed: host:port, or several with commas between.")
+    return ",".join(servers)
+
+
+BOOTSTRAP_SERVERS: Final = Option(
     "kafka.bootstrap.servers",
+    Kind("`host:port`, several with commas between", _bootstrap_servers),
+    None,
+    "Brokers to ask first. Required.",
+)
+CLIENT_ID: Final = Option(
     "kafka.client.id",
+    any_text(),
+    "flip27-stream",
+    "Name by which brokers log this client.",
+)
+CLIENT_RACK: Final = Option(
     "kafka.client.rack",
+    any_text(),
+    None,
+    "Where this client is, for brokers that let clients read from the nearest replica.",
+)
+DNS_LOOKUP: Final = Option(
     "kafka.client.dns.lookup",
+    words("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"),
+    "use_all_dns_ips",
+    "How the names of brokers are resolved.",
+)
+REQUEST_TIMEOUT: Final = Option(
     "kafka.request.timeout.ms",
+    whole(most=MOST_INT),
+    "30000",
+    "How long one request may take.",
+)
+API_TIMEOUT: Final = Option(
     "kafka.default.api.timeout.ms",
+    whole(most=MOST_INT),
+    None,
+    "How long to try before the query fails.",
+    default_words="15000 before the first answer, 60000 after it",
+)
+RECONNECT_BACKOFF: Final = Option(
     "kafka.reconnect.backoff.ms",
+    whole(0, MOST_INT),
+    "50",
+    "How long to wait before a broker is tried again.",
+)
+RECONNECT_BACKOFF_MAX: Final = Option(
     "kafka.reconnect.backoff.max.ms",
+    whole(0, MOST_INT),
+    "1000",
+    "The longest such wait, when a broker fails again and again.",
+)
+RETRY_BACKOFF: Final = Option(
     "kafka.retry.backoff.ms",
+    whole(0, MOST_INT),
+    "50",
+    "How long to wait before a request is made again; at least 10.",
+)
+SETUP_TIMEOUT: Final = Option(
     "kafka.socket.connection.setup.timeout.ms",
+    whole(most=MOST_INT),
+    "10000",
+    "How long a connection may take to open, with TLS and authentication.",
+)
+SETUP_TIMEOUT_MAX: Final = Option(
     "kafka.socket.connection.setup.timeout.max.ms",
+    whole(most=MOST_INT),
+    "30000",
+    "The longest such time, when a connection fails again and again.",
+)
+MAX_IDLE: Final = Option(
     "kafka.connections.max.idle.ms",
+    whole(-1, MOST_INT),
+    "540000",
+    "Connections that are idle for longer are not used again. -1: never. Set it below the time after which your "
+    "network forgets connections (Azure: 4 minutes).",
+)
+FETCH_MAX_WAIT: Final = Option(
     "kafka.fetch.max.wait.ms",
+    whole(0, MOST_INT),
+    "500",
+    "How long a broker may wait for the first byte before it answers a fetch. Raise it where old records are "
+    "in tiered storage.",
+)
+METADATA_MAX_AGE: Final = Option(
     "kafka.metadata.max.age.ms",
+    whole(0, MOST_INT),
+    "300000",
+    "How old the known leaders and addresses may get.",
+)
+RECEIVE_BUFFER: Final = Option(
     "kafka.receive.buffer.bytes",
+    whole(-1, MOST_INT),
+    "-1",
+    "Size of the receive buffer of a socket. -1: what the system chooses.",
+)
+SEND_BUFFER: Final = Option(
     "kafka.send.buffer.bytes",
+    whole(-1, MOST_INT),
+    "-1",
+    "Size of the send buffer of a socket. -1: what the system chooses.",
 )
 
-OPTION_NAMES = (*CONNECTION_NAMES, *SECURITY_NAMES)
-"""Settings that are translated, in their canonical spelling."""
+CONNECTION_OPTIONS: Final[tuple[Option[Any], ...]] = (
+    BOOTSTRAP_SERVERS,
+    CLIENT_ID,
+    CLIENT_RACK,
+    DNS_LOOKUP,
+    REQUEST_TIMEOUT,
+    API_TIMEOUT,
+    RECONNECT_BACKOFF,
+    RECONNECT_BACKOFF_MAX,
+    RETRY_BACKOFF,
+    SETUP_TIMEOUT,
+    SETUP_TIMEOUT_MAX,
+    MAX_IDLE,
+    FETCH_MAX_WAIT,
+    METADATA_MAX_AGE,
+    RECEIVE_BUFFER,
+    SEND_BUFFER,
+)
+
+OPTIONS: Final = (*CONNECTION_OPTIONS, *SECURITY_OPTIONS)
+"""Settings that are translated."""
 
 _SEE_BOTH = "startingOffsets says where a new query starts; after that the checkpoint does, so that no record is missed"
 _JAVA_CLASS = "It names a Java class, and no Java client runs here."
 _PASSWORDS_ONLY = (
-    "Connections authenticate with PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or a TLS certificate only."
+    "Connections authenticate with PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, AWS_MSK_IAM or a TLS certificate "
+    "only."
 )
 
 FORBIDDEN = {
@@ -53,12 +169,10 @@ FORBIDDEN = {
     "kafka.interceptor.classes": "Interceptors can change records, and are Java classes.",
     "kafka.config.providers": "Settings are taken as they are written; put the values themselves.",
     "kafka.security.providers": _JAVA_CLASS,
-    "kafka.sasl.client.callback.handler.class": _JAVA_CLASS,
     "kafka.sasl.jwt": _PASSWORDS_ONLY,
     "kafka.sasl.kerberos": _PASSWORDS_ONLY,
-    "kafka.sasl.login.callback.handler.class": _JAVA_CLASS,
     "kafka.sasl.login.class": _JAVA_CLASS,
-    "kafka.sasl.oauthbearer": _PASSWORDS_ONLY,
+    "kafka.sasl.oauthbearer.assertion": "Clients are known to token endpoints by a secret only.",
     "kafka.ssl.cipher.suites": "They are named in Java's words, and OpenSSL's defaults are used.",
     "kafka.ssl.engine.factory.class": _JAVA_CLASS,
     "kafka.ssl.provider": _JAVA_CLASS,
@@ -68,7 +182,9 @@ FORBIDDEN = {
 _NO_MEMBER = "this source takes no part in the group's rebalancing"
 _KNOWN_RANGES = "each task reads a range that is known to be there"
 _NO_METRICS = "no Java metrics are kept"
-_NO_TOKENS = "no tokens are used"
+_RENEWAL = "tokens are renewed when 80 % of their life time is over"
+_BROKERS_CHECK = "brokers check tokens, this client does not"
+_PRODUCER = "it is a setting of producers or of the admin client"
 _OPENSSL = "OpenSSL does this in its own way"
 
 WITHOUT_EFFECT = {
@@ -93,20 +209,56 @@ WITHOUT_EFFECT = {
     "kafka.metrics.sample.window.ms": _NO_METRICS,
     "kafka.partition.assignment.strategy": _NO_MEMBER,
     "kafka.retry.backoff.max.ms": "retries come at even intervals",
-    "kafka.sasl.login.connect.timeout.ms": _NO_TOKENS,
-    "kafka.sasl.login.read.timeout.ms": _NO_TOKENS,
-    "kafka.sasl.login.refresh.buffer.seconds": _NO_TOKENS,
-    "kafka.sasl.login.refresh.min.period.seconds": _NO_TOKENS,
-    "kafka.sasl.login.refresh.window.factor": _NO_TOKENS,
-    "kafka.sasl.login.refresh.window.jitter": _NO_TOKENS,
-    "kafka.sasl.login.retry.backoff.max.ms": _NO_TOKENS,
-    "kafka.sasl.login.retry.backoff.ms": _NO_TOKENS,
+    "kafka.sasl.login.connect.timeout.ms": "kafka.sasl.login.read.timeout.ms bounds connecting, too",
+    "kafka.sasl.login.refresh.buffer.seconds": _RENEWAL,
+    "kafka.sasl.login.refresh.min.period.seconds": _RENEWAL,
+    "kafka.sasl.login.refresh.window.factor": _RENEWAL,
+    "kafka.sasl.login.refresh.window.jitter": _RENEWAL,
+    "kafka.sasl.oauthbearer.clock.skew.seconds": _BROKERS_CHECK,
+    "kafka.sasl.oauthbearer.expected.audience": _BROKERS_CHECK,
+    "kafka.sasl.oauthbearer.expected.issuer": _BROKERS_CHECK,
+    "kafka.sasl.oauthbearer.jwks.endpoint.refresh.ms": _BROKERS_CHECK,
+    "kafka.sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms": _BROKERS_CHECK,
+    "kafka.sasl.oauthbearer.jwks.endpoint.retry.backoff.ms": _BROKERS_CHECK,
+    "kafka.sasl.oauthbearer.jwks.endpoint.url": _BROKERS_CHECK,
+    "kafka.sasl.oauthbearer.jwt.validator.class": _BROKERS_CHECK,
+    "kafka.sasl.oauthbearer.scope.claim.name": _BROKERS_CHECK,
+    "kafka.sasl.oauthbearer.sub.claim.name": _BROKERS_CHECK,
     "kafka.session.timeout.ms": _NO_MEMBER,
     "kafka.share.acknowledgement.mode": _NO_MEMBER,
     "kafka.ssl.keymanager.algorithm": _OPENSSL,
     "kafka.ssl.secure.random.implementation": _OPENSSL,
     "kafka.ssl.trustmanager.algorithm": _OPENSSL,
     "groupIdPrefix": "this source makes up no consumer group",
+    **dict.fromkeys(
+        (
+            "kafka.acks",
+            "kafka.batch.size",
+            "kafka.bootstrap.controllers",
+            "kafka.buffer.memory",
+            "kafka.compression.gzip.level",
+            "kafka.compression.lz4.level",
+            "kafka.compression.type",
+            "kafka.compression.zstd.level",
+            "kafka.delivery.timeout.ms",
+            "kafka.enable.idempotence",
+            "kafka.key.serializer",
+            "kafka.linger.ms",
+            "kafka.max.block.ms",
+            "kafka.max.in.flight.requests.per.connection",
+            "kafka.max.request.size",
+            "kafka.metadata.max.idle.ms",
+            "kafka.partitioner.adaptive.partitioning.enable",
+            "kafka.partitioner.availability.timeout.ms",
+            "kafka.partitioner.class",
+            "kafka.partitioner.ignore.keys",
+            "kafka.retries",
+            "kafka.transaction.timeout.ms",
+            "kafka.transactional.id",
+            "kafka.value.serializer",
+        ),
+        _PRODUCER,
+    ),
 }
 """Options that are accepted and change nothing, and why."""
 
@@ -128,72 +280,44 @@ def warn_without_effect(name: str, reason: str) -> None:
     log.warning("Option '%s' has no effect: %s.", name, reason)
 
 
-def parse_connection(values: OptionValues) -> ConnectionOptions:
+def parse_connection(options: Mapping[str, str]) -> ConnectionOptions:
     """How to reach the cluster.
 
+    Args:
+        options: the options of the query, by their names in lower case.
+
     Raises:
-        OptionError: something is wrong or missing.
+        OptionError: a value is wrong or missing.
     """
     default = ConnectionOptions("")
-    api_timeout = values.whole("kafka.default.api.timeout.ms", None, most=MOST_INT)
-
-    def ms(name: str, default_ms: int, least: int = 1) -> int:
-        return values.whole(f"kafka.{name}", default_ms, least, MOST_INT)
-
-    backoff = ms("reconnect.backoff.ms", default.reconnect_backoff_ms, 0)
-    setup = ms("socket.connection.setup.timeout.ms", default.connection_setup_timeout_ms)
+    servers = BOOTSTRAP_SERVERS.get(options)
+    if not servers:
+        raise OptionError("Option 'kafka.bootstrap.servers' must be specified for configuring Kafka consumer")
+    api_timeout, idle = API_TIMEOUT.get(options), MAX_IDLE.require(options)
+    backoff, setup = RECONNECT_BACKOFF.require(options), SETUP_TIMEOUT.require(options)
     return ConnectionOptions(
-        bootstrap_servers=_bootstrap_servers(values.text("kafka.bootstrap.servers")),
-        client_id=values.text("kafka.client.id") or default.client_id,
-        client_rack=(values.text("kafka.client.rack") or "").strip(),
-        dns_lookup=values.one_of("kafka.client.dns.lookup", default.dns_lookup, _DNS_LOOKUPS),
-        request_timeout_ms=ms("request.timeout.ms", default.request_timeout_ms),
+        bootstrap_servers=servers,
+        client_id=CLIENT_ID.get(options) or default.client_id,
+        client_rack=(CLIENT_RACK.get(options) or "").strip(),
+        dns_lookup=DNS_LOOKUP.require(options),
+        request_timeout_ms=REQUEST_TIMEOUT.require(options),
         api_timeout_ms=api_timeout or default.api_timeout_ms,
         first_contact_timeout_ms=api_timeout or default.first_contact_timeout_ms,
         reconnect_backoff_ms=backoff,
-        reconnect_backoff_max_ms=max(
-            backoff, ms("reconnect.backoff.max.ms", default.reconnect_backoff_max_ms, 0)
-        ),
-        retry_backoff_ms=ms("retry.backoff.ms", default.retry_backoff_ms, 0),
+        reconnect_backoff_max_ms=max(backoff, RECONNECT_BACKOFF_MAX.require(options)),
+        retry_backoff_ms=RETRY_BACKOFF.require(options),
         connection_setup_timeout_ms=setup,
-        connection_setup_timeout_max_ms=max(
-            setup, ms("socket.connection.setup.timeout.max.ms", default.connection_setup_timeout_max_ms)
-        ),
-        connections_max_idle_ms=_or_never(
-            values, "kafka.connections.max.idle.ms", default.connections_max_idle_ms
-        ),
-        fetch_max_wait_ms=ms("fetch.max.wait.ms", default.fetch_max_wait_ms, 0),
-        metadata_max_age_ms=ms("metadata.max.age.ms", default.metadata_max_age_ms, 0),
-        receive_buffer_bytes=_buffer(values, "kafka.receive.buffer.bytes"),
-        send_buffer_bytes=_buffer(values, "kafka.send.buffer.bytes"),
-        security=parse_security(values, warn_without_effect),
+        connection_setup_timeout_max_ms=max(setup, SETUP_TIMEOUT_MAX.require(options)),
+        connections_max_idle_ms=MOST_INT if idle < 0 else idle,
+        fetch_max_wait_ms=FETCH_MAX_WAIT.require(options),
+        metadata_max_age_ms=METADATA_MAX_AGE.require(options),
+        receive_buffer_bytes=_buffer(RECEIVE_BUFFER, options),
+        send_buffer_bytes=_buffer(SEND_BUFFER, options),
+        security=parse_security(options, warn_without_effect),
     )
 
 
-_DNS_LOOKUPS = {word: word for word in ("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only")}
-
-
-def _or_never(values: OptionValues, name: str, default: int) -> int:
-    given = values.whole(name, default, -1, MOST_INT)
-    return MOST_INT if given < 0 else given
-
-
-def _buffer(values: OptionValues, name: str) -> int | None:
-    """Of a socket; -1 leaves it to the system, as in Java."""
-    given = values.whole(name, None, -1, MOST_INT)
-    return None if given is None or given < 0 else given
-
-
-_SERVER = re.compile(r"(\w+://)?(\[[0-9a-fA-F:.]+\]|[^\s:\[\]]+):(?P<port>[0-9]{1,5})")
-
-
-def _bootstrap_servers(text: str | None) -> str:
-    servers = [server.strip() for server in (text or "").split(",") if server.strip()]
-    if not servers:
-        raise OptionError("Option 'kafka.bootstrap.servers' must be specified for configuring Kafka consumer")
-    for server in servers:
-        match = _SERVER.fullmatch(server)
-        if match is None or not 0 < int(match["port"]) < 1 << 16:
-            allowed = "Allowed: host:port, or several with commas between."
-            raise OptionError.of("kafka.bootstrap.servers", text, allowed)
-    return ",".join(servers)
+def _buffer(option: Option[int], options: Mapping[str, str]) -> int | None:
+    """The buffer of a socket in bytes; ``None`` for -1, which leaves it to the system, as in Java."""
+    given = option.require(options)
+    return None if given < 0 else given

@@ -1,9 +1,10 @@
-"""Options that say where reading begins and ends."""
+"""The options that say where reading begins and ends."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Any, Final
 
 from flip27_stream.connectors.kafka.offsets_initializer import (
     AtTimestamp,
@@ -16,36 +17,121 @@ from flip27_stream.connectors.kafka.offsets_initializer import (
 from flip27_stream.connectors.kafka.split import EARLIEST, LATEST, TopicPartition
 from flip27_stream.connectors.kafka.subscriber import KafkaSubscriber, TopicListSubscriber
 from flip27_stream.errors import OptionError
-from flip27_stream.options.option_values import MOST_LONG, OptionValues, json_object
+from flip27_stream.options.kinds import MOST_LONG, any_text, json_object, one_of, words
+from flip27_stream.options.option import Kind, Option
 
-STARTING = (
-    "startingOffsets",
-    "startingOffsetsByTimestamp",
-    "startingTimestamp",
-    "startingOffsetsByTimestampStrategy",
-)
-ENDING = ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp")
-BOUNDED = ("scan.bounded.mode", "scan.bounded.timestamp-millis", "scan.bounded.specific-offsets")
-
-OPTION_NAMES = (*STARTING, *ENDING, *BOUNDED)
-
-_MODES = ("unbounded", "latest-offset", "timestamp", "specific-offsets", "group-offsets")
 _OFFSETS_EXAMPLE = 'Expected e.g. {"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}.'
 _TIMES_EXAMPLE = 'Expected e.g. {"topicA":{"0":123456789,"1":123456789},"topicB":{"0":123456789}}.'
 _FLINK_OFFSETS = re.compile(r"partition:(\d{1,9}),offset:(\d{1,18})", re.ASCII)
 
 
-def parse_starting_offsets(values: OptionValues, *, bounded: bool) -> OffsetsInitializer:
-    """One time for all partitions goes before one for each, and that before offsets (SK-15).
+def _epoch_ms(text: str, option: str) -> int:
+    if not re.fullmatch(r"\+?\d{1,19}", text.strip(), re.ASCII) or int(text) > MOST_LONG:
+        raise OptionError.of(option, text, "Expected a single long value: milliseconds since the epoch.")
+    return int(text)
+
+
+def _times(text: str, option: str) -> dict[TopicPartition, int]:
+    return _by_partition(text, option, _TIMES_EXAMPLE, 0)
+
+
+_EPOCH_MS: Final = Kind("whole number from 0", _epoch_ms)
+_TIMES: Final = Kind('JSON such as `{"clicks":{"0":1700000000000}}`', _times)
+
+STARTING_OFFSETS: Final = Option(
+    "startingOffsets",
+    any_text('`earliest`, `latest`, or JSON such as `{"clicks":{"0":23,"1":-2}}`'),
+    None,
+    "Where a new query begins. A query with a checkpoint goes on where it was. In JSON, -2 is earliest and -1"
+    " is latest, and exactly the partitions read are named.",
+    default_words="`latest`; in a batch read `earliest`",
+)
+STARTING_TIMES: Final = Option(
+    "startingOffsetsByTimestamp",
+    _TIMES,
+    None,
+    "A new query begins at the first record at or after a time (ms since the epoch), one for each partition. "
+    "It goes before `startingOffsets`.",
+)
+STARTING_TIMESTAMP: Final = Option(
+    "startingTimestamp",
+    _EPOCH_MS,
+    None,
+    "The same, one time for all partitions. It goes before both.",
+)
+STARTING_STRATEGY: Final = Option(
+    "startingOffsetsByTimestampStrategy",
+    one_of({"error": False, "latest": True}),
+    "error",
+    "Where a partition has no record at or after that time: fail, or begin at its end.",
+)
+ENDING_OFFSETS: Final = Option(
+    "endingOffsets",
+    any_text('`latest`, or JSON such as `{"clicks":{"0":23,"1":-2}}`'),
+    None,
+    "Where a batch read ends, exclusively. An offset behind the end of the log counts as lost records. "
+    "Refused in streams, as the next two are.",
+    default_words="in a batch read `latest`",
+)
+ENDING_TIMES: Final = Option(
+    "endingOffsetsByTimestamp",
+    _TIMES,
+    None,
+    "A batch read ends at the first record at or after a time, or at the end of a partition that has none.",
+)
+ENDING_TIMESTAMP: Final = Option(
+    "endingTimestamp",
+    _EPOCH_MS,
+    None,
+    "The same, one time for all partitions.",
+)
+BOUNDED_MODE: Final = Option(
+    "scan.bounded.mode",
+    words("unbounded", "latest-offset", "timestamp", "specific-offsets", "group-offsets"),
+    "unbounded",
+    "Ends a stream, as in Flink. What is bounded has the partitions it began with.",
+)
+BOUNDED_TIMESTAMP: Final = Option(
+    "scan.bounded.timestamp-millis",
+    _EPOCH_MS,
+    None,
+    "The time for `timestamp`.",
+)
+BOUNDED_OFFSETS: Final = Option(
+    "scan.bounded.specific-offsets",
+    any_text(
+        'JSON such as `{"clicks":{"0":23}}`, or `partition:0,offset:42;partition:1,offset:7` for a single topic'
+    ),
+    None,
+    "The offsets for `specific-offsets`.",
+)
+
+STARTING: Final[tuple[Option[Any], ...]] = (
+    STARTING_OFFSETS,
+    STARTING_TIMES,
+    STARTING_TIMESTAMP,
+    STARTING_STRATEGY,
+)
+ENDING: Final[tuple[Option[Any], ...]] = (ENDING_OFFSETS, ENDING_TIMES, ENDING_TIMESTAMP)
+BOUNDED: Final[tuple[Option[Any], ...]] = (BOUNDED_MODE, BOUNDED_TIMESTAMP, BOUNDED_OFFSETS)
+OPTIONS: Final = (*STARTING, *ENDING, *BOUNDED)
+
+
+def parse_starting_offsets(options: Mapping[str, str], *, bounded: bool) -> OffsetsInitializer:
+    """Where a query begins. One time for all partitions goes before a time for each, and that before offsets (SK-15).
+
+    Args:
+        options: the options of the query, by their names in lower case.
+        bounded: whether this is a batch read.
 
     Raises:
         OptionError: a value is wrong, or says latest for a batch read.
     """
-    latest = values.one_of("startingOffsetsByTimestampStrategy", False, {"error": False, "latest": True})
-    by_time = _by_time(values, "startingTimestamp", "startingOffsetsByTimestamp", latest)
+    latest = STARTING_STRATEGY.require(options)
+    by_time = _by_time(options, STARTING_TIMESTAMP, STARTING_TIMES, latest)
     if by_time is not None:
         return by_time
-    text = values.parsed("startingOffsets", _word, "earliest" if bounded else "latest")
+    text = _word(STARTING_OFFSETS, options, "earliest" if bounded else "latest")
     if text.lower() == "earliest":
         return Earliest()
     if text.lower() == "latest":
@@ -54,7 +140,7 @@ def parse_starting_offsets(values: OptionValues, *, bounded: bool) -> OffsetsIni
                 "starting offset can't be latest for batch queries on Kafka (option 'startingOffsets')."
             )
         return Latest()
-    offsets = _offsets("startingOffsets", text)
+    offsets = _offsets(text, STARTING_OFFSETS.name)
     for tp, offset in offsets.items():
         if bounded and offset == LATEST:
             raise OptionError(f"startingOffsets for {tp} can't be latest for batch queries on Kafka.")
@@ -62,7 +148,7 @@ def parse_starting_offsets(values: OptionValues, *, bounded: bool) -> OffsetsIni
 
 
 def parse_stopping_offsets(
-    values: OptionValues, subscriber: KafkaSubscriber, group: str | None, *, bounded: bool
+    options: Mapping[str, str], subscriber: KafkaSubscriber, group: str | None, *, bounded: bool
 ) -> OffsetsInitializer | None:
     """``ending...`` of a batch read, which ends at the latest offsets by default, or ``scan.bounded...`` of a stream.
 
@@ -73,22 +159,23 @@ def parse_stopping_offsets(
         OptionError: a value is wrong, says earliest, or the option is one of the other kind.
     """
     if not bounded:
-        _refuse_endings(values)
-        return _stream_end(values, subscriber, group)
-    for name in BOUNDED:
-        if values.has(name):
-            raise OptionError(f"Option '{name}' is for streams; a batch read takes {', '.join(ENDING)}.")
-    by_time = _by_time(values, "endingTimestamp", "endingOffsetsByTimestamp", True)
+        _refuse_endings(options)
+        return _stream_end(options, subscriber, group)
+    for option in BOUNDED:
+        if option.is_given(options):
+            instead = ", ".join(ending.name for ending in ENDING)
+            raise OptionError(f"Option '{option.name}' is for streams; a batch read takes {instead}.")
+    by_time = _by_time(options, ENDING_TIMESTAMP, ENDING_TIMES, True)
     if by_time is not None:
         return by_time
-    text = values.parsed("endingOffsets", _word, "latest")
+    text = _word(ENDING_OFFSETS, options, "latest")
     if text.lower() == "latest":
         return Latest()
     if text.lower() == "earliest":
         raise OptionError(
             "ending offset can't be earliest for batch queries on Kafka (option 'endingOffsets')."
         )
-    return Specific(_ends("endingOffsets", text), "endingOffsets")
+    return Specific(_ends(text, ENDING_OFFSETS.name), ENDING_OFFSETS.name)
 
 
 def check_order(start: OffsetsInitializer, stop: OffsetsInitializer | None) -> None:
@@ -129,39 +216,41 @@ def _compare(
             )
 
 
-def _refuse_endings(values: OptionValues) -> None:
-    for name in ENDING:
-        if values.has(name):
-            what = "Ending offset" if name == "endingOffsets" else "Ending timestamp"
+def _refuse_endings(options: Mapping[str, str]) -> None:
+    for option in ENDING:
+        if option.is_given(options):
+            what = "Ending offset" if option is ENDING_OFFSETS else "Ending timestamp"
             raise OptionError(
-                f"{what} not valid in streaming queries. Leave option '{name}' out; option 'scan.bounded.mode' bounds "
-                "a stream."
+                f"{what} not valid in streaming queries. Leave option '{option.name}' out; option "
+                f"'{BOUNDED_MODE.name}' bounds a stream."
             )
 
 
-def _by_time(values: OptionValues, for_all: str, for_each: str, latest: bool) -> AtTimestamp | None:
-    text = values.text(for_all)
-    if text is not None:
-        if not re.fullmatch(r"\+?\d{1,19}", text.strip(), re.ASCII) or int(text) > MOST_LONG:
-            raise OptionError.of(for_all, text, "Expected a single long value: milliseconds since the epoch.")
-        return AtTimestamp(int(text), for_all, latest)
-    text = values.text(for_each)
-    if text is None:
-        return None
-    return AtTimestamp(_by_partition(for_each, text, _TIMES_EXAMPLE, 0), for_each, latest)
+def _by_time(
+    options: Mapping[str, str],
+    for_all: Option[int],
+    for_each: Option[dict[TopicPartition, int]],
+    latest: bool,
+) -> AtTimestamp | None:
+    time = for_all.get(options)
+    if time is not None:
+        return AtTimestamp(time, for_all.name, latest)
+    times = for_each.get(options)
+    return None if times is None else AtTimestamp(times, for_each.name, latest)
 
 
-def _word(_: str, text: str) -> str:
-    return text
+def _word(option: Option[str], options: Mapping[str, str], default: str) -> str:
+    text = option.get(options)
+    return default if text is None else text.strip()
 
 
-def _offsets(option: str, text: str) -> dict[TopicPartition, int]:
+def _offsets(text: str, option: str) -> dict[TopicPartition, int]:
     words = {"startingOffsets": "earliest, latest, or ", "endingOffsets": "latest, or "}.get(option, "")
-    return _by_partition(option, text, _OFFSETS_EXAMPLE.replace("e.g.", f"{words}e.g."), EARLIEST)
+    return _by_partition(text, option, _OFFSETS_EXAMPLE.replace("e.g.", f"{words}e.g."), EARLIEST)
 
 
-def _ends(option: str, text: str) -> dict[TopicPartition, int]:
-    offsets = _offsets(option, text)
+def _ends(text: str, option: str) -> dict[TopicPartition, int]:
+    offsets = _offsets(text, option)
     for tp, offset in offsets.items():
         if offset == EARLIEST:
             raise OptionError(
@@ -170,9 +259,9 @@ def _ends(option: str, text: str) -> dict[TopicPartition, int]:
     return offsets
 
 
-def _by_partition(option: str, text: str, example: str, least: int) -> dict[TopicPartition, int]:
+def _by_partition(text: str, option: str, example: str, least: int) -> dict[TopicPartition, int]:
     found: dict[TopicPartition, int] = {}
-    for topic, by_number in json_object(option, text, example).items():
+    for topic, by_number in json_object(text, option, example).items():
         if not isinstance(by_number, dict):
             raise OptionError.of(option, text, example)
         for number, value in by_number.items():
@@ -184,23 +273,21 @@ def _by_partition(option: str, text: str, example: str, least: int) -> dict[Topi
 
 
 def _stream_end(
-    values: OptionValues, subscriber: KafkaSubscriber, group: str | None
+    options: Mapping[str, str], subscriber: KafkaSubscriber, group: str | None
 ) -> OffsetsInitializer | None:
-    mode = values.one_of("scan.bounded.mode", "unbounded", {word: word for word in _MODES})
-    for name, needed in (
-        ("scan.bounded.timestamp-millis", "timestamp"),
-        ("scan.bounded.specific-offsets", "specific-offsets"),
-    ):
-        if values.has(name) != (mode == needed):
+    mode = BOUNDED_MODE.require(options)
+    for option, needed in ((BOUNDED_TIMESTAMP, "timestamp"), (BOUNDED_OFFSETS, "specific-offsets")):
+        if option.is_given(options) != (mode == needed):
             raise OptionError(
-                f"Option '{name}' goes with option 'scan.bounded.mode' {needed}, and only with it; the mode is {mode}."
+                f"Option '{option.name}' goes with option 'scan.bounded.mode' {needed}, and only with it; the mode is "
+                f"{mode}."
             )
     if mode == "latest-offset":
         return Latest()
     if mode == "timestamp":
-        return _by_time(values, "scan.bounded.timestamp-millis", "", True)
+        return AtTimestamp(BOUNDED_TIMESTAMP.require(options), BOUNDED_TIMESTAMP.name, True)
     if mode == "specific-offsets":
-        return Specific(_bounded_offsets(values, subscriber), "scan.bounded.specific-offsets")
+        return Specific(_bounded_offsets(options, subscriber), BOUNDED_OFFSETS.name)
     if mode == "group-offsets":
         if group is None:
             raise OptionError("Option 'scan.bounded.mode' group-offsets needs option 'kafka.group.id'.")
@@ -208,12 +295,11 @@ def _stream_end(
     return None
 
 
-def _bounded_offsets(values: OptionValues, subscriber: KafkaSubscriber) -> dict[TopicPartition, int]:
+def _bounded_offsets(options: Mapping[str, str], subscriber: KafkaSubscriber) -> dict[TopicPartition, int]:
     """As JSON, or in Flink's form, which names no topic and so needs exactly one."""
-    option = "scan.bounded.specific-offsets"
-    text = (values.text(option) or "").strip()
+    option, text = BOUNDED_OFFSETS.name, BOUNDED_OFFSETS.require(options).strip()
     if text.startswith("{"):
-        return _ends(option, text)
+        return _ends(text, option)
     found = [_FLINK_OFFSETS.fullmatch(part.strip()) for part in text.rstrip(";").split(";")]
     if not all(found):
         raise OptionError.of(

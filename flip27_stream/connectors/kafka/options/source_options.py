@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any, Final
 
 from flip27_stream.api.limits import ReadLimits
 from flip27_stream.connectors.kafka.client.connection_options import ConnectionOptions
@@ -13,7 +14,6 @@ from flip27_stream.connectors.kafka.options import (
     java_client_options,
     offset_options,
     subscriber_options,
-    value_options,
 )
 from flip27_stream.connectors.kafka.options.java_client_options import (
     FORBIDDEN,
@@ -21,47 +21,175 @@ from flip27_stream.connectors.kafka.options.java_client_options import (
     refuse_forbidden,
     warn_without_effect,
 )
-from flip27_stream.connectors.kafka.options.value_options import ValueOptions
 from flip27_stream.connectors.kafka.subscriber import KafkaSubscriber
+from flip27_stream.connectors.kafka.values import value_options
+from flip27_stream.connectors.kafka.values.value_options import ValueOptions
 from flip27_stream.errors import OptionError
-from flip27_stream.options.option_values import MOST_INT, OptionValues
-from watermark_alignment.options import check_known, parse_duration
+from flip27_stream.options.durations import parse_duration
+from flip27_stream.options.kinds import BOOLEAN, DURATION_OR_NEVER, MOST_INT, text, whole
+from flip27_stream.options.known_options import check_known
+from flip27_stream.options.option import Kind, Option, canonical_names
 
-__all__ = ["FORBIDDEN", "OPTION_NAMES", "WITHOUT_EFFECT", "KafkaOptions", "parse_kafka_options"]
+__all__ = ["FORBIDDEN", "KNOWN_OPTIONS", "OPTIONS", "WITHOUT_EFFECT", "KafkaOptions", "parse_kafka_options"]
 
-_STREAM_LIMITS = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 
-TRUSTED_CLUSTER = "scan.trusted-cluster-id"
+def _delay(text: str, option: str) -> int:
+    """Milliseconds; a number without a unit is milliseconds, as in Spark."""
+    text = text.strip()
+    return parse_duration(f"{text} ms" if re.fullmatch(r"\d+", text, re.ASCII) else text, option)
 
-OPTION_NAMES = (
-    *subscriber_options.OPTION_NAMES,
-    *offset_options.OPTION_NAMES,
-    *_STREAM_LIMITS,
-    "minPartitions",
-    "maxRecordsPerPartition",
-    "includeHeaders",
-    "failOnDataLoss",
-    "fetchOffset.numRetries",
-    "fetchOffset.retryIntervalMs",
-    "kafkaConsumer.pollTimeoutMs",
-    "scan.topic-partition-discovery.interval",
-    TRUSTED_CLUSTER,
-    *value_options.OPTION_NAMES,
-    "kafka.group.id",
-    "scan.commit-offsets",
-    "kafka.isolation.level",
-    "kafka.fetch.max.bytes",
-    "kafka.max.partition.fetch.bytes",
-    *java_client_options.OPTION_NAMES,
+
+def _isolation_level(text: str, option: str) -> bool:
+    if text.strip() not in ("read_committed", "read_uncommitted"):
+        raise OptionError.of(option, text.strip(), "Allowed: read_committed, read_uncommitted.")
+    return text.strip() == "read_committed"
+
+
+MAX_OFFSETS: Final = Option(
+    "maxOffsetsPerTrigger",
+    whole(),
+    None,
+    "Offsets read per micro-batch. Aligned, this is a bound that holds always, and it alone sets the speed of"
+    " catching up.",
 )
-"""Every option that has an effect, in its canonical spelling."""
+MIN_OFFSETS: Final = Option(
+    "minOffsetsPerTrigger",
+    whole(),
+    None,
+    "A micro-batch waits until there are so many offsets to read.",
+)
+MAX_DELAY: Final = Option(
+    "maxTriggerDelay",
+    Kind("duration", _delay),
+    "15m",
+    "The longest time that it waits so. Without a unit: ms.",
+)
+MIN_PARTITIONS: Final = Option(
+    "minPartitions",
+    whole(most=MOST_INT),
+    None,
+    "About so many tasks at least; large partitions are divided.",
+)
+MAX_PER_PARTITION: Final = Option(
+    "maxRecordsPerPartition",
+    whole(),
+    None,
+    "No task reads more offsets.",
+)
+INCLUDE_HEADERS: Final = Option(
+    "includeHeaders",
+    BOOLEAN,
+    "false",
+    "Adds a column `headers`.",
+)
+FAIL_ON_DATA_LOSS: Final = Option(
+    "failOnDataLoss",
+    BOOLEAN,
+    "true",
+    "Fail when records that were to be read are gone; else go on with the next there is, and warn.",
+)
+FETCH_RETRIES: Final = Option(
+    "fetchOffset.numRetries",
+    whole(most=MOST_INT),
+    "3",
+    "How often to ask where a new query begins before it fails. A running query fails when a partition was "
+    "not answered for so many times `kafka.default.api.timeout.ms`.",
+)
+FETCH_RETRY_INTERVAL: Final = Option(
+    "fetchOffset.retryIntervalMs",
+    whole(0),
+    "1000",
+    "How long to wait between these (ms).",
+)
+POLL_TIMEOUT: Final = Option(
+    "kafkaConsumer.pollTimeoutMs",
+    whole(),
+    None,
+    "How long a task waits for records before it fails (ms).",
+    default_words="that of `kafka.default.api.timeout.ms`",
+)
+DISCOVERY_INTERVAL: Final = Option(
+    "scan.topic-partition-discovery.interval",
+    DURATION_OR_NEVER,
+    "1 s",
+    "How often to look for new partitions. They are read from their beginning. `0`: never while the query "
+    "runs.",
+)
+TRUSTED_CLUSTER: Final = Option(
+    "scan.trusted-cluster-id",
+    text("id of a Kafka cluster", "the id of a Kafka cluster"),
+    None,
+    "The Kafka cluster to which topics were migrated with their offsets kept (cluster linking, a restore). A "
+    "checkpoint of another cluster goes on there at its offsets, though the topics have other ids; see "
+    "[decisions](decisions.md#from-sparks-own-kafka-source).",
+)
+GROUP_ID: Final = Option(
+    "kafka.group.id",
+    text("text", "the name of a consumer group"),
+    None,
+    "The consumer group of `scan.commit-offsets` and of `scan.bounded.mode` group-offsets. It does nothing "
+    "else; by itself it moves no offset of the group.",
+)
+COMMIT_OFFSETS: Final = Option(
+    "scan.commit-offsets",
+    BOOLEAN,
+    "false",
+    "Commit processed offsets to the group `kafka.group.id`, so that tools that watch lag see the query. "
+    "Nothing is read from there. Give each query a group that no other query and no application uses: a "
+    "commit moves the position of all that use it.",
+)
+ISOLATION_LEVEL: Final = Option(
+    "kafka.isolation.level",
+    Kind("`read_uncommitted` or `read_committed`", _isolation_level),
+    "read_uncommitted",
+    "Whether records of open and aborted transactions are read.",
+)
+FETCH_MAX_BYTES: Final = Option(
+    "kafka.fetch.max.bytes",
+    whole(most=MOST_INT),
+    "8388608",
+    "Bytes per fetch from one broker. A larger record batch is read all the same.",
+)
+MAX_PARTITION_FETCH_BYTES: Final = Option(
+    "kafka.max.partition.fetch.bytes",
+    whole(most=MOST_INT),
+    "4194304",
+    "Bytes per fetch of one partition. A larger record batch is read all the same.",
+)
 
-_KNOWN = {name.lower(): name for name in (*OPTION_NAMES, *WITHOUT_EFFECT)}
+_STREAM_LIMITS: Final[tuple[Option[Any], ...]] = (MAX_OFFSETS, MIN_OFFSETS, MAX_DELAY)
+
+OPTIONS: Final[tuple[Option[Any], ...]] = (
+    java_client_options.BOOTSTRAP_SERVERS,
+    *subscriber_options.OPTIONS,
+    *offset_options.OPTIONS,
+    *_STREAM_LIMITS,
+    MIN_PARTITIONS,
+    MAX_PER_PARTITION,
+    INCLUDE_HEADERS,
+    FAIL_ON_DATA_LOSS,
+    FETCH_RETRIES,
+    FETCH_RETRY_INTERVAL,
+    POLL_TIMEOUT,
+    DISCOVERY_INTERVAL,
+    TRUSTED_CLUSTER,
+    *value_options.OPTIONS,
+    GROUP_ID,
+    COMMIT_OFFSETS,
+    ISOLATION_LEVEL,
+    FETCH_MAX_BYTES,
+    MAX_PARTITION_FETCH_BYTES,
+    *java_client_options.OPTIONS[1:],
+)
+"""Every option that has an effect."""
+
+KNOWN_OPTIONS: Final = canonical_names(OPTIONS) | {name.lower(): name for name in WITHOUT_EFFECT}
+"""The canonical spelling of every option that is accepted, by the name in lower case."""
 
 
 @dataclass(frozen=True)
 class KafkaOptions:
-    """What the options say, checked.
+    """The options of a Kafka source, checked.
 
     Attributes:
         stopping_offsets: where reading ends; ``None`` for a stream without end.
@@ -109,107 +237,71 @@ def parse_kafka_options(options: Mapping[str, str], *, bounded: bool = False) ->
         OptionError: one is unknown, missing or wrong.
     """
     given = {name.lower(): value for name, value in options.items()}
-    values = OptionValues(given)
     for name in sorted(given):
         refuse_forbidden(name)
-    check_known(given, _KNOWN)
+    check_known(given, KNOWN_OPTIONS)
     for name, reason in WITHOUT_EFFECT.items():
-        if values.has(name):
+        if name.lower() in given:
             warn_without_effect(name, reason)
-    subscriber = subscriber_options.parse_subscriber(values)
-    group = values.parsed("kafka.group.id", _named("the name of a consumer group"), None)
-    start = offset_options.parse_starting_offsets(values, bounded=bounded)
-    stop = offset_options.parse_stopping_offsets(values, subscriber, group, bounded=bounded)
+    subscriber = subscriber_options.parse_subscriber(given)
+    group = GROUP_ID.get(given)
+    start = offset_options.parse_starting_offsets(given, bounded=bounded)
+    stop = offset_options.parse_stopping_offsets(given, subscriber, group, bounded=bounded)
     offset_options.check_order(start, stop)
-    commits = _commits(values, group, reads_group=isinstance(stop, Committed), bounded=bounded)
+    commits = _commits(given, group, reads_group=isinstance(stop, Committed), bounded=bounded)
     return KafkaOptions(
-        connection=java_client_options.parse_connection(values),
+        connection=java_client_options.parse_connection(given),
         subscriber=subscriber,
         starting_offsets=start,
         stopping_offsets=stop,
-        limits=_limits(values, bounded=bounded),
-        fail_on_data_loss=values.boolean("failOnDataLoss", True),
-        read_committed=values.parsed("kafka.isolation.level", _isolation_level, False),
-        discovery_interval_ms=_discovery_interval(values) if stop is None else None,
-        trusted_cluster=values.parsed(TRUSTED_CLUSTER, _named("the id of a Kafka cluster"), None),
-        include_headers=values.boolean("includeHeaders", False),
+        limits=_limits(given, bounded=bounded),
+        fail_on_data_loss=FAIL_ON_DATA_LOSS.require(given),
+        read_committed=ISOLATION_LEVEL.require(given),
+        discovery_interval_ms=DISCOVERY_INTERVAL.get(given) if stop is None else None,
+        trusted_cluster=TRUSTED_CLUSTER.get(given),
+        include_headers=INCLUDE_HEADERS.require(given),
         batch=bounded,
         group_id=group if commits else None,
-        fetch_retries=values.whole("fetchOffset.numRetries", KafkaOptions.fetch_retries, most=MOST_INT),
-        fetch_retry_interval_ms=values.whole(
-            "fetchOffset.retryIntervalMs", KafkaOptions.fetch_retry_interval_ms, 0
-        ),
-        poll_timeout_ms=values.whole("kafkaConsumer.pollTimeoutMs", None),
-        fetch_max_bytes=values.whole("kafka.fetch.max.bytes", KafkaOptions.fetch_max_bytes, most=MOST_INT),
-        max_partition_fetch_bytes=values.whole(
-            "kafka.max.partition.fetch.bytes", KafkaOptions.max_partition_fetch_bytes, most=MOST_INT
-        ),
-        values=value_options.parse(given, values),
+        fetch_retries=FETCH_RETRIES.require(given),
+        fetch_retry_interval_ms=FETCH_RETRY_INTERVAL.require(given),
+        poll_timeout_ms=POLL_TIMEOUT.get(given),
+        fetch_max_bytes=FETCH_MAX_BYTES.require(given),
+        max_partition_fetch_bytes=MAX_PARTITION_FETCH_BYTES.require(given),
+        values=value_options.parse(given),
     )
 
 
-def _limits(values: OptionValues, *, bounded: bool) -> ReadLimits:
-    most = values.whole("maxOffsetsPerTrigger", None)
-    least = values.whole("minOffsetsPerTrigger", None)
+def _limits(options: Mapping[str, str], *, bounded: bool) -> ReadLimits:
+    most, least, delay = MAX_OFFSETS.get(options), MIN_OFFSETS.get(options), MAX_DELAY.require(options)
     if most is not None and least is not None and least > most:
         raise OptionError(
             f"The value of minOffsetPerTrigger({least}) is higher than the maxOffsetsPerTrigger({most}) (options "
             "'minOffsetsPerTrigger' and 'maxOffsetsPerTrigger')."
         )
-    delay = values.parsed("maxTriggerDelay", _delay, ReadLimits.max_trigger_delay_ms)
-    tasks = values.whole("minPartitions", None, most=MOST_INT)
-    per_task = values.whole("maxRecordsPerPartition", None)
+    tasks, per_task = MIN_PARTITIONS.get(options), MAX_PER_PARTITION.get(options)
     if not bounded:
         return ReadLimits(most, least, delay, tasks, per_task)
-    for name in _STREAM_LIMITS:
-        if values.has(name):
-            warn_without_effect(name, "this is a batch read")
+    for option in _STREAM_LIMITS:
+        if option.is_given(options):
+            warn_without_effect(option.name, "this is a batch read")
     return ReadLimits(min_tasks=tasks, max_rows_per_task=per_task)
 
 
-def _discovery_interval(values: OptionValues) -> int | None:
-    """What is bounded has the splits it began with (as in Flink), so nothing is looked for there."""
-    default = KafkaOptions.discovery_interval_ms
-    return values.parsed(
-        "scan.topic-partition-discovery.interval",
-        lambda name, text: parse_duration(text, name) or None,
-        default,
-    )
-
-
-def _delay(name: str, text: str) -> int:
-    """A number without a unit is milliseconds, as in Spark."""
-    return parse_duration(f"{text} ms" if re.fullmatch(r"\d+", text, re.ASCII) else text, name)
-
-
-def _named(what: str) -> Callable[[str, str], str]:
-    def parse(name: str, text: str) -> str:
-        if not text:
-            raise OptionError.of(name, text, f"Allowed: {what}.")
-        return text
-
-    return parse
-
-
-def _commits(values: OptionValues, group: str | None, *, reads_group: bool, bounded: bool) -> bool:
+def _commits(options: Mapping[str, str], group: str | None, *, reads_group: bool, bounded: bool) -> bool:
     """Whether processed offsets are committed (Flink ``commit.offsets.on.checkpoint``); by default they are not.
 
     The group may belong to another application, whose position a commit would move.
     """
-    name = "scan.commit-offsets"
-    commits = values.boolean(name, False)
+    commits = COMMIT_OFFSETS.require(options)
     if commits and group is None:
-        raise OptionError(f"Option '{name}' needs option 'kafka.group.id', the group to commit to.")
+        raise OptionError(
+            f"Option '{COMMIT_OFFSETS.name}' needs option '{GROUP_ID.name}', the group to commit to."
+        )
     if commits and bounded:
-        warn_without_effect(name, "this is a batch read")
+        warn_without_effect(COMMIT_OFFSETS.name, "this is a batch read")
     if group is not None and not commits and not reads_group:
         warn_without_effect(
-            "kafka.group.id", f"processed offsets are committed only where option '{name}' is true"
+            GROUP_ID.name,
+            f"processed offsets are committed only where option '{COMMIT_OFFSETS.name}' is true",
         )
     return commits and not bounded
-
-
-def _isolation_level(name: str, text: str) -> bool:
-    if text not in ("read_committed", "read_uncommitted"):
-        raise OptionError.of(name, text, "Allowed: read_committed, read_uncommitted.")
-    return text == "read_committed"

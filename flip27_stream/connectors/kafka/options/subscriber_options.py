@@ -1,8 +1,10 @@
-"""Options that say which partitions are read: ``subscribe``, ``subscribePattern``, ``assign``."""
+"""The options that say which partitions are read: ``subscribe``, ``subscribePattern``, ``assign``."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from typing import Final
 
 from flip27_stream.connectors.kafka.options.java_character_classes import JavaPatternError
 from flip27_stream.connectors.kafka.options.java_patterns import compile_java_pattern
@@ -14,57 +16,85 @@ from flip27_stream.connectors.kafka.subscriber import (
     TopicPatternSubscriber,
 )
 from flip27_stream.errors import OptionError
-from flip27_stream.options.option_values import OptionValues, json_object
-
-OPTION_NAMES = ("subscribe", "subscribePattern", "assign")
+from flip27_stream.options.kinds import json_object
+from flip27_stream.options.option import Kind, Option
 
 _ASSIGN_EXAMPLE = 'Expected e.g. {"topicA":[0,1],"topicB":[0,1]}.'
 
 
-def parse_subscriber(values: OptionValues) -> KafkaSubscriber:
-    """Of these options exactly one is given.
-
-    Raises:
-        OptionError: none is, several are, or the value is wrong.
-    """
-    chosen = [name for name in OPTION_NAMES if values.has(name)]
-    one_of = f"{', '.join(OPTION_NAMES)}. See the docs for more details."
-    if not chosen:
-        raise OptionError(f"One of the following options must be specified for Kafka source: {one_of}")
-    if len(chosen) > 1:
-        raise OptionError(f"Only one of the following options can be specified for Kafka source: {one_of}")
-    text = values.text(chosen[0]) or ""
-    return {"subscribe": _topic_list, "subscribePattern": _pattern, "assign": _partition_set}[chosen[0]](text)
-
-
-def _topic_list(text: str) -> TopicListSubscriber:
+def _topic_list(text: str, option: str) -> TopicListSubscriber:
     topics = sorted({name.strip() for name in text.split(",")} - {""})
     if not topics:
-        raise OptionError(f"No topics to subscribe to as specified value for option 'subscribe' is '{text}'")
+        raise OptionError(f"No topics to subscribe to as specified value for option '{option}' is '{text}'")
     return TopicListSubscriber(tuple(topics))
 
 
-def _pattern(text: str) -> TopicPatternSubscriber:
+def _pattern(text: str, option: str) -> TopicPatternSubscriber:
     if not text.strip():
         raise OptionError(
-            f"Pattern to subscribe is empty as specified value for option 'subscribePattern' is '{text}'"
+            f"Pattern to subscribe is empty as specified value for option '{option}' is '{text}'"
         )
     try:
         return TopicPatternSubscriber(text.strip(), compile_java_pattern(text.strip()))
     except (JavaPatternError, re.error, OverflowError, RecursionError) as error:
         raise OptionError.of(
-            "subscribePattern", text, f"Allowed: a regular expression, as Java has them: {error}."
+            option, text, f"Allowed: a regular expression, as Java has them: {error}."
         ) from error
 
 
-def _partition_set(text: str) -> PartitionSetSubscriber:
+def _partition_set(text: str, option: str) -> PartitionSetSubscriber:
     if not text.strip().startswith("{"):
-        raise OptionError(f"No topicpartitions to assign as specified value for option 'assign' is '{text}'")
+        raise OptionError(
+            f"No topicpartitions to assign as specified value for option '{option}' is '{text}'"
+        )
     partitions = set()
-    for topic, numbers in json_object("assign", text, _ASSIGN_EXAMPLE).items():
+    for topic, numbers in json_object(text, option, _ASSIGN_EXAMPLE).items():
         if not isinstance(numbers, list) or not all(type(n) is int and n >= 0 for n in numbers):
-            raise OptionError.of("assign", text, _ASSIGN_EXAMPLE)
+            raise OptionError.of(option, text, _ASSIGN_EXAMPLE)
         partitions |= {TopicPartition(topic, n) for n in numbers}
     if not partitions:
-        raise OptionError(f"No topicpartitions to assign as specified value for option 'assign' is '{text}'")
+        raise OptionError(
+            f"No topicpartitions to assign as specified value for option '{option}' is '{text}'"
+        )
     return PartitionSetSubscriber(frozenset(partitions))
+
+
+SUBSCRIBE: Final[Option[KafkaSubscriber]] = Option(
+    "subscribe",
+    Kind("names with commas between", _topic_list),
+    None,
+    "Topics to read. What is named here, or in the next two, may [change on a "
+    "checkpoint](decisions.md#from-sparks-own-kafka-source).",
+)
+SUBSCRIBE_PATTERN: Final[Option[KafkaSubscriber]] = Option(
+    "subscribePattern",
+    Kind("Java regular expression", _pattern),
+    None,
+    "Topics to read: the expression must match the whole name.",
+)
+ASSIGN: Final[Option[KafkaSubscriber]] = Option(
+    "assign",
+    Kind('JSON such as `{"clicks":[0,1]}`', _partition_set),
+    None,
+    "Partitions to read. Exactly one of these three must be given.",
+)
+
+OPTIONS: Final = (SUBSCRIBE, SUBSCRIBE_PATTERN, ASSIGN)
+
+
+def parse_subscriber(options: Mapping[str, str]) -> KafkaSubscriber:
+    """The subscriber that exactly one of these options describes.
+
+    Args:
+        options: the options of the query, by their names in lower case.
+
+    Raises:
+        OptionError: no option or more than one is given, or the value is wrong.
+    """
+    chosen = [option for option in OPTIONS if option.is_given(options)]
+    one_of = f"{', '.join(option.name for option in OPTIONS)}. See the docs for more details."
+    if not chosen:
+        raise OptionError(f"One of the following options must be specified for Kafka source: {one_of}")
+    if len(chosen) > 1:
+        raise OptionError(f"Only one of the following options can be specified for Kafka source: {one_of}")
+    return chosen[0].require(options)

@@ -1,4 +1,4 @@
-"""What is read of a bounded source: ranges of the logs, cut where the options say that reading ends."""
+"""The ranges of the logs that a bounded source reads, which end where the options say."""
 
 from __future__ import annotations
 

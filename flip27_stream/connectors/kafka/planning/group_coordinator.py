@@ -8,11 +8,9 @@ import time
 from collections.abc import Callable, Collection
 from typing import Any
 
-from kafka.protocol.consumer import OffsetFetchRequest
-from kafka.protocol.metadata import FindCoordinatorRequest
-
 from flip27_stream.connectors.kafka.client.client import KafkaClient
 from flip27_stream.connectors.kafka.client.protocol import refused
+from flip27_stream.connectors.kafka.kafka_python.messages import FindCoordinatorRequest, OffsetFetchRequest
 from flip27_stream.connectors.kafka.split import TopicPartition
 from flip27_stream.errors import UnreachableError
 

@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from itertools import groupby
 from typing import Any
 
-from kafka.protocol.consumer import OffsetCommitRequest
-
 from flip27_stream.connectors.kafka.client.client import KafkaClient
+from flip27_stream.connectors.kafka.kafka_python.messages import OffsetCommitRequest
 from flip27_stream.connectors.kafka.planning.group_coordinator import GroupCoordinator
 from flip27_stream.connectors.kafka.split import TopicPartition
 from flip27_stream.errors import ConnectorError

@@ -76,7 +76,7 @@ class TopicIdentities:
         return (
             f" The checkpoint {was}, and brokers of cluster '{cluster_id}' answer at {self._servers}. If the topics "
             "were migrated there with their offsets kept (cluster linking, a restore), set option "
-            f"'{TRUSTED_CLUSTER}' to '{cluster_id}'{other}."
+            f"'{TRUSTED_CLUSTER.name}' to '{cluster_id}'{other}."
         )
 
     def _successor(self, tp: TopicPartition, known: AssignedTopic, topic: TopicMetadata | None) -> str | None:
@@ -97,7 +97,7 @@ class TopicIdentities:
         if topic.topic_id == known.topic_id != "":
             why = "its id is the same"
         elif self._is_trusted(known, topic):
-            why = f"option '{TRUSTED_CLUSTER}' names that cluster"
+            why = f"option '{TRUSTED_CLUSTER.name}' names that cluster"
         else:
             why = "no topic ids tell whether it is another one"
         log.warning(

@@ -1,4 +1,4 @@
-"""Partitions about which nobody answers, and for how long they may stay so."""
+"""The partitions whose leaders do not answer, and the time limit for that."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one line of JAAS that ``sasl.jaas.config`` holds. No message repeats it: it has the password."""
+"""The parser of ``sasl.jaas.config``. The text holds a password, so no message repeats it."""
 
 from __future__ import annotations
 
@@ -19,16 +19,26 @@ _ESCAPE = re.compile(r"\\([0-3][0-7]{0,2}|[4-7][0-7]?|.)", re.DOTALL)
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "a": "\a", "v": "\v"}
 
 
-def parse_jaas(text: str, mechanism: str, module: str) -> tuple[str, str]:
-    """User name and password.
+def parse_password(text: str, mechanism: str, module: str) -> tuple[str, str]:
+    """The user name and the password. Arguments and errors as :func:`parse_jaas`."""
+    given = parse_jaas(text, mechanism, module)
+    if given.get("tokenauth", "false").lower() == "true":
+        raise OptionError(f"Option '{_OPTION}' sets tokenauth: delegation tokens are not supported.")
+    if "username" not in given or "password" not in given:
+        raise OptionError(f"Option '{_OPTION}' must set username and password.")
+    return given["username"], given["password"]
+
+
+def parse_jaas(text: str, mechanism: str, module: str) -> dict[str, str]:
+    """The options of the login module.
 
     Args:
         text: such as ``org.apache...PlainLoginModule required username="me" password="...";``.
-        mechanism: of SASL, for messages.
-        module: simple name of the login module that goes with it.
+        mechanism: the SASL mechanism, for messages.
+        module: the simple name of the login module that goes with the mechanism.
 
     Raises:
-        OptionError: it is not of that form, or of another login module.
+        OptionError: the text is not of that form, or names another login module.
     """
     tokens = _tokens(text)
     words, marks = [t for _, t in tokens], [t if kind == "mark" else "" for kind, t in tokens]
@@ -42,16 +52,11 @@ def parse_jaas(text: str, mechanism: str, module: str) -> tuple[str, str]:
         )
     if len(tokens) % 3 or marks[2:] != ["", "=", ""] * (len(tokens) // 3 - 1) + [";"]:
         raise _malformed(module)
-    given = dict(zip(words[2:-1:3], words[4:-1:3], strict=True))
-    if given.get("tokenauth", "false").lower() == "true":
-        raise OptionError(f"Option '{_OPTION}' sets tokenauth: delegation tokens are not supported.")
-    if "username" not in given or "password" not in given:
-        raise OptionError(f"Option '{_OPTION}' must set username and password.")
-    return given["username"], given["password"]
+    return dict(zip(words[2:-1:3], words[4:-1:3], strict=True))
 
 
 def _tokens(text: str) -> list[tuple[str, str]]:
-    """Kind and text of each; quotes and comments are taken away."""
+    """The tokens of a text, each as its kind and its text, without quotes and comments."""
     tokens, at = [], 0
     while at < len(text):
         match = _TOKEN.match(text, at)

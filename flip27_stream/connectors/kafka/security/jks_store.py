@@ -56,7 +56,7 @@ class JavaKeyStore:
 
 
 def read_jks(data: bytes, password: str | None) -> JavaKeyStore:
-    """Read a store; without a password it is not checked for damage, as in Java.
+    """The contents of a store. Without a password it is not checked for damage, as in Java.
 
     Raises:
         ValueError: it is damaged, or the password is wrong.

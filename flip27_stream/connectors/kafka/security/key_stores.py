@@ -16,6 +16,9 @@ from flip27_stream.connectors.kafka.security.store_formats import (
     join_pem,
 )
 from flip27_stream.errors import OptionError
+from flip27_stream.extras import check_installed
+
+_KEY_STORE = "kafka.ssl.keystore.location"
 
 
 class StoreType(Enum):
@@ -28,7 +31,7 @@ class StoreType(Enum):
 
 @dataclass(frozen=True)
 class TrustStore:
-    """The certificates that brokers may present, or that theirs are signed with: a file, or PEM text.
+    """The certificates that this client trusts, of brokers or of authorities: a file, or PEM text.
 
     Attributes:
         password: checks the integrity of a JKS store, decrypts a PKCS12 store; PEM has none.
@@ -60,7 +63,7 @@ class TrustStore:
 
 @dataclass(frozen=True)
 class KeyStore:
-    """The key and certificates by which this client is known to brokers: a file, or PEM text.
+    """The key and the certificates of this client: a file, or PEM text.
 
     Attributes:
         key: PEM text (``ssl.keystore.key``), in place of a file.
@@ -79,8 +82,9 @@ class KeyStore:
         """Present this certificate.
 
         Raises:
-            OptionError: the store cannot be read or opened, or holds not just one key with its certificate.
+            OptionError: the store cannot be read or opened, or does not hold exactly one key with its certificate.
         """
+        check_installed("cryptography", "keystores", f"Option '{_KEY_STORE}'")
         option, where = _place("keystore", self.location, "ssl.keystore.key")
         text = None if self.key is None else f"{self.key}\n{self.certificate_chain}"
         data = _read(self.location, text, option)
@@ -95,7 +99,7 @@ class KeyStore:
 
 
 def _present(pair: KeyAndChain, context: SSLContext) -> None:
-    """OpenSSL takes keys from files only: a short-lived one that nobody else can read, encrypted at that."""
+    """Load a key into a context. OpenSSL takes keys from files only, so a short-lived, encrypted one is written."""
     password = secrets.token_hex(16)
     with TemporaryDirectory() as directory:
         path = Path(directory, "client.pem")

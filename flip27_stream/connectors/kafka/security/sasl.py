@@ -1,4 +1,4 @@
-"""Authentication by SASL over one connection, in the versions that the broker speaks."""
+"""Authentication by SASL, as steps that any connection can take: those of planning, of fetches and of a diagnosis."""
 
 from __future__ import annotations
 
@@ -6,95 +6,123 @@ from collections.abc import Callable
 from typing import Any
 
 from kafka import errors as kafka_errors
-from kafka.net.sasl import get_sasl_mechanism
-from kafka.protocol.broker_version_data import BrokerVersionData
-from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
-from flip27_stream.connectors.kafka.client.api_versions import Ask
+from flip27_stream.connectors.kafka.kafka_python.api_versions import Ask
+from flip27_stream.connectors.kafka.kafka_python.connections import SaslSteps
+from flip27_stream.connectors.kafka.kafka_python.messages import (
+    BrokerVersionData,
+    SaslAuthenticateRequest,
+    SaslHandshakeRequest,
+)
+from flip27_stream.connectors.kafka.security.security_options import SaslCredentials
 from flip27_stream.errors import AuthenticationError
 
+_UNSUPPORTED_MECHANISM = kafka_errors.UnsupportedSaslMechanismError.errno
+_ILLEGAL_STATE = kafka_errors.IllegalSaslStateError.errno
 _FAILED = kafka_errors.SaslAuthenticationFailedError.errno
-REFUSALS = (
-    kafka_errors.UnsupportedSaslMechanismError.errno,
-    kafka_errors.IllegalSaslStateError.errno,
-    _FAILED,
-)
-"""The errors by which a broker refuses; others mean that it could not check now (Java closes and tries again)."""
 
 
-class SaslExchange:
+class CredentialsUncheckedError(ConnectionAbortedError):
+    """A broker could not check the credentials now; Java's client closes the connection and tries again."""
+
+
+def sasl_steps(broker: str, host: str, sasl: SaslCredentials, versions: BrokerVersionData) -> SaslSteps:
     """The steps of SASL with one broker (KIP-43, KIP-152).
+
+    Brokers before 1.0 know SaslHandshake version 0 only; they take tokens without requests around them.
 
     Args:
         broker: its address, for messages.
-        config: arguments of kafka-python's mechanisms. They hold the password.
-        versions: that the broker speaks.
-        ask: sends a request.
-        ask_raw: sends a token without a request around it, and returns the broker's token: brokers before 1.0 want
-            that, which know of SaslHandshake version 0 only.
+        host: the name by which it was reached.
+        sasl: the credentials.
+        versions: the versions that the broker speaks.
+
+    Returns:
+        A generator that yields each request with its version, or a raw token, is sent the broker's answer, and returns
+        the life time of the session in ms (KIP-368), 0 for no end.
+
+    Raises:
+        AuthenticationError: the broker refused, or did not prove who it is.
+        CredentialsUncheckedError: the broker could not check the credentials.
     """
-
-    def __init__(
-        self,
-        broker: str,
-        config: dict[str, Any],
-        versions: BrokerVersionData,
-        ask: Ask,
-        ask_raw: Callable[[bytes], bytes],
-    ) -> None:
-        self._broker = broker
-        self._config = config
-        self._versions = versions
-        self._ask = ask
-        self._ask_raw = ask_raw
-        self._session_ms = 0
-
-    def run(self, host: str) -> int:
-        """Authenticate; returns the life time of the session in ms (KIP-368), 0 for no end.
-
-        Raises:
-            AuthenticationError: the broker refused, or did not prove who it is.
-            OSError: it does not answer, or hung up.
-        """
-        name = self._config["sasl_mechanism"]
-        version = self._version_of(SaslHandshakeRequest)
-        answer = self._ask(SaslHandshakeRequest(mechanism=name), version)
-        self._check(answer.error_code, f"it has {', '.join(answer.mechanisms)}")
-        exchange = get_sasl_mechanism(name)(host=host, **self._config)
-        while not exchange.is_done():
-            token = self._token(exchange.auth_bytes(), framed=version > 0)
-            try:
-                exchange.receive(token)
-            except (ValueError, LookupError):  # what SCRAM's last word must be
-                self._check(_FAILED, "the broker did not prove who it is")
-        if not exchange.is_authenticated():
-            self._check(_FAILED, "the broker did not prove who it is")
-        return self._session_ms
-
-    def _token(self, token: bytes, *, framed: bool) -> bytes:
-        """The broker's answer to a token."""
-        if not framed:
-            return self._ask_raw(token)
-        version = self._version_of(SaslAuthenticateRequest)
-        answer = self._ask(SaslAuthenticateRequest(token), version)
-        self._check(answer.error_code, answer.error_message)
-        self._session_ms = answer.session_lifetime_ms or 0
-        return bytes(answer.auth_bytes)
-
-    def _version_of(self, request: Any) -> int:
+    handshake = SaslHandshakeRequest(mechanism=sasl.mechanism)
+    framed = _version_of(handshake, broker, versions) > 0
+    answer = yield handshake, int(framed)
+    offered = ", ".join(answer.mechanisms or ())
+    _check(answer.error_code, f"it offers {offered}", broker, sasl)
+    exchange = sasl.exchange(host)
+    session_ms = 0
+    while not exchange.is_done():
+        token = exchange.auth_bytes()
+        if framed:
+            request = SaslAuthenticateRequest(token)
+            answer = yield request, _version_of(request, broker, versions)
+            _check(answer.error_code, answer.error_message, broker, sasl)
+            session_ms = answer.session_lifetime_ms or 0
+            received = bytes(answer.auth_bytes)
+        else:
+            received = yield token
         try:
-            return int(self._versions.api_version(request))
-        except kafka_errors.IncompatibleBrokerVersion as error:
-            raise AuthenticationError(
-                f"Broker {self._broker} takes no SASL here: {error}. Check option 'kafka.security.protocol'."
-            ) from error
+            exchange.receive(received)
+        except (ValueError, LookupError):  # what SCRAM's last word must be
+            raise _unproven(broker, sasl) from None
+    if not exchange.is_authenticated():
+        raise _unproven(broker, sasl)
+    return session_ms
 
-    def _check(self, error: int, why: str | None) -> None:
+
+def run_sasl(steps: SaslSteps, ask: Ask, ask_raw: Callable[[bytes], bytes]) -> int:
+    """Take the steps over a connection that blocks.
+
+    Args:
+        steps: those of :func:`sasl_steps`.
+        ask: sends a request in a version, and returns its response.
+        ask_raw: sends a token without a request around it, and returns the broker's token.
+
+    Returns:
+        The life time of the session in ms, 0 for no end.
+    """
+    step = next(steps)
+    while True:
+        answer = ask_raw(step) if isinstance(step, bytes) else ask(*step)
+        try:
+            step = steps.send(answer)
+        except StopIteration as end:
+            return int(end.value)
+
+
+def _version_of(request: Any, broker: str, versions: BrokerVersionData) -> int:
+    try:
+        return int(versions.api_version(request))
+    except kafka_errors.IncompatibleBrokerVersion as error:
+        raise AuthenticationError(
+            f"The broker at {broker} takes no SASL here: {error}. Check option 'kafka.security.protocol'."
+        ) from error
+
+
+def _check(error: int, why: str | None, broker: str, sasl: SaslCredentials) -> None:
+    if error == _UNSUPPORTED_MECHANISM:
+        raise AuthenticationError(
+            f"The broker at {broker} does not offer SASL/{sasl.mechanism}; {why}. Check option 'kafka.sasl.mechanism'."
+        )
+    if error == _ILLEGAL_STATE:
+        raise AuthenticationError(
+            f"The broker at {broker} takes no SASL here. Check option 'kafka.security.protocol'."
+        )
+    if error == _FAILED and sasl.refused():
+        raise CredentialsUncheckedError(f"the broker refused the {sasl.credentials}, which is renewed: {why}")
+    if error == _FAILED:
+        raise AuthenticationError(
+            f"The broker at {broker} refused the {sasl.credentials} by SASL/{sasl.mechanism}: {why}. "
+            f"Check option '{sasl.option}'."
+        )
+    if error:
         kind = kafka_errors.for_code(error).__name__
-        if error and error not in REFUSALS:
-            raise ConnectionAbortedError(f"the broker could not check the credentials: {kind}, {why}")
-        if error:
-            raise AuthenticationError(
-                f"Broker {self._broker} refused SASL {self._config['sasl_mechanism']}: {kind}, {why}. "
-                "Check options 'kafka.sasl.mechanism' and 'kafka.sasl.jaas.config'."
-            )
+        raise CredentialsUncheckedError(f"the broker could not check the credentials: {kind}, {why}")
+
+
+def _unproven(broker: str, sasl: SaslCredentials) -> AuthenticationError:
+    return AuthenticationError(
+        f"The broker at {broker} did not prove by SASL/{sasl.mechanism} that it knows the password, so it may "
+        "be another than it says. Check option 'kafka.bootstrap.servers'."
+    )

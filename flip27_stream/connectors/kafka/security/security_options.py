@@ -1,4 +1,4 @@
-"""How connections are encrypted and who they authenticate as.
+"""The options of encryption and authentication, as values.
 
 The values travel to the executors, so they are small, hashable and picklable; stores are opened and contexts built
 where a connection is made. No secret is in a ``repr``, so none gets into a log or an error through one.
@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from ssl import PROTOCOL_TLS_CLIENT, SSLContext, TLSVersion
-from typing import Any
+from typing import ClassVar, Protocol
 
 from flip27_stream.connectors.kafka.security.key_stores import KeyStore, TrustStore
 
 
 @dataclass(frozen=True)
 class SslOptions:
-    """TLS.
+    """The options of TLS.
 
     Attributes:
         trust: ``None`` for the certificate authorities that this machine trusts.
@@ -35,7 +35,7 @@ class SslOptions:
         """A new context.
 
         Raises:
-            OptionError: a store cannot be read or opened, or has not what is looked for in it.
+            OptionError: a store cannot be read or opened, or does not hold a certificate or key.
         """
         context = SSLContext(PROTOCOL_TLS_CLIENT)
         context.minimum_version, context.maximum_version = self.least, self.most
@@ -49,6 +49,57 @@ class SslOptions:
         return context
 
 
+class SaslExchange(Protocol):
+    """One authentication under way: tokens of this client and answers of the broker take turns."""
+
+    def auth_bytes(self) -> bytes:
+        """The next token of this client."""
+        ...
+
+    def receive(self, auth_bytes: bytes) -> object:
+        """Take in the broker's answer.
+
+        Raises:
+            ValueError, LookupError: the answer does not prove that the broker knows the credentials.
+        """
+        ...
+
+    def is_done(self) -> bool:
+        """Whether there is no token to send any more."""
+        ...
+
+    def is_authenticated(self) -> bool:
+        """Whether the broker accepted the credentials, and proved who it is where the mechanism has it."""
+        ...
+
+
+class SaslCredentials(Protocol):
+    """What a client proves to a broker, and by which mechanism. Hashable and picklable."""
+
+    @property
+    def mechanism(self) -> str:
+        """The name of the mechanism."""
+        ...
+
+    @property
+    def credentials(self) -> str:
+        """What is proven, for messages."""
+        ...
+
+    @property
+    def option(self) -> str:
+        """The option that the credentials are from, for messages."""
+        ...
+
+    def exchange(self, host: str) -> SaslExchange:
+        """A new authentication at the broker that was reached by the name ``host``."""
+        ...
+
+    def refused(self) -> bool:
+        """Take note that a broker refused; whether a new connection may be let in all the same."""
+        ...
+
+
 @dataclass(frozen=True)
 class SaslOptions:
     """A user name and password, and how they are proven: ``PLAIN``, ``SCRAM-SHA-256`` or ``SCRAM-SHA-512``."""
@@ -57,17 +108,27 @@ class SaslOptions:
     username: str
     password: str = field(repr=False)
 
-    @property
-    def name_on_the_wire(self) -> str:
-        """SCRAM separates by commas and equals signs, which kafka-python leaves to escape (RFC 5802)."""
-        if self.mechanism == "PLAIN":
-            return self.username
-        return self.username.replace("=", "=3D").replace(",", "=2C")
+    credentials: ClassVar[str] = "user name and password"
+    """What is proven, for messages."""
+    option: ClassVar[str] = "kafka.sasl.jaas.config"
+    """The option that the credentials are from, for messages."""
+
+    def exchange(self, host: str) -> SaslExchange:
+        """A new authentication at the broker that was reached by the name ``host``."""
+        # Only a process that connects needs the client.
+        from flip27_stream.connectors.kafka.kafka_python.sasl_mechanisms import password_exchange
+
+        exchange: SaslExchange = password_exchange(self.mechanism, self.username, self.password)
+        return exchange
+
+    def refused(self) -> bool:
+        """False: a password stays what it is."""
+        return False
 
 
 @dataclass(frozen=True)
 class SecurityOptions:
-    """All of it.
+    """The options of encryption and authentication of a connection.
 
     Attributes:
         protocol: ``security.protocol`` of Java's client.
@@ -77,7 +138,7 @@ class SecurityOptions:
 
     protocol: str = "PLAINTEXT"
     ssl: SslOptions | None = None
-    sasl: SaslOptions | None = None
+    sasl: SaslCredentials | None = None
 
     def ssl_context(self) -> SSLContext | None:
         """A new context; ``None`` where connections are not encrypted.
@@ -86,16 +147,3 @@ class SecurityOptions:
             OptionError: as :meth:`SslOptions.context`.
         """
         return None if self.ssl is None else self.ssl.context()
-
-    def client_config(self) -> dict[str, Any]:
-        """Keyword arguments for kafka-python. They hold the password.
-
-        Raises:
-            OptionError: as :meth:`SslOptions.context`.
-        """
-        config: dict[str, Any] = {"security_protocol": self.protocol, "ssl_context": self.ssl_context()}
-        if self.sasl is not None:
-            config["sasl_mechanism"] = self.sasl.mechanism
-            config["sasl_plain_username"] = self.sasl.name_on_the_wire
-            config["sasl_plain_password"] = self.sasl.password
-        return config

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from flip27_stream.connectors.kafka.security.jks_store import JKS_MAGIC, read_jks
+from flip27_stream.extras import check_installed
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
@@ -26,7 +27,7 @@ class KeyAndChain(NamedTuple):
     chain: Sequence[bytes]
 
     def pem(self, password: str) -> str:
-        """All in one, the key encrypted."""
+        """The key, encrypted, and the certificates as one PEM text."""
         from cryptography.hazmat.primitives.serialization import (
             BestAvailableEncryption,
             Encoding,
@@ -44,12 +45,12 @@ class StoreFormat(ABC):
     @staticmethod
     @abstractmethod
     def certificates(data: bytes, password: str | None) -> list[bytes]:
-        """All of a trust store, in DER."""
+        """The certificates of a trust store, in DER."""
 
     @staticmethod
     @abstractmethod
     def keys(data: bytes, password: str | None, key_password: str | None) -> list[KeyAndChain]:
-        """All of a key store."""
+        """The keys of a key store, with their certificates."""
 
 
 def format_of(data: bytes, *, pem: bool = False) -> type[StoreFormat]:
@@ -62,7 +63,7 @@ def format_of(data: bytes, *, pem: bool = False) -> type[StoreFormat]:
 
 
 class Pem(StoreFormat):
-    """Text: blocks in any order, with anything between them."""
+    """PEM: blocks in any order, with other text between them."""
 
     @staticmethod
     def certificates(data: bytes, password: str | None) -> list[bytes]:
@@ -85,7 +86,7 @@ class Pem(StoreFormat):
 
 
 class Pkcs12(StoreFormat):
-    """The default of Java's keytool; one password for all."""
+    """PKCS12, the default of Java's keytool; it has one password for all entries."""
 
     @staticmethod
     def certificates(data: bytes, password: str | None) -> list[bytes]:
@@ -100,6 +101,7 @@ class Pkcs12(StoreFormat):
 
 
 def _load_pkcs12(data: bytes, password: str | None) -> tuple[PrivateKeyTypes | None, list[bytes]]:
+    check_installed("cryptography", "keystores", "A key store or trust store of type PKCS12")
     from cryptography.hazmat.primitives.serialization import Encoding
     from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
 
@@ -109,7 +111,7 @@ def _load_pkcs12(data: bytes, password: str | None) -> tuple[PrivateKeyTypes | N
 
 
 class Jks(StoreFormat):
-    """Java's own."""
+    """JKS, Java's older format."""
 
     @staticmethod
     def certificates(data: bytes, password: str | None) -> list[bytes]:
@@ -127,7 +129,7 @@ class Jks(StoreFormat):
 
 
 def _blocks(data: bytes) -> list[tuple[str, bytes]]:
-    """Line breaks may be written as backslashes and letters, as they are in JSON."""
+    """The label and the DER of each PEM block. Line breaks may be escaped, as in JSON."""
     data = _WRITTEN_BREAK.sub(b"\n", data)
     return [(m[1].decode(), b64decode(b"".join(m[2].split()))) for m in _BLOCK.finditer(data)]
 

@@ -8,10 +8,10 @@ from typing import NoReturn
 
 import pyarrow as pa
 
-from flip27_stream.connectors.kafka.options.value_options import ValueOptions
 from flip27_stream.connectors.kafka.records.record_headers import HEADERS
 from flip27_stream.connectors.kafka.values.rows import SCHEMA, RowLayout
 from flip27_stream.connectors.kafka.values.value_decoder import StringDecoder, ValueDecoder, ValueFormat
+from flip27_stream.connectors.kafka.values.value_options import ValueOptions
 from flip27_stream.errors import OptionError
 
 _SPARK_NAMES = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 import struct
 from collections.abc import Mapping, Sequence
 from io import BytesIO
@@ -14,33 +13,17 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from fastavro.schema import SchemaParseException
 
+from flip27_stream.connectors.kafka.values.avro_schema import writer_schema
 from flip27_stream.connectors.kafka.values.avro_types import as_written, field_types, fits
 from flip27_stream.connectors.kafka.values.avro_walk import RecordWalk
 from flip27_stream.connectors.kafka.values.value_decoder import DecodedValues, ValueDecoder, ValueFormat
-from flip27_stream.errors import OptionError, shortened
+from flip27_stream.errors import OptionError
 
 _FRAME = 5
 _LONGEST = 10  # bytes of a number
 _DAMAGE = (ArithmeticError, EOFError, LookupError, MemoryError, struct.error, TypeError, ValueError)
 """What fastavro raises for bytes that are no record, and Arrow for a record that is not of its schema."""
-
-
-def writer_schema(text: str, option: str = "value.avro.schema") -> Any:
-    """The Avro schema that ``text`` is, parsed.
-
-    Raises:
-        OptionError: it is none, or none of a record.
-    """
-    try:
-        schema = fastavro.parse_schema(json.loads(text))
-    except (*_DAMAGE, SchemaParseException) as error:
-        why = shortened(f"this is none: {type(error).__name__}: {error}")
-        raise OptionError.of(option, text, f"Allowed: an Avro schema of a record, as JSON; {why}.") from error
-    if not isinstance(schema, dict) or schema.get("type") != "record":
-        raise OptionError.of(option, text, "Allowed: an Avro schema of a record, as JSON.")
-    return schema
 
 
 class AvroDecoder(ValueDecoder):

@@ -24,8 +24,8 @@ from flip27_stream.connectors.kafka.client import broker_connections
 from flip27_stream.connectors.kafka.client.client import KafkaClient
 from flip27_stream.connectors.kafka.client.connection_options import ConnectionOptions
 from flip27_stream.connectors.kafka.client.protocol import FetchFrom
-from flip27_stream.connectors.kafka.client.throttling import LONGEST_THROTTLE_MS
 from flip27_stream.connectors.kafka.fetching.broker_pauses import BrokerPauses
+from flip27_stream.connectors.kafka.kafka_python.throttling import LONGEST_THROTTLE_MS
 from flip27_stream.connectors.kafka.planning import event_time_probe, group_coordinator
 from flip27_stream.connectors.kafka.planning.group_coordinator import GroupCoordinator
 from flip27_stream.connectors.kafka.planning.group_offsets import GroupCommitter

@@ -15,7 +15,7 @@ from flip27_stream.connectors.kafka.offsets_initializer import Earliest, Latest,
 from flip27_stream.connectors.kafka.options.java_client_options import warn_without_effect
 from flip27_stream.connectors.kafka.options.source_options import (
     FORBIDDEN,
-    OPTION_NAMES,
+    OPTIONS,
     WITHOUT_EFFECT,
     KafkaOptions,
     parse_kafka_options,
@@ -143,7 +143,7 @@ def test_assign() -> None:
         ({**LEAST, "scan.topic-partition-discovery.interval": "soon"}, "scan.topic-partition-discovery.interval"),
         ({**LEAST, "subscrbe": "t"}, "Unknown option 'subscrbe'. Did you mean 'subscribe'?"),
         ({**LEAST, "kafka.fetch.max.byte": "1"}, "Did you mean 'kafka.fetch.max.bytes'?"),
-        ({**LEAST, "kafka.acks": "all"}, "Unknown option 'kafka.acks'"),
+        ({**LEAST, "kafka.acknowledge": "all"}, "Unknown option 'kafka.acknowledge'"),
         ({**LEAST, "kafka.group.id": " "}, "Invalid value for option 'kafka.group.id'"),
         ({**LEAST, "scan.commit-offsets": "true"}, "'scan.commit-offsets' needs option 'kafka.group.id'"),
         ({**LEAST, "scan.commit-offsets": "1"}, "Invalid value for option 'scan.commit-offsets': '1'"),
@@ -187,7 +187,7 @@ def test_sk20_batch_reads() -> None:
 
 def test_every_option_is_known_to_the_factory() -> None:
     factory = KafkaSourceFactory()
-    assert set(OPTION_NAMES) <= set(factory.option_names.values())
+    assert {option.name for option in OPTIONS} <= set(factory.option_names.values())
     assert all(name == canonical.lower() for name, canonical in factory.option_names.items())
 
 
@@ -252,7 +252,7 @@ def test_settings_without_effect_are_named_once(name: str, caplog: pytest.LogCap
 
 
 def test_no_name_is_in_two_tables() -> None:
-    names = [*OPTION_NAMES, *WITHOUT_EFFECT, *FORBIDDEN]
+    names = [*(option.name for option in OPTIONS), *WITHOUT_EFFECT, *FORBIDDEN]
     assert len({name.lower() for name in names}) == len(names)
 
 

@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 
 from flip27_stream.api import WatermarkStrategy
-from flip27_stream.connectors.kafka.options.value_options import ValueOptions
 from flip27_stream.connectors.kafka.records.record_batches import RecordColumns
 from flip27_stream.connectors.kafka.records.record_headers import HEADERS
 from flip27_stream.connectors.kafka.source import KafkaSource, KafkaSourceFactory
@@ -19,6 +18,7 @@ from flip27_stream.connectors.kafka.split import TopicPartition
 from flip27_stream.connectors.kafka.values.row_layouts import records_schema, row_layout
 from flip27_stream.connectors.kafka.values.rows import SCHEMA, RowMaker
 from flip27_stream.connectors.kafka.values.value_decoder import ValueFormat
+from flip27_stream.connectors.kafka.values.value_options import ValueOptions
 from flip27_stream.errors import OptionError, RecordFormatError
 
 RAW, STRING, JSON = (ValueOptions(kind) for kind in (ValueFormat.RAW, ValueFormat.STRING, ValueFormat.JSON))

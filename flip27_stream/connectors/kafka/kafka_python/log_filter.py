@@ -1,4 +1,4 @@
-"""What kafka-python logs: kept off stderr, and without secrets."""
+"""Filters of kafka-python's log: no line on stderr, no secret in a line."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 
 
 def _shows_no_secret(record: logging.LogRecord) -> bool:
-    """At DEBUG kafka-python logs what it sends and receives: passwords and proofs of them, decoded and as bytes."""
+    """Whether a record has no part of a SASL exchange; at DEBUG kafka-python logs what it sends and receives."""
     arguments = record.args if isinstance(record.args, tuple) else ()
     return not any(
         isinstance(a, (bytes, bytearray)) or type(a).__name__.startswith("Sasl") for a in arguments

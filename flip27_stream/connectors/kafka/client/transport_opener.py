@@ -14,38 +14,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
-
-from flip27_stream.connectors.kafka.client.diagnosis import tls_refusal
+from flip27_stream.connectors.kafka.kafka_python.transports import TcpTransport, TlsTransport
+from flip27_stream.connectors.kafka.security.tls_refusal import tls_refusal
 from flip27_stream.errors import AuthenticationError
-
-
-class _HandsOnAll:
-    """Hands on what came before the broker ended the connection, which kafka-python drops with its end."""
-
-    def _sock_recv(self) -> tuple[bytes, Exception | None]:
-        data, error = super()._sock_recv()  # type: ignore[misc]
-        return data, None if data else error  # the next call finds the end again
-
-
-class TcpTransport(_HandsOnAll, KafkaTCPTransport):  # type: ignore[misc] # kafka-python has no types
-    """A socket that is connected."""
-
-
-class TlsTransport(_HandsOnAll, KafkaSSLTransport):  # type: ignore[misc] # kafka-python has no types
-    """TLS over a socket that is connected."""
-
-    async def handshake(self, deadline: float) -> None:
-        """Agree on keys and check the broker's certificate, until ``deadline`` (monotonic seconds)."""
-        while True:
-            try:
-                self._sock.do_handshake()
-            except ssl.SSLWantReadError:  # noqa: PERF203 - a few round trips
-                await self._net.wait_read(self._sock, deadline)
-            except ssl.SSLWantWriteError:
-                await self._net.wait_write(self._sock, deadline)
-            else:
-                return
 
 
 @dataclass(frozen=True)

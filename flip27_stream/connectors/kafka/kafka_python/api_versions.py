@@ -1,4 +1,4 @@
-"""Which versions of each request a broker speaks, asked over the connection that is to be used (KIP-35)."""
+"""The versions of each request that a broker speaks (KIP-35)."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from kafka import errors as kafka_errors
-from kafka.protocol.broker_version_data import BrokerVersionData
-from kafka.protocol.metadata import ApiVersionsRequest
 from kafka.version import __version__ as client_version
+
+from flip27_stream.connectors.kafka.kafka_python.messages import ApiVersionsRequest, BrokerVersionData
 
 Ask = Callable[[Any, int], Any]
 """Sends a request (of kafka-python) in a version, and returns its response."""
@@ -17,7 +17,7 @@ _UNSUPPORTED_VERSION = kafka_errors.UnsupportedVersionError.errno
 
 
 def ask_versions(ask: Ask) -> BrokerVersionData:
-    """The versions that a broker speaks; brokers tell before a client has authenticated.
+    """The versions that a broker speaks. Brokers answer this before a client has authenticated.
 
     A broker that does not know the version of the question answers in version 0 with those that it knows (KIP-511).
 

@@ -1,0 +1,234 @@
+"""The list of the options of the file source: Spark's, Delta's and Flink's names, where one of them has the option."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+from flip27_stream.connectors.files.backlog.listed_files import ModifiedFiles
+from flip27_stream.connectors.files.delta.delta_columns import SchemaChange
+from flip27_stream.connectors.files.delta.delta_times import parse_time
+from flip27_stream.connectors.files.formats.format_options import FORMAT_OPTIONS
+from flip27_stream.connectors.files.storage.listing import glob_regex
+from flip27_stream.errors import OptionError
+from flip27_stream.options.kinds import BOOLEAN, DURATION_OR_NEVER, any_text, one_of, whole, words
+from flip27_stream.options.option import Kind, Option
+
+
+def _paths(text: str, option: str) -> list[str]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+        raise OptionError.of(option, text, 'Expected a JSON array such as ["/data/a", "/data/b"].')
+    return found
+
+
+def _bytes(text: str, option: str) -> int:
+    """The bytes of a number, or of one with a unit such as ``10g``, in powers of 1024, as Delta has it."""
+    parts = re.fullmatch(r"(\d{1,18})\s*([kmgt]?)b?", text.strip().lower(), re.ASCII)
+    if parts is None or not int(parts[1]):
+        raise OptionError.of(option, text, "Allowed: a number of bytes, or one with a unit: 64m, 10g.")
+    return int(parts[1]) << 10 * " kmgt".index(parts[2] or " ")
+
+
+def _version(text: str, option: str) -> int | None:
+    """The number of a version of a table; ``None`` for latest."""
+    if text.strip().lower() == "latest":
+        return None
+    if not re.fullmatch(r"\d{1,18}", text.strip(), re.ASCII):
+        raise OptionError.of(option, text, "Allowed: the number of a version, or latest.")
+    return int(text)
+
+
+def _iso_time(text: str, option: str) -> str:
+    return parse_time(text, option).isoformat()
+
+
+def _compiled(pattern: Callable[[str], str], allowed: str) -> Callable[[str, str], str]:
+    def check(text: str, option: str) -> str:
+        try:
+            re.compile(pattern(text.strip()))
+        except re.error as error:
+            raise OptionError.of(option, text, f"Expected {allowed}: {error}.") from error
+        return text.strip()
+
+    return check
+
+
+PATH: Final = Option(
+    "path",
+    any_text("file, folder, glob or Delta table, local or URI"),
+    None,
+    "What to read; what `load` is given.",
+)
+PATHS: Final = Option(
+    "paths",
+    Kind("JSON array", _paths),
+    None,
+    "Several of them; what `load` is given as a list.",
+)
+FORMAT: Final = Option(
+    "files.format",
+    words(*FORMAT_OPTIONS, "delta"),
+    "parquet",
+    "How files are written.",
+)
+NAME_GLOB: Final = Option(
+    "pathGlobFilter",
+    Kind("glob", _compiled(glob_regex, "a glob such as *.json")),
+    None,
+    "Only files whose name it matches.",
+)
+RECURSIVE: Final = Option(
+    "recursiveFileLookup",
+    BOOLEAN,
+    "true",
+    "Read files of subfolders, too.",
+)
+PATH_REGEX: Final = Option(
+    "source.path.regex-pattern",
+    Kind("Python regular expression", _compiled(str, "a regular expression for whole paths")),
+    None,
+    "Only files whose whole path it matches.",
+)
+MODIFIED: Final = Option(
+    "files.modified",
+    one_of({word.value: word for word in ModifiedFiles}),
+    "ignore",
+    "What happens to a file that changed after it was read: it is not read again, with a warning; it is read "
+    "again; or the query fails.",
+)
+MONITOR_INTERVAL: Final = Option(
+    "source.monitor-interval",
+    DURATION_OR_NEVER,
+    "1 s",
+    "How often new files are looked for. `0`: never, what is there first is all.",
+)
+MAX_FILES: Final = Option(
+    "maxFilesPerTrigger",
+    whole(),
+    "1000",
+    "Files of a micro-batch.",
+)
+MAX_BYTES: Final = Option(
+    "maxBytesPerTrigger",
+    Kind("whole number from 1, also with a unit: `64m`, `10g`", _bytes),
+    None,
+    "Bytes of a micro-batch, to a row group or a megabyte of lines.",
+)
+MAX_ROWS: Final = Option(
+    "maxRowsPerTrigger",
+    whole(),
+    None,
+    "Rows of a micro-batch.",
+)
+MIN_PARTITIONS: Final = Option(
+    "minPartitions",
+    whole(),
+    None,
+    "Tasks of a micro-batch, at least; without it there are as many as run at the same time.",
+)
+IGNORE_CORRUPT: Final = Option(
+    "ignoreCorruptFiles",
+    BOOLEAN,
+    "false",
+    "Skip files that are damaged.",
+)
+IGNORE_MISSING: Final = Option(
+    "ignoreMissingFiles",
+    BOOLEAN,
+    "false",
+    "Skip files that are gone, or were written anew.",
+)
+FAIL_ON_DATA_LOSS: Final = Option(
+    "failOnDataLoss",
+    BOOLEAN,
+    "true",
+    "Fail if files may have come unseen that cannot be told from those that were read; with Delta, if "
+    "versions to be read are no longer in the log.",
+)
+STARTING_VERSION: Final = Option(
+    "startingVersion",
+    Kind("number or `latest`", _version),
+    None,
+    "Delta: read only what this version and later ones added.",
+)
+STARTING_TIMESTAMP: Final = Option(
+    "startingTimestamp",
+    Kind("date, or date and time in ISO 8601's form, UTC without a zone", _iso_time),
+    None,
+    "Delta: the same, from the first version that was committed then or later.",
+)
+IGNORE_DELETES: Final = Option(
+    "ignoreDeletes",
+    BOOLEAN,
+    "false",
+    "Delta: pass over commits that only remove rows.",
+)
+IGNORE_CHANGES: Final = Option(
+    "ignoreChanges",
+    BOOLEAN,
+    "false",
+    "Delta: read again the files that commits rewrite.",
+)
+SKIP_CHANGE_COMMITS: Final = Option(
+    "skipChangeCommits",
+    BOOLEAN,
+    "false",
+    "Delta: pass over commits that remove or change rows.",
+)
+SCHEMA_CHANGE: Final = Option(
+    "files.schema-change",
+    one_of({word.value: word for word in SchemaChange}),
+    "fail",
+    "Delta: when the table gets columns that the query cannot read with its own, the query fails; or it goes "
+    "on with its columns, and warns.",
+)
+
+FOLDER_OPTIONS: Final[tuple[Option[Any], ...]] = (NAME_GLOB, RECURSIVE, PATH_REGEX, MODIFIED)
+DELTA_OPTIONS: Final[tuple[Option[Any], ...]] = (
+    STARTING_VERSION,
+    STARTING_TIMESTAMP,
+    IGNORE_DELETES,
+    IGNORE_CHANGES,
+    SKIP_CHANGE_COMMITS,
+    SCHEMA_CHANGE,
+)
+LINE_OPTIONS: Final = tuple(
+    dict.fromkeys(option for options in FORMAT_OPTIONS.values() for option in options)
+)
+
+OPTIONS: Final[tuple[Option[Any], ...]] = (
+    PATH,
+    PATHS,
+    FORMAT,
+    *FOLDER_OPTIONS,
+    MONITOR_INTERVAL,
+    MAX_FILES,
+    MAX_BYTES,
+    MAX_ROWS,
+    MIN_PARTITIONS,
+    IGNORE_CORRUPT,
+    IGNORE_MISSING,
+    FAIL_ON_DATA_LOSS,
+    *LINE_OPTIONS,
+    *DELTA_OPTIONS,
+)
+"""Every option that has an effect."""
+
+REFUSED: Final = {
+    "basePath": "partition columns are not read from the names of folders",
+    "cleanSource": "files are never moved or deleted",
+    "fileNameOnly": "a file is told from others by its whole path",
+    "latestFirst": "files are read in the order of event time, or of modification time",
+    "maxFileAge": "what was read is remembered without an age; see docs/files.md",
+    "mergeSchema": "columns are those of .schema(...), or of one of the files",
+    "readChangeFeed": "the change data feed of Delta tables is not read",
+    "sourceArchiveDir": "files are never moved or deleted",
+    "withEventTimeOrder": "files are read in event-time order with option scan.watermark.alignment.group",
+}
+"""Options of Spark's and Delta's sources that this one cannot follow, and why."""

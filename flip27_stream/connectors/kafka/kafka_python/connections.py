@@ -1,0 +1,163 @@
+"""kafka-python's connection, with what the source needs of it by documented names."""
+
+from __future__ import annotations
+
+import logging
+import time
+from abc import abstractmethod
+from collections.abc import Generator
+from typing import Any
+
+from kafka import errors as kafka_errors
+from kafka.future import Future
+from kafka.net.connection import KafkaConnection
+
+from flip27_stream.connectors.kafka.kafka_python.messages import ApiVersionsRequest, SaslBytesRequest
+from flip27_stream.connectors.kafka.kafka_python.throttling import LONGEST_THROTTLE_MS, throttled_for_long
+
+log = logging.getLogger(__name__)
+
+_LARGEST_GREETING = 1 << 20
+
+SaslSteps = Generator["tuple[Any, int] | bytes", Any, int]
+"""The steps of an authentication: requests with their versions, or raw tokens. Each is sent the broker's answer.
+
+It returns the life time of the session in ms, 0 for no end.
+"""
+
+
+class Connection(KafkaConnection):  # type: ignore[misc] # kafka-python has no types
+    """A connection to one broker. Requests wait in it until it is open, and while the broker throttles this client.
+
+    Args:
+        loop: kafka-python's event loop.
+        node: the id of the broker.
+        server: ``host:port`` of the broker, for messages.
+        config: arguments of kafka-python's connection.
+
+    Attributes:
+        made: when it was made (monotonic seconds).
+        server: as given.
+    """
+
+    def __init__(self, loop: Any, node: int, server: str, config: dict[str, Any]) -> None:
+        super().__init__(loop, node_id=node, **config)
+        self.server = server
+        self._throttled_until = 0.0
+        self._questions = 0  # for versions
+        self.made = time.monotonic()
+
+    @abstractmethod
+    def sasl_steps(self, host: str, versions: Any) -> SaslSteps:
+        """The authentication at the broker that was reached by the name ``host`` and speaks ``versions``."""
+
+    @abstractmethod
+    def explained(self, error: BaseException) -> BaseException:
+        """The error to report for one that ended the connection before it was open."""
+
+    @property
+    def last_heard(self) -> float:
+        """When the broker last sent anything, or, if it throttled this client then, might be heard again.
+
+        In monotonic seconds; before anything was sent, when this connection was made.
+        """
+        read = self.made if self.transport is None else float(self.transport.last_read)
+        return max(read, self._throttled_until)
+
+    @property
+    def last_used(self) -> float:
+        """When a byte went over it, in monotonic seconds."""
+        return self.made if self.transport is None else float(self.transport.last_activity)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request waits for its turn or an answer."""
+        return not self.in_flight_requests and not self._request_buffer
+
+    @property
+    def oldest_request(self) -> float | None:
+        """When the first request that is not answered was sent (monotonic seconds)."""
+        return float(self.in_flight_requests[0][2]) if self.in_flight_requests else None
+
+    @property
+    def throttled_for(self) -> float:
+        """Seconds for which the broker wants to hear nothing."""
+        return max(0.0, self._throttled_until - time.monotonic())
+
+    def send_request(self, request: Any, request_timeout_ms: int | None = None) -> Any:
+        """A future of the response. The request's time begins when it may be sent."""
+        if not self.paused or not self.connected:
+            return super().send_request(request, request_timeout_ms)
+        future = Future()
+        until = self._timeout_at(timeout_ms=request_timeout_ms) + self.throttled_for
+        self._request_buffer.append((request, future, until))
+        return future
+
+    def unpause(self, v: str) -> None:
+        super().unpause(v)
+        if not self.paused and self.connected:
+            self.send_buffered()
+
+    def connection_made(self, transport: Any) -> None:
+        """Until the broker has shown that it is one, no memory is taken for a large answer."""
+        super().connection_made(transport)
+        self.parser._max_frame_size = min(_LARGEST_GREETING, self.config["receive_message_max_bytes"])
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        super().connection_lost(self.explained(exc) if self.initializing and exc is not None else exc)
+
+    def data_received(self, data: bytes) -> None:
+        """An answer that cannot be read ends the connection, whatever kafka-python raises for it."""
+        try:
+            super().data_received(data)
+        except kafka_errors.InvalidReceiveError as error:
+            raise kafka_errors.InvalidReceiveError(
+                f"{error.args[0]}: broker {self.server} announces a response of so many bytes; the most that is "
+                f"taken is {self.parser._max_frame_size}"
+            ) from error
+        except kafka_errors.KafkaProtocolError:
+            raise
+        except Exception as error:  # noqa: BLE001 - else nobody would read from the connection any more
+            self.close(kafka_errors.KafkaProtocolError(f"a response cannot be read: {error!r}"))
+
+    def _maybe_throttle(self, response: Any) -> None:
+        """The broker is sent nothing for as long as it says, but for no more than a minute: it may say nonsense."""
+        if getattr(response, "throttle_time_ms", 0) > LONGEST_THROTTLE_MS:
+            log.warning(throttled_for_long(self.server, response.throttle_time_ms))
+            response.throttle_time_ms = LONGEST_THROTTLE_MS
+        super()._maybe_throttle(response)
+        self._throttled_until = max(self._throttled_until, float(self._throttle_time))
+
+    def _init_complete(self) -> None:
+        self.parser._max_frame_size = self.config["receive_message_max_bytes"]
+        super()._init_complete()
+
+    def _send_request(self, request: Any, **given: Any) -> Any:
+        """As kafka-python does, which else asks for versions for ever where a broker refuses each version of that."""
+        self._questions += isinstance(request, ApiVersionsRequest)
+        if self._questions > ApiVersionsRequest.max_version + 1:
+            return Future().failure(
+                kafka_errors.UnsupportedVersionError("the broker does not tell which versions it speaks")
+            )
+        return super()._send_request(request, **given)
+
+    async def _sasl_authenticate(self, timeout_at: float | None = None) -> None:
+        """Authenticate as :meth:`sasl_steps` says; kafka-python calls it again before the session ends (KIP-368)."""
+        deadline = self._timeout_at() if timeout_at is None else timeout_at
+        steps = self.sasl_steps(self.transport.host or self.transport.getPeer()[0], self.broker_version_data)
+        step = next(steps)
+        while True:
+            answer = await self._sasl_answer(step, deadline)
+            try:
+                step = steps.send(answer)
+            except StopIteration as end:
+                self._reauth.session_updated(end.value)
+                return
+
+    async def _sasl_answer(self, step: tuple[Any, int] | bytes, deadline: float) -> Any:
+        if isinstance(step, bytes):
+            raw = await self._send_request(SaslBytesRequest(step), timeout_at=deadline)
+            return raw.auth_bytes
+        request, version = step
+        request.API_VERSION = version
+        return await self._send_request(request, timeout_at=deadline)

@@ -1,0 +1,8 @@
+"""kafka-python's event loop and its futures."""
+
+from __future__ import annotations
+
+from kafka.future import Future
+from kafka.net.selector import NetworkSelector
+
+__all__ = ["Future", "NetworkSelector"]

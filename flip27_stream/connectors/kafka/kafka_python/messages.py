@@ -1,0 +1,66 @@
+"""kafka-python's requests, and their bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafka.cluster import collect_hosts, expand_to_canonical_bootstrap_hosts
+from kafka.protocol.broker_version_data import BrokerVersionData
+from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest, OffsetCommitRequest, OffsetFetchRequest
+from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest
+from kafka.protocol.parser import KafkaProtocol
+from kafka.protocol.sasl import SaslAuthenticateRequest, SaslBytesRequest, SaslHandshakeRequest
+
+__all__ = [
+    "ApiVersionsRequest",
+    "BrokerVersionData",
+    "FetchRequest",
+    "FindCoordinatorRequest",
+    "KafkaProtocol",
+    "ListOffsetsRequest",
+    "MetadataRequest",
+    "OffsetCommitRequest",
+    "OffsetFetchRequest",
+    "SaslAuthenticateRequest",
+    "SaslBytesRequest",
+    "SaslHandshakeRequest",
+    "bootstrap_addresses",
+    "decoded",
+    "encoded",
+]
+
+
+def encoded(request: Any, version: int, correlation_id: int, client_id: str) -> bytes:
+    """The bytes of a request, with its size and header in front."""
+    request.API_VERSION = version
+    request.with_header(correlation_id=correlation_id, client_id=client_id)
+    return bytes(request.encode(framed=True, header=True))
+
+
+def decoded(request: Any, version: int, correlation_id: int, body: bytes) -> Any:
+    """The response to a request that :func:`encoded` made.
+
+    Args:
+        request: the request.
+        version: the version in which it was sent.
+        correlation_id: the id with which it was sent.
+        body: what follows the correlation id of the response.
+
+    Raises:
+        ValueError, IndexError, struct.error: the bytes are not such a response.
+    """
+    response = request.header.get_response_class()
+    return response.decode(correlation_id.to_bytes(4, "big") + body, version=version, header=True)
+
+
+def bootstrap_addresses(servers: str, *, canonical: bool) -> list[tuple[str, int]]:
+    """Host and port of each bootstrap server.
+
+    Args:
+        servers: ``host:port``, several with commas between.
+        canonical: whether each name is replaced by the canonical names of its addresses.
+    """
+    hosts = collect_hosts(servers)
+    if canonical:
+        hosts = expand_to_canonical_bootstrap_hosts(hosts)
+    return [(host, port) for host, port, _ in hosts]

@@ -1,0 +1,65 @@
+"""kafka-python's SASL mechanisms: those with user name and password, and that of Amazon MSK."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafka.net.sasl.msk import AwsMskIamClient
+from kafka.net.sasl.plain import SaslMechanismPlain
+from kafka.net.sasl.scram import SaslMechanismScram
+
+
+def password_exchange(mechanism: str, username: str, password: str) -> Any:
+    """A new exchange of PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.
+
+    Args:
+        mechanism: one of the three.
+        username: the name of the user; SCRAM separates by commas and equals signs, which are escaped (RFC 5802).
+        password: the password.
+    """
+    if mechanism == "PLAIN":
+        return SaslMechanismPlain(sasl_plain_username=username, sasl_plain_password=password)
+    return SaslMechanismScram(
+        sasl_mechanism=mechanism,
+        sasl_plain_username=username.replace("=", "=3D").replace(",", "=2C"),
+        sasl_plain_password=password,
+    )
+
+
+class MskExchange:
+    """One authentication at Amazon MSK: a signed request, and an answer that is not empty.
+
+    Args:
+        client: kafka-python's signer.
+    """
+
+    def __init__(self, client: AwsMskIamClient) -> None:
+        self._client = client
+        self._is_done = self._is_authenticated = False
+
+    def auth_bytes(self) -> bytes:
+        """The signed request, as JSON."""
+        return bytes(self._client.first_message())
+
+    def receive(self, auth_bytes: bytes) -> None:
+        """Take in the broker's answer."""
+        self._is_done, self._is_authenticated = True, bool(auth_bytes)
+
+    def is_done(self) -> bool:
+        return self._is_done
+
+    def is_authenticated(self) -> bool:
+        return self._is_authenticated
+
+
+def msk_exchange(host: str, region: str, access_key: str, secret_key: str, token: str | None) -> MskExchange:
+    """A new exchange of AWS_MSK_IAM.
+
+    Args:
+        host: the name of the broker.
+        region: its AWS region.
+        access_key: the id of the AWS access key.
+        secret_key: the secret that goes with it.
+        token: of temporary credentials.
+    """
+    return MskExchange(AwsMskIamClient(host, access_key, secret_key, region, token))

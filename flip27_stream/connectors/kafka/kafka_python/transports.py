@@ -1,0 +1,35 @@
+"""Sockets of kafka-python's event loop, with TLS or without."""
+
+from __future__ import annotations
+
+import ssl
+
+from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
+
+
+class _KeepsLastBytes:
+    """Returns what came before the broker ended the connection, which kafka-python drops together with its end."""
+
+    def _sock_recv(self) -> tuple[bytes, Exception | None]:
+        data, error = super()._sock_recv()  # type: ignore[misc]
+        return data, None if data else error  # the next call finds the end again
+
+
+class TcpTransport(_KeepsLastBytes, KafkaTCPTransport):  # type: ignore[misc] # kafka-python has no types
+    """A socket that is connected."""
+
+
+class TlsTransport(_KeepsLastBytes, KafkaSSLTransport):  # type: ignore[misc] # kafka-python has no types
+    """TLS over a socket that is connected."""
+
+    async def handshake(self, deadline: float) -> None:
+        """Agree on keys and check the broker's certificate, until ``deadline`` (monotonic seconds)."""
+        while True:
+            try:
+                self._sock.do_handshake()
+            except ssl.SSLWantReadError:  # noqa: PERF203 - a few round trips
+                await self._net.wait_read(self._sock, deadline)
+            except ssl.SSLWantWriteError:
+                await self._net.wait_write(self._sock, deadline)
+            else:
+                return

@@ -1,0 +1,126 @@
+"""The options that say how the value of a record becomes columns: ``value.*``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from flip27_stream.connectors.kafka.values.value_decoder import ValueFormat
+from flip27_stream.errors import OptionError
+from flip27_stream.extras import check_installed
+from flip27_stream.options.kinds import BOOLEAN, any_text, one_of, text
+from flip27_stream.options.option import Kind, Option
+
+
+@dataclass(frozen=True)
+class ValueOptions:
+    """The options of values, checked.
+
+    Attributes:
+        fail_fast: fail at a value that does not decode, in place of nulls.
+        corrupt_column: the column that gets the bytes of a value that does not decode.
+        fields_prefix: what the names of columns begin with that are fields of the value; where it is empty, every
+            column is a field that is none of the record's own.
+        avro_schema: the writer's schema, JSON.
+        confluent_framing: values begin with a zero byte and a schema id of 4 bytes.
+    """
+
+    format: ValueFormat = ValueFormat.RAW
+    fail_fast: bool = False
+    corrupt_column: str | None = None
+    fields_prefix: str = ""
+    avro_schema: str | None = None
+    confluent_framing: bool = False
+
+
+def _avro_schema(text: str, option: str) -> str:
+    check_installed("fastavro", "avro", f"Option '{FORMAT.name}' avro")
+    from flip27_stream.connectors.kafka.values.avro_schema import writer_schema
+
+    writer_schema(text.strip(), option)
+    return text.strip()
+
+
+FORMAT: Final = Option(
+    "value.format",
+    one_of({form.value: form for form in ValueFormat}),
+    "raw",
+    "How values are written; see [columns](columns.md).",
+)
+MODE: Final = Option(
+    "value.mode",
+    one_of({"permissive": False, "failfast": True}),
+    None,
+    "What happens to a value that does not decode: its fields are null, or the query fails.",
+)
+CORRUPT_COLUMN: Final = Option(
+    "value.corrupt-column",
+    text("name", "the name of a column"),
+    None,
+    "The column for the bytes of a value that does not decode.",
+)
+FIELDS_PREFIX: Final = Option(
+    "value.fields-prefix",
+    any_text(),
+    None,
+    "Columns whose names begin with this text are fields of the value.",
+)
+AVRO_SCHEMA: Final = Option(
+    "value.avro.schema",
+    Kind("JSON", _avro_schema),
+    None,
+    "The Avro schema that values were written with.",
+)
+CONFLUENT_FRAMING: Final = Option(
+    "value.avro.confluent-framing",
+    BOOLEAN,
+    None,
+    "Whether values begin with the id of a schema, as those of Confluent's serializers do.",
+)
+
+OPTIONS: Final[tuple[Option[Any], ...]] = (
+    FORMAT,
+    MODE,
+    CORRUPT_COLUMN,
+    FIELDS_PREFIX,
+    AVRO_SCHEMA,
+    CONFLUENT_FRAMING,
+)
+
+
+def parse(options: Mapping[str, str]) -> ValueOptions:
+    """The options of values.
+
+    Args:
+        options: the options of the query, by their names in lower case.
+
+    Raises:
+        OptionError: a value is wrong, or an option has no effect with the others.
+    """
+    kind = FORMAT.require(options)
+    fail_fast = MODE.get(options) or False
+    needs: dict[Option[Any], str | None] = {
+        MODE: "json, avro or string" if kind is ValueFormat.RAW else None,
+        CORRUPT_COLUMN: "json, avro or string" if kind is ValueFormat.RAW else None,
+        FIELDS_PREFIX: None if kind.has_fields else "json or avro",
+        AVRO_SCHEMA: None if kind is ValueFormat.AVRO else "avro",
+        CONFLUENT_FRAMING: None if kind is ValueFormat.AVRO else "avro",
+    }
+    for option, formats in needs.items():
+        if formats is not None and option.is_given(options):
+            raise OptionError(
+                f"Option '{option.name}' needs option 'value.format' to be {formats}; it is {kind.value}."
+            )
+    if fail_fast and CORRUPT_COLUMN.is_given(options):
+        raise OptionError("Option 'value.corrupt-column' needs option 'value.mode' to be permissive.")
+    if kind is ValueFormat.AVRO and not AVRO_SCHEMA.is_given(options):
+        raise OptionError("With option 'value.format' avro, option 'value.avro.schema' must be given.")
+    return ValueOptions(
+        kind,
+        fail_fast,
+        CORRUPT_COLUMN.get(options),
+        (FIELDS_PREFIX.get(options) or "").strip(),
+        AVRO_SCHEMA.get(options),
+        CONFLUENT_FRAMING.get(options) or False,
+    )

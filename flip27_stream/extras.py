@@ -1,0 +1,25 @@
+"""Packages that only some queries and tools need: the extras of setup.cfg."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from flip27_stream.errors import MissingExtraError
+
+
+def check_installed(package: str, extra: str, purpose: str) -> None:
+    """Check that a package of an extra is installed.
+
+    Args:
+        package: the name by which it is imported.
+        extra: the extra of flip27-stream that installs it.
+        purpose: what needs it, as the subject of a sentence.
+
+    Raises:
+        MissingExtraError: the package is not installed.
+    """
+    if find_spec(package) is None:
+        raise MissingExtraError(
+            f"{purpose} needs the package '{package}', which is not installed on this machine. Install it on the "
+            f"driver and on the executors: pip install 'flip27-stream[{extra}]'"
+        )

@@ -1,0 +1,115 @@
+"""The kinds of values that options of several sources take."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
+
+from flip27_stream.errors import OptionError
+from flip27_stream.options.durations import parse_duration
+from flip27_stream.options.option import Kind
+
+T = TypeVar("T")
+
+MOST_INT: Final = 2**31 - 1
+MOST_LONG: Final = 2**63 - 1
+
+_WHOLE: Final = re.compile(r"[+-]?\d{1,19}", re.ASCII)
+
+
+def whole(least: int = 1, most: int = MOST_LONG) -> Kind[int]:
+    """Whole numbers within bounds, both inclusive."""
+
+    def parse(text: str, option: str) -> int:
+        if not _WHOLE.fullmatch(text.strip()) or not least <= int(text) <= most:
+            raise OptionError.of(option, text, f"Allowed: a whole number from {least} to {most}.")
+        return int(text)
+
+    return Kind(f"whole number from {least}", parse)
+
+
+def one_of(allowed: Mapping[str, T], words: str | None = None) -> Kind[T]:
+    """Certain words, in any case.
+
+    Args:
+        allowed: the value of each word.
+        words: what the options page says; by default it lists the words.
+    """
+    by_word = {word.lower(): value for word, value in allowed.items()}
+    *others, last = (f"`{word}`" for word in allowed)
+
+    def parse(text: str, option: str) -> T:
+        word = text.strip().lower()
+        if word not in by_word:
+            raise OptionError.of(option, text.strip(), f"Allowed: {', '.join(by_word)}.")
+        return by_word[word]
+
+    return Kind(words or f"{', '.join(others)} or {last}" if others else last, parse)
+
+
+def words(*allowed: str) -> Kind[str]:
+    """Certain words, in any case; the value is the word as it is written here."""
+    return one_of({word: word for word in allowed})
+
+
+def text(what: str, allowed: str) -> Kind[str]:
+    """Texts that are not empty, without the white space around them.
+
+    Args:
+        what: what the options page says.
+        allowed: what the error for an empty text says.
+    """
+
+    def parse(given: str, option: str) -> str:
+        if not given.strip():
+            raise OptionError.of(option, given.strip(), f"Allowed: {allowed}.")
+        return given.strip()
+
+    return Kind(what, parse)
+
+
+def any_text(what: str = "text") -> Kind[str]:
+    """Texts as they are given; a later check says what is allowed."""
+    return Kind(what, lambda given, option: given)
+
+
+def json_object(text: str, option: str, example: str) -> dict[str, Any]:
+    """The JSON object in a text.
+
+    Raises:
+        OptionError: the text is not a JSON object; the message shows ``example``.
+    """
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        raise OptionError.of(option, text, example)
+    return value
+
+
+def _parse_text(text: str, option: str) -> str:
+    if not text.strip():
+        raise OptionError.of(option, text, "It must not be empty.")
+    return text.strip()
+
+
+def _parse_positive_duration(text: str, option: str) -> int:
+    duration = parse_duration(text, option)
+    if duration == 0:
+        raise OptionError.of(option, text, "It must be longer than 0.")
+    return duration
+
+
+def _or_never(parse: Callable[[str, str], int]) -> Callable[[str, str], int | None]:
+    return lambda text, option: parse(text, option) or None
+
+
+TEXT: Final = Kind("text", _parse_text)
+BOOLEAN: Final = one_of({"true": True, "false": False})
+DURATION: Final = Kind("duration", parse_duration)
+POSITIVE_DURATION: Final = Kind("duration > 0", _parse_positive_duration)
+DURATION_OR_NEVER: Final = Kind("duration", _or_never(parse_duration))
+"""A duration, where 0 means never; the value is ``None`` then."""

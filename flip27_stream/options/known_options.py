@@ -1,0 +1,38 @@
+"""The check that every given option is known."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Mapping
+
+from flip27_stream.errors import OptionError
+
+_MOST_NAMED = 5
+
+
+def check_known(options: Collection[str], known: Mapping[str, str], prefixes: Collection[str] = ()) -> None:
+    """Refuse an option that no part of the query reads.
+
+    Args:
+        options: names of the given options, in lower case.
+        known: canonical spelling by lower-case name.
+        prefixes: a name that starts with one of these, and is longer, is known (``scan.watermark.``).
+
+    Raises:
+        OptionError: names the unknown option and the known one that looks most like it.
+    """
+    starts = tuple(prefix.lower() for prefix in prefixes)
+    for name in sorted(options):
+        if name in known or (name.startswith(starts) and name not in starts):
+            continue
+        nearest = difflib.get_close_matches(name, known, n=1)
+        hint = (
+            f"Did you mean '{known[nearest[0]]}'?"
+            if nearest
+            else f"Known: {', '.join(_nearest(name, known))} (those nearest to it; the options page has all)."
+        )
+        raise OptionError(f"Unknown option '{name}'. {hint}")
+
+
+def _nearest(name: str, known: Mapping[str, str]) -> list[str]:
+    return [known[near] for near in difflib.get_close_matches(name, known, n=_MOST_NAMED, cutoff=0.0)]

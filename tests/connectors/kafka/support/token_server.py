@@ -1,0 +1,111 @@
+"""A token server on this machine, with faults, and tokens that are signed as the real ones."""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs
+
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import padding, rsa
+
+Answer = tuple[int, bytes] | tuple[int, bytes, Mapping[str, str]]
+
+
+def _base64(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+class Signer:
+    """Signs JSON Web Tokens (RS256), and has the set of keys that a broker checks them with."""
+
+    def __init__(self) -> None:
+        self._key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+
+    def jwks(self) -> str:
+        """The JSON Web Key Set."""
+        numbers = self._key.public_key().public_numbers()
+        modulus = _base64(numbers.n.to_bytes(256, "big"))
+        key = {"kty": "RSA", "kid": "k1", "use": "sig", "alg": "RS256", "n": modulus, "e": "AQAB"}
+        return json.dumps({"keys": [key]})
+
+    def token(self, life_s: float = 3600, **claims: Any) -> str:
+        """A token that expires in ``life_s`` seconds."""
+        now = int(time.time())
+        body = {
+            "sub": "alice",
+            "aud": "kafka",
+            "scope": "read",
+            "iat": now,
+            "exp": int(now + life_s),
+        } | claims
+        head = {"alg": "RS256", "kid": "k1", "typ": "JWT"}
+        signed = ".".join(_base64(json.dumps(part).encode()) for part in (head, body))
+        signature = self._key.sign(signed.encode(), padding.PKCS1v15(), hashes.SHA256())
+        return f"{signed}.{_base64(signature)}"
+
+
+@dataclass
+class Asked:
+    """A request that came: its headers, by names in lower case, and the fields of its form."""
+
+    headers: Mapping[str, str]
+    form: Mapping[str, list[str]]
+
+
+@dataclass
+class TokenServer:
+    """A server that answers each request as ``answer`` says.
+
+    Attributes:
+        answer: returns status and body, and headers if there are any.
+        url: its address.
+        asked: the requests so far.
+    """
+
+    answer: Callable[[], Any]
+    url: str = ""
+    asked: list[Asked] = field(default_factory=list)
+
+
+@contextmanager
+def token_server(answer: Callable[[], Any]) -> Iterator[TokenServer]:
+    """Runs a server; ``answer`` may be replaced meanwhile."""
+    running = TokenServer(answer)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
+            running.asked.append(Asked({k.lower(): v for k, v in self.headers.items()}, form))
+            status, body, *more = running.answer()
+            self.send_response(status)
+            for name, value in (more[0] if more else {}).items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            """Nothing on stderr."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        running.url = f"http://127.0.0.1:{server.server_port}/oauth2/token"
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+        thread.start()
+        try:
+            yield running
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def granted(token: str, **more: Any) -> tuple[int, bytes]:
+    """The answer of a server that grants a token."""
+    return 200, json.dumps({"access_token": token, "token_type": "Bearer", **more}).encode()
