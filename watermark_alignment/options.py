@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from flip27_stream.errors import OptionError
 from flip27_stream.options.durations import parse_duration
-from flip27_stream.options.kinds import BOOLEAN, DURATION, POSITIVE_DURATION, TEXT, words
+from flip27_stream.options.kinds import BOOLEAN, DURATION, POSITIVE_DURATION, TEXT, time_unit, words
 from flip27_stream.options.option import Kind, Option
 from watermark_alignment.table.location import parse_location
 
@@ -115,7 +115,7 @@ EVENT_TIME: Final = Option(
 )
 EVENT_TIME_UNIT: Final = Option(
     "scan.watermark.event-time.unit",
-    words("s", "ms", "us", "ns"),
+    time_unit("s", "ms", "us", "ns"),
     None,
     "The unit of event times that are integers: at a JSON pointer, in a bigint column, or returned by a function.",
 )
@@ -217,7 +217,7 @@ def _refuse_without_group(options: Mapping[str, str]) -> None:
             raise _incomplete(GROUP.name)
         if name.startswith("scan.watermark.") or name == SOURCE_ID.name:
             raise OptionError(
-                f"Option '{name}' has no effect without '{GROUP.name}'. Set that too, or leave it out."
+                f"Option '{name}' has no effect without '{GROUP.name}'. Set that option too, or leave this one out."
             )
 
 

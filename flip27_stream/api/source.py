@@ -61,7 +61,7 @@ class Source(ABC, Generic[SplitT, CheckpointT]):
 
     @property
     def reads(self) -> str:
-        """What is read, in as few words as people need to recognise it: a topic, a path. By default the fingerprint."""
+        """A short name of what is read, such as a topic or a path. By default it is the fingerprint."""
         return self.fingerprint
 
     def accepts_checkpoint_of(self, fingerprint: str) -> bool:

@@ -38,7 +38,7 @@ def plot(
             their newest batches. Of sources that wrote nothing lately it is unknown, and no band is drawn.
 
     Returns:
-        a Matplotlib figure, which needs no display: ``figure.savefig("watermarks.png")``.
+        a Matplotlib figure, which needs no display. ``figure.savefig("watermarks.png")`` writes it.
 
     Raises:
         AlignmentError: the table cannot be read, or has no rows of these sources.

@@ -77,7 +77,8 @@ class DeletionVector:
     @cached_property
     def mark(self) -> str:
         """Tells it from every other vector of the same data file; 16 hexadecimal digits."""
-        return blake2b(repr((self.path, self.inline, self.offset)).encode(), digest_size=8).hexdigest()
+        told = repr((self.path, self.inline, self.offset)).encode()
+        return blake2b(told, digest_size=8, usedforsecurity=False).hexdigest()
 
     def deleted_rows(self, fs: FileSystem, data_file: str) -> Int64s:
         """The row numbers, ascending.
