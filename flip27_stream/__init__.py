@@ -15,6 +15,7 @@ implements it, :mod:`flip27_stream.spark` runs it inside Spark, :mod:`watermark_
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -24,17 +25,27 @@ if TYPE_CHECKING:
 
     from flip27_stream.api import Source
     from flip27_stream.connectors.files import FileSource
+    from flip27_stream.connectors.files.table_location import table_location
     from flip27_stream.connectors.hybrid import HybridSource
     from flip27_stream.connectors.kafka import KafkaSource
     from flip27_stream.connectors.kinesis import KinesisSource
 
-__all__ = ["FileSource", "HybridSource", "KafkaSource", "KinesisSource", "data_source", "register"]
+__all__ = [
+    "FileSource",
+    "HybridSource",
+    "KafkaSource",
+    "KinesisSource",
+    "data_source",
+    "register",
+    "table_location",
+]
 
 _CONNECTORS = {
     "FileSource": "files",
     "HybridSource": "hybrid",
     "KafkaSource": "kafka",
     "KinesisSource": "kinesis",
+    "table_location": "files.table_location",
 }
 
 
@@ -60,8 +71,14 @@ def register(spark: SparkSession) -> None:
     adapter.register(spark, KinesisSourceFactory())
 
 
-def data_source(source: Source[Any, Any], name: str) -> type[DataSource]:
-    """``source`` as a format named ``name``, to be given to ``spark.dataSource.register``.
+def data_source(source: Source[Any, Any] | Callable[..., Source[Any, Any]], name: str) -> type[DataSource]:
+    """A format named ``name``, to be given to ``spark.dataSource.register``.
+
+    Args:
+        source: a source; or a function that makes one, whose parameters are the options of the format. A parameter
+            without a default is required. Texts are checked by its annotation: ``str``, ``int``,
+            ``float``, ``bool``, a ``Literal`` of texts, or one of these or ``None``.
+        name: what to give to ``format``.
 
     Raises:
         UnsupportedSparkError: as :func:`register`.

@@ -29,7 +29,37 @@ stands alone: it names the thing, the value and what to do. All are picklable: t
 
 from __future__ import annotations
 
+import re
+
 _LONGEST = 200
+_TEXT = re.compile(
+    r"^(?:flip27_stream|offsets|watermark_alignment)[\w.]*\.(?P<kind>\w+): (?P<text>.*?)"
+    r"(?=\n\s*\n|\n\s*at |\nTraceback |\nDuring handling |\nThe above exception |\s*SQLSTATE|\s*\Z)",
+    re.MULTILINE | re.DOTALL,
+)
+"""An error of this project in the text of another that Spark made of it."""
+
+
+def message_of(error: BaseException | str) -> str:
+    """The text of the error of this project that made a query fail; Spark wraps it in a long StreamingQueryException.
+
+    ::
+
+        try:
+            query.awaitTermination()
+        except StreamingQueryException as failed:
+            print(flip27_stream.errors.message_of(failed))
+
+    Args:
+        error: what Spark raised, or its text. Of an error of this project, its own text is returned.
+
+    Returns:
+        Class and text of the innermost error of this project; all of the text of ``error`` if there is none in it.
+    """
+    if isinstance(error, Flip27Error):
+        return f"{type(error).__name__}: {error}"
+    found = list(_TEXT.finditer(str(error)))
+    return f"{found[-1]['kind']}: {found[-1]['text'].strip()}" if found else str(error)
 
 
 def shortened(text: str) -> str:

@@ -105,12 +105,16 @@ class SensorEnumerator(SplitEnumerator[Sensor, Assigned]):
 
 @dataclass(frozen=True)
 class Sensors(Source[Sensor, Assigned]):
+    rows_per_batch: int
     boundedness = Boundedness.CONTINUOUS_UNBOUNDED
     schema = SCHEMA
     fingerprint = "sensors"
-    read_limits = ReadLimits(max_rows=900)
     split_serializer = DataclassSerializer(Sensor)
     enumerator_checkpoint_serializer = DataclassSerializer(Assigned)
+
+    @property
+    def read_limits(self):
+        return ReadLimits(max_rows=self.rows_per_batch)
 
     def create_reader(self, context):
         return IteratorSourceReader(context, self.schema, readings)
@@ -134,12 +138,19 @@ class Sensors(Source[Sensor, Assigned]):
 
 import flip27_stream
 
-spark.dataSource.register(flip27_stream.data_source(Sensors(), name="sensors"))
+
+def sensors(rows_per_batch: int = 900) -> Sensors:
+    """A parameter is an option of the format: checked, and required if it has no default."""
+    return Sensors(rows_per_batch)
+
+
+spark.dataSource.register(flip27_stream.data_source(sensors, name="sensors"))
 spark.read.format("sensors").load().groupBy("sensor").count().show()  # a batch query works, too
 
 table = f"{folder}/split_watermarks"
 stream = (
     spark.readStream.format("sensors")
+    .option("rows_per_batch", 600)
     .option("scan.watermark.alignment.group", "house")
     .option("scan.watermark.alignment.max-drift", "10 minutes")
     .option("scan.watermark.alignment.table", table)

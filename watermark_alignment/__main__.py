@@ -19,7 +19,7 @@ from flip27_stream.extras import check_installed
 from watermark_alignment.monitoring.plot import plot
 from watermark_alignment.monitoring.status import Status, StatusReader
 from watermark_alignment.table.recordings import NothingToShowError
-from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
+from watermark_alignment.table.split_watermark_table import NoTableError, SplitWatermarkTable
 
 try:
     check_installed("rich", "monitoring", "python -m watermark_alignment")
@@ -30,6 +30,7 @@ from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.text import Text
 
+from watermark_alignment.monitoring.formatting import name
 from watermark_alignment.monitoring.status_view import render, to_json
 
 _LINES_AROUND = 8
@@ -168,7 +169,9 @@ def _read(reader: StatusReader, options: argparse.Namespace) -> Status:
         whose = f"group {options.group!r}" + (
             "" if options.all else " in its last day; --all shows what is older"
         )
-        raise NothingToShowError.of(reader.table, whose, {split.member for split in status.splits})
+        raise NothingToShowError.of(
+            reader.table, whose, {s.member: status.names[s.member] for s in status.splits}
+        )
     return shown
 
 
@@ -178,7 +181,7 @@ def _watch(reader: StatusReader, options: argparse.Namespace) -> None:
         try:
             print(to_json(_read(reader, options), _now()), flush=True)
         except AlignmentError as error:
-            print(error, file=sys.stderr, flush=True)
+            print(_waiting(error), file=sys.stderr, flush=True)
         time.sleep(options.watch)
     console = _console()
     while not console.is_terminal:
@@ -196,7 +199,12 @@ def _look(reader: StatusReader, options: argparse.Namespace, most: int | None) -
     try:
         return render(_read(reader, options), _now(), most=most)
     except AlignmentError as error:
-        return Text(str(error), style="yellow")
+        return Text(_waiting(error), style="yellow")
+
+
+def _waiting(error: AlignmentError) -> str:
+    is_early = isinstance(error, NoTableError | NothingToShowError)
+    return f"Waiting for the first batch. {error}" if is_early else str(error)
 
 
 def _plot(table: SplitWatermarkTable, options: argparse.Namespace) -> None:
@@ -214,6 +222,8 @@ def _plot(table: SplitWatermarkTable, options: argparse.Namespace) -> None:
             figure.savefig(options.output, dpi=130)
     except (OSError, ValueError) as error:
         raise OptionError.of("--output", str(options.output), f"{error}.") from None
+    sources = [name(panel.get_title()) for panel in figure.axes if panel.get_title()]
+    print(f"Wrote {options.output}: {', '.join(sources)}.")
 
 
 def _now() -> int:

@@ -3,35 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from flip27_stream.errors import OptionError
 from flip27_stream.options.durations import parse_duration
-from flip27_stream.options.kinds import BOOLEAN, DURATION, POSITIVE_DURATION, TEXT, words
+from flip27_stream.options.kinds import BOOLEAN, DURATION, POSITIVE_DURATION, TEXT, time_unit, words
 from flip27_stream.options.option import Kind, Option
-
-_NO_PATH: Final = re.compile(r"[][|^\x00-\x1f\x7f]")
-_NO_URI: Final = re.compile(rf"{_NO_PATH.pattern}|[#?]")
-
-
-def _parse_location(text: str, option: str) -> str:
-    """The path or URI of a table that delta-rs can write.
-
-    delta-rs panics at some characters, only when it writes and with no error that says why, and drops others from a
-    URI.
-    """
-    location = TEXT.parse(text, option)
-    found = (_NO_URI if "://" in location else _NO_PATH).search(location)
-    if found:
-        remedy = f"Write it as %{ord(found[0]):X}" if found[0] in "#?" else "Give a path without"
-        raise OptionError.of(
-            option, text, f"delta-rs cannot write to a place with {found[0]!r} in it. {remedy}."
-        )
-    return location
-
+from watermark_alignment.table.location import parse_location
 
 _SHORTEST_TIMEOUT_S: Final = 1
 """A member renews its entry four times per timeout. A member that is slower stops counting again and again."""
@@ -49,7 +29,7 @@ def _parse_timeout(text: str, option: str) -> int:
     return timeout
 
 
-_LOCATION: Final = Kind("path or URI", _parse_location)
+_LOCATION: Final = Kind("path or URI", parse_location)
 _TIMEOUT: Final = Kind(f"duration >= {_SHORTEST_TIMEOUT_S} s", _parse_timeout)
 
 GROUP: Final = Option(
@@ -133,6 +113,12 @@ EVENT_TIME: Final = Option(
     "timestamp",
     "Where event time is: a column, a JSON pointer into `value`, or `module:function`. See below.",
 )
+EVENT_TIME_UNIT: Final = Option(
+    "scan.watermark.event-time.unit",
+    time_unit("s", "ms", "us", "ns"),
+    None,
+    "The unit of event times that are integers: at a JSON pointer, in a bigint column, or returned by a function.",
+)
 SOURCE_ID: Final = Option(
     "scan.source.id",
     TEXT,
@@ -155,6 +141,7 @@ OPTIONS: Final[tuple[Option[Any], ...]] = (
     MAX_FUTURE,
     IMPLAUSIBLE_EVENT_TIME,
     EVENT_TIME,
+    EVENT_TIME_UNIT,
     SOURCE_ID,
 )
 
@@ -180,6 +167,7 @@ class AlignmentOptions:
     implausible_event_time: str
     event_time: str
     source_id: str | None
+    event_time_unit: str | None = None
 
     def name_of_source(self, fingerprint: str, lineage: str) -> str:
         """What a source that reads ``fingerprint``, with a checkpoint of ``lineage``, is called in group and table."""
@@ -219,6 +207,7 @@ class AlignmentOptions:
             implausible_event_time=IMPLAUSIBLE_EVENT_TIME.require(options),
             event_time=EVENT_TIME.require(options),
             source_id=SOURCE_ID.get(options),
+            event_time_unit=EVENT_TIME_UNIT.get(options),
         )
 
 
@@ -228,7 +217,7 @@ def _refuse_without_group(options: Mapping[str, str]) -> None:
             raise _incomplete(GROUP.name)
         if name.startswith("scan.watermark.") or name == SOURCE_ID.name:
             raise OptionError(
-                f"Option '{name}' has no effect without '{GROUP.name}'. Set that too, or leave it out."
+                f"Option '{name}' has no effect without '{GROUP.name}'. Set that option too, or leave this one out."
             )
 
 

@@ -184,6 +184,11 @@ class SplitEnumerator(ABC, Generic[SplitT, CheckpointT]):
         Spark fixes what a micro-batch reads before it reads. So the enumerator must find the ends that a Flink reader
         finds by polling.
 
+        It may block as long as the external system takes, but nothing is planned meanwhile: keep it to some seconds,
+        give clients time limits, and look at many splits at the same time. For a split whose part of the system does
+        not answer now, leave the split out: it stays where it is, is asked about again at the next plan, and is
+        warned of after a minute. Raise only what a new look cannot mend: it fails the query.
+
         Args:
             positions: the next position to read of every assigned split; ``None`` for a split that was never planned,
                 which begins where the options of the source say.

@@ -59,6 +59,11 @@ class Source(ABC, Generic[SplitT, CheckpointT]):
     def fingerprint(self) -> str:
         """What is read, in words. The checkpoint stores it; see :meth:`accepts_checkpoint_of`."""
 
+    @property
+    def reads(self) -> str:
+        """A short name of what is read, such as a topic or a path. By default it is the fingerprint."""
+        return self.fingerprint
+
     def accepts_checkpoint_of(self, fingerprint: str) -> bool:
         """Whether a query of this source can go on from a checkpoint that a source with ``fingerprint`` began.
 

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 import flip27_stream
-from flip27_stream.demo.display import mark, screen
+from flip27_stream.demo.display import Screen, mark
 from flip27_stream.demo.run import BatchT, Run
 from flip27_stream.demo.story import Stage
 
@@ -28,6 +28,11 @@ RunT = TypeVar("RunT", bound="ComparedRun[Any]")
 
 class ComparedRun(Run[BatchT]):
     """A run of the job with one of the sources, the same for both but for the options of alignment."""
+
+    @property
+    @abstractmethod
+    def so_far(self) -> str:
+        """How far the run is, in one line."""
 
     @abstractmethod
     def start(self, stage: Stage) -> StreamingQuery:
@@ -57,20 +62,20 @@ def compare(stage: Stage, runs: Sequence[RunT], shown: Callable[[], RenderableTy
         StreamingQueryException: a query failed.
     """
     flip27_stream.register(stage.spark)
-    with screen(stage.console) as terminal:
+    with Screen(stage.console) as terminal:
         for run in runs:
             query = run.start(stage)
             while not run.follow(query):
-                terminal.update(shown())
+                terminal.update(shown(), f"{NAMES[run.format]}: {run.so_far}")
             run.count(stage)
-            terminal.update(shown())
+            terminal.update(shown(), f"{NAMES[run.format]}: {run.so_far}, done")
 
 
-def section(run: ComparedRun[Any], so_far: str, details: Table) -> RenderableType:
+def section(run: ComparedRun[Any], details: Table) -> RenderableType:
     """A run on the terminal while it goes on."""
     begun = run.started is not None
     sign = mark(begun=begun, over=run.finished)
-    head = Text.assemble(sign, " ", (NAMES[run.format], "bold"), "   ", so_far if begun else "waits")
+    head = Text.assemble(sign, " ", (NAMES[run.format], "bold"), "   ", run.so_far if begun else "waits")
     return Padding(Group(head, Padding(details, (0, 0, 0, 4))), (0, 0, 1, 0))
 
 
@@ -82,5 +87,5 @@ def side_by_side(runs: Sequence[RunT], rows: Mapping[str, Callable[[RunT], Rende
         table.add_column(NAMES[run.format], justify="right")
     for name, cell in rows.items():
         table.add_row(name, *(cell(run) for run in runs))
-    table.add_row("seconds", *(f"{run.seconds:.1f}" for run in runs))
+    table.add_row("time", *(f"{run.seconds:.1f} s" for run in runs))
     return table

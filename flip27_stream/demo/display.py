@@ -2,14 +2,53 @@
 
 from __future__ import annotations
 
-from rich.console import Console
+import time
+from collections.abc import Callable
+from types import TracebackType
+
+from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.text import Text
 
+_LINE_EVERY_S = 3.0
 
-def screen(console: Console) -> Live:
-    """A place on the terminal that is written anew while a query runs."""
-    return Live(console=console, refresh_per_second=4, redirect_stdout=False, redirect_stderr=False)
+
+class Screen:
+    """Shows how far a query is: on a terminal in one place that is written anew, elsewhere in a line now and then.
+
+    Args:
+        console: where to.
+        clock: tells seconds that only rise.
+    """
+
+    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
+        self._console = console
+        self._clock = clock
+        self._due = 0.0
+        self._live = (
+            Live(console=console, refresh_per_second=4, redirect_stdout=False, redirect_stderr=False)
+            if console.is_terminal
+            else None
+        )
+
+    def __enter__(self) -> Screen:
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def update(self, shown: RenderableType, line: str) -> None:
+        """Show ``shown`` on a terminal; elsewhere print ``line``, at most every 3 s."""
+        if self._live is not None:
+            self._live.update(shown)
+        elif self._clock() >= self._due:
+            self._console.print(line, markup=False, soft_wrap=True)
+            self._due = self._clock() + _LINE_EVERY_S
 
 
 def mark(*, begun: bool, over: bool) -> Text:

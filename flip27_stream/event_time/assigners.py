@@ -1,7 +1,7 @@
 """Where a record's event time comes from: ``scan.watermark.event-time``.
 
 A column, a JSON pointer (RFC 6901) into ``value``, or a function. Event times are int64 milliseconds since
-the epoch; null or negative means that the record has none.
+the epoch; null or negative means that the record has no event time.
 """
 
 from __future__ import annotations
@@ -15,14 +15,13 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from flip27_stream.api import RecordTimestampAssigner, TimestampAssigner
 from flip27_stream.errors import EventTimeError, OptionError
 from flip27_stream.event_time.json_pointer import JsonPointer
+from flip27_stream.event_time.units import MILLISECONDS, to_milliseconds
 
 _FUNCTION: Final = re.compile(r"([A-Za-z_][\w.]*):([A-Za-z_][\w.]*)")
-_LARGEST: Final = 2**63 - 1
 
 
 def timestamp_assigner(
@@ -31,6 +30,7 @@ def timestamp_assigner(
     option: str = "scan.watermark.event-time",
     record_timestamp_column: str | None = "timestamp",
     value_column: str = "value",
+    unit: str | None = None,
 ) -> TimestampAssigner:
     """The assigner that ``spec`` describes.
 
@@ -44,36 +44,48 @@ def timestamp_assigner(
             yields :class:`RecordTimestampAssigner`, so that a connector may use the system's own index; where its
             records carry no such times, the column is read.
         value_column: the column of JSON documents.
+        unit: of event times that are integers, one of :data:`UNITS`; ``None`` for milliseconds.
 
     Raises:
-        OptionError: ``spec`` is none of these, or does not fit ``schema``.
+        OptionError: ``spec`` is none of these, or does not fit ``schema``; or it names timestamps and there is a
+            ``unit``.
     """
     if (column := _column(spec, schema)) is not None:
         if not _is_time(column.type):
             wrong = f"column '{column.name}' is {column.type}, not timestamp or int64"
             raise _refused(option, spec, wrong, schema)
+        if unit is not None and pa.types.is_timestamp(column.type):
+            raise OptionError(
+                f"Option '{option}.unit' has no effect: event time is column '{column.name}', a timestamp, which has a "
+                "unit of its own. Leave it out. A JSON integer in a timestamp column counts seconds, as in Spark; "
+                "where it counts another unit, declare the column as bigint, and set this option."
+            )
         if record_timestamp_column is not None and column.name.lower() == record_timestamp_column.lower():
-            return RecordTimestampAssigner(otherwise=ColumnTimestampAssigner(column.name))
-        return ColumnTimestampAssigner(column.name)
+            return RecordTimestampAssigner(
+                otherwise=ColumnTimestampAssigner(column.name, unit or MILLISECONDS)
+            )
+        return ColumnTimestampAssigner(column.name, unit or MILLISECONDS)
     if spec.startswith("/"):
-        return _pointer_assigner(spec, schema, option, value_column)
+        return _pointer_assigner(spec, schema, option, value_column, unit or MILLISECONDS)
     if ":" in spec:
-        return _function_assigner(spec, schema, option)
+        return _function_assigner(spec, schema, option, unit or MILLISECONDS)
     raise _refused(option, spec, "there is no such column", schema)
 
 
 @dataclass(frozen=True)
 class ColumnTimestampAssigner(TimestampAssigner):
-    """Event time is a column: a timestamp of any unit, rounded down, or int64 milliseconds."""
+    """Event time is a column: a timestamp of any unit, rounded down, or int64 numbers of ``unit``."""
 
     name: str
+    unit: str = MILLISECONDS
 
     @property
-    def column(self) -> str:
-        return self.name
+    def column(self) -> str | None:
+        """Statistics of a column tell its event times only where its numbers are milliseconds."""
+        return self.name if self.unit == MILLISECONDS else None
 
     def extract_timestamps(self, records: pa.RecordBatch, timestamps: pa.Int64Array | None) -> pa.Int64Array:
-        return _milliseconds(records.column(self.name))
+        return _milliseconds(records.column(self.name), self.unit)
 
 
 @dataclass(frozen=True)
@@ -92,6 +104,7 @@ class FunctionTimestampAssigner(TimestampAssigner):
     """Event time is what a function makes of a record batch; it is imported where it runs."""
 
     spec: str
+    unit: str = MILLISECONDS
 
     def extract_timestamps(self, records: pa.RecordBatch, timestamps: pa.Int64Array | None) -> pa.Int64Array:
         try:
@@ -112,7 +125,7 @@ class FunctionTimestampAssigner(TimestampAssigner):
                 raise self._useless(returned, records) from error
         if not _is_time(array.type):
             raise self._useless(returned, records)
-        return _milliseconds(array)
+        return _milliseconds(array, self.unit)
 
     def _useless(self, returned: Any, records: pa.RecordBatch) -> EventTimeError:
         kind = getattr(returned, "type", getattr(returned, "dtype", None))
@@ -131,7 +144,9 @@ def _column(name: str, schema: pa.Schema) -> pa.Field | None:
     return exact[0] if exact else found[0] if len(found) == 1 else None
 
 
-def _pointer_assigner(spec: str, schema: pa.Schema, option: str, documents: str) -> TimestampAssigner:
+def _pointer_assigner(
+    spec: str, schema: pa.Schema, option: str, documents: str, unit: str
+) -> TimestampAssigner:
     if documents not in schema.names:
         raise _refused(option, spec, f"a JSON pointer needs a column '{documents}'", schema)
     kind = schema.field(documents).type
@@ -140,12 +155,12 @@ def _pointer_assigner(spec: str, schema: pa.Schema, option: str, documents: str)
             option, spec, f"a JSON pointer needs '{documents}' to be binary or string, not {kind}", schema
         )
     try:
-        return JsonTimestampAssigner(JsonPointer(spec), documents)
+        return JsonTimestampAssigner(JsonPointer(spec, unit), documents)
     except ValueError as error:
         raise _refused(option, spec, str(error), schema) from error
 
 
-def _function_assigner(spec: str, schema: pa.Schema, option: str) -> TimestampAssigner:
+def _function_assigner(spec: str, schema: pa.Schema, option: str, unit: str) -> TimestampAssigner:
     try:
         function = _load(spec)
     except Exception as error:
@@ -153,7 +168,7 @@ def _function_assigner(spec: str, schema: pa.Schema, option: str) -> TimestampAs
         raise _refused(option, spec, wrong, schema) from error
     if not callable(function):
         raise _refused(option, spec, f"it is no function but {type(function).__name__}", schema)
-    return FunctionTimestampAssigner(spec)
+    return FunctionTimestampAssigner(spec, unit)
 
 
 def _load(spec: str) -> Callable[[pa.RecordBatch], Any]:
@@ -177,13 +192,7 @@ def _is_time(kind: pa.DataType) -> bool:
     return bool(pa.types.is_timestamp(kind) or pa.types.is_int64(kind))
 
 
-def _milliseconds(times: pa.Array) -> pa.Int64Array:
-    """Milliseconds, rounded down, of int64 milliseconds or timestamps; null for times before the epoch."""
-    unit = times.type.unit if pa.types.is_timestamp(times.type) else "ms"
-    ticks = times.cast(pa.int64())
-    ticks = pc.if_else(pc.greater_equal(ticks, 0), ticks, pa.scalar(None, pa.int64()))
-    # Nothing is negative any more, so that Arrow's division, which truncates, rounds down.
-    if unit == "s":
-        return pc.multiply(pc.min_element_wise(ticks, _LARGEST // 1000, skip_nulls=False), 1000)
-    per_ms = {"ms": 1, "us": 1000, "ns": 1_000_000}[unit]
-    return ticks if per_ms == 1 else pc.divide(ticks, per_ms)
+def _milliseconds(times: pa.Array, unit: str) -> pa.Int64Array:
+    """Milliseconds of timestamps, or of int64 numbers of ``unit``; null for times before the epoch."""
+    own = times.type.unit if pa.types.is_timestamp(times.type) else unit
+    return to_milliseconds(times.cast(pa.int64()), own)

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from flip27_stream.decoding.json_batches import one_a_line, parsed, plain_objects
 from flip27_stream.decoding.json_documents import DocumentError, Number, parse_document
+from flip27_stream.event_time.units import MILLISECONDS, milliseconds_of, to_milliseconds
 
 _LARGEST: Final = 2**63 - 1
 _EPOCH: Final = date(1970, 1, 1).toordinal()
@@ -29,11 +30,12 @@ _MILLISECONDS: Final = re.compile(r"-0|[0-9]{1,19}")
 class JsonPointer:
     """Finds event times in JSON documents.
 
-    An event time is an integer >= 0 (ms, 64 bits) or an ISO-8601 date and time, extended or basic, in UTC
+    An event time is an integer >= 0 (of ``unit``, 64 bits) or an ISO-8601 date and time, extended or basic, in UTC
     where it has no zone, rounded down to ms. Anything else, such as a document that does not parse, has none.
     """
 
     text: str
+    unit: str = MILLISECONDS
 
     def __post_init__(self) -> None:
         if not self.text.startswith("/"):
@@ -73,7 +75,7 @@ class JsonPointer:
         except RecursionError:
             return self._time_of_deep(document)
         if type(value) is Number and _MILLISECONDS.fullmatch(value) and int(value) <= _LARGEST:
-            return int(value)
+            return milliseconds_of(int(value), self.unit)
         return _iso_8601(value) if type(value) is str else None
 
     def _found_in(self, value: Any) -> Any:
@@ -116,7 +118,7 @@ class JsonPointer:
                 (None if text is None else _iso_8601(text.decode(errors="replace")) for text in texts),
                 pa.int64(),
             )
-        return pc.if_else(pc.greater_equal(found, 0), found, pa.scalar(None, pa.int64()))
+        return to_milliseconds(found, self.unit)
 
     def _schema(self, kind: pa.DataType) -> pa.Schema:
         for token in reversed(self.tokens[1:]):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from fractions import Fraction
 from typing import Final
 
@@ -26,6 +27,7 @@ _MS_PER_UNIT: Final = {
     )
     for unit in units.split()
 }
+_SHORT: Final = {_MS_PER_UNIT[unit]: unit for unit in ("ns", "us", "ms", "s", "m", "h", "d", "w")}
 _MAX_MS: Final = 2**62
 """The bound on durations; the sum of a time and a shorter duration fits into 64 bits."""
 
@@ -62,3 +64,16 @@ def parse_duration(text: str, option: str) -> int:
     if duration >= _MAX_MS:
         raise OptionError.of(option, text, f"Expected less than {_MAX_MS // 86_400_000} days.")
     return int(duration)
+
+
+def parse_unit(text: str, option: str, allowed: Collection[str]) -> str:
+    """The short name of a unit of time, such as ``ms`` for ``Milliseconds``.
+
+    Raises:
+        OptionError: ``text`` is not one of the allowed units, in any of the spellings that durations have.
+    """
+    factor = _MS_PER_UNIT.get(text.strip().lower())
+    unit = None if factor is None else _SHORT[factor]
+    if unit is None or unit not in allowed:
+        raise OptionError.of(option, text, f"Allowed: {', '.join(allowed)}.")
+    return unit

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
 from flip27_stream.errors import OptionError
-from flip27_stream.options.durations import parse_duration
+from flip27_stream.options.durations import parse_duration, parse_unit
 from flip27_stream.options.option import Kind
 
 T = TypeVar("T")
@@ -52,6 +52,12 @@ def one_of(allowed: Mapping[str, T], words: str | None = None) -> Kind[T]:
 def words(*allowed: str) -> Kind[str]:
     """Certain words, in any case; the value is the word as it is written here."""
     return one_of({word: word for word in allowed})
+
+
+def time_unit(*allowed: str) -> Kind[str]:
+    """Units of time, in any spelling; the value is the short name."""
+    *others, last = (f"`{unit}`" for unit in allowed)
+    return Kind(f"{', '.join(others)} or {last}", lambda given, option: parse_unit(given, option, allowed))
 
 
 def text(what: str, allowed: str) -> Kind[str]:

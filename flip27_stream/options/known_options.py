@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Mapping
+from typing import Final
 
 from flip27_stream.errors import OptionError
+
+_MOST_NAMED: Final = 5
 
 
 def check_known(options: Collection[str], known: Mapping[str, str], prefixes: Collection[str] = ()) -> None:
@@ -27,6 +30,10 @@ def check_known(options: Collection[str], known: Mapping[str, str], prefixes: Co
         hint = (
             f"Did you mean '{known[nearest[0]]}'?"
             if nearest
-            else f"Known: {', '.join(sorted(known.values()))}."
+            else f"Known: {', '.join(_nearest(name, known))} (those nearest to it; the options page has all)."
         )
         raise OptionError(f"Unknown option '{name}'. {hint}")
+
+
+def _nearest(name: str, known: Mapping[str, str]) -> list[str]:
+    return [known[near] for near in difflib.get_close_matches(name, known, n=_MOST_NAMED, cutoff=0.0)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -19,6 +19,7 @@ from flip27_stream.errors import Flip27Error, OptionError, shortened
 from flip27_stream.event_time.assigners import timestamp_assigner
 from flip27_stream.options.known_options import check_known
 from flip27_stream.options.option import canonical_names
+from flip27_stream.spark.function_source import FunctionSource
 from flip27_stream.spark.planning.batch_reader import Flip27BatchReader
 from flip27_stream.spark.planning.stream_reader import Flip27StreamReader
 from flip27_stream.spark.session.failing_reader import FailingStreamReader
@@ -117,38 +118,61 @@ class FixedSource:
         schema: pa.Schema | None = None,
         inferred: bool = False,
     ) -> Source[Any, Any]:
-        fixed = from_arrow_schema(self._source.schema)
-        if schema is not None and from_arrow_schema(schema) != fixed:
-            raise OptionError(
-                f"Format '{self.name}' has a fixed schema; leave out .schema(...). "
-                f"It is {fixed.simpleString()}, not {from_arrow_schema(schema).simpleString()}."
-            )
+        _check_fixed_schema(self._source, schema, self.name)
         return self._source
 
 
+def _check_fixed_schema(source: Source[Any, Any], schema: pa.Schema | None, name: str) -> None:
+    """Raises :class:`OptionError` if the user named other columns than the source has."""
+    fixed = from_arrow_schema(source.schema)
+    if schema is not None and from_arrow_schema(schema) != fixed:
+        raise OptionError(
+            f"Format '{name}' has a fixed schema; leave out .schema(...). "
+            f"It is {fixed.simpleString()}, not {from_arrow_schema(schema).simpleString()}."
+        )
+
+
 def data_source(
-    source: Source[Any, Any] | SourceFactory, name: str | None = None, spark: SparkSession | None = None
+    source: Source[Any, Any] | SourceFactory | Callable[..., Source[Any, Any]],
+    name: str | None = None,
+    spark: SparkSession | None = None,
 ) -> type[DataSource]:
     """Returns a class for ``spark.dataSource.register``.
 
     Args:
-        source: a source that is configured in code, or a factory that creates one from options.
-        name: the name of the format; a factory has its own name.
-        spark: the session to register the class with; by default the active one.
+        source: a source configured in code; or a function whose parameters are the options of the
+            format (see :class:`FunctionSource`); or a :class:`SourceFactory`.
+        name: what to give to ``format``; a :class:`SourceFactory` has a name of its own.
+        spark: the session it will be registered with; the active one by default.
 
     Raises:
-        ValueError: the name is missing, the source cannot be pickled, or Spark does not support one of its columns.
-        ContractError: a property of the source has a wrong type or value.
+        ValueError: there is no name, the source cannot be pickled, it has columns that Spark has not, or a parameter
+            of the function cannot be an option.
+        ContractError: a property of the source is not what it must be.
     """
-    if isinstance(source, type) or (not isinstance(source, Source) and not hasattr(source, "create")):
-        raise ValueError(f"Give data_source() a Source or a SourceFactory, an object of it, not {source!r}.")
+    is_factory = hasattr(source, "create") and not isinstance(source, type)
+    makes = callable(source) and not isinstance(source, type)
+    if not (isinstance(source, Source) or is_factory or makes):
+        raise ValueError(
+            f"Give data_source() a Source, a SourceFactory, or a function that makes a source, not {source!r}. "
+            "In place of a class give an object of it, or a function whose parameters are the options of the format."
+        )
+    if name is None and not is_factory:
+        raise ValueError("a source needs a name to be registered as a format")
+    factory = _factory(source, name or "")
+    # A class made here is pickled by value, so what is set on it reaches the planning process.
+    attributes = {"factory": factory, "driver": driver_of(spark or SparkSession.getActiveSession())}
+    return type(f"Flip27DataSource_{factory.name}", (Flip27DataSource,), attributes)
+
+
+def _factory(
+    source: Source[Any, Any] | SourceFactory | Callable[..., Source[Any, Any]], name: str
+) -> SourceFactory:
     if isinstance(source, Source):
-        if name is None:
-            raise ValueError("a source needs a name to be registered as a format")
-        source = FixedSource(source, name)
-    # A class that is created here is pickled by value, so its attributes reach the planning process.
-    attributes = {"factory": source, "driver": driver_of(spark or SparkSession.getActiveSession())}
-    return type(f"Flip27DataSource_{source.name}", (Flip27DataSource,), attributes)
+        return FixedSource(source, name)
+    if callable(source):
+        return FunctionSource(source, name, _check_fixed_schema)
+    return source
 
 
 def register(spark: SparkSession, source: Source[Any, Any] | SourceFactory, name: str | None = None) -> None:
@@ -231,7 +255,9 @@ def _strategy(
     timestamps: str = getattr(factory, "timestamp_column", "timestamp")
     values: str = getattr(factory, "value_column", "value")
     event_time = timestamps if alignment.event_time == EVENT_TIME.default else alignment.event_time
-    assigner = timestamp_assigner(event_time, schema, EVENT_TIME.name, timestamps, values)
+    assigner = timestamp_assigner(
+        event_time, schema, EVENT_TIME.name, timestamps, values, unit=alignment.event_time_unit
+    )
     strategy = (
         WatermarkStrategy.for_bounded_out_of_orderness(alignment.max_out_of_orderness_ms)
         .with_timestamp_assigner(assigner)

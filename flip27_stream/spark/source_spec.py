@@ -139,4 +139,7 @@ class SourceSpec:
 
     @property
     def _event_time(self) -> str | None:
-        return self.alignment.event_time if self.alignment is not None else EVENT_TIME.default
+        if self.alignment is None:
+            return EVENT_TIME.default
+        unit = self.alignment.event_time_unit
+        return self.alignment.event_time + (f" in {unit}" if unit not in (None, "ms") else "")

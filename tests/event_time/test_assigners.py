@@ -382,3 +382,17 @@ def test_a_bad_spec_is_an_option_error_that_lists_what_is_there(spec: str, wrong
 def test_a_json_pointer_needs_a_value_that_may_be_json(column: tuple[str, pa.DataType], wrong: str) -> None:
     with pytest.raises(OptionError, match=wrong):
         timestamp_assigner("/time", pa.schema([column]))
+
+
+def test_a_timestamp_has_a_unit_of_its_own() -> None:
+    with pytest.raises(OptionError, match=r"unit' has no effect: .*declare the column as bigint"):
+        timestamp_assigner("timestamp", SCHEMA, unit="s")
+
+
+@pytest.mark.parametrize(("unit", "factor"), [("s", 0.001), ("us", 1000), ("ns", 1_000_000)])
+def test_integers_of_a_column_have_the_unit_that_is_given(unit: str, factor: float) -> None:
+    """Statistics of the column, which count in its own unit, are not used."""
+    assigner = timestamp_assigner("offset", SCHEMA, unit=unit)
+    records = pa.record_batch({"offset": pa.array([int(NOW * factor), -1, None], pa.int64())})
+    assert assigner.extract_timestamps(records, None).to_pylist() == [NOW, None, None]
+    assert assigner.column is None

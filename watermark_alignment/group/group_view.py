@@ -12,9 +12,15 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 
 from watermark_alignment.planner import Plan
+from watermark_alignment.states import SplitStatus
 
 Key = tuple[str, str]
 """Source id and lineage."""
+
+Waits = tuple[tuple[str, ...], bool]
+""":attr:`Entry.waits` and :attr:`Entry.waits_all_but`."""
+NOBODY_WAITS: Waits = ((), False)
+_MOST_NAMED = 100
 
 Mark = tuple[int | None, int | None]
 """Where a member stands: its watermark and its progress. One that has not moved has the same mark."""
@@ -40,6 +46,9 @@ class Entry:
         left: it is gone.
         progress: number of its newest batch that moved a split; it moves while the watermark stands in many rows of one
             event time. ``None`` if there was no such batch, and in entries of releases that did not tell.
+        waits: ids of the splits that wait, or with ``waits_all_but`` of those that do not; empty if both are many.
+        waits_all_but: see ``waits``.
+        reads: what it reads, in few words, for people; empty in entries of releases that did not tell.
     """
 
     group: str
@@ -56,6 +65,9 @@ class Entry:
     beat: int = 0
     left: bool = False
     progress: int | None = None
+    reads: str = ""
+    waits: tuple[str, ...] = ()
+    waits_all_but: bool = False
 
     @property
     def key(self) -> Key:
@@ -72,6 +84,7 @@ class Entry:
         waiting: int = 0,
         held_by: str | None = None,
         progress: int | None = None,
+        waits: Waits = NOBODY_WAITS,
     ) -> Entry:
         """What the same run says after this."""
         return replace(
@@ -80,8 +93,14 @@ class Entry:
             waiting=waiting,
             held_by=held_by,
             progress=progress,
+            waits=waits[0],
+            waits_all_but=waits[1],
             beat=self.beat + 1,
         )
+
+    def has_waiting(self, split: str) -> bool:
+        """Whether a split waits for another to come nearer, as far as the entry names those that do."""
+        return bool(self.waits) and (split in self.waits) != self.waits_all_but
 
     def again(self) -> Entry:
         """The same, renewed."""
@@ -111,11 +130,21 @@ class Entry:
         """
         told = json.loads(text)
         entry = Entry(**{f.name: told[f.name] for f in fields(Entry) if f.name in told})
+        entry = replace(entry, waits=tuple(entry.waits))
         optional = entry.watermark or 0, entry.progress or 0
         numbers = entry.timeout_ms, entry.waiting, entry.beat, entry.began, *optional
         if not all(type(n) is int for n in numbers):
             raise ValueError(f"not all of {numbers} are whole numbers")
-        texts = entry.group, *entry.key, entry.run, entry.definition, entry.where, entry.held_by or ""
+        texts = (
+            entry.group,
+            *entry.key,
+            entry.run,
+            entry.definition,
+            entry.where,
+            entry.reads,
+            entry.held_by or "",
+            *entry.waits,
+        )
         if not all(type(t) is str for t in texts):
             raise ValueError(f"not all of {texts} are texts")
         return entry
@@ -242,6 +271,17 @@ def where_it_stood(former: Entry | None, read: Collection[int], bound: int, batc
         batch: the number of the last batch; ``None`` if there was no batch.
     """
     return former.mark if former is not None else (min(read) - bound - 1 if read else None, batch)
+
+
+def who_waits(plan: Plan) -> Waits:
+    """Which splits of a plan wait for :attr:`Plan.held_by`: those, or where these are fewer all but the others."""
+    if not plan.waiting:
+        return NOBODY_WAITS
+    waiting = tuple(sorted(split for split, state in plan.states.items() if state is SplitStatus.PAUSED))
+    others = tuple(sorted(plan.states.keys() - set(waiting)))
+    if others and len(others) < len(waiting):
+        return (others, True) if len(others) <= _MOST_NAMED else NOBODY_WAITS
+    return (waiting, False) if len(waiting) <= _MOST_NAMED else NOBODY_WAITS
 
 
 def watermark_to_publish(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -28,6 +28,11 @@ class MemberNews:
     entry: Entry | None = None
     told_at: int = 0
     note: BatchNote | None = None
+
+    @property
+    def reads(self) -> str:
+        """What the source reads, in few words; empty where it has not told lately."""
+        return (self.entry.reads if self.entry is not None else "") or (self.note.reads if self.note else "")
 
     def is_there(self, now: int) -> bool | None:
         """Whether it is alive, as far as the clocks agree; ``None`` if it has said nothing for long.
@@ -56,6 +61,13 @@ def members_told_of(commits: Iterable[Mapping[str, Any]]) -> dict[Member, Member
                 older = MemberNews(entry, int(commit.get("timestamp", 0)), note)
                 news[member] = news.get(member, MemberNews()).or_else(older)
     return news
+
+
+def entries_told_of(commits: Iterable[Mapping[str, Any]]) -> Iterator[tuple[int, Entry]]:
+    """What members said of themselves, newest first, and when (ms)."""
+    for commit in commits:
+        if (entry := _parsed(Entry.from_text, commit.get(MEMBER_KEY))) is not None:
+            yield int(commit.get("timestamp", 0)), entry
 
 
 def _parsed(parse: Callable[[str], T], text: object) -> T | None:

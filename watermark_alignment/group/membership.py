@@ -14,7 +14,16 @@ from collections.abc import Callable
 
 from flip27_stream.threads import start
 from watermark_alignment.group.group_log import GroupLog
-from watermark_alignment.group.group_view import Entry, GroupView, Heeds, Key, Mark, everybody
+from watermark_alignment.group.group_view import (
+    NOBODY_WAITS,
+    Entry,
+    GroupView,
+    Heeds,
+    Key,
+    Mark,
+    Waits,
+    everybody,
+)
 from watermark_alignment.group.hearing import Hearing
 
 _LOG = logging.getLogger(__name__)
@@ -135,6 +144,7 @@ class Membership:
         waiting: int = 0,
         held_by: str | None = None,
         progress: int | None = None,
+        waits: Waits = NOBODY_WAITS,
     ) -> None:
         """Let the group know these, see :class:`Entry`, if the table takes it in time.
 
@@ -151,7 +161,9 @@ class Membership:
             if not self._joined:
                 last = self.view.members.get(entry.key)
                 entry = entry.succeeding(last.entry if last is not None else None)
-            self._entry = entry.next(watermark, waiting=waiting, held_by=held_by, progress=progress)
+            self._entry = entry.next(
+                watermark, waiting=waiting, held_by=held_by, progress=progress, waits=waits
+            )
             self._joined = self._unpublished = True
             self._ask()
 

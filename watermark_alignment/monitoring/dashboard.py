@@ -52,19 +52,54 @@ WHERE newest = last
 """The text of the view; ``{table}`` stands for the split-watermark table."""
 
 
+_ENTRY: Final = (
+    "`group` string, source string, timeout_ms bigint, `left` boolean, waits array<string>, "
+    "waits_all_but boolean"
+)
+
+
 def split_status(spark: SparkSession, table: str) -> DataFrame:
     """Where every split stands: a row for each split of the newest batch of every source.
 
     Columns: ``group``, ``source``, ``split``, ``status``, ``batch``, ``recorded_at``, ``watermark``, and with Flink's
     names (FLIP-513, FLIP-33, FLIP-182) ``currentWatermark``, ``watermarkLag``, ``watermarkAlignmentDrift`` (ms),
     ``numRecordsInPerSecond``, ``activeTimeMsPerSecond``, ``pausedTimeMsPerSecond``, ``idleTimeMsPerSecond``; these
-    over the newest 10 batches. Null where unknown.
+    over the newest 10 batches. Null where unknown. Of a table that is given by its path, ``status`` is ``PAUSED`` also
+    for splits that the last plan, which moved nothing, has wait; that stands in the table's log only.
 
-    :param table: path or URI of the split-watermark table, or its name in the catalog.
+    Args:
+        spark: the session.
+        table: path or URI of the split-watermark table, or its name in the catalog.
     """
-    return spark.sql(SPLIT_STATUS.format(table=_identifier(table)))
+    status = spark.sql(SPLIT_STATUS.format(table=_identifier(table)))
+    return _as_last_planned(spark, status, table) if "/" in table else status
+
+
+def _as_last_planned(spark: SparkSession, status: DataFrame, table: str) -> DataFrame:
+    """``status`` with the splits paused that wait by the newest entries in the log of the table."""
+    from pyspark.sql import functions as sf
+
+    from watermark_alignment.group.group_log import KEY as MEMBER_KEY
+
+    log = spark.read.option("pathGlobFilter", "*.json").option("ignoreMissingFiles", True)
+    lines = log.text(f"{table.rstrip('/')}/_delta_log").where(sf.col("value").contains(MEMBER_KEY))
+    text = sf.get_json_object("value", f"$.commitInfo['{MEMBER_KEY}']")
+    told_at = sf.get_json_object("value", "$.commitInfo.timestamp").cast("bigint").alias("told_at")
+    entries = lines.select(told_at, sf.from_json(text, _ENTRY).alias("entry")).where(
+        "entry.source is not null"
+    )
+    newest = entries.groupBy("entry.group", "entry.source").agg(
+        sf.max_by("entry", "told_at").alias("entry"), sf.max("told_at").alias("told_at")
+    )
+    is_there = sf.expr("not entry.left and unix_millis(current_timestamp()) - told_at <= entry.timeout_ms")
+    waits = sf.expr("size(entry.waits) > 0 and array_contains(entry.waits, split) != entry.waits_all_but")
+    paused = (sf.col("status") == "ACTIVE") & is_there & waits
+    joined = status.join(newest, ["group", "source"], "left")
+    return joined.withColumn("status", sf.when(paused, "PAUSED").otherwise(sf.col("status"))).select(
+        status.columns
+    )
 
 
 def _identifier(table: str) -> str:
-    """A path has a slash, which a name has not."""
+    """The table in SQL: a path, which has a slash, or a name."""
     return f"delta.`{table.replace('`', '``')}`" if "/" in table else table

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
+from watermark_alignment.monitoring.formatting import duration, event_time, name
 from watermark_alignment.monitoring.status import SplitMetrics, Status, Wait
-from watermark_alignment.monitoring.status_view import duration, event_time, name
 from watermark_alignment.table.recordings import Member
 
 
@@ -22,34 +22,42 @@ class Finding(NamedTuple):
     text: str
 
 
-def findings(status: Status, lineages: Collection[str]) -> list[Finding]:
-    """What is wrong with the sources of these lineages."""
+def findings(status: Status, lineages: Collection[str], now: int) -> list[Finding]:
+    """What is wrong with the sources of some checkpoints.
+
+    Args:
+        status: how their table stands.
+        lineages: those of the checkpoints.
+        now: the clock (ms).
+    """
     splits = [split for split in status.splits if _is_of(status, split.member, lineages)]
-    return [*_drifts(status, splits), *_unreported(status, splits)]
+    return [*_drifts(status, splits), *_unreported(status, splits), *_event_times(status, splits, now)]
 
 
 def stalls(status: Status, lineages: Collection[str], now: int, longer_than_ms: int) -> list[Finding]:
     """Which splits hold the sources of these lineages, if their query has found nothing to read.
 
-    :param now: the clock (ms).
-    :param longer_than_ms: for how long before that is told.
+    Args:
+        now: the clock (ms).
+        longer_than_ms: for how long before that is told.
     """
     told = []
     for wait in status.waits(now):
         silence = now - wait.holder.recorded_at
         if silence > longer_than_ms and _is_of(status, wait.member, lineages):
-            told.append(_stall(wait, silence))
+            told.append(_stall(wait, silence, status))
     return told
 
 
-def _stall(wait: Wait, silence: int) -> Finding:
+def _stall(wait: Wait, silence: int, status: Status) -> Finding:
     holder = wait.holder
-    whose = "its source" if holder.member == wait.member else f"source {name(wait.member.source)}"
+    whose = "its source" if holder.member == wait.member else f"source {_called(status, wait.member)}"
     since = f" at event time {event_time(holder.watermark)}" if holder.watermark is not None else ""
     return Finding(
         ("stall", holder.group, holder.source, holder.split),
-        f"Split {name(holder.split)} of source {name(holder.source)} stalls group '{name(holder.group)}'{since}: "
-        f"it has brought nothing for {duration(silence)}, and {wait.splits:,} of the splits of {whose} wait for it. "
+        f"Split {name(holder.split)} of source {_called(status, holder.member)} stalls group "
+        f"'{name(holder.group)}'{since}: it has brought nothing for {duration(silence)}, "
+        f"and {wait.splits:,} of the splits of {whose} wait for it. "
         "Find out why it is silent, or let it count as idle sooner (scan.watermark.idle-timeout).",
     )
 
@@ -60,12 +68,12 @@ def _drifts(status: Status, splits: Sequence[SplitMetrics]) -> Iterator[Finding]
         if note is not None and split.drift is not None and split.drift > note.max_drift_ms:
             yield Finding(
                 ("drift", split.group, split.source),
-                f"Split {name(split.split)} of source {name(split.source)} was read {duration(split.drift)} ahead of "
-                f"the slowest split of group '{name(split.group)}', more than max-drift "
-                f"({duration(note.max_drift_ms)}) allows. Either the slowest is new or came back from being idle, or "
-                "splits of this kind cannot be cut at an event time. Rows of the slowest are dropped unless the delay "
-                "of withWatermark is longer than this drift + max-out-of-orderness: make it longer, or read smaller "
-                "batches.",
+                f"Split {name(split.split)} of source {_called(status, split.member)} was read "
+                f"{duration(split.drift)} ahead of the slowest split of group '{name(split.group)}', more than "
+                f"max-drift ({duration(note.max_drift_ms)}) allows. Either the slowest is new or came back from being "
+                "idle, or splits of this kind cannot be cut at an event time. Rows of the slowest are dropped unless "
+                "the delay of withWatermark is longer than this drift + max-out-of-orderness: make it longer, or read "
+                "smaller batches.",
             )
 
 
@@ -75,10 +83,22 @@ def _unreported(status: Status, splits: Sequence[SplitMetrics]) -> Iterator[Find
         if note is not None and note.unreported:
             yield Finding(
                 ("unreported", split.group, split.source),
-                f"Watermarks of source {name(split.source)} are planned, not observed: tasks did not report "
+                f"Watermarks of source {_called(status, split.member)} are planned, not observed: tasks did not report "
                 f"{note.unreported:,} of the splits of its batch {note.batch:,}. Alignment holds without. Let "
                 "executors reach the driver at spark.driver.host to see what was read.",
             )
+
+
+def _event_times(status: Status, splits: Sequence[SplitMetrics], now: int) -> Iterator[Finding]:
+    for member in dict.fromkeys(split.member for split in splits):
+        note = status.told(member).note
+        if note is not None:
+            for about, text in note.observed.mistakes(_called(status, member), now):
+                yield Finding((about, *member), text)
+
+
+def _called(status: Status, member: Member) -> str:
+    return name(status.names[member])
 
 
 def _is_of(status: Status, member: Member, lineages: Collection[str]) -> bool:

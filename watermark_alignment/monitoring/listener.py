@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any
+from threading import Thread
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.listener import (
     QueryIdleEvent,
@@ -19,11 +21,21 @@ from pyspark.sql.streaming.listener import (
 from flip27_stream.errors import AlignmentError
 from flip27_stream.options.durations import parse_duration
 from watermark_alignment.monitoring.findings import findings, stalls
+from watermark_alignment.monitoring.metrics import Metrics
 from watermark_alignment.monitoring.progress import dropped_rows, line, name_of, our_sources
+from watermark_alignment.monitoring.query_watermark import QueryWatermark
 from watermark_alignment.monitoring.status import Status, StatusReader
 from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 
+if TYPE_CHECKING:
+    from wsgiref.simple_server import WSGIServer
+
+    from opentelemetry.sdk.metrics import MeterProvider
+
 log = logging.getLogger(__name__)
+
+_FIRST_BATCHES = 4
+"""After each of these the table is read, so that mistakes in a new query are told soon."""
 
 
 def _now() -> int:
@@ -31,17 +43,21 @@ def _now() -> int:
 
 
 class StatusListener(StreamingQueryListener):
-    """Logs a line per batch (INFO), and once each (WARNING), with the remedy, what goes wrong.
+    """Logs a line per batch (INFO) and a warning, with the remedy, for each thing that goes wrong, once.
 
-    Without ``table``, what the progress of queries says: rows that were dropped as late. With it also: a split that
-    stalls its group, drift above its limit, watermarks that are planned and not observed. Only queries with a source
-    of this project are looked at.
+    Without ``table`` it warns of rows that were dropped as late. With a table it also warns of a split that stalls its
+    group, of drift above its limit, of watermarks that are planned and not observed, and of mistakes that make
+    alignment void: a delay of ``withWatermark`` that is too short, another event time than the aligned one, event times
+    that are missing or of another unit. Only queries with a source of this project are looked at.
 
-    :param table: the split-watermark table, its path or URI, then reached with ``storage_options``.
-    :param stalled_after: how long a split may bring nothing while others wait for it.
-    :param look_every: how often, at most, batches have the table read, since that holds up Spark's events.
-    :param clock: milliseconds since the epoch.
-    :raises OptionError: a text is no duration.
+    Args:
+        table: the split-watermark table, its path or URI, then reached with ``storage_options``.
+        stalled_after: how long a split may bring nothing while others wait for it.
+        look_every: how often, at most, batches have the table read, since that holds up Spark's events.
+        clock: milliseconds since the epoch.
+
+    Raises:
+        OptionError: a duration cannot be parsed.
 
     ::
 
@@ -63,9 +79,40 @@ class StatusListener(StreamingQueryListener):
         self._stalled_after_ms = parse_duration(stalled_after, "stalled_after")
         self._look_every_ms = parse_duration(look_every, "look_every")
         self._clock = clock
+        self._metrics = Metrics(self._reader, clock)
         self._looked_at = 0
         self._lineages: dict[str, set[str]] = {}
+        self._watermarks: dict[str, QueryWatermark] = {}
+        self._batches: Counter[str] = Counter()
         self._told: set[tuple[str, ...]] = set()
+
+    def serve_prometheus(self, port: int = 9127, address: str = "0.0.0.0") -> tuple[WSGIServer, Thread]:
+        """Answer Prometheus at ``/metrics``; needs the extra ``prometheus``.
+
+        Args:
+            port: 0 for any free one.
+            address: where to listen. Names of groups, sources and splits can be read there without a password.
+
+        Returns:
+            The server, whose ``shutdown()`` ends it, and its thread.
+        """
+        from watermark_alignment.monitoring.prometheus import serve
+
+        return serve(self._metrics, port, address)
+
+    def export_opentelemetry(self, endpoint: str | None = None, every: str = "30 s") -> MeterProvider:
+        """Push to an OpenTelemetry collector by OTLP over HTTP; needs the extra ``opentelemetry``.
+
+        Args:
+            endpoint: such as ``http://collector:4318/v1/metrics``; by default as ``OTEL_EXPORTER_OTLP_ENDPOINT`` says.
+            every: how often.
+
+        Returns:
+            The provider, whose ``shutdown()`` ends it.
+        """
+        from watermark_alignment.monitoring.opentelemetry import export
+
+        return export(self._metrics, endpoint, parse_duration(every, "every"))
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
         """Nothing is known yet."""
@@ -76,14 +123,19 @@ class StatusListener(StreamingQueryListener):
         if not sources:
             return
         log.info("%s", line(progress, sources))
-        if dropped := dropped_rows(progress):
+        self._metrics.dropped[name_of(progress)] += (dropped := dropped_rows(progress))
+        if dropped:
             aligned = all(source.is_aligned for source in sources)
             self._tell(
                 ("dropped", progress["id"]),
                 _dropped(name_of(progress), progress["batchId"], dropped, aligned),
             )
-        self._lineages[str(event.progress.runId)] = {source.lineage for source in sources}
-        self._look(is_due=self._clock() - self._looked_at >= self._look_every_ms)
+        run = str(event.progress.runId)
+        self._lineages[run] = {source.lineage for source in sources}
+        self._watermarks.setdefault(run, QueryWatermark()).take_in(progress, sources)
+        self._batches[run] += 1
+        is_due = self._clock() - self._looked_at >= self._look_every_ms
+        self._look(is_due=is_due or self._batches[run] <= _FIRST_BATCHES)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
         """Every 10 s while a query finds nothing to read. A split that waits then waits for another."""
@@ -96,7 +148,8 @@ class StatusListener(StreamingQueryListener):
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
         if str(event.runId) in self._lineages:
             self._look()
-            del self._lineages[str(event.runId)]
+            for of_run in (self._lineages, self._watermarks, self._batches):
+                of_run.pop(str(event.runId), None)
 
     def _look(self, *, is_due: bool = True) -> Status | None:
         """Read the table, where there is one, and tell what is wrong."""
@@ -104,12 +157,22 @@ class StatusListener(StreamingQueryListener):
             return None
         self._looked_at = now = self._clock()
         try:
-            status = self._reader.read(now)
+            with self._metrics.lock:
+                status = self._reader.read(now)
         except AlignmentError as error:
             self._tell(("table",), str(error))
             return None
-        for about, text in findings(status, set().union(*self._lineages.values())):
+        for about, text in findings(status, set().union(*self._lineages.values()), now):
             self._tell(about, text)
+        for run, watermark in self._watermarks.items():
+            lineages = self._lineages[run]
+            notes = {
+                status.names[member]: told.note
+                for member, told in status.members.items()
+                if told.note is not None and told.note.lineage in lineages
+            }
+            for about, text in watermark.findings(notes):
+                self._tell(about, text)
         return status
 
     def _tell(self, about: tuple[str, ...], text: str) -> None:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
+from watermark_alignment.monitoring.formatting import duration, name
 from watermark_alignment.monitoring.runs import STATES, Run, least
-from watermark_alignment.monitoring.status_view import name
+from watermark_alignment.monitoring.timeline import begins
 from watermark_alignment.states import SplitStatus
 from watermark_alignment.table.recordings import natural
 
@@ -29,6 +30,7 @@ _STATE_COLOURS = {
     SplitStatus.IDLE: "#9DB7D5",
     SplitStatus.FINISHED: "#D4D4D4",
 }
+_STEPS = {"time": "steps-post", "batch": "steps-mid"}
 _BAND = "#56B4E9"
 _CROWD, _CROWD_SLOWEST = "#5A6B7B", "#D55E00"
 _SMALL_LEGEND_ABOVE, _CROWD_ABOVE = 10, 28  # splits
@@ -90,14 +92,37 @@ def _along(run: Run, over: Over) -> NDArray[Any]:
 
 def _draw_watermarks(panel: Axes, run: Run, over: Over, styles: dict[str, _Style]) -> None:
     for split, watermarks in zip(run.splits, run.watermarks, strict=True):
-        panel.plot(_along(run, over), watermarks, **styles[split]._asdict())
+        _draw_line(panel, run, over, watermarks, **styles[split]._asdict())
     if len(styles) > _CROWD_ABOVE:
         _point_out_slowest(panel, run, over)
     _show_times(panel, "y")
-    panel.set_title(_label(run.member.source), fontweight="bold")
+    panel.set_title(_label(run.name), fontweight="bold")
     panel.grid(color="#DDDDDD", linewidth=0.7)
     panel.set_axisbelow(True)
     panel.spines[["top", "right"]].set_visible(False)
+
+
+def _draw_line(panel: Axes, run: Run, over: Over, watermarks: NDArray[np.datetime64], **style: Any) -> None:
+    """In steps, since watermarks rise between batches only, with a gap where nothing ran."""
+    along, heights = _with_gaps(run, over, watermarks)
+    if over == "time" and run.waits_until is not None:
+        along, heights = np.append(along, run.waits_until), np.append(heights, heights[-1])
+    known = np.concatenate([[False], ~np.isnat(heights), [False]])
+    alone = np.flatnonzero(known[1:-1] & ~known[:-2] & ~known[2:])
+    panel.plot(
+        along, heights, drawstyle=_STEPS[over], marker="o", markersize=3, markevery=alone.tolist(), **style
+    )
+
+
+def _with_gaps(
+    run: Run, over: Over, heights: NDArray[np.datetime64]
+) -> tuple[NDArray[Any], NDArray[np.datetime64]]:
+    """``heights`` after each batch of a run, and an unknown one after each that nothing followed for a while."""
+    along = _along(run, over)
+    if over == "batch" or not len(along):
+        return along, heights
+    gaps = run.gaps
+    return np.insert(along, gaps + 1, along[gaps]), np.insert(heights, gaps + 1, np.datetime64("NaT"))
 
 
 def _point_out_slowest(panel: Axes, run: Run, over: Over) -> None:
@@ -106,7 +131,7 @@ def _point_out_slowest(panel: Axes, run: Run, over: Over) -> None:
     slowest = int(behind.argmax())
     if not behind[slowest]:
         return
-    panel.plot(_along(run, over), run.watermarks[slowest], color=_CROWD_SLOWEST, linewidth=2)
+    _draw_line(panel, run, over, run.watermarks[slowest], color=_CROWD_SLOWEST, linewidth=2)
     panel.text(
         0.98, 0.03, f"most often slowest:\n{_label(run.splits[slowest])}",
         transform=panel.transAxes, ha="right", color=_CROWD_SLOWEST, fontsize="small",
@@ -118,7 +143,14 @@ def _draw_band(panel: Axes, run: Run, runs: Sequence[Run], over: Over, max_drift
     group = [other for other in runs if other.member.group == run.member.group]
     floor = least(np.stack([_at(run.times, other) for other in group]))
     top = floor + np.timedelta64(min(max_drift_ms, _LONGEST_DRIFT_MS) * 1000, "us")
-    panel.fill_between(_along(run, over), floor, top, color=_BAND, alpha=0.25, linewidth=0, zorder=0)
+    along, floor = _with_gaps(run, over, floor)
+    _, top = _with_gaps(run, over, top)
+    step: Any = _STEPS[over].removeprefix("steps-")
+    panel.fill_between(along, floor, top, step=step, color=_BAND, alpha=0.25, linewidth=0, zorder=0)
+    panel.text(
+        0.02, 0.98, f"allowed drift: {duration(max_drift_ms)}",
+        transform=panel.transAxes, va="top", color="#2B6C93", fontsize="small",
+    )  # fmt: skip
 
 
 def _at(times: NDArray[np.datetime64], run: Run) -> NDArray[np.datetime64]:
@@ -133,10 +165,11 @@ def _draw_states(strips: Axes, run: Run, over: Over) -> None:
 
     colours = ListedColormap([_STATE_COLOURS[state] for state in STATES])
     norm = BoundaryNorm(np.arange(-0.5, len(STATES)), colours.N)
-    edges = _edges(run, over)
+    edges, shown = _cells(run, over)
     rows = np.arange(len(run.splits) + 1) - 0.5
-    shown = np.ma.masked_less(run.states, 0)
     strips.pcolormesh(edges, rows, shown, cmap=colours, norm=norm, rasterized=True)
+    if over == "time":
+        _draw_pauses(strips, run)
     strips.set_ylim(len(run.splits) - 0.5, -0.5)
     if len(run.splits) <= _MOST_NAMES:
         strips.set_yticks(range(len(run.splits)), [_label(split) for split in run.splits], fontsize="x-small")
@@ -147,27 +180,55 @@ def _draw_states(strips: Axes, run: Run, over: Over) -> None:
     strips.spines[:].set_visible(False)
     if over == "time":
         _show_times(strips, "x")
+        strips.set_xlabel("recorded at (UTC)", fontsize="small", loc="left")
     else:
         strips.xaxis.set_major_locator(MaxNLocator(integer=True))
         strips.set_xlabel("batch")
 
 
-def _edges(run: Run, over: Over) -> NDArray[Any]:
-    """A batch's state held from when the batch before was recorded until it was itself."""
+def _cells(run: Run, over: Over) -> tuple[NDArray[Any], np.ma.MaskedArray[Any, Any]]:
+    """The borders of a strip's cells, and their states: one for each batch, and none for a time without any."""
+    shown = np.ma.masked_less(run.states, 0)
     if over == "batch":
-        return np.append(run.batches[:1] - 0.5, run.batches + 0.5)
-    first = run.times[0] - (run.times[1] - run.times[0] if len(run.times) > 1 else np.timedelta64(1, "s"))
-    return np.append(first, run.times)
+        return np.append(run.batches[:1] - 0.5, run.batches + 0.5), shown
+    first = begins(run.times)
+    gaps = run.gaps
+    edges = np.insert(np.append(first[:1], run.times), gaps + 2, first[gaps + 1])
+    return edges, np.ma.masked_less(np.insert(run.states, gaps + 1, -1, axis=1), 0)
+
+
+def _draw_pauses(strips: Axes, run: Run) -> None:
+    """The time after the newest batch, and time in which no batch ran, where splits are known to have waited."""
+    if not len(run.times):
+        return
+    ends = run.times
+    starts = np.append(begins(run.times)[1:], np.datetime64("9999-12-31"))
+    for begin, end in zip(ends, starts, strict=True):
+        for pause in run.pauses:
+            left, right = max(pause.begin, begin), min(pause.end, end)
+            for split in pause.splits if left < right else ():
+                strips.fill_betweenx(
+                    [split - 0.5, split + 0.5],
+                    left,
+                    right,
+                    color=_STATE_COLOURS[SplitStatus.PAUSED],
+                    linewidth=0,
+                )
 
 
 def _show_times(axes: Axes, which: Literal["x", "y"]) -> None:
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
     axis = axes.yaxis if which == "y" else axes.xaxis
-    fewest, most = (5, 11) if which == "y" else (3, 7)
+    width = axes.get_position().width * axes.get_figure(root=True).get_size_inches()[0]  # type: ignore[union-attr]
+    fewest, most = (5, 11) if which == "y" else (2, max(3, min(7, int(width))))
     locator = AutoDateLocator(tz="UTC", minticks=fewest, maxticks=most)  # type: ignore[no-untyped-call]
     axis.set_major_locator(locator)
-    axis.set_major_formatter(ConciseDateFormatter(locator, tz="UTC"))  # type: ignore[no-untyped-call]
+    formatter = ConciseDateFormatter(locator, tz="UTC")  # type: ignore[no-untyped-call]
+    formatter.formats = ["%Y", "%b", "%d %b", "%H:%M", "%H:%M:%S", "%H:%M:%S.%f"]
+    formatter.zero_formats = ["", "%Y", "%b", "%d %b", "%H:%M", "%H:%M:%S"]
+    formatter.offset_formats = ["", "%Y", "%Y", "%Y-%m-%d", "%Y-%m-%d", "%Y-%m-%d"]
+    axis.set_major_formatter(formatter)
 
 
 def _add_legend(figure: Figure, styles: dict[str, _Style], runs: Sequence[Run]) -> None:
@@ -179,9 +240,12 @@ def _add_legend(figure: Figure, styles: dict[str, _Style], runs: Sequence[Run]) 
     if len(styles) <= _CROWD_ABOVE:
         handles += [Line2D([], [], label=_label(split), **style._asdict()) for split, style in styles.items()]
     seen = {int(number) for run in runs for number in np.unique(run.states)}
+    seen |= {STATES.index(SplitStatus.PAUSED) for run in runs if run.pauses}
     handles += [
         Patch(color=_STATE_COLOURS[state], label=state.lower()) for n, state in enumerate(STATES) if n in seen
     ]
+    if any(len(run.gaps) or run.waits_until is not None for run in runs):
+        handles.append(Patch(facecolor="white", edgecolor="#B0B0B0", label="nothing ran"))
     if any(run.max_drift_ms is not None for run in runs):
         handles.append(Patch(color=_BAND, alpha=0.25, label="allowed drift"))
     if len(styles) <= _SMALL_LEGEND_ABOVE:
@@ -196,9 +260,11 @@ def _add_legend(figure: Figure, styles: dict[str, _Style], runs: Sequence[Run]) 
 def _style(index: int, splits: int) -> _Style:
     if splits > _CROWD_ABOVE:
         return _Style(_CROWD, "-", 0.8, 0.35)
-    # Narrower and narrower, so that splits with one watermark all show.
-    width = max(1.3, 4.0 - 0.7 * index)
-    return _Style(_COLOURS[index % len(_COLOURS)], _DASHES[index // len(_COLOURS) % len(_DASHES)], width)
+    # Of lines that lie on each other each is narrower than the one below, and what comes on top of seven is dashed.
+    cycle, place = divmod(index, len(_COLOURS))
+    widest = 1.4 + 1.1 * (min(splits, len(_COLOURS)) - 1)
+    width = widest - 1.1 * place if cycle == 0 else 1.4
+    return _Style(_COLOURS[place], _DASHES[cycle % len(_DASHES)], width)
 
 
 def _label(given: str) -> str:

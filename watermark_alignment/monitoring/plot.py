@@ -28,16 +28,21 @@ def plot(
     slowest split of the group that counts up to ``max_drift`` above it. A split whose next record lies above
     the band is paused.
 
-    :param table: the table, or its path or URI, then reached with ``storage_options``.
-    :param sources: the sources to show, from left to right; by default those that ran when the newest did.
-    :param batches: how many of the newest batches of a source are drawn, of its latest run; of more than 2,000 every
-        second, third, ... one.
-    :param over: what lies along the other axis, the time batches were recorded at or their numbers.
-    :param max_drift: as in ``scan.watermark.alignment.max-drift``, "5 minutes"; by default what the sources told with
-        their newest batches. Of sources that wrote nothing lately it is unknown, and no band is drawn.
-    :returns: a Matplotlib figure, which needs no display: ``figure.savefig("watermarks.png")``.
-    :raises AlignmentError: the table cannot be read, or has no rows of these sources.
-    :raises OptionError: ``max_drift`` is no duration.
+    Args:
+        table: the table, or its path or URI, then reached with ``storage_options``.
+        sources: the sources to show, from left to right; by default those that ran when the newest did.
+        batches: how many of the newest batches of a source are drawn, of its latest run; of more than 2,000 every
+            second, third, ... one.
+        over: what lies along the other axis, the time batches were recorded at or their numbers.
+        max_drift: as in ``scan.watermark.alignment.max-drift``, "5 minutes"; by default what the sources told with
+            their newest batches. Of sources that wrote nothing lately it is unknown, and no band is drawn.
+
+    Returns:
+        a Matplotlib figure, which needs no display. ``figure.savefig("watermarks.png")`` writes it.
+
+    Raises:
+        AlignmentError: the table cannot be read, or has no rows of these sources.
+        OptionError: ``max_drift`` is not a duration.
     """
     from flip27_stream.extras import check_installed
     from flip27_stream.options.durations import parse_duration

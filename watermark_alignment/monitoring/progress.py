@@ -7,12 +7,13 @@ Input is the JSON of Spark's ``StreamingQueryProgress``. Our sources are those w
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from offsets import FORMAT_VERSION, MARKER
-from watermark_alignment.monitoring.status_view import duration, event_time
+from watermark_alignment.monitoring.formatting import duration, event_time
+from watermark_alignment.table.behind import Behind
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,8 @@ class SourceProgress:
         splits: how many it has.
         moved: how many of them were read.
         read_max: of the splits of which it is known, the greatest event times read (ms).
+        batch: the source's own number of the batch.
+        behind: how far the splits are behind the ends of their logs after the batch, as far as that is reported.
     """
 
     source: str
@@ -32,6 +35,8 @@ class SourceProgress:
     splits: int
     moved: int
     read_max: Sequence[int]
+    batch: int
+    behind: Behind
 
     @property
     def is_aligned(self) -> bool:
@@ -40,6 +45,8 @@ class SourceProgress:
 
     def __str__(self) -> str:
         text = f"{self.source}: {self.moved:,} of {self.splits:,} splits read"
+        if self.behind.total:
+            text += f", {self.behind.total:,} offsets behind the latest ({self.behind.greatest:,} in a split)"
         if not self.read_max:
             return text
         least, greatest = min(self.read_max), max(self.read_max)
@@ -49,10 +56,10 @@ class SourceProgress:
 def our_sources(progress: Mapping[str, Any]) -> list[SourceProgress]:
     """Our sources among those of a query."""
     parts = [
-        (_document(source.get("startOffset")), _document(source.get("endOffset")))
+        [_document(source.get(offset)) for offset in ("startOffset", "endOffset", "latestOffset")]
         for source in progress.get("sources", ())
     ]
-    return [_source(start, end) for start, end in parts if _is_ours(end)]
+    return [_source(start, end, latest) for start, end, latest in parts if _is_ours(end)]
 
 
 def line(progress: Mapping[str, Any], sources: Sequence[SourceProgress]) -> str:
@@ -92,7 +99,16 @@ def _is_ours(document: Mapping[str, Any]) -> bool:
     )
 
 
-def _source(start: Mapping[str, Any], end: Mapping[str, Any]) -> SourceProgress:
+def _positions(document: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, int]]:
+    """Positions by split id, as ``{"clicks": {"0": 7}}`` has that of ``clicks-0``."""
+    for name, value in document.items():
+        if isinstance(value, Mapping):
+            yield from _positions(value, f"{prefix}{name}-")
+        elif type(value) is int:
+            yield prefix + name, value
+
+
+def _source(start: Mapping[str, Any], end: Mapping[str, Any], latest: Mapping[str, Any]) -> SourceProgress:
     """An entry of a split is position, greatest event time read, since when its end is there, begin, state."""
     before = start.get("splits", {}) if _is_ours(start) else {}
     splits = {split: [*entry, None, None, None][:4] for split, entry in end["splits"].items()}
@@ -103,4 +119,6 @@ def _source(start: Mapping[str, Any], end: Mapping[str, Any]) -> SourceProgress:
         splits=len(splits),
         moved=sum(entry[0] > begin[split] for split, entry in splits.items()),
         read_max=[entry[1] for entry in splits.values() if entry[1] is not None],
+        batch=int(end["batch"]),
+        behind=Behind.of([p - splits[name][0] for name, p in _positions(latest) if name in splits]),
     )

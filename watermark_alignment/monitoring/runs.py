@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watermark_alignment.group.member_news import MemberNews, members_told_of
+from watermark_alignment.monitoring.source_names import source_names
+from watermark_alignment.monitoring.timeline import Pause, begins, pauses
 from watermark_alignment.states import SplitStatus
 from watermark_alignment.table.recordings import (
     Member,
@@ -42,6 +44,8 @@ class Run:
         watermarks: of each split after each batch, ``datetime64[us]``; NaT where unknown.
         states: numbers of :data:`STATES`, of each split in each batch; -1 where the split was not there.
         max_drift_ms: how far its splits may drift; ``None`` if it has not told lately.
+        name: what to call the source.
+        pauses: when splits waited, lately.
     """
 
     member: Member
@@ -51,6 +55,19 @@ class Run:
     watermarks: NDArray[np.datetime64]
     states: NDArray[np.int8]
     max_drift_ms: int | None
+    name: str
+    pauses: Sequence[Pause] = ()
+
+    @property
+    def gaps(self) -> NDArray[np.intp]:
+        """The places of the batches that nothing followed for a while."""
+        return np.flatnonzero(begins(self.times)[1:] > self.times[:-1])
+
+    @property
+    def waits_until(self) -> np.datetime64 | None:
+        """Up to when splits are known to have waited after the newest batch, if they did."""
+        ends = [pause.end for pause in self.pauses if pause.end > self.times[-1]]
+        return max(ends, default=None)
 
     @property
     def counting(self) -> NDArray[np.datetime64]:
@@ -75,25 +92,31 @@ def read_runs(
 ) -> list[Run]:
     """The latest run of each source, its newest ``batches``.
 
-    :raises AlignmentError: the table cannot be read.
-    :raises NothingToShowError: it has no rows of these sources.
+    Raises:
+        AlignmentError: the table cannot be read.
+        NothingToShowError: it has no rows of these sources.
     """
     recordings = Recordings(table)
-    told = members_told_of(recordings.look().commits)
+    commits = recordings.look().commits
+    told = members_told_of(commits)
     there = recordings.newest()
+    names = source_names(told, there)
     newest = {m: r for m, r in there.items() if group in (None, m.group)}
-    members = _overlapping(newest, batches, recordings) if sources is None else _named(newest, sources)
-    missing = set(sources or ()) - {member.source for member in members}
+    members = _overlapping(newest, batches, recordings) if sources is None else _named(newest, sources, names)
+    missing = {s for s in sources or () if not any(s in (m.source, names[m]) for m in members)}
     if missing or not members:
         whose = f"source {min(missing)!r}" if missing else "any source"
         where = f" in group {group!r}" if group is not None else ""
-        raise NothingToShowError.of(table, whose + where, there)
+        raise NothingToShowError.of(table, whose + where, {m: names[m] for m in there})
     rows = recordings.rows({m: _range(newest[m], batches) for m in members})
-    return [_run(member, _of(rows, member), told.get(member)) for member in members]
+    runs = [_run(member, names[member], _of(rows, member), told.get(member)) for member in members]
+    return [replace(run, pauses=pauses(commits, run.member, run.splits)) for run in runs]
 
 
-def _named(newest: Mapping[Member, Recording], sources: Sequence[str]) -> list[Member]:
-    return [member for source in sources for member in sorted(newest) if member.source == source]
+def _named(
+    newest: Mapping[Member, Recording], sources: Sequence[str], names: Mapping[Member, str]
+) -> list[Member]:
+    return [m for source in sources for m in sorted(newest) if source in (m.source, names[m])]
 
 
 def _overlapping(newest: Mapping[Member, Recording], batches: int, recordings: Recordings) -> list[Member]:
@@ -122,7 +145,7 @@ def _latest(rows: pa.Table) -> pa.Table:
     return rows.slice(latest_run(rows["batch"].to_pylist()))
 
 
-def _run(member: Member, rows: pa.Table, told: MemberNews | None) -> Run:
+def _run(member: Member, name: str, rows: pa.Table, told: MemberNews | None) -> Run:
     splits = sorted(rows["split"].unique().to_pylist(), key=natural)
     places = {split: n for n, split in enumerate(splits)}
     row_of = np.array([places[split] for split in rows["split"].to_pylist()])
@@ -140,6 +163,7 @@ def _run(member: Member, rows: pa.Table, told: MemberNews | None) -> Run:
         watermarks=watermarks,
         states=states,
         max_drift_ms=told.note.max_drift_ms if told is not None and told.note is not None else None,
+        name=name,
     )
 
 

@@ -9,7 +9,8 @@ FLIP-182 (class ``MetricNames``). :mod:`watermark_alignment.monitoring.dashboard
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watermark_alignment.group.member_news import MemberNews, members_told_of
+from watermark_alignment.monitoring.source_names import source_names
 from watermark_alignment.planner import GROUP
 from watermark_alignment.states import SplitStatus
 from watermark_alignment.table.recordings import Member, Recording, Recordings, latest_run, natural
@@ -39,7 +41,7 @@ class SplitMetrics:
         group: the group it is aligned with.
         source: the source's id in it.
         split: the split's id.
-        status: in the newest batch.
+        status: in the newest batch; ``PAUSED`` also if the last plan, which moved nothing, has the split wait.
         batch: number of that batch.
         recorded_at: when it was recorded.
         watermark: nothing older is to come from the split (``currentWatermark``).
@@ -94,6 +96,11 @@ class Status:
     splits: Sequence[SplitMetrics]
     members: Mapping[Member, MemberNews]
 
+    @cached_property
+    def names(self) -> Mapping[Member, str]:
+        """What to call each source."""
+        return source_names(self.members, {split.member: None for split in self.splits})
+
     def told(self, member: Member) -> MemberNews:
         """What a source has told."""
         return self.members.get(member, MemberNews())
@@ -130,7 +137,8 @@ class StatusReader:
     def read(self, now: int) -> Status:
         """The status when the clock (ms) shows ``now``.
 
-        :raises AlignmentError: there is no such table, or it cannot be read.
+        Raises:
+            AlignmentError: there is no such table, or it cannot be read.
         """
         look = self._recordings.look()
         if look.is_another:
@@ -146,11 +154,22 @@ class StatusReader:
             for row in rows.to_pylist():
                 by_split.setdefault((row["group"], row["source"], row["split"]), []).append(row)
         splits = [
-            _metrics(rows, now)
+            self._as_last_planned(_metrics(rows, now), now)
             for (group, source, _), rows in sorted(by_split.items(), key=_in_order)
             if Recording(rows[-1]["recorded_at"], rows[-1]["batch"]) == self._newest[Member(group, source)]
         ]
         return Status(splits, dict(self._members))
+
+    def _as_last_planned(self, split: SplitMetrics, now: int) -> SplitMetrics:
+        told = self._members.get(split.member)
+        waits = (
+            split.status is SplitStatus.ACTIVE
+            and told is not None
+            and told.entry is not None
+            and bool(told.is_there(now))
+            and told.entry.has_waiting(split.split)
+        )
+        return replace(split, status=SplitStatus.PAUSED) if waits else split
 
     def _take_in_rows(self) -> None:
         """The batches that rates need, of each source that has recorded more since the last look."""

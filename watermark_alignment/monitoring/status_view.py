@@ -6,7 +6,6 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from itertools import accumulate, groupby
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
@@ -14,8 +13,10 @@ from rich.table import Table
 from rich.text import Text
 
 from watermark_alignment.group.member_news import MemberNews
+from watermark_alignment.monitoring.formatting import data_size, duration, event_time, name
 from watermark_alignment.monitoring.status import SplitMetrics, Status, Wait
 from watermark_alignment.states import SplitStatus
+from watermark_alignment.table.behind import Behind
 
 _COLOURS = {
     SplitStatus.ACTIVE: "green",
@@ -29,16 +30,20 @@ _GAP = 2
 _NARROWEST_NAME = 16
 _UNKNOWN = "–"
 _NAMED = 5
-_UNITS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000))
 
 
 def to_json(status: Status, now: int) -> str:
     """One line: an array with an object for every split, by the names of Flink's metrics; times in ms."""
-    return json.dumps([_object(split, status.told(split.member), now) for split in status.splits])
+    return json.dumps(
+        [
+            _object(split, status.names[split.member], status.told(split.member), now)
+            for split in status.splits
+        ]
+    )
 
 
 def _object(
-    split: SplitMetrics, told: MemberNews, now: int
+    split: SplitMetrics, source: str, told: MemberNews, now: int
 ) -> dict[str, str | int | float | dict[str, int] | None]:
     return {
         "group": split.group,
@@ -59,14 +64,17 @@ def _object(
         "waiting": told.entry.waiting if told.entry is not None else None,
         "held_by": told.entry.held_by if told.entry is not None else None,
         "is_there": told.is_there(now),
+        "name": source,
+        **(told.note.behind if told.note is not None else Behind()).metrics(),
     }
 
 
 def render(status: Status, now: int, *, most: int | None = None) -> RenderableType:
     """A table for each group, and below it what there is to say of it.
 
-    :param now: the clock (ms).
-    :param most: how many splits there is room for; those furthest behind are shown.
+    Args:
+        now: the clock (ms).
+        most: how many splits there is room for; those furthest behind are shown.
     """
     shown = _furthest_behind(status.splits, most)
     parts: list[RenderableType] = []
@@ -116,11 +124,12 @@ class _Table:
 
     def _rows(self) -> Iterator[list[Text]]:
         yield [Text(column, style="bold") for column in _COLUMNS]
-        for source, members in groupby(self.splits, key=lambda split: split.source):
+        for _, members in groupby(self.splits, key=lambda split: split.source):
             of_source = list(members)
             told = self.status.told(of_source[0].member)
             gone = Text(" (gone)" if told.is_there(self.now) is False else "", style="not bold bright_black")
-            yield [Text(name(source), style="bold") + gone, *map(Text, [""] * (len(_COLUMNS) - 1))]
+            called = Text(name(self.status.names[of_source[0].member]), style="bold")
+            yield [called + gone, *map(Text, [""] * (len(_COLUMNS) - 1))]
             for split in of_source:
                 yield _cells(split, told, self.now)
 
@@ -151,59 +160,47 @@ def _summary(splits: Sequence[SplitMetrics], hidden: int) -> Text:
 def _remarks(status: Status, splits: Sequence[SplitMetrics], now: int) -> list[str]:
     """What there is to say of the splits of one group, in sentences."""
     members = dict.fromkeys(split.member for split in splits)
-    said = [_waiting(wait) for wait in status.waits(now) if wait.member in members]
+    said = [_waiting(wait, status) for wait in status.waits(now) if wait.member in members]
     for member in members:
+        called = name(status.names[member])
         note = status.told(member).note
         if note is not None and note.unreported:
             said.append(
-                f"Watermarks of source {name(member.source)} are planned, not observed: {note.unreported:,} of the "
+                f"Watermarks of source {called} are planned, not observed: {note.unreported:,} of the "
                 f"splits of its batch {note.batch:,} were not reported."
             )
         if note is not None and note.implausible_in_run:
-            said.append(_implausible(member.source, note.implausible_in_run))
+            said.append(_implausible(called, note.implausible_in_run))
+        if note is not None:
+            if note.behind.total:
+                said.append(_behind(called, note.behind))
+            said += [text for _, text in note.observed.mistakes(called, now)]
     return said
+
+
+def _behind(source: str, behind: Behind) -> str:
+    size = "" if behind.bytes is None else f", about {data_size(behind.bytes)}"
+    return (
+        f"Source {source} is {behind.total:,} offsets behind the latest{size}: from {behind.least:,} to "
+        f"{behind.greatest:,} in a split."
+    )
 
 
 def _implausible(source: str, counts: Mapping[str, int]) -> str:
     some = ", ".join(f"{name(split)} ({count:,})" for split, count in list(counts.items())[:_NAMED])
     more = f" and {len(counts) - _NAMED:,} more" if len(counts) > _NAMED else ""
     return (
-        f"Since source {name(source)} started, {sum(counts.values()):,} of its records had an event time beyond "
+        f"Since source {source} started, {sum(counts.values()):,} of its records had an event time beyond "
         f"max-future: {some}{more}."
     )
 
 
-def _waiting(wait: Wait) -> str:
+def _waiting(wait: Wait, status: Status) -> str:
     splits = "1 split" if wait.splits == 1 else f"{wait.splits:,} splits"
     verb = "waits" if wait.splits == 1 else "wait"
-    whose = "" if wait.holder.member == wait.member else f" of source {name(wait.holder.source)}"
-    return f"{splits} of source {name(wait.member.source)} {verb} for {name(wait.holder.split)}{whose}."
-
-
-def name(given: str) -> str:
-    """A name on one line, with what is no sign that shows, such as a terminal's commands, written out."""
-    return "".join(
-        sign if sign.isprintable() else sign.encode("unicode_escape").decode("ascii") for sign in given
+    whose = (
+        "" if wait.holder.member == wait.member else f" of source {name(status.names[wait.holder.member])}"
     )
-
-
-def event_time(ms: int) -> str:
-    """Date and time, UTC, to the second; what no calendar has as a number."""
-    try:
-        at = datetime.fromtimestamp(ms / 1000, tz=timezone.utc)
-    except (ValueError, OverflowError):
-        return f"{ms} ms"
-    return at.isoformat(sep=" ", timespec="seconds").removesuffix("+00:00")
-
-
-def duration(ms: int) -> str:
-    """The two greatest units: "3h12m"; tenths of a second below a minute: "4.2s"."""
-    sign, left = "-" if ms < 0 else "", abs(ms)
-    if left < 60_000:
-        return f"{sign}{left}ms" if left < 1000 else f"{sign}{left // 100 / 10:.1f}s"
-    parts: list[str] = []
-    for unit, length in _UNITS:
-        count, left = divmod(left, length)
-        if count or parts:
-            parts.append(f"{count}{unit}")
-    return sign + "".join(parts[:2])
+    return (
+        f"{splits} of source {name(status.names[wait.member])} {verb} for {name(wait.holder.split)}{whose}."
+    )

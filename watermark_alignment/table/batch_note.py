@@ -3,11 +3,62 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from watermark_alignment.event_time_checks import no_event_time, wrong_unit
+from watermark_alignment.table.behind import Behind
 
 KEY = "flip27.batch"
 """The name of the note in the commit's metadata."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What tasks saw of event times; times in ms, ``None`` where unknown.
+
+    Attributes:
+        event_time: ``scan.watermark.event-time``.
+        unit: the unit of event times that are integers.
+        records: how many records were read since the query started.
+        bytes: the size of these in memory.
+        untimed: how many of these have no event time.
+        sample: a sentence about one of these, without values.
+        min_event_time: the least event time of the batch.
+        max_event_time: the greatest event time of the batch.
+        implausible_example: the event time of one record that was beyond ``scan.watermark.max-future``.
+    """
+
+    event_time: str = ""
+    unit: str = "ms"
+    records: int = 0
+    bytes: int = 0
+    untimed: int = 0
+    sample: str = ""
+    min_event_time: int | None = None
+    max_event_time: int | None = None
+    implausible_example: int | None = None
+
+    @property
+    def bytes_per_row(self) -> float | None:
+        """The mean size of a row in memory; ``None`` before the first."""
+        return self.bytes / self.records if self.records else None
+
+    def mistakes(self, source: str, now: int) -> Iterator[tuple[str, str]]:
+        """Warnings by their kinds: no event times, a wrong unit.
+
+        Args:
+            source: the name of the source.
+            now: the clock (ms).
+        """
+        if self.records and self.untimed == self.records:
+            yield "untimed", no_event_time(source, self.event_time, self.records, self.sample)
+        read = [time for time in (self.min_event_time, self.max_event_time) if time is not None]
+        beyond = [] if self.implausible_example is None else [self.implausible_example]
+        for times in (read, beyond):
+            if times and (text := wrong_unit(source, self.event_time, self.unit, times, now)) is not None:
+                yield "unit", text
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +76,10 @@ class BatchNote:
         implausible: how many records of a split had an event time beyond ``scan.watermark.max-future`` in this batch,
             for the 100 splits that had the most.
         implausible_in_run: the same, since the query started.
+        max_out_of_orderness_ms: ``scan.watermark.max-out-of-orderness``.
+        observed: what tasks saw of event times.
+        reads: what the source reads, in few words.
+        behind: how far the source was behind the latest records after the batch.
         metrics: the counters of the source's readers and enumerator since the query started, by name; the 100 greatest.
     """
 
@@ -36,6 +91,10 @@ class BatchNote:
     unreported: int
     implausible: Mapping[str, int] = field(default_factory=dict)
     implausible_in_run: Mapping[str, int] = field(default_factory=dict)
+    max_out_of_orderness_ms: int = 0
+    observed: Observed = field(default_factory=Observed)
+    reads: str = ""
+    behind: Behind = field(default_factory=Behind)
     metrics: Mapping[str, int] = field(default_factory=dict)
 
     def to_text(self) -> str:
@@ -43,20 +102,45 @@ class BatchNote:
 
     @staticmethod
     def from_text(text: str) -> BatchNote:
-        """Fields that a later version may have added are left out.
+        """The note that :meth:`to_text` wrote. Fields that a later release has added are left out.
 
         Raises:
-            ValueError, TypeError: ``text`` is no note.
+            ValueError, TypeError: ``text`` is not a note.
         """
-        told = json.loads(text)
-        note = BatchNote(**{f.name: told[f.name] for f in fields(BatchNote) if f.name in told})
-        numbers, texts = (
-            (note.batch, note.max_drift_ms, note.unreported),
-            (note.group, note.source, note.lineage),
-        )
-        if not all(type(n) is int for n in numbers) or not all(type(t) is str for t in texts):
-            raise ValueError(f"{note} has values of another type")
-        for counts in (note.implausible, note.implausible_in_run, note.metrics):
-            if not isinstance(counts, dict) or not all(type(n) is int for n in counts.values()):
-                raise ValueError(f"{note} has values of another type")
+        told = _object(json.loads(text))
+        observed = _object(told.get("observed", {}))
+        behind = _object(told.get("behind", {}))
+        parts = {
+            "observed": Observed(**_known(Observed, observed)),
+            "behind": Behind(**_known(Behind, behind)),
+        }
+        note = BatchNote(**{**_known(BatchNote, told), **parts})
+        _check(note)
         return note
+
+
+def _object(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError(f"{value!r} is not an object")
+    return value
+
+
+def _known(kind: type, told: Mapping[str, Any]) -> dict[str, Any]:
+    return {f.name: told[f.name] for f in fields(kind) if f.name in told}
+
+
+def _check(note: BatchNote) -> None:
+    seen, behind = note.observed, note.behind
+    optional = seen.min_event_time, seen.max_event_time, seen.implausible_example
+    numbers = (
+        *(note.batch, note.max_drift_ms, note.unreported, note.max_out_of_orderness_ms),
+        *(seen.records, seen.untimed, seen.bytes),
+        *(behind.splits, behind.least, behind.greatest, behind.total, behind.bytes or 0),
+        *(time or 0 for time in optional),
+        *_object(note.implausible).values(),
+        *_object(note.implausible_in_run).values(),
+        *_object(note.metrics).values(),
+    )
+    texts = note.group, note.source, note.lineage, note.reads, seen.event_time, seen.unit, seen.sample
+    if not all(type(n) is int for n in numbers) or not all(type(t) is str for t in texts):
+        raise ValueError(f"{note} has values of another type")

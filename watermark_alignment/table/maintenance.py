@@ -74,9 +74,10 @@ class Maintenance:
     :class:`SplitWatermarkTable`: so long a reader may hold on to a version. With several writers neither may
     be shorter than a commit takes, else a file is deleted before its commit.
 
-    :param checkpoint_every: versions from one checkpoint of the log to the next.
-    :param round_every: versions from one round to the next, a multiple of the former.
-    :param clock: milliseconds since the epoch.
+    Args:
+        checkpoint_every: versions from one checkpoint of the log to the next.
+        round_every: versions from one round to the next, a multiple of the former.
+        clock: milliseconds since the epoch.
     """
 
     def __init__(

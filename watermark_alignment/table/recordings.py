@@ -6,7 +6,7 @@ A *recording* is what a source wrote at once: a row for each of its splits, all 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import Any, NamedTuple
 
@@ -47,13 +47,13 @@ class NothingToShowError(AlignmentError):
     """The table can be read, and has no rows of what is asked for."""
 
     @classmethod
-    def of(cls, table: SplitWatermarkTable, whose: str, members: Collection[Member]) -> NothingToShowError:
-        """It has rows of ``members``, none of them ``whose``."""
+    def of(cls, table: SplitWatermarkTable, whose: str, members: Mapping[Member, str]) -> NothingToShowError:
+        """The error that a table has rows of ``members``, which are given with their names, but not of ``whose``."""
         where = f"The split-watermark table at '{table.uri}'"
         if not members:
             return cls(f"{where} is empty. A query writes the rows of a batch when it plans the next one.")
         groups = ", ".join(repr(group) for group in sorted({member.group for member in members}))
-        sources = ", ".join(repr(source) for source in sorted({member.source for member in members}))
+        sources = ", ".join(repr(source) for source in sorted(set(members.values())))
         return cls(
             f"{where} has no rows of {whose}. Its groups: {shortened(groups)}. Its sources: {shortened(sources)}."
         )

@@ -8,9 +8,11 @@ the table small.
 
 from __future__ import annotations
 
+import logging
 import re
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -27,6 +29,14 @@ from deltalake.fs import DeltaStorageHandler
 from pyarrow.fs import FileSelector, PyFileSystem
 
 from flip27_stream.errors import AlignmentError
+from watermark_alignment.table.location import (
+    RENAME,
+    check_mount,
+    has_hard_links,
+    remedy,
+    renames_instead,
+    understood,
+)
 
 _TIMESTAMP = pa.timestamp("us", tz="UTC")
 
@@ -65,6 +75,16 @@ _DATA_FILE = re.compile(rf"{_LOG_FOLDER.pattern}|part-.*\.parquet")
 
 _T = TypeVar("_T")
 
+log = logging.getLogger(__name__)
+
+_RENAMING = threading.RLock()
+"""Held by who commits by renaming, so that two threads of this process do not make the same version."""
+_TOLD: set[str] = set()
+
+
+class NoTableError(AlignmentError):
+    """There is no Delta table at the path; the first query that is aligned with it makes it."""
+
 
 @dataclass(frozen=True, slots=True)
 class SplitRow:
@@ -87,14 +107,16 @@ class SplitRow:
 class SplitWatermarkTable:
     """A split-watermark table at a path or URI; one writing thread at a time.
 
-    :param storage_options: what delta-rs needs to reach ``uri``; none of the values ever shows in a message.
+    Args:
+        storage_options: what delta-rs needs to reach ``uri``; none of the values ever shows in a message.
 
     Constructing does no I/O.
     """
 
     def __init__(self, uri: str, storage_options: Mapping[str, str]) -> None:
-        self.uri = uri
+        self.uri = understood(uri)
         self._options = dict(storage_options)
+        self._renames = False
         self._delta: DeltaTable | None = None
         self._batches: dict[str, int] = {}
 
@@ -104,9 +126,11 @@ class SplitWatermarkTable:
     def open(self) -> None:
         """Take up the newest version of the table; create it where the path is new or empty.
 
-        :raises AlignmentError: it holds something else or a table of another schema, or is out of reach.
+        Raises:
+            AlignmentError: it holds something else or a table of another schema, or is out of reach.
         """
         with self.failing("cannot be opened"):
+            self._choose_how_to_commit()
             delta = self._load() or self._create()
         self._check_schema(delta)
         self._delta = delta
@@ -115,7 +139,8 @@ class SplitWatermarkTable:
     def reload(self) -> None:
         """Take up the newest version of a table that exists, also of one that was made anew; nothing is created.
 
-        :raises AlignmentError: as :meth:`load`.
+        Raises:
+            AlignmentError: as :meth:`load`.
         """
         self._delta = self.load()
         self._batches.clear()
@@ -137,10 +162,14 @@ class SplitWatermarkTable:
     ) -> bool:
         """Append the rows of ``batch`` in one commit that carries ``metadata``; it may be empty of rows.
 
-        :param rows: also as :func:`as_table` makes them.
+        Args:
+            rows: also as :func:`as_table` makes them.
 
-        :returns: False, with nothing written, where that batch of ``app_id`` or a later one is there already.
-        :raises AlignmentError: the commit failed, also after the newest version of the table was taken up.
+        Returns:
+            False, with nothing written, where that batch of ``app_id`` or a later one is there already.
+
+        Raises:
+            AlignmentError: the commit failed, also after the newest version of the table was taken up.
         """
         data = rows if isinstance(rows, pa.Table) else as_table(rows)
         properties = CommitProperties(
@@ -159,7 +188,8 @@ class SplitWatermarkTable:
     def note(self, metadata: Mapping[str, str]) -> int:
         """A commit of nothing but ``metadata``; returns the version that it made.
 
-        :raises AlignmentError: the commit failed, also after the newest version of the table was taken up.
+        Raises:
+            AlignmentError: the commit failed, also after the newest version of the table was taken up.
         """
         properties = CommitProperties(custom_metadata=dict(metadata))
         self._retried(lambda: self._commit(_NO_ROWS, properties, "did not take a commit"))
@@ -168,7 +198,8 @@ class SplitWatermarkTable:
     def rows(self, *, group: str | None = None, source: str | None = None) -> pa.Table:
         """The newest rows in the order they were recorded, those of one group or source where that is given.
 
-        :raises AlignmentError: there is no such table, or it cannot be read.
+        Raises:
+            AlignmentError: there is no such table, or it cannot be read.
         """
         wanted = {"group": group, "source": source}
         terms = [equals(column, value) for column, value in wanted.items() if value is not None]
@@ -180,7 +211,8 @@ class SplitWatermarkTable:
     def load(self) -> DeltaTable:
         """The newest version of a table that exists, in a handle of its own; nothing is created.
 
-        :raises AlignmentError: there is no such table, it has another schema, or it is out of reach.
+        Raises:
+            AlignmentError: there is no such table, it has another schema, or it is out of reach.
         """
         with self.failing("cannot be read"):
             delta = self._load()
@@ -193,7 +225,8 @@ class SplitWatermarkTable:
     def failing(self, what: str) -> Iterator[None]:
         """Whatever fails in it, delta-rs panicking as well, is an :class:`AlignmentError` that says ``what`` failed."""
         try:
-            yield
+            with _RENAMING if self._renames else nullcontext():
+                yield
         except BaseException as error:  # delta-rs raises plain Exception; a panic is none of its subclasses
             if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
                 raise
@@ -208,7 +241,21 @@ class SplitWatermarkTable:
             if len(secret) > 3:  # shorter ones are flags and numbers, not credentials
                 cause = cause.replace(secret, "***")
         cause = " ".join(cause.split()).rstrip(".")
-        return AlignmentError(f"The split-watermark table at '{self.uri}' {what}: {cause}")
+        if not isinstance(error, TableNotFoundError):
+            what = f"{what}. {remedy(self.uri, cause)} The cause"
+        kind = NoTableError if isinstance(error, TableNotFoundError) else AlignmentError
+        return kind(f"The split-watermark table at '{self.uri}' {what}: {cause}")
+
+    def _choose_how_to_commit(self) -> None:
+        """Once, and before anything is made."""
+        if self._renames or self._delta is not None:
+            return
+        check_mount(self.uri)
+        if not has_hard_links(self.uri, self._options):
+            self._renames, self._options[RENAME] = True, "true"
+            if self.uri not in _TOLD:
+                _TOLD.add(self.uri)
+                log.warning("%s", renames_instead(self.uri))
 
     def _load(self) -> DeltaTable | None:
         try:

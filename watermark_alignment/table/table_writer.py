@@ -66,7 +66,8 @@ class TableWriter:
     def flush(self, timeout_s: float, failing_timeout_s: float | None = None) -> bool:
         """Wait until all that was submitted is in the table; False if the time is too short.
 
-        :param failing_timeout_s: the time while the table cannot be written, by default no other.
+        Args:
+            failing_timeout_s: the time while the table cannot be written, by default no other.
         """
         with self._changed:
             self._hurry = bool(self._pending)

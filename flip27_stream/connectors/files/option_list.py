@@ -11,7 +11,7 @@ from flip27_stream.connectors.files.backlog.listed_files import ModifiedFiles
 from flip27_stream.connectors.files.delta.delta_columns import SchemaChange
 from flip27_stream.connectors.files.delta.delta_times import parse_time
 from flip27_stream.connectors.files.formats.format_options import FORMAT_OPTIONS
-from flip27_stream.connectors.files.storage.listing import glob_regex
+from flip27_stream.connectors.files.storage.glob import glob_regex
 from flip27_stream.errors import OptionError
 from flip27_stream.options.kinds import BOOLEAN, DURATION_OR_NEVER, any_text, one_of, whole, words
 from flip27_stream.options.option import Kind, Option
@@ -76,6 +76,13 @@ FORMAT: Final = Option(
     words(*FORMAT_OPTIONS, "delta"),
     "parquet",
     "How files are written.",
+)
+BASE_PATH: Final = Option(
+    "basePath",
+    any_text("folder that has all paths in it"),
+    None,
+    "The folder below which names of folders such as `dt=2026-11-01` are partition columns. Without it these are the "
+    "folders below the paths that are read.",
 )
 NAME_GLOB: Final = Option(
     "pathGlobFilter",
@@ -179,7 +186,7 @@ SKIP_CHANGE_COMMITS: Final = Option(
     "skipChangeCommits",
     BOOLEAN,
     "false",
-    "Delta: pass over commits that remove or change rows.",
+    "Delta: pass over commits that remove or change rows, whatever they add.",
 )
 SCHEMA_CHANGE: Final = Option(
     "files.schema-change",
@@ -189,7 +196,7 @@ SCHEMA_CHANGE: Final = Option(
     "on with its columns, and warns.",
 )
 
-FOLDER_OPTIONS: Final[tuple[Option[Any], ...]] = (NAME_GLOB, RECURSIVE, PATH_REGEX, MODIFIED)
+FOLDER_OPTIONS: Final[tuple[Option[Any], ...]] = (BASE_PATH, NAME_GLOB, RECURSIVE, PATH_REGEX, MODIFIED)
 DELTA_OPTIONS: Final[tuple[Option[Any], ...]] = (
     STARTING_VERSION,
     STARTING_TIMESTAMP,
@@ -221,7 +228,6 @@ OPTIONS: Final[tuple[Option[Any], ...]] = (
 """Every option that has an effect."""
 
 REFUSED: Final = {
-    "basePath": "partition columns are not read from the names of folders",
     "cleanSource": "files are never moved or deleted",
     "fileNameOnly": "a file is told from others by its whole path",
     "latestFirst": "files are read in the order of event time, or of modification time",

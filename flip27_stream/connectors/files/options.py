@@ -13,6 +13,7 @@ from flip27_stream.connectors.files.delta.delta_columns import SchemaChange
 from flip27_stream.connectors.files.delta.delta_log import DeltaLog
 from flip27_stream.connectors.files.delta.delta_state import DeltaStart
 from flip27_stream.connectors.files.option_list import (
+    BASE_PATH,
     DELTA_OPTIONS,
     FAIL_ON_DATA_LOSS,
     FOLDER_OPTIONS,
@@ -43,6 +44,7 @@ from flip27_stream.connectors.files.option_list import (
 from flip27_stream.connectors.files.storage.delta_rs_options import for_arrow, for_delta_rs
 from flip27_stream.connectors.files.storage.filesystem import Storage, locate
 from flip27_stream.connectors.files.storage.listing import FileListing
+from flip27_stream.connectors.files.storage.partition_folders import PartitionFolders
 from flip27_stream.connectors.files.storage.store_parameters import OPTION_PREFIX
 from flip27_stream.errors import OptionError
 from flip27_stream.options.known_options import check_known
@@ -103,7 +105,7 @@ def parse_file_options(options: Mapping[str, str]) -> FileOptions:
     paths = _paths(given)
     return FileOptions(
         format=format_,
-        listing=None if format_ == "delta" else _listing(given, paths, storage),
+        listing=None if format_ == "delta" else _listing(given, format_, paths, storage),
         delta=_delta(paths, storage) if format_ == "delta" else None,
         start=_start(given),
         monitor_interval_ms=MONITOR_INTERVAL.get(given),
@@ -146,19 +148,37 @@ def _paths(given: Mapping[str, str]) -> list[str]:
     return paths
 
 
-def _listing(given: Mapping[str, str], paths: list[str], storage: Mapping[str, str]) -> FileListing:
+def _listing(
+    given: Mapping[str, str], format_: str, paths: list[str], storage: Mapping[str, str]
+) -> FileListing:
     located = [_located(path, storage) for path in paths]
     if len({place for place, _ in located}) > 1:
         raise OptionError(
             f"Option 'paths' has paths of several file systems: {', '.join(paths)}. Read each with a query of its own."
         )
+    inside = tuple(path for _, path in located)
     return FileListing(
         storage=located[0][0],
-        paths=tuple(path for _, path in located),
+        paths=inside,
+        partitions=None if format_ == "text" else _partitions(given, located[0][0], inside, storage),
         name_glob=NAME_GLOB.get(given),
         path_regex=PATH_REGEX.get(given),
         recursive=RECURSIVE.require(given),
     )
+
+
+def _partitions(
+    given: Mapping[str, str], place: Storage, paths: tuple[str, ...], storage: Mapping[str, str]
+) -> PartitionFolders:
+    """What finds partition columns: below ``basePath``, or below the paths that are read."""
+    base = BASE_PATH.get(given)
+    if base is None:
+        return PartitionFolders(paths)
+    found, inside = _located(base, storage)
+    below = f"{inside.rstrip('/')}/"
+    if found != place or not all(f"{path.rstrip('/')}/".startswith(below) for path in paths):
+        raise OptionError.of("basePath", base, f"Expected a folder that has all of {', '.join(paths)} in it.")
+    return PartitionFolders((inside,))
 
 
 def _delta(paths: list[str], storage: Mapping[str, str]) -> DeltaLog:

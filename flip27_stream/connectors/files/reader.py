@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 
 import pyarrow as pa
 from pyarrow.fs import FileSystem
 
 from flip27_stream.api import InputStatus, ReaderOutput, SourceReader, SourceReaderContext
 from flip27_stream.connectors.files.formats.file_format import FileFormat, Malformed, written_anew
-from flip27_stream.connectors.files.formats.schemas import constants, with_constants
+from flip27_stream.connectors.files.formats.rows import read_rows
 from flip27_stream.connectors.files.split import FileSplit
 from flip27_stream.connectors.files.storage.found_file import time_text
 from flip27_stream.connectors.files.storage.local_listing import local_file
@@ -35,11 +34,11 @@ class FileSourceReader(SourceReader[FileSplit]):
     Args:
         context: of the task.
         filesystem: where the files are.
-        format: how they are read.
-        schema: columns of the rows; those that a split has as partition values are not looked for in the file.
-        tolerance: what to skip instead of failing.
-        compare_times: whether a file is taken for written anew if it has another modification time than when it was
-            listed, though the same size; to be asked of local files only, where that costs next to nothing.
+        format: the format of the files.
+        schema: the columns of the rows; columns of the partition are not read from the file.
+        tolerance: the unreadable files that are skipped.
+        compare_times: whether a file with another modification time than when it was listed counts as written anew;
+            for local files only, where the comparison is cheap.
 
     Raises:
         Flip27Error: see :class:`FileFormat`; it names file, format and position.
@@ -107,24 +106,20 @@ class FileSourceReader(SourceReader[FileSplit]):
         what = f"{self._format.name} file {split.path}"
         if self._compare_times:
             _check_time(split, what)
-        fixed = constants(dict(split.partition), self._schema, what)
-        stored = pa.schema([field for field in self._schema if field.name not in fixed])
         dropped: list[Malformed] = []
-        for records in self._format.read(
+        yield from read_rows(
+            self._format,
             self._filesystem,
             split.path,
             split.start,
             split.end,
-            stored,
+            self._schema,
+            split.layout,
             size=split.size,
             dropped=dropped.append,
-        ):
-            yield self._with(records, fixed) if fixed else records
+        )
         if dropped:
             self._leave_out(split, dropped)
-
-    def _with(self, records: Records, fixed: Mapping[str, pa.Scalar]) -> Records:
-        return replace(records, rows=with_constants(records.rows, fixed, self._schema))
 
     def _skip(self, split: FileSplit, error: Flip27Error) -> None:
         log.warning(

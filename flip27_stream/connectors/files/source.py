@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -23,6 +24,7 @@ from flip27_stream.connectors.files.delta.delta_backlog import DeltaFiles
 from flip27_stream.connectors.files.delta.delta_columns import ReadColumns
 from flip27_stream.connectors.files.delta.delta_state import DeltaState
 from flip27_stream.connectors.files.formats.format_options import FileFormat, file_format
+from flip27_stream.connectors.files.formats.partition_types import with_partition_columns
 from flip27_stream.connectors.files.formats.schemas import spark_schema
 from flip27_stream.connectors.files.formats.statistics import EventTimeOrder, FileStatistics
 from flip27_stream.connectors.files.option_list import OPTIONS
@@ -42,7 +44,7 @@ log = logging.getLogger(__name__)
 
 
 class FileSource(Source[FileSplit, FilesState]):
-    """Reads files of folders, or a Delta table (Flink ``FileSource``).
+    """A source of files of folders, or of a Delta table (Flink ``FileSource``).
 
     Args:
         options: names in any case; see the options page.
@@ -87,10 +89,16 @@ class FileSource(Source[FileSplit, FilesState]):
     def fingerprint(self) -> str:
         options = self._options
         if options.delta is not None:
-            return f"Delta table {options.delta.uri}"
+            return f"Delta table {self.reads}"
+        return f"{options.format} files of {self.reads}"
+
+    @property
+    def reads(self) -> str:
+        options = self._options
+        if options.delta is not None:
+            return options.delta.uri
         assert options.listing is not None
-        where = ", ".join(options.listing.paths)
-        return f"{options.format} files of {options.listing.storage.uri}{where}"
+        return options.listing.storage.uri + ", ".join(options.listing.paths)
 
     @property
     def read_limits(self) -> ReadLimits:
@@ -122,6 +130,14 @@ class FileSource(Source[FileSplit, FilesState]):
         backlog = self._backlog(statistics, checkpoint)
         return FileSourceEnumerator(context, backlog, statistics, settings, bounded=self._bounded)
 
+    def splits_for_readers(self, splits: Sequence[FileSplit], checkpoint: FilesState) -> Sequence[FileSplit]:
+        """The splits with the column names of data files from the checkpoint, or the partition values of paths."""
+        if (listing := self._options.listing) is not None and listing.partitions is not None:
+            return [replace(split, partition=listing.partition(split.path)) for split in splits]
+        if not isinstance(checkpoint, DeltaState) or checkpoint.columns is None:
+            return splits
+        return [replace(split, columns=checkpoint.columns) for split in splits]
+
     @property
     def split_serializer(self) -> FileSplitSerializer:
         return FileSplitSerializer()
@@ -151,6 +167,7 @@ class FileSource(Source[FileSplit, FilesState]):
                 options.modified,
                 self._order,
                 bounded=self._bounded,
+                partition=options.listing.partition,
             )
         raise CorruptCheckpointError(
             f"The checkpoint of the enumerator is not one of {self.fingerprint}, but of "
@@ -176,19 +193,19 @@ class FileSource(Source[FileSplit, FilesState]):
 
 
 class FileSourceFactory:
-    """Makes file sources for ``readStream.format("flip27_files")``."""
+    """The factory of file sources for ``readStream.format("flip27_files")``."""
 
     name: ClassVar[str] = "flip27_files"
     option_names: ClassVar[Mapping[str, str]] = canonical_names(OPTIONS)
     option_prefixes: ClassVar[tuple[str, ...]] = (OPTION_PREFIX,)
 
     def check(self, options: Mapping[str, str]) -> None:
-        """Raises :class:`OptionError` where the options are wrong; files are not looked at."""
+        """Raises :class:`OptionError` if an option is wrong. Files are not looked at."""
         parsed = parse_file_options(options)
         file_format("parquet" if parsed.delta is not None else parsed.format, parsed.format_options)
 
     def schema(self, options: Mapping[str, str]) -> pa.Schema:
-        """The columns where the user names none; see :func:`infer_schema`."""
+        """The columns of the source if the user names none; see :func:`infer_schema`."""
         return infer_schema(parse_file_options(options))
 
     def create(
@@ -205,20 +222,23 @@ class FileSourceFactory:
 
 
 def infer_schema(options: FileOptions) -> pa.Schema:
-    """The columns of the Delta table, or of the first file by name.
+    """The columns of the Delta table, or of the first file by name and of the names of folders.
 
     Raises:
         OptionError: there is no file.
         ConnectorError: it cannot be read.
+        RecordFormatError: names of folders have different partition columns.
     """
     if options.delta is not None:
         return spark_schema(options.delta.schema(), f"Delta table {options.delta.uri}")
     assert options.listing is not None
-    paths = list({file.path: None for files in WatchedListing(options.listing)().values() for file in files})
+    listed = WatchedListing(options.listing)().values()
+    paths = {file.path: options.listing.partition(file.path) for files in listed for file in files}
     if not paths:
         raise OptionError(
             f"There is no file in {', '.join(options.listing.paths)} (option 'path') to learn the columns from. Give "
             "them with .schema(...)."
         )
     chosen = file_format(options.format, options.format_options)
-    return chosen.schema(options.listing.storage.filesystem(), min(paths))
+    in_file = chosen.schema(options.listing.storage.filesystem(), min(paths))
+    return with_partition_columns(in_file, paths)

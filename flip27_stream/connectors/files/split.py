@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from flip27_stream.api import JsonValue, SimpleVersionedSerializer
+from flip27_stream.connectors.files.layout.column_mapping import ColumnMapping
+from flip27_stream.connectors.files.layout.deletion_vector import DeletionVector
+from flip27_stream.connectors.files.layout.file_layout import FileLayout, Partition, version_name
 from flip27_stream.errors import CorruptCheckpointError
 from flip27_stream.reader import RangeSplit
 
-Partition = tuple[tuple[str, str | None], ...]
-"""Values of columns that are not in a file, as text; ``None`` for null."""
-
-_ID = re.compile(r"(.+)@(-?\d+)\+(\d+)", re.DOTALL | re.ASCII)
+_ID = re.compile(r"(.+)@(-?\d+)\+(\d+)(?:~[0-9a-f]{16})?", re.DOTALL | re.ASCII)
 
 
 @dataclass(frozen=True)
 class FileSplit(RangeSplit):
-    """One file, as it was when it was listed: the same path with another time or size is another split.
+    """A file as it was when it was listed: the same path with another time, size or deletion vector is another split.
 
-    Its positions are row numbers in Parquet and ORC files, and byte offsets in files of lines.
+    Its positions are row numbers in Parquet and ORC files, deleted rows included, and byte offsets in files of lines.
 
     Attributes:
         path: in its filesystem.
@@ -29,6 +30,8 @@ class FileSplit(RangeSplit):
         partition: values of columns that are not in the file but known from where it is, as text; ``None`` for null.
         length: the position behind the last row, found out when the split was made: a file that was read to its end may
             be gone since.
+        deletion: rows of the file that are deleted; ``None`` if there are none.
+        columns: names that the file has for the columns; not stored, for all splits of an offset have the same.
     """
 
     path: str
@@ -36,41 +39,67 @@ class FileSplit(RangeSplit):
     size: int
     partition: Partition = ()
     length: int = 0
+    deletion: DeletionVector | None = None
+    columns: ColumnMapping | None = field(default=None, compare=False, repr=False)
 
     def __hash__(self) -> int:
         return hash(self.split_id)
 
     @cached_property
     def split_id(self) -> str:
-        return f"{self.path}@{self.modified}+{self.size}"
+        return version_name(f"{self.path}@{self.modified}+{self.size}", self.deletion)
+
+    @property
+    def layout(self) -> FileLayout:
+        """What a reader must know of the file."""
+        return FileLayout(self.partition, self.deletion, self.columns)
 
 
 class FileSplitSerializer(SimpleVersionedSerializer[FileSplit]):
-    """``[id, length]``, and the values of partition columns where there are some; the id says all the rest."""
+    """``[id, length, partition values, deletion vector]``; the id says all the rest.
+
+    What is empty at the end is left out. Version 1 had no deletion vector.
+    """
 
     @property
     def version(self) -> int:
-        return 1
+        return 2
 
     def serialize(self, value: FileSplit) -> JsonValue:
-        if not value.partition:
-            return [value.split_id, value.length]
-        return [value.split_id, value.length, [[name, text] for name, text in value.partition]]
+        partition: JsonValue = [[name, text] for name, text in value.partition]
+        if value.deletion is not None:
+            return [value.split_id, value.length, partition, value.deletion.to_json()]
+        return (
+            [value.split_id, value.length, partition] if value.partition else [value.split_id, value.length]
+        )
 
     def deserialize(self, version: int, data: JsonValue) -> FileSplit:
         self.check_version("file split", version)
         match data:
             case [str(name), int(length)]:
-                partition: list[JsonValue] = []
+                return _split(data, name, length)
             case [str(name), int(length), list(partition)]:
-                pass
-            case _:
-                raise _corrupt(data)
-        found = _ID.fullmatch(name)
-        if found is None:
-            raise _corrupt(data)
-        values = tuple(_value(pair, data) for pair in partition)
-        return FileSplit(found[1], int(found[2]), int(found[3]), values, length)
+                return _split(data, name, length, partition)
+            case [str(name), int(length), list(partition), list(deletion)] if version > 1:
+                return _split(data, name, length, partition, deletion)
+        raise _corrupt(data)
+
+
+def _split(
+    data: JsonValue, name: str, length: int, partition: Sequence[JsonValue] = (), deletion: object = None
+) -> FileSplit:
+    found = _ID.fullmatch(name)
+    if found is None:
+        raise _corrupt(data)
+    try:
+        vector = None if deletion is None else DeletionVector.from_json(deletion)
+    except ValueError:
+        raise _corrupt(data) from None
+    values = tuple(_value(pair, data) for pair in partition)
+    split = FileSplit(found[1], int(found[2]), int(found[3]), values, length, vector)
+    if split.split_id != name:
+        raise _corrupt(data)
+    return split
 
 
 def _value(pair: JsonValue, data: JsonValue) -> tuple[str, str | None]:
@@ -82,5 +111,6 @@ def _value(pair: JsonValue, data: JsonValue) -> tuple[str, str | None]:
 
 def _corrupt(data: JsonValue) -> CorruptCheckpointError:
     return CorruptCheckpointError(
-        f"A file split is stored as ['path@modified+size', length, partition values], not as {data!r:.200}."
+        f"A file split is stored as ['path@modified+size', length, partition values, deletion vector], not as "
+        f"{data!r:.200}."
     )

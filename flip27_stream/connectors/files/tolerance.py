@@ -1,4 +1,4 @@
-"""Which files may be skipped that cannot be read."""
+"""Rules for files that cannot be read."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Final
 from flip27_stream.errors import CorruptRecordError, DataLossError, RecordFormatError
 
 UNREADABLE: Final = (CorruptRecordError, RecordFormatError, DataLossError)
-"""What is wrong with one file, and not with where it is."""
+"""Errors of one file, as opposed to errors of the storage."""
 
 
 @dataclass(frozen=True)
 class Tolerance:
-    """What does not fail a query, but is warned of and counted.
+    """The kinds of unreadable files that are skipped with a warning and counted, instead of failing the query.
 
     Attributes:
-        corrupt: files that do not decode, or whose columns do not fit: the rest of the range is skipped.
-        missing: files that are gone, or were written anew after they were listed.
+        corrupt: skip the rest of files that do not decode, or whose columns do not fit.
+        missing: skip files that are gone, or were written anew after they were listed.
     """
 
     corrupt: bool = False

@@ -27,7 +27,7 @@ class ChildContext(SplitEnumeratorContext[Any]):
 
     Args:
         context: of the hybrid enumerator.
-        stage: the source.
+        active: the source.
         known: positions whose rows the source before had, by split.
         at_once: what is to run in :meth:`SplitEnumerator.start` runs in :meth:`run_queued`, for the plan in which the
             source is switched to goes on with what it finds.
@@ -36,13 +36,13 @@ class ChildContext(SplitEnumeratorContext[Any]):
     def __init__(
         self,
         context: SplitEnumeratorContext[HybridSourceSplit],
-        stage: ActiveSource,
+        active: ActiveSource,
         known: Mapping[str, Intervals],
         *,
         at_once: bool,
     ) -> None:
         self._context = context
-        self._stage = stage
+        self._active = active
         self._queue: deque[Callable[[], None]] | None = deque() if at_once else None
         self._to_come = 0
         self._told: set[int] = set()
@@ -91,16 +91,16 @@ class ChildContext(SplitEnumeratorContext[Any]):
 
     def retire_splits(self, split_ids: Collection[str]) -> None:
         check_ids("retire_splits", split_ids)
-        self._context.retire_splits([split_id(self._stage.index, name) for name in split_ids])
+        self._context.retire_splits([split_id(self._active.index, name) for name in split_ids])
 
     def signal_no_more_splits(self, subtask_id: int) -> None:
         """Only the last source's signal is one for the whole (HY-12)."""
         self._told.add(subtask_id)
-        if self._stage.is_last:
+        if self._active.is_last:
             self._context.signal_no_more_splits(subtask_id)
 
     def send_event_to_source_reader(self, subtask_id: int, event: SourceEvent) -> None:
-        self._context.send_event_to_source_reader(subtask_id, tagged(event, self._stage.index))
+        self._context.send_event_to_source_reader(subtask_id, tagged(event, self._active.index))
 
     def call_async(
         self,
@@ -142,10 +142,10 @@ class ChildContext(SplitEnumeratorContext[Any]):
     def _assigned(self) -> dict[str, HybridSourceSplit]:
         """By their ids in the source."""
         splits = self._context.assigned_splits().values()
-        return {split.stored.id: split for split in splits if split.index == self._stage.index}
+        return {split.stored.id: split for split in splits if split.index == self._active.index}
 
     def _wrapped(self, split: SourceSplit) -> HybridSourceSplit:
-        return HybridSourceSplit.of(self._stage, split, self.known.get(split.split_id, ()))
+        return HybridSourceSplit.of(self._active, split, self.known.get(split.split_id, ()))
 
 
 def _outcome(callable: Callable[[], Any]) -> tuple[Any, BaseException | None]:

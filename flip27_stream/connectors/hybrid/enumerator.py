@@ -1,4 +1,4 @@
-"""Reads the sources one after the other: delegates to the enumerator of one, and switches to the next."""
+"""The enumerator of a hybrid source: it delegates to the enumerator of one source, and switches to the next."""
 
 from __future__ import annotations
 
@@ -47,24 +47,24 @@ class HybridSourceSplitEnumerator(
     Life cycle:
 
     1. :meth:`start` makes the enumerator of the first source, or of the one that the checkpoint names.
-    2. All calls go on to it; ids of splits get the index of the source in front.
-    3. Before each look, :meth:`admit` finds out whether the source is finished: it has no split to come and none
-       pending, and each is processed up to an end that is final. Processed means that the offset that the plan goes on
-       from has it, so the last batch of the source has run.
+    2. It passes all calls on to that enumerator. Ids of splits begin with the index of their source.
+    3. :meth:`admit` finds out whether the source is finished: no split is to come or pending, and each split is
+       processed up to its final end. A split is processed up to the position in the offset that the plan starts from,
+       so the last batch of the source has run.
     4. Then it switches, in the same plan: the factory of the next source gets the end position, the splits read are
-       retired, and the next enumerator is started and assigns its splits. The offset of that plan has them all, with
-       their begin, and the end position, so a restart asks the past nothing.
+       retired, and the next enumerator is started and assigns its splits. The offset of that plan has all of these
+       splits with their first positions, and the end position, so a restart does not read the first source.
     5. A process that ends before that offset is logged finds the source finished again, and switches again.
     """
 
     def __init__(
         self,
         context: SplitEnumeratorContext[HybridSourceSplit],
-        chain: SourceList,
+        sources: SourceList,
         checkpoint: HybridEnumeratorState | None = None,
     ) -> None:
         self._context = context
-        self._chain = chain
+        self._sources = sources
         self._checkpoint = checkpoint
         self._limits = ReadLimits()
         self._processed: Mapping[str, int] = {}
@@ -75,19 +75,19 @@ class HybridSourceSplitEnumerator(
 
     def start(self) -> None:
         c = self._checkpoint
-        stage = self._chain.stage(0) if c is None else self._chain.stage(c.index, c.end_position)
-        self._open(stage, c.seam if c else None, c.known if c else {}, at_once=False)
+        active = self._sources.active(0) if c is None else self._sources.active(c.index, c.end_position)
+        self._open(active, c.seam if c else None, c.known if c else {}, at_once=False)
         if c is None:
-            self._child = stage.source.create_enumerator(self._child_context)
+            self._child = active.source.create_enumerator(self._child_context)
         else:
-            if not stage.source.accepts_checkpoint_of(c.source):
+            if not active.source.accepts_checkpoint_of(c.source):
                 raise ForeignCheckpointError(
-                    f"{stage.name} was {c.source!r} when the checkpoint was written; its factory now makes "
-                    f"{stage.source.fingerprint!r}. Use another checkpointLocation, or the factory that it was written "
-                    "by."
+                    f"{active.name} was {c.source!r} when the checkpoint was written; its factory now makes "
+                    f"{active.source.fingerprint!r}. Use another checkpointLocation, or the factory that it was "
+                    "written with."
                 )
-            state = stage.source.enumerator_checkpoint_serializer.deserialize(c.version, c.data)
-            self._child = stage.source.restore_enumerator(self._child_context, state)
+            state = active.source.enumerator_checkpoint_serializer.deserialize(c.version, c.data)
+            self._child = active.source.restore_enumerator(self._child_context, state)
         self._child.start()
         self._tell_event_time()
 
@@ -102,30 +102,30 @@ class HybridSourceSplitEnumerator(
             # under Trigger.Once is its only one.
             self._restored = False
             self._ends = dict(self._child.split_ranges(self._child_context.positions(self._processed)))
-        while not self._stage.is_last and self._is_finished():
+        while not self._active.is_last and self._is_finished():
             self._switch()
 
     def pending(self) -> int:
         """At least one for each source that is still to come."""
-        return self._child.pending() + len(self._chain.links) - 1 - self._stage.index
+        return self._child.pending() + len(self._sources.entries) - 1 - self._active.index
 
     def split_ranges(self, positions: Mapping[HybridSourceSplit, int | None]) -> Mapping[str, SplitRange]:
         ranges = self._child.split_ranges({split.split: p for split, p in positions.items()})
         begins = at_the_seam(
-            positions, ranges, is_exact=self._chain.links[self._stage.index].seam is not None
+            positions, ranges, is_exact=self._sources.entries[self._active.index].seam is not None
         )
         if begins:
             told = {split.split: begins.get(split.stored.id, p) for split, p in positions.items()}
             ranges = {**moved(ranges, begins), **self._child.split_ranges(told)}
         self._ends = dict(ranges)
-        if not self._stage.is_last:
-            self._seam.looked(positions, ranges)
-            if self._stage.event_time is not None:
-                self._look_at_event_times(self._stage.event_time, ranges)
+        if not self._active.is_last:
+            self._end.looked(positions, ranges)
+            if self._active.event_time is not None:
+                self._look_at_event_times(self._active.event_time, ranges)
         if self._frozen and not self._child_frozen:
             self._child.freeze()
             self._child_frozen = True
-        return {split_id(self._stage.index, name): r for name, r in ranges.items()}
+        return {split_id(self._active.index, name): r for name, r in ranges.items()}
 
     def freeze(self) -> None:
         """Holds for the sources to come, too: each is frozen when it is first looked at."""
@@ -136,47 +136,47 @@ class HybridSourceSplitEnumerator(
         """Raises AlignmentError if the source that is being read cannot tell."""
         if not isinstance(self._child, SupportsEventTimePositions):
             raise AlignmentError(
-                f"{self._stage.name} ({self._stage.source.fingerprint}) cannot be cut by event time, so it cannot be "
+                f"{self._active.name} ({self._active.source.fingerprint}) cannot be cut by event time, so it cannot be "
                 "aligned. Read it without scan.watermark.alignment.group."
             )
         ranges = self._of_child(request.ranges)
         if not ranges and not self._child.pending():
             return NothingToRead()
         mine = replace(
-            request, ranges=ranges, timestamp_assigner=self._stage.assigner(request.timestamp_assigner)
+            request, ranges=ranges, timestamp_assigner=self._active.assigner(request.timestamp_assigner)
         )
         positions = self._child.event_time_positions(mine)
         if ranges and not positions.event_times():
             positions = self._child.event_time_positions(mine)  # it had another order of event time in mind
         return HybridEventTimePositions(
             positions,
-            self._stage.index,
-            lambda times: None if self._stage.is_last else self._seam.aligned(ranges, times),
+            self._active.index,
+            lambda times: None if self._active.is_last else self._end.aligned(ranges, times),
         )
 
     def positions_after(self, rows: Mapping[str, int]) -> Mapping[str, int] | None:
         found = self._child.positions_after(self._of_child(rows))
-        return None if found is None else {split_id(self._stage.index, name): p for name, p in found.items()}
+        return None if found is None else {split_id(self._active.index, name): p for name, p in found.items()}
 
     def log_ends(self, looked: Mapping[str, SplitRange]) -> Mapping[str, int]:
         ends = self._child.log_ends(self._of_child(looked))
-        return {split_id(self._stage.index, name): end for name, end in ends.items()}
+        return {split_id(self._active.index, name): end for name, end in ends.items()}
 
     def describe_positions(self, positions: Mapping[str, int]) -> Mapping[str, Any]:
         return self._child.describe_positions(self._of_child(positions))
 
     def snapshot_state(self) -> HybridEnumeratorState:
-        source, state = self._stage.source, self._child.snapshot_state()
+        source, state = self._active.source, self._child.snapshot_state()
         serializer = source.enumerator_checkpoint_serializer
         if self._snapshot is None or self._snapshot[0] != state:
             self._snapshot = state, serializer.serialize(state)
         return HybridEnumeratorState(
-            index=self._stage.index,
+            index=self._active.index,
             version=serializer.version,
             data=self._snapshot[1],
             source=source.fingerprint,
-            end_position=self._stage.end_position,
-            seam=SourceEnd() if self._stage.is_last else self._seam.seam(),
+            end_position=self._active.end_position,
+            seam=SourceEnd() if self._active.is_last else self._end.end(),
             known=self._known_of_new_splits(),
         )
 
@@ -197,13 +197,13 @@ class HybridSourceSplitEnumerator(
     def handle_source_event(self, subtask_id: int, event: SourceEvent) -> None:
         """What a reader of an earlier source sent is not for this one."""
         if (read := RangesRead.of(event)) is not None:
-            if read.index == self._stage.index:
-                self._seam.was_read(read)
-        elif (own := untagged(event, self._stage.index)) is not None:
+            if read.index == self._active.index:
+                self._end.was_read(read)
+        elif (own := untagged(event, self._active.index)) is not None:
             self._child.handle_source_event(subtask_id, own)
 
     def add_splits_back(self, splits: Sequence[HybridSourceSplit], subtask_id: int) -> None:
-        mine = [split.split for split in splits if split.index == self._stage.index]
+        mine = [split.split for split in splits if split.index == self._active.index]
         if mine:
             self._child.add_splits_back(mine, subtask_id)
 
@@ -212,39 +212,39 @@ class HybridSourceSplitEnumerator(
             child.close()
 
     def _open(
-        self, stage: ActiveSource, seam: SourceEnd | None, known: Mapping[str, Intervals], *, at_once: bool
+        self, active: ActiveSource, seam: SourceEnd | None, known: Mapping[str, Intervals], *, at_once: bool
     ) -> None:
-        overlap = self._chain.overlap_after(stage.index)
+        overlap = self._sources.overlap_after(active.index)
         if seam is None:
-            seam = SourceEnd(ends=None if stage.seam is None else {})
-        elif stage.seam is not None and seam.ends is None:
+            seam = SourceEnd(ends=None if active.seam is None else {})
+        elif active.seam is not None and seam.ends is None:
             raise OptionError(
-                f"{stage.name} was begun without an exact seam to the next, so it is not known where the rows end that "
-                "were read of it. Leave the seam out, or begin anew with another checkpointLocation."
+                f"{active.name} was begun without an exact seam to the next source, so the positions of its last rows "
+                "are not known. Leave the seam out, or begin anew with another checkpointLocation."
             )
-        self._stage = stage
-        self._seam = SourceEndRecorder(seam, overlap.ms if overlap else None)
-        self._child_context = ChildContext(self._context, stage, known, at_once=at_once)
+        self._active = active
+        self._end = SourceEndRecorder(seam, overlap.ms if overlap else None)
+        self._child_context = ChildContext(self._context, active, known, at_once=at_once)
         self._ends = {}
         self._snapshot = None
 
     def _admit(self) -> None:
         limited = self._limits != ReadLimits()
-        self._child.admit(self._stage.source.read_limits if limited else self._limits)
+        self._child.admit(self._active.source.read_limits if limited else self._limits)
 
     def _tell_event_time(self) -> None:
-        """Before it assigns anything, so that a source with a backlog assigns in this order."""
-        if self._stage.event_time is not None and isinstance(self._child, SupportsEventTimePositions):
-            request = PositioningRequest(timestamp_assigner=self._stage.event_time)
+        """Give the source its event-time column before it assigns splits, so that it assigns them in that order."""
+        if self._active.event_time is not None and isinstance(self._child, SupportsEventTimePositions):
+            request = PositioningRequest(timestamp_assigner=self._active.event_time)
             self._child.event_time_positions(request)
 
     def _look_at_event_times(self, assigner: TimestampAssigner, ranges: Mapping[str, SplitRange]) -> None:
-        """As alignment would, for the next source to know where this one ends."""
-        unseen = self._seam.unseen(ranges)
+        """Look at the event times of ranges as alignment does, to find the end position of the source."""
+        unseen = self._end.unseen(ranges)
         if unseen and isinstance(self._child, SupportsEventTimePositions):
             latest = time.time_ns() // 1_000_000 + _MAX_FUTURE_MS
             request = PositioningRequest(unseen, plausible_until=latest, timestamp_assigner=assigner)
-            self._seam.saw(unseen, self._child.event_time_positions(request).event_times())
+            self._end.saw(unseen, self._child.event_time_positions(request).event_times())
 
     def _is_finished(self) -> bool:
         """Whether all of the source is processed."""
@@ -257,12 +257,12 @@ class HybridSourceSplitEnumerator(
         return r is not None and position is not None and r.final and not r.limited and position >= r.end
 
     def _switch(self) -> None:
-        """To the next source; what it has to know of this one is asked before this one is closed."""
-        before, child = self._stage, self._child
+        """Switch to the next source. The end position is asked for before the enumerator of this source is closed."""
+        before, child = self._active, self._child
         end, unknown = self._end_position()
         known = self._known_to(before)
-        stage = self._chain.stage(before.index + 1, end, child, unknown)
-        source = stage.source
+        active = self._sources.active(before.index + 1, end, child, unknown)
+        source = active.source
         if end is None and unknown is None:
             log.warning(
                 "Nothing with an event time was found in source %d of the hybrid source (%s); on to %s",
@@ -279,7 +279,7 @@ class HybridSourceSplitEnumerator(
             )
         self._child_context.close()
         child.close()
-        self._open(stage, None, known, at_once=True)
+        self._open(active, None, known, at_once=True)
         self._child = source.create_enumerator(self._child_context)
         self._child_frozen = False
         self._child.start()
@@ -289,28 +289,28 @@ class HybridSourceSplitEnumerator(
         self._child_context.run_queued()
         self._admit()
 
-    def _known_to(self, stage: ActiveSource) -> dict[str, Intervals]:
-        """Positions of the next source whose rows ``stage`` had, by split: in the overlap, or all up to the seam."""
-        overlap, seam = self._chain.overlap_after(stage.index), self._seam.seam()
-        rows = read_again(stage, seam.tail.values(), self._child.snapshot_state())
-        if stage.seam is not None:
-            return stage.seam.known(seam.ends or {}, rows)
+    def _known_to(self, active: ActiveSource) -> dict[str, Intervals]:
+        """Positions of the next source whose rows ``active`` had, by split: in the overlap, or all up to the seam."""
+        overlap, seam = self._sources.overlap_after(active.index), self._end.end()
+        rows = read_again(active, seam.tail.values(), self._child.snapshot_state())
+        if active.seam is not None:
+            return active.seam.known(seam.ends or {}, rows)
         return overlap.positions(rows) if overlap else {}
 
     def _end_position(self) -> tuple[JsonValue, str | None]:
-        """Where the source ends, and why that is not known if it is not."""
+        """The end position of the source, and the reason why it is not known, or ``None``."""
         if isinstance(self._child, SupportsEndPosition):
             return self._child.end_position(), None
-        seam = self._seam.seam()
+        seam = self._end.end()
         if not seam.blind:
             return seam.greatest, None
         return None, (
-            f"{self._stage.name} ({self._stage.source.fingerprint}) was read without a look at its event times, so it "
-            "is not known where it ends. Name the column of event time (event_time) when it is added, or read with "
+            f"{self._active.name} ({self._active.source.fingerprint}) was read without a look at its event times, so "
+            "it is not known where it ends. Name the column of event time (event_time) when it is added, or read with "
             "option scan.watermark.alignment.group."
         )
 
     def _of_child(self, by_id: Mapping[str, Any]) -> dict[str, Any]:
-        """What is of splits of the source that is being read, by their ids in it."""
-        prefix = split_id(self._stage.index, "")
+        """The values of ``by_id`` that belong to splits of the active source, by their ids in that source."""
+        prefix = split_id(self._active.index, "")
         return {name[len(prefix) :]: value for name, value in by_id.items() if name.startswith(prefix)}

@@ -1,4 +1,4 @@
-"""Positions by event time in the splits of the source that is being read."""
+"""Positions by event time in the splits of the active source."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from flip27_stream.connectors.hybrid.split import split_id
 
 
 class HybridEventTimePositions(EventTimePositions):
-    """Those of the source, under the ids that its splits have in the chain.
+    """The positions of the active source, by the ids that its splits have in the hybrid source.
 
     Args:
-        positions: of the source.
-        index: of the source.
-        saw: told of the event times, by split id of the source.
+        positions: the positions of the active source.
+        index: the index of the active source.
+        saw: a callback that gets the event times, by split id of the active source.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class HybridEventTimePositions(EventTimePositions):
 
 
 class NothingToRead(EventTimePositions):
-    """The source has nothing to read now, and need not be asked."""
+    """The positions of a source that has nothing to read now."""
 
     def event_times(self) -> Mapping[str, EventTimes]:
         return {}

@@ -1,4 +1,4 @@
-"""An exact seam: the next source begins, in each of its splits, where the source before ends."""
+"""An exact seam: each split of the next source begins where the rows of the source before it end."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _MOST_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class ExactSeam:
-    """The next source begins at the position after the greatest that the source before has, split by split.
+    """A rule for the switch: each split of the next source begins behind its greatest position in the source before.
 
-    The rows of the source before must say which split of the next they came from and where they stood in it, as those
-    of a table do into which a topic was copied with its columns; and it must have every row up to its greatest
-    position. No clock takes part. A split of which the source before has no row begins where the next source says.
+    The rows of the source before must have columns with their split and position in the next source, as a table has
+    into which a topic was copied with its columns. The source before must have every row up to its greatest position.
+    No clock takes part. A split without rows in the source before begins where the next source says.
 
     Attributes:
         split: the id of the next source's split, with columns in braces; of Kafka's: ``{topic}-{partition}``.
-        position: the column with the position in it.
+        position: the column with the position in that split.
     """
 
     split: str = "{topic}-{partition}"
@@ -37,19 +37,19 @@ class ExactSeam:
 
     @property
     def origin(self) -> Origin:
-        """The columns."""
+        """The columns that tell where a row stands in the next source."""
         return Origin(self.split, self.position)
 
     def check(self, schema: pa.Schema) -> None:
-        """Raises OptionError if the chain has not these columns."""
+        """Raises OptionError if the hybrid source does not have these columns."""
         self.origin.check(schema, "An exact seam")
 
     def ends(self, rows: pa.RecordBatch) -> dict[str, int]:
-        """The position after the greatest one of ``rows``, by split."""
+        """The position behind the greatest position in ``rows``, by split of the next source."""
         return {split: greatest.as_py() + 1 for split, greatest in self.origin.grouped(rows, "max")}
 
     def known(self, ends: Mapping[str, int], others: Iterable[pa.RecordBatch]) -> dict[str, Intervals]:
-        """What the source before has, by split: all up to ``ends``, and up to the rows of ``others``."""
+        """The positions that the source before has, by split: all below ``ends``, and all up to those in ``others``."""
         greatest = dict(ends)
         for rows in others:
             merge(greatest, self.ends(rows))
@@ -57,19 +57,19 @@ class ExactSeam:
 
 
 def merge(ends: dict[str, int], more: Mapping[str, int]) -> None:
-    """Make ``ends`` the greatest of both."""
+    """Raise each end in ``ends`` to the one in ``more``, if that is greater."""
     for split, end in more.items():
         ends[split] = max(ends.get(split, end), end)
 
 
 @dataclass(frozen=True)
 class RangesRead:
-    """Tells the enumerator that a task has read ranges to their ends, and what rows were in them.
+    """A report of a task to the enumerator: ranges that it has read to their ends, and the positions of their rows.
 
     Attributes:
-        index: of the source.
+        index: the index of the source.
         ranges: the ranges, each with the id of a split of that source.
-        ends: the position after the greatest one, by split of the next source.
+        ends: the position behind the greatest position in these rows, by split of the next source.
     """
 
     index: int
@@ -77,7 +77,7 @@ class RangesRead:
     ends: Mapping[str, int]
 
     def event(self) -> SourceEvent | None:
-        """As a message; ``None`` if it is too long for one: then the ranges are read again at the switch."""
+        """The report as an event; ``None`` if it is too long for one. Its ranges are then read again at the switch."""
         ranges: list[JsonValue] = [[*key] for key in self.ranges]
         ends: dict[str, JsonValue] = {**self.ends}
         payload: dict[str, JsonValue] = {"index": self.index, "ranges": ranges, "ends": ends}
@@ -85,7 +85,7 @@ class RangesRead:
 
     @staticmethod
     def of(event: SourceEvent) -> RangesRead | None:
-        """What a message says; ``None`` if it is another one."""
+        """The report in an event; ``None`` if the event is of another kind."""
         if event.name != _READ:
             return None
         payload: Any = event.payload
@@ -94,7 +94,11 @@ class RangesRead:
 
 
 def ends_of(data: object) -> dict[str, int] | None:
-    """Positions by split, out of a checkpoint; ``None`` if they were not recorded."""
+    """The positions by split in a checkpoint; ``None`` if the checkpoint has none.
+
+    Raises:
+        CorruptCheckpointError: the data has another form.
+    """
     if data is None:
         return None
     if isinstance(data, dict) and all(type(end) is int for end in data.values()):

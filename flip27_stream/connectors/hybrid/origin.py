@@ -1,4 +1,4 @@
-"""Which split of the next source a row of the history came from, and where it stood there."""
+"""The split and position that a row of the history has in the next source."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Origin:
 
     Attributes:
         split: the id of the next source's split, with columns in braces.
-        position: the column with the position in it.
+        position: the column with the position in that split.
     """
 
     split: str
@@ -24,11 +24,11 @@ class Origin:
 
     @property
     def columns(self) -> list[str]:
-        """The columns that make the split's id."""
+        """The names of the columns in the split's id."""
         return [name for _, name, _, _ in string.Formatter().parse(self.split) if name]
 
     def check(self, schema: pa.Schema, what: str) -> None:
-        """Raises OptionError if the chain has not these columns, which ``what`` needs."""
+        """Raises OptionError if the hybrid source does not have these columns, which ``what`` needs."""
         if not self.columns:
             raise OptionError(
                 f"{what}'s split '{self.split}' names no column; for Kafka it is {{topic}}-{{partition}}."
@@ -36,12 +36,17 @@ class Origin:
         missing = sorted({*self.columns, self.position} - set(schema.names))
         if missing:
             raise OptionError(
-                f"{what} is told apart by columns that the hybrid source has not: {', '.join(missing)}. It has "
+                f"{what} needs columns that the hybrid source does not have: {', '.join(missing)}. It has "
                 f"{', '.join(schema.names)}."
             )
 
     def grouped(self, rows: pa.RecordBatch, aggregate: str) -> list[tuple[str, pa.Scalar]]:
-        """For each split its id, and ``aggregate`` of its positions, such as ``max``; rows without one are left out."""
+        """The id of each split, with an aggregate of its positions. Rows without a position are left out.
+
+        Args:
+            rows: rows of the hybrid source.
+            aggregate: an aggregate function of Arrow, such as ``max``.
+        """
         table = pa.table({"position": rows.column(self.position).cast(pa.int64())})
         for name in self.columns:
             table = table.append_column(f"split.{name}", rows.column(name))

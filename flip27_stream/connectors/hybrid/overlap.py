@@ -1,4 +1,4 @@
-"""An overlap at the seam: the end of one source is read again from the next, without the rows that it had."""
+"""An overlap of two sources: the next source begins before the end of the one before, without the rows it had."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from flip27_stream.connectors.hybrid.origin import Origin
 from flip27_stream.errors import ConnectorError
 
 Intervals = tuple[tuple[int, int], ...]
-"""Positions from the first up to, not including, the second; ascending, apart from each other."""
+"""Ranges of positions, each without its second number; ascending, with gaps between them."""
 
 Positions = npt.NDArray[np.int64]
 
@@ -22,13 +22,14 @@ _MOST_INTERVALS = 1000
 
 @dataclass(frozen=True)
 class Overlap:
-    """How the next source overlaps with the one before, and how a row that is in both is recognised.
+    """How far the next source overlaps with the one before, and how a row that is in both is recognised.
 
-    The rows of the source before must say which split of the next they came from, and where they stood in it, as those
-    of a table do into which a topic was copied with its columns.
+    The rows of the source before must have columns with their split and position in the next source, as a table has
+    into which a topic was copied with its columns.
 
     Attributes:
-        ms: how far back (ms of event time) the next source begins; more than event times are out of order.
+        ms: how far before the end position the next source begins (ms of event time). It must be greater than the
+            disorder of event times.
         split: the id of the next source's split, with columns in braces; of Kafka's: ``{topic}-{partition}``.
         position: the column with the position in it.
     """
@@ -47,14 +48,14 @@ class Overlap:
         return Origin(self.split, self.position)
 
     def check(self, schema: pa.Schema) -> None:
-        """Raises OptionError if the chain has not these columns."""
+        """Raises OptionError if the hybrid source does not have these columns."""
         self.origin.check(schema, "An overlap")
 
     def positions(self, batches: Iterable[pa.RecordBatch]) -> dict[str, Intervals]:
-        """The positions of rows, by the split they came from.
+        """The positions of rows, by split of the next source.
 
         Raises:
-            ConnectorError: they are scattered too much to be remembered.
+            ConnectorError: the positions of a split have too many gaps to be kept in a checkpoint.
         """
         found: dict[str, list[Positions]] = {}
         for batch in batches:
@@ -69,13 +70,13 @@ class Overlap:
         if len(firsts) > _MOST_INTERVALS:
             raise ConnectorError(
                 f"Within the overlap the rows of {split} have {len(firsts)} gaps between their positions; at most "
-                f"{_MOST_INTERVALS} can be remembered. Choose a shorter overlap than {self.ms} ms."
+                f"{_MOST_INTERVALS} are kept in a checkpoint. Choose a shorter overlap than {self.ms} ms."
             )
         return tuple((int(first), int(last) + 1) for first, last in zip(firsts, lasts, strict=True))
 
 
 def not_among(positions: pa.Int64Array, known: Intervals) -> pa.BooleanArray | None:
-    """For each position whether it is in none of ``known``; ``None`` if all are."""
+    """A mask that is true for positions outside ``known``; ``None`` if all positions are behind ``known``."""
     array = positions.to_numpy()
     if not len(array) or int(array.min()) >= known[-1][1]:
         return None

@@ -49,7 +49,7 @@ class HybridSourceReader(SourceReader[HybridSourceSplit]):
             mine = list(group)
             if index not in self._readers:
                 context = ChildReaderContext(self._context, index)
-                self._readers[index] = mine[0].stage.source.create_reader(context)
+                self._readers[index] = mine[0].active.source.create_reader(context)
                 self._readers[index].start()
             self._readers[index].add_splits([split.split for split in mine])
             cut = [RangeKey(split.stored.id, *split.span) for split in mine if split.span is not None]
@@ -70,7 +70,7 @@ class HybridSourceReader(SourceReader[HybridSourceSplit]):
             (index, split) for index, reader in self._readers.items() for split in reader.snapshot_state()
         ]
         known = [(self._splits[split_id(index, split.split_id)], split) for index, split in left]
-        return [HybridSourceSplit.of(whole.stage, split, whole.known) for whole, split in known]
+        return [HybridSourceSplit.of(whole.active, split, whole.known) for whole, split in known]
 
     def is_available(self) -> Future[None]:
         return next((reader.is_available() for reader in self._readers.values()), super().is_available())
@@ -91,8 +91,8 @@ class HybridSourceReader(SourceReader[HybridSourceSplit]):
 
     def _tell_what_was_read(self, index: int) -> None:
         """To the enumerator, where an exact seam comes after the source; all ranges are read to their ends."""
-        stage = next(split.stage for split in self._splits.values() if split.index == index)
-        if stage.seam is not None:
+        active = next(split.active for split in self._splits.values() if split.index == index)
+        if active.seam is not None:
             ends = self._outputs[index].ends if index in self._outputs else {}
             event = RangesRead(index, self._ranges[index], ends).event()
             if event is not None:
@@ -102,28 +102,28 @@ class HybridSourceReader(SourceReader[HybridSourceSplit]):
         found = self._outputs.get(index)
         if found is None or found.of is not output:
             mine = {s.stored.id: s for s in self._splits.values() if s.index == index}
-            stage = next(iter(mine.values())).stage
-            found = HybridReaderOutput(output, stage, {name: split.known for name, split in mine.items()})
+            active = next(iter(mine.values())).active
+            found = HybridReaderOutput(output, active, {name: split.known for name, split in mine.items()})
             self._outputs[index] = found
         return found
 
 
 class HybridReaderOutput(ReaderOutput):
-    """Turns what a source's reader emits into rows of the chain."""
+    """Turns what a source's reader emits into rows of the hybrid source."""
 
-    def __init__(self, output: ReaderOutput, stage: ActiveSource, known: dict[str, Intervals]) -> None:
+    def __init__(self, output: ReaderOutput, active: ActiveSource, known: dict[str, Intervals]) -> None:
         self.of = output
-        self._stage = stage
+        self._active = active
         self._known = known
         self.ends: dict[str, int] = {}
         """Of what was emitted; see :class:`ExactSeam`."""
 
     def create_output_for_split(self, split_id_: str) -> SourceOutput:
-        inner = self.of.create_output_for_split(split_id(self._stage.index, split_id_))
-        return HybridSplitOutput(inner, self._stage, split_id_, self._known.get(split_id_, ()), self.ends)
+        inner = self.of.create_output_for_split(split_id(self._active.index, split_id_))
+        return HybridSplitOutput(inner, self._active, split_id_, self._known.get(split_id_, ()), self.ends)
 
     def release_output_for_split(self, split_id_: str) -> None:
-        self.of.release_output_for_split(split_id(self._stage.index, split_id_))
+        self.of.release_output_for_split(split_id(self._active.index, split_id_))
 
     def collect(
         self,
@@ -134,7 +134,7 @@ class HybridReaderOutput(ReaderOutput):
         if len(self._known) != 1:
             raise ValueError("a reader of several splits must emit through create_output_for_split")
         (name, known), *_ = self._known.items()
-        output = HybridSplitOutput(self.of, self._stage, name, known, self.ends)
+        output = HybridSplitOutput(self.of, self._active, name, known, self.ends)
         output.collect(records, timestamps, positions)
 
 
@@ -144,10 +144,10 @@ class HybridSplitOutput(SourceOutput):
     """
 
     def __init__(
-        self, output: SourceOutput, stage: ActiveSource, name: str, known: Intervals, ends: dict[str, int]
+        self, output: SourceOutput, active: ActiveSource, name: str, known: Intervals, ends: dict[str, int]
     ) -> None:
         self._output = output
-        self._stage = stage
+        self._active = active
         self._name = name
         self._known = known
         self._ends = ends
@@ -160,9 +160,9 @@ class HybridSplitOutput(SourceOutput):
     ) -> None:
         if self._known:
             records, timestamps, positions = self._unknown(records, timestamps, positions)
-        rows = self._stage.rows(records)
-        if self._stage.seam is not None:
-            merge(self._ends, self._stage.seam.ends(rows))
+        rows = self._active.rows(records)
+        if self._active.seam is not None:
+            merge(self._ends, self._active.seam.ends(rows))
         if rows.num_rows != records.num_rows:
             timestamps = positions = None  # the converter left out rows, and nobody knows which
         self._output.collect(rows, timestamps, positions)
@@ -172,7 +172,7 @@ class HybridSplitOutput(SourceOutput):
     ) -> tuple[pa.RecordBatch, pa.Int64Array | None, pa.Int64Array | None]:
         if positions is None:
             raise ConnectorError(
-                f"The reader of {self._stage.source.fingerprint} does not say at which position of split {self._name} "
+                f"The reader of {self._active.source.fingerprint} does not say at which position of split {self._name} "
                 "its rows stand, so an overlap cannot be told apart. Leave the overlap out."
             )
         wanted = not_among(positions, self._known)

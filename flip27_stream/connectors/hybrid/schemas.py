@@ -1,4 +1,4 @@
-"""One schema for all sources of a chain."""
+"""The one schema of all sources of a hybrid source."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import pyarrow as pa
 from flip27_stream.errors import OptionError, RecordFormatError
 
 Converter = Callable[[pa.RecordBatch], pa.RecordBatch]
-"""Turns a source's rows into those of the chain; rows may be left out. Picklable."""
+"""Turns a source's rows into those of the hybrid source; rows may be left out. Picklable."""
 
 
 def common_schema(schema: pa.Schema) -> pa.Schema:
-    """The chain's schema: the columns of its first source, which may all be null, since another one's may be."""
+    """The schema of a hybrid source: the columns of its first source, all of them nullable."""
     return pa.schema([pa.field(field.name, field.type) for field in schema])
 
 

@@ -50,8 +50,8 @@ class HybridSource(Source[HybridSourceSplit, HybridEnumeratorState]):
     Build it with :meth:`builder`.
     """
 
-    def __init__(self, chain: SourceList, limits: ReadLimits | None = None) -> None:
-        self._chain = chain
+    def __init__(self, sources: SourceList, limits: ReadLimits | None = None) -> None:
+        self._sources = sources
         self._limits = limits
 
     @staticmethod
@@ -62,7 +62,7 @@ class HybridSource(Source[HybridSourceSplit, HybridEnumeratorState]):
         event_time: str | None = None,
         limits: ReadLimits | None = None,
     ) -> HybridSourceBuilder:
-        """Begin with a source; its columns are those of the whole.
+        """A builder that begins with a source; the columns of the hybrid source are those of this one.
 
         Args:
             first: the source to read first.
@@ -75,33 +75,37 @@ class HybridSource(Source[HybridSourceSplit, HybridEnumeratorState]):
     @property
     def boundedness(self) -> Boundedness:
         """That of the last source."""
-        return self._chain.links[-1].boundedness
+        return self._sources.entries[-1].boundedness
 
     @property
     def schema(self) -> pa.Schema:
-        return self._chain.schema
+        return self._sources.schema
 
     @property
     def fingerprint(self) -> str:
-        return _HYBRID + _THEN.join(link.name for link in self._chain.links)
+        return _HYBRID + _THEN.join(entry.name for entry in self._sources.entries)
+
+    @property
+    def reads(self) -> str:
+        return self.fingerprint.removeprefix(_HYBRID)
 
     def accepts_checkpoint_of(self, fingerprint: str) -> bool:
-        """That of a chain of as many sources, each of which accepts a checkpoint of the one in its place."""
+        """Whether ``fingerprint`` is that of as many sources, each accepted by the source at the same index."""
         if fingerprint == self.fingerprint:
             return True
-        names, links = fingerprint.removeprefix(_HYBRID).split(_THEN), self._chain.links
-        is_alike = fingerprint.startswith(_HYBRID) and len(names) == len(links)
-        return is_alike and all(map(SourceListEntry.accepts_checkpoint_of, links, names))
+        names, entries = fingerprint.removeprefix(_HYBRID).split(_THEN), self._sources.entries
+        is_alike = fingerprint.startswith(_HYBRID) and len(names) == len(entries)
+        return is_alike and all(map(SourceListEntry.accepts_checkpoint_of, entries, names))
 
     @property
     def read_limits(self) -> ReadLimits:
-        """Those given to the builder; else the least of the sources as far as they are known, and otherwise the last's.
+        """The limits given to the builder; without them the least limits of rows, files and bytes of all known sources.
 
-        Spark is told of one limit of rows when the query starts. Limits of files and bytes are those of each source.
+        The other limits are those of the last known source. Spark asks for them once, when the query starts.
         """
         if self._limits is not None:
             return self._limits
-        known = [link.made.read_limits for link in self._chain.links if link.made is not None]
+        known = [entry.made.read_limits for entry in self._sources.entries if entry.made is not None]
         last = known[-1]
         return ReadLimits(
             max_rows=_least(limits.max_rows for limits in known),
@@ -119,21 +123,21 @@ class HybridSource(Source[HybridSourceSplit, HybridEnumeratorState]):
     def create_enumerator(
         self, context: SplitEnumeratorContext[HybridSourceSplit]
     ) -> HybridSourceSplitEnumerator:
-        return HybridSourceSplitEnumerator(context, self._chain)
+        return HybridSourceSplitEnumerator(context, self._sources)
 
     def restore_enumerator(
         self, context: SplitEnumeratorContext[HybridSourceSplit], checkpoint: HybridEnumeratorState
     ) -> HybridSourceSplitEnumerator:
-        return HybridSourceSplitEnumerator(context, self._chain, checkpoint)
+        return HybridSourceSplitEnumerator(context, self._sources, checkpoint)
 
     def splits_for_readers(
         self, splits: Sequence[HybridSourceSplit], checkpoint: HybridEnumeratorState
     ) -> Sequence[HybridSourceSplit]:
-        """As the source that is read gives them to its readers; splits of a source before are left as they are."""
+        """The splits as the active source gives them to its readers; splits of former sources are unchanged."""
         current = [split for split in splits if split.index == checkpoint.index]
         if not current:
             return splits
-        source = current[0].stage.source
+        source = current[0].active.source
         state = source.enumerator_checkpoint_serializer.deserialize(checkpoint.version, checkpoint.data)
         made = iter(source.splits_for_readers([split.split for split in current], state))
         return [
@@ -142,7 +146,7 @@ class HybridSource(Source[HybridSourceSplit, HybridEnumeratorState]):
 
     @property
     def split_serializer(self) -> HybridSourceSplitSerializer:
-        return HybridSourceSplitSerializer(self._chain)
+        return HybridSourceSplitSerializer(self._sources)
 
     @property
     def enumerator_checkpoint_serializer(self) -> HybridEnumeratorStateSerializer:
@@ -161,7 +165,7 @@ class HybridSourceBuilder:
     ) -> None:
         self._schema = common_schema(converted_schema(first.schema, converter))
         self._limits = limits
-        self._links = [
+        self._entries = [
             SourceListEntry(first, None, first.boundedness, converter, _assigner(event_time, first))
         ]
 
@@ -178,26 +182,27 @@ class HybridSourceBuilder:
         """Go on with another source.
 
         Args:
-            source: the source; or a function that makes it at the switch, of a :class:`SourceSwitchContext`. It is also
-                called on trial here, with an end position of 0, for its columns and limits; where it cannot do with
-                that, they are compared at the switch.
-            boundedness: of what a function makes; without it, what the trial made says it, or else it is unbounded.
-            converter: turns its record batches into those of the whole. Called where they are read; it may leave out
-                rows, and must not change their order.
-            event_time: the column of event time in its own rows, if it is not the query's
-                (``scan.watermark.event-time``). Give it to a source that is followed by another in a query without
-                alignment, for the end position to be known.
-            overlap: how it overlaps with the source before.
-            seam: that it begins, split by split, where the source before ends; not with ``overlap``.
+            source: the source; or a function that makes the source at the switch from a :class:`SourceSwitchContext`.
+                The function is also called here, on trial, with the end position 0, to learn columns and limits. If
+                that call fails, the columns are compared at the switch.
+            boundedness: whether the source that the function makes is bounded. By default as the trial says; unbounded
+                if the trial failed.
+            converter: converts record batches of the source to the schema of the hybrid source. It is called in the
+                reader. It may leave out rows, and must not change their order.
+            event_time: the column of event time in the source's own rows, if it differs from the query's
+                (``scan.watermark.event-time``). A source that is followed by another one needs it in a query without
+                alignment, to find the end position.
+            overlap: how the source overlaps with the source before it.
+            seam: the source begins, split by split, where the source before it ends. It excludes ``overlap``.
 
         Raises:
-            OptionError: a source before is not bounded; or columns do not fit, and which.
+            OptionError: a source before is not bounded, or columns do not fit; the error names them.
         """
-        index = len(self._links)
-        if not self._links[-1].is_bounded:
+        index = len(self._entries)
+        if not self._entries[-1].is_bounded:
             raise OptionError(
-                f"Source {index - 1} of the hybrid source, {self._links[-1].name}, is not bounded: all sources except "
-                "the final one must be. Make it bounded, with bounded=True or an option that says where it ends."
+                f"Source {index - 1} of the hybrid source, {self._entries[-1].name}, is not bounded: all sources "
+                "except the final one must be. Make it bounded, with bounded=True or an option that says where it ends."
             )
         factory = None if isinstance(source, Source) else source
         made = source if isinstance(source, Source) else tried(source, overlap)
@@ -212,7 +217,7 @@ class HybridSourceBuilder:
             )
         if (told_apart := overlap or seam) is not None:
             told_apart.check(self._schema)
-        self._links.append(
+        self._entries.append(
             SourceListEntry(
                 made,
                 factory,
@@ -226,8 +231,8 @@ class HybridSourceBuilder:
         return self
 
     def build(self) -> HybridSource:
-        """The source."""
-        return HybridSource(SourceList(self._links, self._schema), self._limits)
+        """The hybrid source of all sources that were added."""
+        return HybridSource(SourceList(self._entries, self._schema), self._limits)
 
 
 def _agreed(said: Boundedness | None, made: AnySource, index: int) -> Boundedness:
@@ -243,8 +248,8 @@ def _assigner(event_time: str | None, source: AnySource | None) -> TimestampAssi
         return None
     if source is None:
         raise OptionError(
-            f"Event time '{event_time}' is given for a source whose columns are not known: its factory cannot be "
-            "tried. Let it make a source of the end position 0 as well."
+            f"Event time '{event_time}' is given for a source whose columns are not known, since its factory "
+            "fails on trial. Let the factory make a source of the end position 0, too."
         )
     return timestamp_assigner(event_time, source.schema, "event_time")
 

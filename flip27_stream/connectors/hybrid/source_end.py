@@ -1,4 +1,4 @@
-"""What has to be remembered of a source, while it is read, for the one that comes after it."""
+"""The end of a source, which is recorded while the source is read and used at the switch to the next one."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class TailSplit:
     """A split that may hold rows of the overlap.
 
     Attributes:
-        split: what it is.
-        begin: where reading it began.
-        end: where it ends, as far as known.
-        reach: greatest event time in it (ms), ``None`` if not known.
+        split: the split in serialized form.
+        begin: the first position that was read.
+        end: its end position, as far as it is known.
+        reach: the greatest event time in the split (ms); ``None`` if it is not known.
     """
 
     split: Stored
@@ -35,10 +35,10 @@ class SourceEnd:
     """The end of a source, as far as it is known; kept in the checkpoint.
 
     Attributes:
-        greatest: event time (ms) of what was planned to be read; ``None`` if there was none.
-        blind: rows may have been read whose event times were not looked at.
-        tail: splits with rows of the overlap, by id in their source; for an exact seam those of which it was not
-            reported what rows they have, from ``begin`` on.
+        greatest: the greatest event time (ms) that was planned to be read; ``None`` if there was no event time.
+        blind: whether rows may have been read whose event times were not looked at.
+        tail: splits with rows of the overlap, by id in their source. For an exact seam: splits whose rows, from
+            ``begin`` on, no task has reported.
         ends: for an exact seam, the position behind the greatest one that was reported, by split of the next source;
             ``None`` if there is no such seam.
     """
@@ -50,15 +50,15 @@ class SourceEnd:
 
 
 class SourceEndRecorder:
-    """Keeps the :class:`SourceEnd` of the source that is being read.
+    """Records the :class:`SourceEnd` of the active source.
 
     Args:
-        seam: as the checkpoint says.
-        overlap_ms: of the next source with this one, ``None`` if there is none.
+        end: what the checkpoint knows of the end.
+        overlap_ms: the overlap of the next source with this one (ms); ``None`` without an overlap.
     """
 
-    def __init__(self, seam: SourceEnd, overlap_ms: int | None) -> None:
-        self._seam = seam
+    def __init__(self, end: SourceEnd, overlap_ms: int | None) -> None:
+        self._end = end
         self._overlap_ms = overlap_ms
         self._seen: dict[str, int] = {}
         self._offered: dict[str, int] = {}
@@ -67,9 +67,9 @@ class SourceEndRecorder:
     def looked(
         self, positions: Mapping[HybridSourceSplit, int | None], ranges: Mapping[str, SplitRange]
     ) -> None:
-        """So far each split can be read; ids are those of the source."""
+        """Take in the ranges that can be read; ids are those of the active source."""
         self._seen = {split.stored.id: self._seen.get(split.stored.id, -1) for split in positions}
-        tail = dict(self._seam.tail)
+        tail = dict(self._end.tail)
         for split, position in positions.items():
             name = split.stored.id
             if (r := ranges.get(name)) is None:
@@ -78,18 +78,18 @@ class SourceEndRecorder:
             self._offered[name] = r.end
             if self._keeps_splits and (name in tail or position is None):
                 tail[name] = replace(tail.get(name, TailSplit(split.stored, r.position, r.end)), end=r.end)
-        if self._seam.ends is not None:
+        if self._end.ends is not None:
             tail = {name: t for name, t in tail.items() if name in self._seen or t.begin < t.end}
-        if tail != self._seam.tail:
-            self._seam = replace(self._seam, tail=tail)
+        if tail != self._end.tail:
+            self._end = replace(self._end, tail=tail)
 
     @property
     def _keeps_splits(self) -> bool:
-        return self._overlap_ms is not None or self._seam.ends is not None
+        return self._overlap_ms is not None or self._end.ends is not None
 
     def was_read(self, read: RangesRead) -> None:
-        """A task has read ranges; where they go on from what was read before, their rows are known."""
-        ends, tail = dict(self._seam.ends or {}), dict(self._seam.tail)
+        """Take in a report of a task. Rows are known up to the end of reported ranges without a gap before them."""
+        ends, tail = dict(self._end.ends or {}), dict(self._end.tail)
         merge(ends, read.ends)
         for name, start, end in read.ranges:
             self._reported.setdefault(name, []).append((start, end))
@@ -98,7 +98,7 @@ class SourceEndRecorder:
                 if start <= tail[name].begin < end:
                     tail[name] = replace(tail[name], begin=end)
             self._reported[name] = [one for one in self._reported[name] if one[1] > tail[name].begin]
-        self._seam = replace(self._seam, ends=ends, tail=tail)
+        self._end = replace(self._end, ends=ends, tail=tail)
 
     def unseen(self, ranges: Mapping[str, SplitRange]) -> dict[str, SplitRange]:
         """The ranges with something to read whose event times were not all looked at."""
@@ -112,12 +112,12 @@ class SourceEndRecorder:
         for name, r in ranges.items():
             if name in times:
                 self._seen[name] = max(self._seen.get(name, -1), r.end)
-        greatest = _greatest([self._seam.greatest, *reaches.values()])
+        greatest = _greatest([self._end.greatest, *reaches.values()])
         tail = {
             name: replace(t, reach=_greatest([t.reach, reaches.get(name)]))
-            for name, t in self._seam.tail.items()
+            for name, t in self._end.tail.items()
         }
-        self._seam = replace(self._seam, greatest=greatest, tail=self._pruned(tail, greatest))
+        self._end = replace(self._end, greatest=greatest, tail=self._pruned(tail, greatest))
 
     def aligned(self, ranges: Mapping[str, SplitRange], times: Mapping[str, EventTimes]) -> None:
         """As :meth:`saw`, for an aligned plan: it reads nothing of splits whose event times are not known."""
@@ -125,27 +125,25 @@ class SourceEndRecorder:
         for name in ranges.keys() - times.keys():
             self._offered.pop(name, None)
 
-    def seam(self) -> SourceEnd:
-        """The seam if all that was offered last is read.
+    def end(self) -> SourceEnd:
+        """The end of the source, if all that was offered last is read.
 
         Raises:
             ConnectorError: too many splits would have to be read again.
         """
-        if not self._seam.blind and any(
-            self._seen.get(name, -1) < end for name, end in self._offered.items()
-        ):
-            self._seam = replace(self._seam, blind=True)
+        if not self._end.blind and any(self._seen.get(name, -1) < end for name, end in self._offered.items()):
+            self._end = replace(self._end, blind=True)
         self._offered.clear()
-        if len(self._seam.tail) > _MOST_SPLITS:
+        if len(self._end.tail) > _MOST_SPLITS:
             raise ConnectorError(
                 f"More than {_MOST_SPLITS} splits of a source would have to be read again for the next one: they have, "
                 "or may have, rows within the overlap. Lay the source out by event time, choose a shorter overlap, or "
                 "name the column of event time."
-                if self._seam.ends is None
+                if self._end.ends is None
                 else f"Of more than {_MOST_SPLITS} splits of a source no task reported what rows they have, which an "
                 "exact seam needs. See that tasks reach the driver (spark.driver.host), or read fewer files at once."
             )
-        return self._seam
+        return self._end
 
     def _pruned(self, tail: Mapping[str, TailSplit], greatest: int | None) -> dict[str, TailSplit]:
         """Without splits that end before the overlap. As much again is kept, for rows that came out of order."""

@@ -1,4 +1,4 @@
-"""The chain of sources, and one of them as it is read from its switch on."""
+"""The list of sources, and the one of them that is read."""
 
 from __future__ import annotations
 
@@ -87,13 +87,13 @@ Factory = Callable[[SourceSwitchContext], AnySource]
 
 @dataclass(frozen=True)
 class SourceListEntry:
-    """A source of the chain as the builder was told.
+    """A source of the hybrid source, as the builder was given it.
 
     Attributes:
         made: the source, or one that its factory made on trial; ``None`` if it could not.
         factory: makes the source at the switch; ``None`` for one that is fixed.
         boundedness: of the source.
-        converter: turns its rows into those of the chain.
+        converter: turns its rows into those of the hybrid source.
         event_time: how event time is found in its own rows, if it is not as the query says.
         overlap: how it overlaps with the source before.
         seam: that it begins where the source before ends; ``None`` if it begins where it says itself.
@@ -115,7 +115,10 @@ class SourceListEntry:
         return "a source made at the switch"
 
     def accepts_checkpoint_of(self, name: str) -> bool:
-        """Whether this link can take the place of one of that name. What a factory makes is compared once made."""
+        """Whether this source can go on from a checkpoint of the source of that name.
+
+        A source that a factory makes is compared when it is made.
+        """
         fixed = self.made if self.factory is None else None
         return name == self.name or (fixed is not None and fixed.accepts_checkpoint_of(name))
 
@@ -125,7 +128,7 @@ class SourceListEntry:
 
 
 class ActiveSource:
-    """One source of the chain, as it follows from where the one before ended. Pickled with the source, not its
+    """A source of the list, made from the end position of the source before. It is pickled with the source, not its
     factory.
 
     Attributes:
@@ -135,7 +138,7 @@ class ActiveSource:
     def __init__(
         self,
         index: int,
-        link: SourceListEntry,
+        entry: SourceListEntry,
         schema: pa.Schema,
         is_last: bool,
         context: SourceSwitchContext,
@@ -144,11 +147,11 @@ class ActiveSource:
         self.index = index
         self.end_position = None if context.unknown else context.known_end
         self.is_last = is_last
-        self.converter = link.converter
-        self.event_time = link.event_time
+        self.converter = entry.converter
+        self.event_time = entry.event_time
         self.seam = seam
         self._schema = schema
-        self._link: SourceListEntry | None = link
+        self._entry: SourceListEntry | None = entry
         self._context: SourceSwitchContext | None = context
 
     @property
@@ -157,20 +160,20 @@ class ActiveSource:
 
     @cached_property
     def source(self) -> AnySource:
-        """The source; made at the first call.
+        """The source, which is made at the first call.
 
         Raises:
-            OptionError: its factory fails, or makes one that does not fit in the chain.
+            OptionError: its factory fails, or makes a source that does not fit the hybrid source.
         """
-        assert self._link is not None
+        assert self._entry is not None
         assert self._context is not None
-        if self._link.factory is not None:
-            source = self._make(self._link.factory, self._context)
+        if self._entry.factory is not None:
+            source = self._make(self._entry.factory, self._context)
         else:
-            assert self._link.made is not None
-            source = self._link.made
+            assert self._entry.made is not None
+            source = self._entry.made
         self._context = None  # nothing keeps the enumerator before alive
-        if self._link.is_bounded and source.boundedness is not Boundedness.BOUNDED:
+        if self._entry.is_bounded and source.boundedness is not Boundedness.BOUNDED:
             raise OptionError(
                 f"{self.name} was said to be bounded, but its factory made {source.fingerprint}, which is not."
             )
@@ -178,7 +181,7 @@ class ActiveSource:
         return source
 
     def rows(self, records: pa.RecordBatch) -> pa.RecordBatch:
-        """Rows of the chain.
+        """Rows of the hybrid source.
 
         Raises:
             RecordFormatError: they do not have its columns.
@@ -187,7 +190,7 @@ class ActiveSource:
         return conform(converted, self._schema, self.name)
 
     def assigner(self, of_query: TimestampAssigner) -> TimestampAssigner:
-        """How event time is found in this source's own rows."""
+        """The timestamp assigner for the source's own rows."""
         if self.event_time is not None:
             return self.event_time
         if self.converter is None:
@@ -210,21 +213,21 @@ class ActiveSource:
             ) from error
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"source": self.source, "_link": None, "_context": None}
+        return self.__dict__ | {"source": self.source, "_entry": None, "_context": None}
 
 
 @dataclass(frozen=True)
 class ConvertedAssigner(TimestampAssigner):
-    """Finds event time in what the converter makes of a source's rows."""
+    """A timestamp assigner that converts the source's rows first."""
 
-    stage: ActiveSource
+    active: ActiveSource
     of_query: TimestampAssigner
 
     def extract_timestamps(self, records: pa.RecordBatch, timestamps: pa.Int64Array | None) -> pa.Int64Array:
-        rows = self.stage.rows(records)
+        rows = self.active.rows(records)
         if rows.num_rows != records.num_rows:
             raise OptionError(
-                f"The converter of source {self.stage.index} of the hybrid source leaves out rows, so event times "
+                f"The converter of source {self.active.index} of the hybrid source leaves out rows, so event times "
                 "cannot be found through it. Give add_source the column of event time, event_time='...'."
             )
         return self.of_query.event_times(rows, timestamps)
@@ -233,42 +236,42 @@ class ConvertedAssigner(TimestampAssigner):
 class SourceList:
     """The sources of a hybrid source, in order."""
 
-    def __init__(self, links: Sequence[SourceListEntry], schema: pa.Schema) -> None:
-        self.links = tuple(links)
+    def __init__(self, entries: Sequence[SourceListEntry], schema: pa.Schema) -> None:
+        self.entries = tuple(entries)
         self.schema = schema
-        self._stages: dict[tuple[int, str], ActiveSource] = {}
+        self._active: dict[tuple[int, str], ActiveSource] = {}
 
-    def stage(
+    def active(
         self,
         index: int,
         end_position: JsonValue = None,
         previous: SplitEnumerator[Any, Any] | None = None,
         unknown: str | None = None,
     ) -> ActiveSource:
-        """The stage that follows from an end position; always the same one in a process."""
+        """The source that follows from an end position; always the same object in a process."""
         key = index, json.dumps(end_position, sort_keys=True)
-        if key not in self._stages:
-            link = self.links[index]
-            overlap_ms = link.overlap.ms if link.overlap else 0
+        if key not in self._active:
+            entry = self.entries[index]
+            overlap_ms = entry.overlap.ms if entry.overlap else 0
             context = SourceSwitchContext(previous, overlap_ms, end_position, unknown)
-            is_last = index + 1 == len(self.links)
-            seam = None if is_last else self.links[index + 1].seam
-            self._stages[key] = ActiveSource(index, link, self.schema, is_last, context, seam)
-        return self._stages[key]
+            is_last = index + 1 == len(self.entries)
+            seam = None if is_last else self.entries[index + 1].seam
+            self._active[key] = ActiveSource(index, entry, self.schema, is_last, context, seam)
+        return self._active[key]
 
     def overlap_after(self, index: int) -> Overlap | None:
         """How the source after ``index`` overlaps with it."""
-        return self.links[index + 1].overlap if index + 1 < len(self.links) else None
+        return self.entries[index + 1].overlap if index + 1 < len(self.entries) else None
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_stages": {}}
+        return self.__dict__ | {"_active": {}}
 
 
 def tried(factory: Factory, overlap: Overlap | None) -> AnySource | None:
-    """What a factory makes of an end position of 0, to know its columns and limits before anything is read.
+    """The source that a factory makes of the end position 0, to learn its columns and limits before reading begins.
 
     Returns:
-        ``None`` if it makes nothing of that; then its columns are compared at the switch.
+        ``None`` if the factory fails; its columns are then compared at the switch.
     """
     try:
         return factory(SourceSwitchContext(overlap_ms=overlap.ms if overlap else 0, known_end=0))

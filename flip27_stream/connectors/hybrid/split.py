@@ -1,4 +1,4 @@
-"""A split of one of the sources."""
+"""Splits of a hybrid source."""
 
 from __future__ import annotations
 
@@ -31,32 +31,32 @@ class Stored:
 class HybridSourceSplit(SourceSplit):
     """A split of the source at one index (Flink ``HybridSourceSplit``). Positions are those of the split in it.
 
-    It is read from its stored form when it is needed, so that an offset can be read even if a factory fails; pickled
-    it is complete, so that a task needs no factory.
+    The split of the source is deserialized when it is needed, so an offset can be read even if a factory fails. A
+    pickled split has it, so a task needs no factory.
 
     Attributes:
-        index: of its source.
-        end_position: of the source before; what this one was made by.
-        stored: the split itself.
+        index: the index of its source.
+        end_position: the end position of the source before, from which its source was made.
+        stored: the split of the source in serialized form.
         known: positions in an overlap whose rows the source before had.
-        stage: its source.
-        cut: the split itself, where it need not be read from its stored form.
-        span: the range of positions that it is cut to; ``None`` for a whole split.
+        active: its source.
+        cut: the split of the source, if it is known without ``stored``.
+        span: the range of positions to read; ``None`` for a whole split.
     """
 
     index: int
     end_position: JsonValue
     stored: Stored
     known: Intervals = ()
-    stage: ActiveSource = field(compare=False, kw_only=True)
+    active: ActiveSource = field(compare=False, kw_only=True)
     cut: SourceSplit | None = field(default=None, compare=False, kw_only=True)
     span: tuple[int, int] | None = field(default=None, compare=False, kw_only=True)
 
     @staticmethod
-    def of(stage: ActiveSource, split: SourceSplit, known: Intervals = ()) -> HybridSourceSplit:
-        serializer = stage.source.split_serializer
+    def of(active: ActiveSource, split: SourceSplit, known: Intervals = ()) -> HybridSourceSplit:
+        serializer = active.source.split_serializer
         stored = Stored(split.split_id, serializer.version, serializer.serialize(split))
-        return HybridSourceSplit(stage.index, stage.end_position, stored, known, stage=stage, cut=split)
+        return HybridSourceSplit(active.index, active.end_position, stored, known, active=active, cut=split)
 
     def __hash__(self) -> int:
         return hash((self.index, self.stored.id))
@@ -70,7 +70,7 @@ class HybridSourceSplit(SourceSplit):
         """The split of the source itself."""
         if self.cut is not None:
             return self.cut
-        return self.stage.source.split_serializer.deserialize(self.stored.version, self.stored.data)
+        return self.active.source.split_serializer.deserialize(self.stored.version, self.stored.data)
 
     @property
     def positions_count_rows(self) -> bool:
@@ -95,8 +95,8 @@ class HybridSourceSplitSerializer(SimpleVersionedSerializer[HybridSourceSplit]):
     blanks are left out.
     """
 
-    def __init__(self, chain: SourceList) -> None:
-        self._chain = chain
+    def __init__(self, sources: SourceList) -> None:
+        self._sources = sources
 
     @property
     def version(self) -> int:
@@ -116,16 +116,16 @@ class HybridSourceSplitSerializer(SimpleVersionedSerializer[HybridSourceSplit]):
         match data:
             case [int(index), int(child_version), str(name), *rest] if len(rest) <= 3:
                 state, end, known = (*rest, None, None, None)[:3]
-                if not 0 <= index < len(self._chain.links):
+                if not 0 <= index < len(self._sources.entries):
                     raise CorruptCheckpointError(
-                        f"There is a split of source {index}; the hybrid source has {len(self._chain.links)}."
+                        f"There is a split of source {index}; the hybrid source has {len(self._sources.entries)}."
                     )
                 return HybridSourceSplit(
                     index,
                     end,
                     Stored(name, child_version, name if state is None else state),
                     intervals_of(known or ()),  # type: ignore[arg-type]
-                    stage=self._chain.stage(index, end),
+                    active=self._sources.active(index, end),
                 )
         raise CorruptCheckpointError(
             f"A hybrid split is stored as [index, version, id, ...], not as {data!r}."

@@ -1,4 +1,4 @@
-"""Where splits begin of which the source before has rows."""
+"""Start positions of splits whose first rows the source before has."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ log = logging.getLogger(__name__)
 def at_the_seam(
     positions: Mapping[HybridSourceSplit, int | None], ranges: Mapping[str, SplitRange], *, is_exact: bool
 ) -> dict[str, int]:
-    """Positions of splits that are to begin elsewhere than their source says, by id in it.
+    """The start positions of splits that begin elsewhere than their source says, by id in that source.
 
-    At an exact seam a split begins behind the last row that the source before has. So it does with an overlap, where
-    its source would begin later: what lies between is in neither of them.
+    At an exact seam a split begins behind the last row that the source before has. With an overlap it does so if its
+    own source would begin later, because neither source would read the rows in between.
 
     Args:
-        positions: of splits; ``None`` for those that are to begin.
-        ranges: what their source says.
+        positions: the position of each split; ``None`` for a split that was not begun.
+        ranges: the ranges that their source gives.
         is_exact: whether the seam is exact.
 
     Raises:
-        DataLossError: with an overlap, a split ends before the last row that the source before has of it: then it is
-            another log than the one that was copied. At an exact seam it begins behind its end, and its source says so.
+        DataLossError: with an overlap, a split ends before the last row that the source before has of it, so it is
+            not the log that was copied. At an exact seam the source itself reports a start behind the end.
     """
     begins = {}
     for split, position in positions.items():
@@ -62,7 +62,7 @@ def _is_another_log(split: HybridSourceSplit, known: int, end: int) -> DataLossE
 
 
 def moved(ranges: Mapping[str, SplitRange], begins: Mapping[str, int]) -> dict[str, SplitRange]:
-    """``ranges`` from where their splits begin, for a source that falls silent when it is asked again."""
+    """``ranges`` with other start positions, where the source gives no range when it is asked again."""
     return {
         name: replace(r, position=at, end=max(r.end, at)) if (at := begins.get(name)) is not None else r
         for name, r in ranges.items()

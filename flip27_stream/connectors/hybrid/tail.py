@@ -1,4 +1,4 @@
-"""Reads the end of a source again, in the planning process, to know which rows the next one need not read."""
+"""Reads the end of a source again, in the planning process, to find out which rows the next source leaves out."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from flip27_stream.connectors.hybrid.source_list import ActiveSource
 from flip27_stream.reader.drive import read_ranges
 
 
-def read_again(stage: ActiveSource, tail: Iterable[TailSplit], checkpoint: Any) -> Iterator[pa.RecordBatch]:
+def read_again(active: ActiveSource, tail: Iterable[TailSplit], checkpoint: Any) -> Iterator[pa.RecordBatch]:
     """Reads ranges of the active source again that were read before.
 
     Args:
-        stage: the active source.
+        active: the active source.
         tail: the splits, each with the range to read.
         checkpoint: the checkpoint of that source's enumerator.
 
@@ -34,17 +34,17 @@ def read_again(stage: ActiveSource, tail: Iterable[TailSplit], checkpoint: Any) 
     wanted = [t for t in tail if t.begin < t.end]
     if not wanted:
         return
-    serializer = stage.source.split_serializer
+    serializer = active.source.split_serializer
     stored = [serializer.deserialize(t.split.version, t.split.data) for t in wanted]
-    given = stage.source.splits_for_readers(stored, checkpoint)
+    given = active.source.splits_for_readers(stored, checkpoint)
     ranges = [PlannedRange(split, t.begin, t.end) for split, t in zip(given, wanted, strict=True)]
     output = _Collected()
-    for _ in read_ranges(stage.source, _PlannerContext(), ranges, output):
-        yield from (stage.rows(records) for records in output.take())
+    for _ in read_ranges(active.source, _PlannerContext(), ranges, output):
+        yield from (active.rows(records) for records in output.take())
 
 
 class _Collected(ReaderOutput):
-    """Collects rows, whatever split they are of."""
+    """An output that collects the rows of all splits."""
 
     def __init__(self) -> None:
         self._records: list[pa.RecordBatch] = []

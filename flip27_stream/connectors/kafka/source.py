@@ -81,6 +81,10 @@ class KafkaSource(Source[KafkaPartitionSplit, KafkaEnumeratorState]):
     def fingerprint(self) -> str:
         return f"Kafka {self._options.subscriber}"
 
+    @property
+    def reads(self) -> str:
+        return self._options.subscriber.reads
+
     def accepts_checkpoint_of(self, fingerprint: str) -> bool:
         """Any Kafka source's: what is subscribed to may change, as in Spark."""
         return _ANY_SUBSCRIPTION.fullmatch(fingerprint) is not None

@@ -23,6 +23,11 @@ class KafkaSubscriber(ABC):
     def topic_names(self) -> Collection[str] | None:
         """The topics to ask the cluster about; ``None`` for all."""
 
+    @property
+    @abstractmethod
+    def reads(self) -> str:
+        """The topics or partitions, as the user named them."""
+
     @abstractmethod
     def partitions(self, topics: Mapping[str, TopicMetadata]) -> frozenset[TopicPartition]:
         """The partitions to read, out of those there are."""
@@ -65,6 +70,10 @@ class TopicListSubscriber(KafkaSubscriber):
     def topic_names(self) -> Collection[str]:
         return self.topics
 
+    @property
+    def reads(self) -> str:
+        return ", ".join(self.topics)
+
     def partitions(self, topics: Mapping[str, TopicMetadata]) -> frozenset[TopicPartition]:
         return _all_partitions(topics, [name for name in self.topics if name in topics])
 
@@ -96,6 +105,10 @@ class TopicPatternSubscriber(KafkaSubscriber):
     def topic_names(self) -> None:
         return None
 
+    @property
+    def reads(self) -> str:
+        return self.text
+
     def partitions(self, topics: Mapping[str, TopicMetadata]) -> frozenset[TopicPartition]:
         matching = (
             name for name, topic in topics.items() if self.pattern.fullmatch(name) and not topic.internal
@@ -119,6 +132,10 @@ class PartitionSetSubscriber(KafkaSubscriber):
     def topic_names(self) -> Collection[str]:
         return {tp.topic for tp in self.assigned}
 
+    @property
+    def reads(self) -> str:
+        return ", ".join(map(str, sorted(self.assigned)))
+
     def partitions(self, topics: Mapping[str, TopicMetadata]) -> frozenset[TopicPartition]:
         return self.assigned & _all_partitions(topics, topics)
 
@@ -131,7 +148,7 @@ class PartitionSetSubscriber(KafkaSubscriber):
         return [str(tp) for tp in self.assigned - self.partitions(topics) - frozenset(known)]
 
     def __str__(self) -> str:
-        return f"option 'assign' ({', '.join(str(tp) for tp in sorted(self.assigned))})"
+        return f"option 'assign' ({self.reads})"
 
 
 def _all_partitions(topics: Mapping[str, TopicMetadata], names: Iterable[str]) -> frozenset[TopicPartition]:

@@ -24,10 +24,16 @@ def live(clicks: Clicks, done: Sequence[Batch], written: int) -> RenderableType:
         at = min(max((batch.greatest for batch in mine), default=begin), end)
         over = bool(done) and (done[-1].index > index or at >= written == end)
         so_far = f"{sum(b.rows for b in mine):,} rows in {len(mine)} batches" if mine else "waits"
-        bar = ProgressBar(end - begin, end - begin if over else at - begin, width=40)
+        bar = ProgressBar(end - begin, end - begin if over else at - begin, width=22)
         sign = mark(begun=bool(mine) or not index, over=over)
         lines.add_row(sign, name, bar, f"at {clock(at)}" if mine else "", so_far)
     return lines
+
+
+def line(done: Sequence[Batch]) -> str:
+    """Both sources, in one line."""
+    counts = [sum(batch.rows for batch in done if batch.index == index) for index in (0, 1)]
+    return f"Delta table: {counts[0]:,} rows, topic: {counts[1]:,} rows, in {len(done)} batches"
 
 
 def result(clicks: Clicks, done: Sequence[Batch], counted: Counts) -> Table:

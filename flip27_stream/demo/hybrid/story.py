@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from flip27_stream.demo import event_time, windowed_count
-from flip27_stream.demo.display import screen
+from flip27_stream.demo.display import Screen
 from flip27_stream.demo.event_time import MINUTE, clock
 from flip27_stream.demo.hybrid import display, picture
 from flip27_stream.demo.hybrid.clicks import Clicks
@@ -65,13 +65,13 @@ def _follow(stage: Stage, run: Run, query: StreamingQuery, clicks: Clicks) -> No
     """Show how far the query is, and write the live records once it reads the topic, until all is read."""
     live = clicks.write_live(stage.broker)
     written, next_portion = clicks.live_begin, 0.0
-    with screen(stage.console) as terminal:
+    with Screen(stage.console) as terminal:
         while not run.follow(query):
             latest = run.batches[-1] if run.batches else None
             if latest and latest.index == 1 and time.monotonic() > next_portion:
                 written = next(live, written)
                 next_portion = time.monotonic() + _PORTION_S
-            terminal.update(display.live(clicks, run.batches, written))
+            terminal.update(display.live(clicks, run.batches, written), display.line(run.batches))
             if latest and latest.positions == clicks.positions:
                 query.processAllAvailable()
                 return

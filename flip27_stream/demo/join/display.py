@@ -14,7 +14,7 @@ from flip27_stream.demo.join.job import Batch, Run
 from flip27_stream.demo.join.shop import ORDERS, PAYMENTS, Shop
 
 _LATEST = 5
-_COLUMNS = ("batch", f"{ORDERS} at", f"{PAYMENTS} at", "state rows", "memory", "late", "joined", "time")
+_COLUMNS = ("batch", ORDERS, PAYMENTS, "state rows", "memory", "late", "joined", "time")
 
 
 def live(shop: Shop, runs: Sequence[Run]) -> RenderableType:
@@ -34,8 +34,8 @@ def result(shop: Shop, runs: Sequence[Run]) -> Table:
             "rows dropped as late": lambda run: f"{run.dropped:,}",
             "peak state rows": lambda run: f"{run.peak(lambda batch: batch.state_rows):,}",
             "peak state memory": lambda run: megabytes(run.peak(lambda batch: batch.state_bytes)),
-            "hours apart, at most": lambda run: (
-                f"{run.peak(lambda batch: shop.apart(batch.positions)) / HOUR:.1f}"
+            "apart, at most": lambda run: (
+                f"{run.peak(lambda batch: shop.apart(batch.positions)) / HOUR:.1f} h"
             ),
             "batches": lambda run: f"{len(run.batches):,}",
         },
@@ -48,7 +48,7 @@ def megabytes(size: int) -> str:
 
 
 def _run(shop: Shop, run: Run) -> RenderableType:
-    latest = Table.grid(padding=(0, 2))
+    latest = Table.grid(padding=(0, 1))
     if run.batches:
         latest.add_row(*_COLUMNS, style="dim")
     for number, batch in list(enumerate(run.batches))[-_LATEST:]:
@@ -64,7 +64,7 @@ def _run(shop: Shop, run: Run) -> RenderableType:
         )
     for column in latest.columns[3:]:
         column.justify = "right"
-    return section(run, f"{len(run.batches)} batches, {run.seconds:.0f} s", latest)
+    return section(run, latest)
 
 
 def _span(shop: Shop, batch: Batch, topic: str) -> str:
@@ -72,4 +72,4 @@ def _span(shop: Shop, batch: Batch, topic: str) -> str:
     positions = {split: p for split, p in batch.positions.items() if split.startswith(f"{topic}-")}
     times = [shop.read_until(split, position) for split, position in positions.items()]
     known = [time for time in times if time is not None]
-    return f"{clock(min(known))} - {clock(max(known))}" if known else "not begun"
+    return f"{clock(min(known))}-{clock(max(known))}" if known else "not begun"

@@ -64,6 +64,10 @@ class Run(ComparedRun[Batch]):
     def dropped(self) -> int:
         return sum(batch.dropped for batch in self.batches)
 
+    @property
+    def so_far(self) -> str:
+        return f"{len(self.batches)} batches, {self.seconds:.0f} s"
+
     def batch(self, progress: StreamingQueryProgress) -> Batch | None:
         if "addBatch" not in progress.durationMs:
             return None

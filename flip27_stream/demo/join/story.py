@@ -42,7 +42,7 @@ def _describe(stage: Stage, shop: Shop) -> None:
         f"{begins[f'{ORDERS}-0']}.\n"
         f"Joining {shop.pairs:,} placed orders with their payments ...\n"
         f"  {stage.rows_per_batch:,} rows a batch of each, watermark delay {DELAY // MINUTE} minutes, "
-        f"max-drift {MAX_DRIFT // MINUTE}\n"
+        f"max-drift {MAX_DRIFT // MINUTE} minutes\n"
     )
 
 

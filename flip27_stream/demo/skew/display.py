@@ -43,5 +43,7 @@ def _run(backlog: Backlog, run: Run) -> RenderableType:
     for partition, split in enumerate(backlog.splits):
         read_until = backlog.last_event_time(partition, run.positions.get(split, 0)) or backlog.begin
         done, total = min(read_until, backlog.end) - backlog.begin, backlog.end - backlog.begin
-        splits.add_row(split, ProgressBar(total, done, width=48), f"at {clock(read_until)}" if done else "")
-    return section(run, f"{run.rows:,} rows in {len(run.batches)} batches, {run.seconds:.0f} s", splits)
+        splits.add_row(
+            split, ProgressBar(total, done, width=44), f"at {clock(read_until)} UTC" if done else ""
+        )
+    return section(run, splits)

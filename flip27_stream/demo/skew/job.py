@@ -24,7 +24,7 @@ MAX_DRIFT = 5 * MINUTE
 
 @dataclass(frozen=True)
 class Batch:
-    """A micro-batch that read rows.
+    """A micro-batch of the source; the first of an aligned run reads no rows, since it joins the group.
 
     Attributes:
         rows: how many.
@@ -51,11 +51,15 @@ class Run(ComparedRun[Batch]):
         return sum(batch.rows for batch in self.batches)
 
     @property
+    def so_far(self) -> str:
+        return f"{self.rows:,} rows in {len(self.batches)} batches, {self.seconds:.0f} s"
+
+    @property
     def positions(self) -> Positions:
         return self.batches[-1].positions if self.batches else {}
 
     def batch(self, progress: StreamingQueryProgress) -> Batch | None:
-        if not progress.numInputRows:
+        if progress.sources[0].startOffset == progress.sources[0].endOffset:
             return None
         return Batch(
             rows=progress.numInputRows,

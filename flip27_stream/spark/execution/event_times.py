@@ -12,6 +12,8 @@ import pyarrow as pa
 
 from flip27_stream.api import TimestampAssigner
 from flip27_stream.errors import ImplausibleEventTimeError
+from flip27_stream.event_time.samples import sample_of
+from watermark_alignment.event_time_checks import steps_off
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
@@ -49,6 +51,9 @@ class EventTimeObserver:
         self._min: int | None = None
         self._disorder = 0
         self._implausible = 0
+        self._implausible_example: int | None = None
+        self._untimed = 0
+        self._sample = ""
 
     def observe(
         self, records: pa.RecordBatch, timestamps: pa.Int64Array | None, positions: pa.Int64Array | None
@@ -65,11 +70,13 @@ class EventTimeObserver:
         """
         column = self._assigner.event_times(records, timestamps)
         times = column.fill_null(-1).to_numpy() if column.null_count else column.to_numpy()
+        if some_untimed := int(times.min()) < 0:
+            self._take_in_untimed(records, times < 0)
         if self._plausible_until is not None and int(times.max()) > self._plausible_until:
             implausible = times > self._plausible_until
             records = self._apply_policy(records, times, implausible, positions)
             times = times[~implausible]
-        if len(times) and int(times.min()) < 0:
+        if some_untimed:
             times = times[times >= 0]
         if len(times):
             self._add(times)
@@ -82,7 +89,14 @@ class EventTimeObserver:
             "disorder": self._disorder,
             "implausible": self._implausible,
             "min_event_time": self._min,
+            "untimed": self._untimed,
+            "sample": self._sample,
+            "implausible_example": self._implausible_example,
         }
+
+    def _take_in_untimed(self, records: pa.RecordBatch, untimed: npt.NDArray[np.bool_]) -> None:
+        self._untimed += int(untimed.sum())
+        self._sample = self._sample or sample_of(self._assigner, records, int(untimed.argmax()))
 
     def _add(self, times: npt.NDArray[np.int64]) -> None:
         running = np.maximum.accumulate(times)
@@ -101,6 +115,7 @@ class EventTimeObserver:
         positions: pa.Int64Array | None,
     ) -> pa.RecordBatch:
         self._implausible += int(implausible.sum())
+        self._implausible_example = int(times[implausible.argmax()])
         if self._policy is ImplausibleEventTimes.PASS:
             return records
         if self._policy is ImplausibleEventTimes.SKIP:
@@ -113,8 +128,19 @@ class EventTimeObserver:
             f"later than {_text(self._plausible_until)}, which is scan.watermark.max-future after the clock when the "
             "batch was planned. This batch is fixed in the checkpoint: restart with option "
             "scan.watermark.implausible-event-time set to skip or pass. If such times are right, start queries with a "
-            "greater scan.watermark.max-future."
+            "greater scan.watermark.max-future." + _unit_hint(int(times[row]), self._plausible_until)
         )
+
+
+def _unit_hint(event_time: int, until: int) -> str:
+    steps = steps_off(event_time, until)
+    if steps is None:
+        return ""
+    factor = 1000**steps
+    return (
+        f" Divided by {factor:,} it is {_text(event_time // factor)}: if these are numbers of a shorter unit than "
+        "they are read as, set scan.watermark.event-time.unit."
+    )
 
 
 def _text(event_time: int) -> str:

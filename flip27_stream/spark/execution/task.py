@@ -218,7 +218,7 @@ class SplitOutput(SourceOutput):
         self._schema = schema
         self._batches = batches
         self._observer = observer
-        self._rows = 0
+        self._rows = self._bytes = 0
         self._last: pa.Int64Scalar | None = None
         self.released = False
         """Whether the reader has read the range to its end."""
@@ -238,6 +238,7 @@ class SplitOutput(SourceOutput):
             records = self._observer.observe(records, timestamps, positions)
         if records.num_rows:
             self._rows += records.num_rows
+            self._bytes += records.nbytes
             self._batches.append(records)
 
     def __str__(self) -> str:
@@ -248,7 +249,7 @@ class SplitOutput(SourceOutput):
     def report(self) -> SplitReport:
         """Returns what was read of the range."""
         seen = self._observer.statistics() if self._observer is not None else {}
-        return SplitReport(*self._range, rows=self._rows, **seen)
+        return SplitReport(*self._range, rows=self._rows, bytes=self._bytes, **seen)
 
 
 def _observer(spec: SourceSpec, task: SplitTask, split_id: str) -> EventTimeObserver | None:

@@ -66,7 +66,7 @@ class SourceCoordinator:
         self._planner: Planner = BatchPlanner(spec, self._split_tracker)
         self._recorder: BatchRecorder | None = None
         if spec.alignment is not None:
-            self._recorder = BatchRecorder(spec.alignment, self._context.metric_group())
+            self._recorder = BatchRecorder(spec.alignment, self._context.metric_group(), spec.source.reads)
             self._planner = GroupPlanner(
                 spec, spec.alignment, self._planner, self._clock, self._recorder.record_commit
             )
@@ -310,7 +310,9 @@ class SourceCoordinator:
             states={**planned.plan.states, **dict.fromkeys(retired, SplitStatus.FINISHED)},
         )
         read_max = {**planned.read_max_before, **retired}
-        self._recorder.record_processed_batch(start, after, read_max, planned.floor, plan_input.wall)
+        log = plan_input.log
+        behind = [log[name].end - state.position for name, state in start.splits.items() if name in log]
+        self._recorder.record_processed_batch(start, after, read_max, planned.floor, plan_input.wall, behind)
 
     def _has_too_few_rows(self, plan_input: PlanInput, planned: PlannedBatch) -> bool:
         """Whether the batch waits for more rows (``minOffsetsPerTrigger``); never under Once and AvailableNow."""

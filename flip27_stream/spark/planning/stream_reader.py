@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import atexit
+import functools
+import logging
 import os
 import signal
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -19,6 +21,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from flip27_stream.errors import Flip27Error
 from flip27_stream.spark.execution.task import SplitTask, read_task
 from flip27_stream.spark.planning.rate_limit import UNLIMITED
 from flip27_stream.spark.source_spec import SourceSpec
@@ -32,11 +35,35 @@ _PARENT = os.getppid()
 _REASON_S, _LOOK_S = 1.0, 0.02
 
 
+log = logging.getLogger(__name__)
+
+
 class TaskPartition(InputPartition):
     """A partition that carries one task to an executor."""
 
     def __init__(self, task: SplitTask) -> None:
         super().__init__(task)
+
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def _short(method: Method) -> Method:
+    """A method whose errors of this project come without the lines of a traceback, which go to the log.
+
+    Spark puts the traceback before the text, so that what went wrong stood at the end of a page.
+    """
+
+    @functools.wraps(method)
+    def called(*arguments: Any) -> Any:
+        try:
+            return method(*arguments)
+        except Flip27Error as error:
+            log.debug("%s failed", method.__name__, exc_info=True)
+            failed = error
+        raise failed.with_traceback(None) from None
+
+    return cast(Method, called)
 
 
 class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -73,23 +100,28 @@ class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return ReadAllAvailable()
         return ReadMaxRows(UNLIMITED if limits.max_rows is None else limits.max_rows)
 
+    @_short
     def prepareForTriggerAvailableNow(self) -> None:
         self._planning().prepare_available_now()
 
+    @_short
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         return self._planning().latest_offset(
             start, limit.max_rows if isinstance(limit, ReadMaxRows) else None
         )
 
+    @_short
     def reportLatestOffset(self) -> dict[str, Any] | None:
         return self._planning().report_latest_offset()
 
+    @_short
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         return [TaskPartition(task) for task in self._planning().tasks(start, end)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_task(self._spec, partition.value)
 
+    @_short
     def commit(self, end: dict[str, Any]) -> None:
         """Records that Spark has logged this offset and runs a batch.
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from flip27_stream.api import MetricGroup
 from flip27_stream.api.planned_range import PlannedRange
+from flip27_stream.errors import shortened
 from flip27_stream.spark.reporting.batch_ledger import BatchRecord, Ledger, PlannedSplit
+from flip27_stream.spark.reporting.observations import Observations
 from flip27_stream.spark.reporting.report_channel import TaskReport
 from flip27_stream.spark.source_spec import AnyOffset
 from watermark_alignment.options import AlignmentOptions
@@ -16,6 +18,7 @@ from watermark_alignment.planner import Plan
 from watermark_alignment.states import SplitStatus
 from watermark_alignment.table.batch_note import KEY as NOTE
 from watermark_alignment.table.batch_note import BatchNote
+from watermark_alignment.table.behind import Behind
 from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 from watermark_alignment.table.table_writer import TableWriter
 
@@ -32,9 +35,11 @@ class BatchRecorder:
     Args:
         alignment: the alignment options of the source.
         metrics: the counters of the enumerator.
+        reads: what the source reads, in few words.
     """
 
-    def __init__(self, alignment: AlignmentOptions, metrics: MetricGroup) -> None:
+    def __init__(self, alignment: AlignmentOptions, metrics: MetricGroup, reads: str) -> None:
+        self._reads = shortened(reads)
         self._alignment = alignment
         self._enumerator_metrics = metrics
         self._reader_metrics = Counter[str]()
@@ -45,6 +50,7 @@ class BatchRecorder:
         self._silent_batches = 0
         self._was_late = False
         self._implausible = Counter[str]()
+        self._observations = Observations(alignment.event_time, alignment.event_time_unit or "ms")
 
     def open(self, fingerprint: str, lineage: str) -> None:
         """Opens the table, so that a wrong path fails the query at its start.
@@ -106,6 +112,7 @@ class BatchRecorder:
         read_max: Mapping[str, int | None],
         floor: int | None,
         now: int,
+        behind: Collection[int] = (),
     ) -> None:
         """Writes the rows of the batch that ends at ``start``, which Spark has processed.
 
@@ -115,6 +122,7 @@ class BatchRecorder:
             read_max: greatest event time (ms) read before it, by split id.
             floor: least watermark (ms) of the other members of the group; ``None`` if there is none.
             now: the machine's clock (ms).
+            behind: how many positions each split is behind the end of its log.
         """
         if self._running is None or self._running.batch > start.batch:
             return
@@ -126,15 +134,17 @@ class BatchRecorder:
             self._reader_metrics.update(counted)
         metadata = {
             "watermark": "" if after.floor is None else str(after.floor),
-            NOTE: self._note(self._ledger, self._running).to_text(),
+            NOTE: self._note(self._ledger, self._running, behind).to_text(),
         }
         self._warn_of_silence(self._running)
+        self._observations.warn(self._ledger.source, now)
         if implausible := self._running.implausible():
             metadata["implausible"] = str(implausible.total())
         self._writer.submit(self._running.batch, rows, metadata)
         self._running = None
 
-    def _note(self, ledger: Ledger, batch: BatchRecord) -> BatchNote:
+    def _note(self, ledger: Ledger, batch: BatchRecord, behind: Collection[int]) -> BatchNote:
+        observed = self._observations.after(batch.reports.values())
         return BatchNote(
             group=ledger.group,
             source=ledger.source,
@@ -144,6 +154,10 @@ class BatchRecorder:
             unreported=batch.unreported(),
             implausible=_most(batch.implausible()),
             implausible_in_run=_most(self._implausible),
+            max_out_of_orderness_ms=self._alignment.max_out_of_orderness_ms,
+            reads=self._reads,
+            observed=observed,
+            behind=Behind.of(behind, observed.bytes_per_row),
             metrics=_most(self._reader_metrics + Counter(self._enumerator_metrics.snapshot())),
         )
 

@@ -27,6 +27,10 @@ class SplitReport:
         disorder: how far (ms) at most an event time was behind the greatest one before it in the range.
         implausible: the number of records with an event time beyond ``scan.watermark.max-future``.
         min_event_time: least event time (ms); ``None`` if no record has one.
+        bytes: the size of the rows in memory.
+        untimed: the number of records without an event time.
+        sample: what one of these has in its place: names of fields, no values.
+        implausible_example: the event time (ms) of one of the ``implausible`` records.
     """
 
     split: str
@@ -37,6 +41,10 @@ class SplitReport:
     disorder: int = 0
     implausible: int = 0
     min_event_time: int | None = None
+    bytes: int = 0
+    untimed: int = 0
+    sample: str = ""
+    implausible_example: int | None = None
 
     @property
     def key(self) -> RangeKey:
@@ -96,10 +104,18 @@ class TaskReport:
 
 def _split_report(told: Any) -> SplitReport:
     report = SplitReport(**told)
-    _text(report.split)
-    for number in (report.start, report.end, report.rows, report.disorder, report.implausible):
+    _text(report.split), _text(report.sample)
+    for number in (
+        report.start,
+        report.end,
+        report.rows,
+        report.disorder,
+        report.implausible,
+        report.untimed,
+        report.bytes,
+    ):
         _whole(number)
-    for time in (report.max_event_time, report.min_event_time):
+    for time in (report.max_event_time, report.min_event_time, report.implausible_example):
         if time is not None:
             _whole(time)
     return report

@@ -18,6 +18,8 @@ from flip27_stream.connectors.files import FileSource
 from flip27_stream.connectors.files.storage.retries import Retries
 from flip27_stream.event_time.assigners import ColumnTimestampAssigner
 from flip27_stream.testing import ExternalSystem, SourceConformanceSuite
+from tests.connectors.files.support.deletion_vectors import add, create, in_file, removed
+from tests.connectors.files.support.delta_tables import commit
 
 NOON = 1_700_000_000_000
 GROUP = 5
@@ -150,6 +152,39 @@ class Table(Folder):
         DeltaTable(self._data).restore(self._before)
 
 
+class TableWithDeletedRows(Table):
+    """Each write is a file with deleted rows in between."""
+
+    def __init__(self, folder: Path) -> None:
+        Folder.__init__(self, folder)
+        create(self._data, COLUMNS)
+        self._version = 0
+        self._actions: list[dict[str, Any]] = []
+
+    def _put(self, name: str, rows: list[dict[str, Any]]) -> None:
+        deleted = {"split": -1, "number": -1, "t": 1}
+        stored = [stored for row in rows for stored in (deleted, row)]
+        vector = in_file(self._data, range(0, len(stored), 2))
+        group = max(2 * GROUP, len(stored) // 10)
+        self._actions.append(
+            add(self._data, pa.Table.from_pylist(stored, COLUMNS), vector, row_group_size=group)
+        )
+        self._commit(self._actions[-1])
+
+    def _commit(self, *actions: dict[str, Any]) -> None:
+        self._version += 1
+        commit(self._data, self._version, *actions)
+
+    def hide(self, split: int) -> str:
+        """A DELETE of everything."""
+        self._commit(*map(removed, self._actions))
+        return str(self._data)
+
+    def restore(self, split: int) -> None:
+        """A RESTORE, which the source refuses."""
+        self._commit({"commitInfo": {"operation": "RESTORE"}}, *self._actions)
+
+
 class OfFiles(SourceConformanceSuite):
     """In a folder of the test's own."""
 
@@ -180,3 +215,7 @@ class TestJson(OfFiles):
 
 class TestDelta(OfFiles):
     folder = Table
+
+
+class TestDeltaWithDeletedRows(OfFiles):
+    folder = TableWithDeletedRows

@@ -141,8 +141,8 @@ def test_what_is_no_state_is_refused(data: Any) -> None:
 
 
 def test_a_newer_state_is_refused() -> None:
-    with pytest.raises(NewerCheckpointError, match="version 3"):
-        FilesStateSerializer().deserialize(3, {})
+    with pytest.raises(NewerCheckpointError, match="version 4"):
+        FilesStateSerializer().deserialize(4, {})
 
 
 def test_the_first_version_of_the_state_stays_readable() -> None:

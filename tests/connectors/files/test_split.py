@@ -77,7 +77,7 @@ def test_corrupt_split(data: JsonValue) -> None:
 
 
 def test_versions_nobody_knows() -> None:
-    with pytest.raises(NewerCheckpointError, match="version 9; this release reads up to 1"):
+    with pytest.raises(NewerCheckpointError, match="version 9; this release reads up to 2"):
         SPLITS.deserialize(9, ["/a@1+1", 0])
     with pytest.raises(CorruptCheckpointError, match="version 0"):
         SPLITS.deserialize(0, ["/a@1+1", 0])

@@ -231,9 +231,7 @@ def test_a_seam_that_is_asked_for_too_late() -> None:
 
 
 def test_a_seam_needs_its_columns_and_no_overlap() -> None:
-    with pytest.raises(
-        OptionError, match=r"An exact seam is told apart by columns .* has not: partition, topic"
-    ):
+    with pytest.raises(OptionError, match=r"An exact seam needs columns .* does not have: partition, topic"):
         hybrid({}, World({}), ExactSeam())()
     builder = HybridSource.builder(copies({}))
     with pytest.raises(OptionError, match="an overlap and an exact seam"):

@@ -247,7 +247,7 @@ def test_positions_scattered_too_much_are_an_error() -> None:
 
 
 def test_an_overlap_needs_its_columns() -> None:
-    with pytest.raises(OptionError, match="columns that the hybrid source has not: partition, topic"):
+    with pytest.raises(OptionError, match="columns that the hybrid source does not have: partition, topic"):
         hybrid(FILES, LOGS, Overlap(ms=5))()
     with pytest.raises(OptionError, match="names no column"):
         hybrid(FILES, LOGS, Overlap(ms=5, split="x"))()

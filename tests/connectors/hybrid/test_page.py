@@ -31,7 +31,7 @@ def test_the_offset_it_shows_can_be_read() -> None:
     split = hybrid.split_serializer.deserialize(1, entry[4])
     assert (split.split_id, split.split) == (name, KafkaPartitionSplit("clicks", 0))
     assert split.end_position == read.end_position == state["end"]
-    assert split.stage.source is kafka
+    assert split.active.source is kafka
 
 
 def test_the_attributes_of_the_context_are_those_of_the_page() -> None:

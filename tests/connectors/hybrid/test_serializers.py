@@ -19,17 +19,17 @@ from tests.connectors.hybrid.kit import Made, history
 from tests.spark.support.memory_source import MemorySplit
 
 HYBRID = HybridSource.builder(history("old", {})).add_source(Made({})).build()
-CHAIN = HYBRID._chain
+CHAIN = HYBRID._sources
 
 SPLITS: list[tuple[HybridSourceSplit, Any]] = [
-    (HybridSourceSplit.of(CHAIN.stage(0), MemorySplit("a")), [0, 1, "a"]),
-    (HybridSourceSplit.of(CHAIN.stage(1, 17), MemorySplit("b")), [1, 1, "b", None, 17]),
+    (HybridSourceSplit.of(CHAIN.active(0), MemorySplit("a")), [0, 1, "a"]),
+    (HybridSourceSplit.of(CHAIN.active(1, 17), MemorySplit("b")), [1, 1, "b", None, 17]),
     (
-        HybridSourceSplit.of(CHAIN.stage(1, 17), MemorySplit("b"), ((0, 4), (6, 9))),
+        HybridSourceSplit.of(CHAIN.active(1, 17), MemorySplit("b"), ((0, 4), (6, 9))),
         [1, 1, "b", None, 17, [[0, 4], [6, 9]]],
     ),
     (
-        HybridSourceSplit(0, None, Stored("x", 3, {"file": "y"}), stage=CHAIN.stage(0)),
+        HybridSourceSplit(0, None, Stored("x", 3, {"file": "y"}), active=CHAIN.active(0)),
         [0, 3, "x", {"file": "y"}],
     ),
 ]

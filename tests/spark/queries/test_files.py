@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import AnalysisException, StreamingQueryException
-from pyspark.errors.exceptions.base import PySparkException
 from pyspark.sql.functions import count, window
 
 if TYPE_CHECKING:
@@ -156,15 +155,22 @@ def test_columns_of_a_delta_table_that_change(registered: SparkSession, tmp_path
     assert sorted(run(named, tmp_path / "named")) == [(n,) for n in range(20)]
 
 
-def test_a_table_with_deletion_vectors_is_refused_by_name(registered: SparkSession, tmp_path: Path) -> None:
+def test_a_table_with_deletion_vectors_and_renamed_columns(registered: SparkSession, tmp_path: Path) -> None:
+    """In batch and as a stream over a restart: the names in data files travel to the tasks with the splits."""
     table = str(tmp_path / "table")
     rows = registered.range(10).coalesce(1).write.format("delta")
-    rows.option("delta.enableDeletionVectors", "true").save(table)
+    rows.option("delta.enableDeletionVectors", "true").option("delta.columnMapping.mode", "name").save(table)
     reader = registered.read.format("flip27_files").option("files.format", "delta")
-    assert reader.load(table).count() == 10
+    stream = registered.readStream.format("flip27_files").option("files.format", "delta")
+    left = [(n,) for n in range(10) if n != 3]
     registered.sql(f"DELETE FROM delta.`{table}` WHERE id = 3")
-    with pytest.raises(PySparkException, match="deletion vectors, which are not understood"):
-        reader.load(table).count()
+    registered.sql(f"ALTER TABLE delta.`{table}` RENAME COLUMN id TO number")
+    assert sorted(tuple(row) for row in reader.load(table).collect()) == left
+    frame = stream.option("maxRowsPerTrigger", 4).load(table)
+    assert frame.columns == ["number"]
+    assert sorted(run(frame, tmp_path / "checkpoint")) == left
+    registered.sql(f"INSERT INTO delta.`{table}` VALUES 10")
+    assert run(frame, tmp_path / "checkpoint") == [(10,)]
 
 
 @pytest.mark.parametrize("format_", ["json", "csv"])

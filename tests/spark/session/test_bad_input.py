@@ -134,15 +134,6 @@ def test_a_checkpoint_of_another_source_is_refused(
     assert str(folder) in said
 
 
-def test_a_checkpoint_of_the_built_in_source_is_refused(queries: KafkaQueries, topic: MakeTopic) -> None:
-    name = topic()
-    queries.broker.write(name, records(0, [T0]))
-    queries.run(queries.stream(name, source="kafka"))
-    said = refused(queries, queries.stream(name))
-    assert "CorruptCheckpointError" in said
-    assert "checkpointLocation" in said
-
-
 def _newer(document: dict[str, Any]) -> dict[str, Any]:
     return document | {"flip27": 99}
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,12 +10,14 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 import pytest
-from matplotlib.collections import QuadMesh
+from matplotlib.collections import PolyCollection, QuadMesh
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from flip27_stream.errors import AlignmentError
+from tests.watermark_alignment.support.group_entries import entry
 from tests.watermark_alignment.support.table_rows import START_MS, split_rows
+from watermark_alignment.group.group_log import KEY as MEMBER
 from watermark_alignment.monitoring.plot import plot
 from watermark_alignment.table.batch_note import KEY, BatchNote
 from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
@@ -229,3 +232,74 @@ def test_names_may_hold_anything(table: SplitWatermarkTable, tmp_path: Path) -> 
     rows = [replace(row, split=f"$\\{row.split}$") for row in split_rows(0, source="$x_{$")]
     table.append("one", 0, rows, {})
     plot(table).savefig(tmp_path / "names.png")
+
+
+def with_an_outage(table: SplitWatermarkTable) -> None:
+    """Ten batches a second apart, 17 minutes in which the query was stopped, ten batches more."""
+    for batch in range(20):
+        later = 17 * 60_000 if batch >= 10 else 0
+        rows = [replace(row, recorded_at=row.recorded_at + later) for row in split_rows(batch)]
+        table.append("clicks/1", batch, rows, {})
+
+
+def test_an_outage_is_blank(table: SplitWatermarkTable) -> None:
+    """Neither lines nor strips go on in time in which nothing ran."""
+    with_an_outage(table)
+    figure = plot(table, max_drift="5 s")
+    panel, strips = figure.axes
+    line = drawn(panel.lines[0])
+    [gap] = np.flatnonzero(np.isnan(line[:, 1]))
+    assert line[gap, 0] == line[gap - 1, 0]
+    assert millis(line[[gap - 1, gap + 1], 0]) == [START_MS + 9000, START_MS + 17 * 60_000 + 10_000]
+    assert panel.lines[0].get_drawstyle() == "steps-post"
+    [mesh] = [part for part in strips.collections if isinstance(part, QuadMesh)]
+    shown: np.ma.MaskedArray[Any, Any] = np.ma.asarray(mesh.get_array()).reshape(4, -1)
+    edges = millis(np.asarray(mesh.get_coordinates(), dtype=np.float64)[0, :, 0])
+    blank = [(edges[n], edges[n + 1]) for n in range(shown.shape[1]) if shown[0].mask[n]]
+    assert blank == [(START_MS + 9000, START_MS + 17 * 60_000 + 9000)]
+    assert "nothing ran" in legend(figure)
+
+
+def test_batches_that_take_longer_than_others_are_no_outage(table: SplitWatermarkTable) -> None:
+    for batch in range(10):
+        rows = [replace(row, recorded_at=START_MS + 1000 * batch**2 // 2) for row in split_rows(batch)]
+        table.append("clicks/1", batch, rows, {})
+    assert "nothing ran" not in legend(plot(table))
+
+
+def test_splits_wait_on_after_the_newest_batch(table: SplitWatermarkTable) -> None:
+    """A stall: the source says that they wait, while no batch runs and no row comes."""
+    now = time.time_ns() // 1_000_000
+    for batch in range(3):
+        rows = [replace(row, recorded_at=now - 60_000 + batch * 1000) for row in split_rows(batch)]
+        table.append("clicks/1", batch, rows, {})
+    stalled = entry("clicks", group="web", waiting=3, held_by="clicks-0", timeout_ms=60_000)
+    stalled = replace(stalled, waits=("clicks-0",), waits_all_but=True)
+    for told in (stalled, stalled.again()):
+        table.note({MEMBER: told.to_text()})
+    figure = plot(table)
+    panel, strips = figure.axes
+    assert "paused" in legend(figure)
+    bars = [part for part in strips.collections if isinstance(part, PolyCollection)]
+    waiting = sorted({round(float(np.asarray(bar.get_paths()[0].vertices)[:, 1].mean())) for bar in bars})
+    assert waiting == [1, 2, 3]
+    line = drawn(panel.lines[1])
+    assert line[-1, 1] == line[-2, 1]
+    assert line[-1, 0] > line[-2, 0]
+
+
+def test_axes_are_labelled_and_the_drift_is_said_in_words(table: SplitWatermarkTable) -> None:
+    """However small it is at the scale of the picture."""
+    fill(table, "clicks")
+    panel, strips = plot(table, max_drift="10 ms").axes
+    assert strips.get_xlabel() == "recorded at (UTC)"
+    assert [text.get_text() for text in panel.texts] == ["allowed drift: 10ms"]
+
+
+@pytest.mark.parametrize("splits", [2, 7, 14, 28])
+def test_lines_that_lie_on_each_other_can_be_told_apart(table: SplitWatermarkTable, splits: int) -> None:
+    fill(table, "clicks", batches=2, splits=splits)
+    lines = plot(table).axes[0].lines
+    assert len({(line.get_color(), line.get_linestyle()) for line in lines}) == splits
+    widths = [line.get_linewidth() for line in lines if line.get_linestyle() == "-"]
+    assert widths == sorted(set(widths), reverse=True), "each lies on wider ones"

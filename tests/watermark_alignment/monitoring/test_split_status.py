@@ -10,8 +10,10 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import unix_millis
 
+from tests.watermark_alignment.support.group_entries import entry
 from tests.watermark_alignment.support.table_rows import START_MS, split_rows
 from watermark_alignment import split_status
+from watermark_alignment.group.group_log import KEY as MEMBER
 from watermark_alignment.monitoring.status import SplitMetrics, StatusReader
 from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 
@@ -73,3 +75,18 @@ def test_the_view_of_the_page(spark: SparkSession, tmp_path: Path) -> None:
     session = spark.newSession()
     session.sql(view.replace("/delta/split_watermarks", table.uri))
     assert session.table("split_status").count() == 4
+
+
+def test_splits_that_wait_by_the_last_plan(spark: SparkSession, tmp_path: Path) -> None:
+    """The table's log says so, and Spark reads it."""
+    table = SplitWatermarkTable(str(tmp_path / "table"), {})
+    table.append("clicks/1", 0, split_rows(0), {})
+    assert {row.status for row in split_status(spark, table.uri).collect()} == {"ACTIVE"}
+    told = entry("clicks", group="web", waiting=3, held_by="clicks-2", timeout_ms=10**12)
+    waits = replace(told, waits=("clicks-2",), waits_all_but=True)
+    for news, paused in ((told, set()), (waits, {0, 1, 3}), (waits.leaving(), set())):
+        table.note({MEMBER: news.to_text()})
+        found = {row.split: row.status for row in split_status(spark, table.uri).collect()}
+        assert {split for split, status in found.items() if status == "PAUSED"} == {
+            f"clicks-{n}" for n in paused
+        }

@@ -11,8 +11,9 @@ import pytest
 from flip27_stream.errors import AlignmentError
 from tests.watermark_alignment.support.table_rows import START_MS, split_rows
 from watermark_alignment.group.group_log import KEY as MEMBER
-from watermark_alignment.group.group_view import Entry
+from watermark_alignment.group.group_view import Entry, Waits, who_waits
 from watermark_alignment.monitoring.status import BATCHES, SplitMetrics, StatusReader
+from watermark_alignment.planner import Plan
 from watermark_alignment.states import SplitStatus
 from watermark_alignment.table.batch_note import KEY, BatchNote
 from watermark_alignment.table.maintenance import Maintenance
@@ -223,3 +224,32 @@ def test_names_may_hold_anything(table: SplitWatermarkTable) -> None:
     odd: list[SplitRow] = [replace(row, group="o'clock", source='a "b" -- c') for row in split_rows(0)]
     table.append("odd/1", 0, odd, {})
     assert {(s.group, s.source) for s in read(table)} == {("o'clock", 'a "b" -- c')}
+
+
+@pytest.mark.parametrize("left", [False, True])
+@pytest.mark.parametrize(
+    ("waits", "all_but"), [(("clicks-1", "clicks-3"), False), (("clicks-0", "clicks-2"), True)]
+)
+def test_splits_that_wait_by_the_last_plan_are_paused(
+    table: SplitWatermarkTable, waits: tuple[str, ...], all_but: bool, left: bool
+) -> None:
+    """A plan that moves nothing makes no batch, and so no row. A source that is gone has nobody wait."""
+    fill(table, range(2))
+    text = entry(left=left)[MEMBER]
+    told = replace(Entry.from_text(text), timeout_ms=10**15, waiting=2, waits=waits, waits_all_but=all_but)
+    table.note({MEMBER: told.to_text()})
+    assert Entry.from_text(told.to_text()) == told
+    states = [str(split.status) for split in read(table)]
+    assert states == (["ACTIVE"] * 4 if left else ["ACTIVE", "PAUSED", "ACTIVE", "PAUSED"])
+
+
+def test_the_shorter_list_of_waiting_and_other_splits_is_told() -> None:
+    def waits(paused: int, active: int) -> Waits:
+        states = {f"p{n:03}": SplitStatus.PAUSED for n in range(paused)}
+        states |= {f"a{n:03}": SplitStatus.ACTIVE for n in range(active)}
+        return who_waits(Plan(None, {}, states, {}, None, held_by="a000"))
+
+    assert waits(0, 3) == ((), False)
+    assert waits(1, 3) == (("p000",), False)
+    assert waits(999, 1) == (("a000",), True)
+    assert waits(200, 200) == ((), False), "a commit stays small"

@@ -168,6 +168,11 @@ def test_json_has_the_names_of_flinks_metrics(table: SplitWatermarkTable, run: R
             "waiting": None,
             "held_by": None,
             "is_there": None,
+            "name": "clicks",
+            "avgOffsetsBehindLatest": None,
+            "maxOffsetsBehindLatest": None,
+            "minOffsetsBehindLatest": None,
+            "estimatedTotalBytesBehindLatest": None,
         }
     ]
 

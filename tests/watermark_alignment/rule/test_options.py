@@ -142,12 +142,14 @@ def test_every_option_is_parsed() -> None:
         "scan.watermark.max-future": "0",
         "scan.watermark.implausible-event-time": "skip",
         "scan.watermark.event-time": "/event/time",
+        "scan.watermark.event-time.unit": "Seconds",
         "scan.source.id": "clicks",
     }
     assert {option.name for option in OPTIONS} == more.keys() | REQUIRED.keys()
     parsed = _parse(more)
     assert (parsed.update_interval_ms, parsed.source_timeout_ms) == (2000, 3000)
     assert (parsed.available_now, parsed.allow_unaligned_source_splits) == ("hold", True)
+    assert parsed.event_time_unit == "s"
     assert (parsed.idle_timeout_ms, parsed.max_out_of_orderness_ms, parsed.max_future_ms) == (0, 4000, 0)
     assert (parsed.implausible_event_time, parsed.event_time, parsed.source_id) == (
         "skip",

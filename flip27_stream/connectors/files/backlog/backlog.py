@@ -9,41 +9,49 @@ from typing import Generic, NamedTuple, TypeVar
 
 from flip27_stream.connectors.files.backlog.processed_files import OrderKey
 from flip27_stream.connectors.files.formats.statistics import EventTimeOrder
-from flip27_stream.connectors.files.split import FileSplit, Partition
+from flip27_stream.connectors.files.layout.file_layout import PLAIN, FileLayout, version_name
+from flip27_stream.connectors.files.split import FileSplit
 from flip27_stream.connectors.files.storage.found_file import FoundFile
 
 NO_TIME = -1
-"""Comes before every event time: a file that has none is read when it is found."""
+"""The key of files without an event time. It is less than every event time, so these files are read first."""
 
 LookT = TypeVar("LookT")
 StateT = TypeVar("StateT")
 
 
 class Waiting(NamedTuple):
-    """A file of the backlog.
+    """A file of the backlog, with its place in reading order.
 
     Attributes:
         file: the file.
-        least: its least event time (ms); ``None`` where it has none, or order is by modification time.
-        key: its place in the order.
-        partition: values of columns that are not in the file.
+        least: its least event time (ms); ``None`` for a file without event times, or in the order of modification time.
+        key: its place in reading order.
+        layout: what else must be known to read its rows.
     """
 
     file: FoundFile
     least: int | None
     key: OrderKey
-    partition: Partition = ()
+    layout: FileLayout = PLAIN
+
+    @property
+    def name(self) -> str:
+        """Tells it from every other file, and from the same file with other rows deleted."""
+        return version_name(self.file.path, self.layout.deletion)
 
     def split(self, length: int) -> FileSplit:
         """The file as a split whose last position is before ``length``."""
-        return FileSplit(self.file.path, self.file.modified, self.file.size, self.partition, length)
+        path, modified, size = self.file
+        partition, deletion, columns = self.layout
+        return FileSplit(path, modified, size, partition, length, deletion, columns)
 
 
 class ReadingQueue:
-    """Files in reading order; any of them can be discarded."""
+    """A queue of files in reading order, from which any file can be discarded."""
 
     def __init__(self, waiting: Iterable[Waiting] = ()) -> None:
-        self._waiting = {one.file.path: one for one in waiting}
+        self._waiting = {one.name: one for one in waiting}
         self._timeless = _Keys(one.key for one in self._waiting.values() if one.key[0] == NO_TIME)
         self._timed = _Keys(one.key for one in self._waiting.values() if one.key[0] != NO_TIME)
 
@@ -53,17 +61,17 @@ class ReadingQueue:
     def __iter__(self) -> Iterator[Waiting]:
         return iter(self._waiting.values())
 
-    def __contains__(self, path: str) -> bool:
-        return path in self._waiting
+    def __contains__(self, name: str) -> bool:
+        return name in self._waiting
 
     def add(self, one: Waiting) -> None:
-        """Take in a file, or give one another place."""
-        self._waiting[one.file.path] = one
+        """Add a file, or move it to another place."""
+        self._waiting[one.name] = one
         (self._timeless if one.key[0] == NO_TIME else self._timed).add(one.key)
 
-    def discard(self, path: str) -> Waiting | None:
-        """Leave a file out."""
-        return self._waiting.pop(path, None)
+    def discard(self, name: str) -> Waiting | None:
+        """Remove a file, and return it; ``None`` if the queue does not have it."""
+        return self._waiting.pop(name, None)
 
     def head(self) -> Waiting | None:
         """The next file."""
@@ -92,8 +100,11 @@ class ReadingQueue:
 
 
 class _Keys:
-    """Keys from the least to the greatest. What is added is sorted in when somebody asks: a list nearly sorted is cheap
-    to sort, and unlike a heap tells which come next."""
+    """Keys in ascending order.
+
+    Added keys are sorted in at the next read: sorting a nearly sorted list is cheap, and unlike a heap it can be
+    iterated in order.
+    """
 
     def __init__(self, keys: Iterable[OrderKey]) -> None:
         self._keys = sorted(keys, reverse=True)
@@ -120,52 +131,54 @@ class _Keys:
 
 
 class Backlog(ABC, Generic[LookT, StateT]):
-    """Finds files, and knows which were taken.
+    """The files that were found and are not assigned yet, and the state that says which files were taken.
 
-    Looking happens in a worker thread, all else in the planning thread; the first look is waited for, and taken in
-    before anything is asked.
+    :meth:`look` runs in a worker thread, every other method in the planning thread. The first look is waited for and
+    taken in before any other method is called.
     """
 
     @abstractmethod
     def look(self) -> LookT | None:
-        """See what is new, the first time all there is; ``None`` if it is too early, or nothing can be said.
+        """Find new files; the first look finds all files.
 
-        Where nothing could be said the first time, the next look is the first one.
+        Returns:
+            What was found; ``None`` if it is too early for a look, or if the look proves nothing. After a first look
+            that proves nothing, the next look is the first one.
         """
 
     @abstractmethod
     def take_in(self, look: LookT) -> None:
-        """What was seen belongs to the backlog from now on."""
+        """Add what a look has found to the backlog."""
 
     @property
     def is_complete(self) -> bool:
-        """Whether the looks that were taken in prove what there is. Before that a bounded source must not end."""
+        """Whether the looks so far have found all files of a bounded source, which must not end before."""
         return True
 
     @abstractmethod
     def order_by(self, order: EventTimeOrder) -> None:
-        """Order by event time from now on, not by modification time."""
+        """Order files by event time from now on, instead of by modification time."""
 
     @property
     @abstractmethod
     def order(self) -> EventTimeOrder | None:
-        """The order by event time, or ``None``."""
+        """The order by event time; ``None`` for the order of modification time."""
 
     @abstractmethod
     def head(self) -> Waiting | None:
-        """The file that is to be read next; ``None`` if none can be taken now."""
+        """The next file in reading order; ``None`` if no file can be taken now."""
 
     @abstractmethod
     def first(self, count: int) -> list[Waiting]:
-        """The files that are read next, as many as ``count``; more may be told than can be taken now."""
+        """The next files in reading order, at most ``count``. Some of them may have to wait."""
 
     @abstractmethod
     def move(self, one: Waiting, least: int) -> None:
-        """The head has an event time (ms), which could not be read when it was found; it gets the place of that."""
+        """Move the head to the place of an event time (ms) that could not be read when the file was found."""
 
     @abstractmethod
     def take(self, one: Waiting) -> None:
-        """The head is assigned, or left out for good."""
+        """Remove the head, which is assigned, or will never be read."""
 
     @abstractmethod
     def least(self) -> int | None:
@@ -175,6 +188,10 @@ class Backlog(ABC, Generic[LookT, StateT]):
     def __len__(self) -> int:
         """How many files wait."""
 
+    def layout(self, split: FileSplit) -> FileLayout:
+        """What must be known to read the rows of a split that comes from a checkpoint."""
+        return split.layout
+
     @abstractmethod
     def snapshot(self) -> StateT:
-        """What a restart needs to know; equal while no file was taken."""
+        """The checkpoint of the backlog; equal to the one before if no file was taken."""

@@ -1,4 +1,4 @@
-"""A digest of many files: enough to prove later that nothing was added to them, whatever their number."""
+"""A digest of many files, of a fixed size, that proves later that no file was added to them."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ class Rest(NamedTuple):
 
     @classmethod
     def of(cls, files: Collection[FoundFile]) -> Rest:
-        """All of them."""
+        """The number and the digest of ``files``."""
         return cls(len(files), _exclusive_or(map(identity, files)))
 
     def without(self, file: FoundFile) -> Rest:
-        """What is left when one of them is taken."""
+        """The number and the digest without ``file``."""
         return Rest(max(self.files - 1, 0), self.digest ^ identity(file))
 
     def are_among(self, files: Collection[FoundFile]) -> bool:
-        """Whether ``files`` are all of these; where there are more, that is assumed."""
+        """Whether ``files`` are these files. If ``files`` are more, they are taken for a superset."""
         return len(files) > self.files or Rest.of(files) == self
 
 

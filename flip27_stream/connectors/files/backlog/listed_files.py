@@ -16,13 +16,15 @@ from flip27_stream.connectors.files.backlog.processed_files import (
     ProcessedFilesState,
 )
 from flip27_stream.connectors.files.formats.statistics import EventTimeOrder, FileStatistics
+from flip27_stream.connectors.files.layout.file_layout import FileLayout, Partition
+from flip27_stream.connectors.files.split import FileSplit
 from flip27_stream.connectors.files.storage.found_file import FoundFile
 from flip27_stream.errors import DataLossError
 
 log = logging.getLogger(__name__)
 
 FilesByPath = Mapping[str, Collection[FoundFile]]
-"""What is listed under each of the paths that the user named."""
+"""The files that are listed under each path of the user."""
 
 _PATIENCE_S = 60.0
 """How long (s) a bounded source that goes on waits for files which it has not read and does not find."""
@@ -32,7 +34,7 @@ _SHARE = 8
 
 
 class ModifiedFiles(Enum):
-    """What becomes of a file that was taken, and has another size or modification time now."""
+    """The rule for a file that was taken and has another size or modification time now."""
 
     IGNORE = "ignore"
     READ = "read"
@@ -41,11 +43,11 @@ class ModifiedFiles(Enum):
 
 @dataclass(frozen=True)
 class Listed:
-    """What a listing shows that the one before did not.
+    """The differences between a listing and the one before it.
 
     Attributes:
         new: files that were not there.
-        changed: files of another version.
+        changed: files with another size or modification time.
         gone: files that are no longer there.
         least: least event times (ms) of new and changed files, by path, where order is by event time.
     """
@@ -66,6 +68,7 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
         modified: what becomes of files that change.
         order: how event time is found; ``None`` for the order of modification times.
         bounded: whether what is there first is all, also after a restart.
+        partition: finds values of partition columns in the path of a file.
     """
 
     def __init__(
@@ -77,7 +80,9 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
         order: EventTimeOrder | None = None,
         *,
         bounded: bool = False,
+        partition: Callable[[str], Partition] = lambda path: (),
     ) -> None:
+        self._partition = partition
         self._listing = listing
         self._statistics = statistics
         self._seen = seen
@@ -112,11 +117,12 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
         return listed
 
     def _believed(self, under: FilesByPath) -> FilesByPath | None:
-        """What was listed. Where nothing is listed any more under one of the paths, what was there before stays: a disk
-        may be away, which proves nothing.
+        """The listing, with the former files of each path under which no file is listed any more.
+
+        An empty path proves nothing, since its disk may be away for a moment.
 
         Returns:
-            ``None`` where it is the first listing, and all that the checkpoint knows of is away.
+            ``None`` for a first listing that has none of the files that the checkpoint knows of.
         """
         first = self._listed is None
         if first and self._seen.remembers and not any(under.values()) and self._awaits_more():
@@ -127,7 +133,7 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
         return {path: self._under[path] if path in empty else files for path, files in under.items()}
 
     def _warn_of_nothing(self, paths: Iterable[str]) -> None:
-        """Once for each time that all files under a path go away."""
+        """Warn of paths without files, once for each time that a path becomes empty."""
         for path in set(paths) - self._empty:
             log.warning(
                 "No file is listed under %s, where there were some: that proves nothing, so none is forgotten",
@@ -136,10 +142,10 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
         self._empty = set(paths)
 
     def _awaits_more(self) -> bool:
-        """Whether files that are not listed may be away for a moment only.
+        """Whether to wait for files that the checkpoint knows of and that are not listed.
 
         Raises:
-            DataLossError: those of a bounded source are away for too long.
+            DataLossError: files of a bounded source have been away for too long.
         """
         if not self._bounded:
             return True
@@ -164,7 +170,7 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
         return False
 
     def _compared(self, found: Mapping[str, FoundFile]) -> Listed | None:
-        """What the listing shows that was not known, ``None`` for nothing."""
+        """The differences to the listing before; ``None`` if there are none."""
         if self._listed is None:
             return self._sort(list(found.values()))
         if found == self._listed and self._is_complete:
@@ -172,13 +178,13 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
         return self._difference(self._listed, found)
 
     def _sort(self, found: list[FoundFile]) -> Listed:
-        """The first listing of this process, against what the checkpoint knows."""
+        """The differences between the first listing of this process and the checkpoint."""
         doubtful: dict[str, list[str]] = {}
         for file in found:
             for column in self._seen.orders(file):
                 doubtful.setdefault(column, []).append(file.path)
         times = {
-            column: self._statistics.surely_least(paths, self._by(column))
+            column: self._statistics.surely_least(paths, self._by(column), self._layouts(paths))
             for column, paths in doubtful.items()
         }
 
@@ -192,7 +198,7 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
         return Listed(new, changed, least=self._times([*new, *changed], known))
 
     def _by(self, name: str) -> EventTimeOrder:
-        """The order of a generation that was begun when the query had another one, or none."""
+        """The order by a column, which may be that of a generation from before the query's order was changed."""
         if self._order is not None and self._order.name == name:
             return self._order
         return self._statistics.order_named(name)
@@ -207,7 +213,12 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
         if self._order is None:
             return {}
         missing = [file.path for file in files if file.path not in known]
-        return {**known, **self._statistics.least(missing, self._order)} if missing else known
+        if not missing:
+            return known
+        return {**known, **self._statistics.least(missing, self._order, self._layouts(missing))}
+
+    def _layouts(self, paths: Iterable[str]) -> Mapping[str, FileLayout]:
+        return {path: FileLayout(self._partition(path)) for path in paths}
 
     # ---- in the planning thread -----------------------------------------------------------------------------------
 
@@ -236,10 +247,10 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
             self._seen.leave(file.path)
 
     def _is_new_version(self, file: FoundFile) -> bool:
-        """Whether a file of another version is to be read.
+        """Whether to read a file that has changed.
 
         Raises:
-            DataLossError: it was taken, and that must not be.
+            DataLossError: the file was taken, and option ``files.modified`` is ``fail``.
         """
         if not self._seen.was_taken(file.path):
             self._lose(file)
@@ -301,14 +312,17 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
     def __len__(self) -> int:
         return len(self._generation) + len(self._others)
 
+    def layout(self, split: FileSplit) -> FileLayout:
+        return FileLayout(self._partition(split.path))
+
     def snapshot(self) -> ProcessedFilesState:
         return self._seen.snapshot()
 
     def _open_generation(self, before: int) -> None:
-        """Where many files wait that belong to no generation, they become one; then the queues follow it.
+        """Open a generation if many files wait that belong to none, and divide the queues by it.
 
         Args:
-            before: what :attr:`ProcessedFiles.generations` was when the queues were right.
+            before: :attr:`ProcessedFiles.generations` when the queues were last divided.
         """
         if not len(self._generation):
             self._seen.open_generation(self._untaken())
@@ -324,7 +338,8 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
         return [one.file for queue in (self._generation, self._others) for one in queue]
 
     def _waiting(self, file: FoundFile, least: int | None) -> Waiting:
-        return Waiting(file, least, _key(file, file.modified if self._order is None else least))
+        key = _key(file, file.modified if self._order is None else least)
+        return Waiting(file, least, key, FileLayout(self._partition(file.path)))
 
 
 def _place(one: Waiting) -> OrderKey:

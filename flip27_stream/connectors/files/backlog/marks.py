@@ -1,4 +1,4 @@
-"""Marks: twelve bytes that stand for a file and for its version, and the memory of files that are gone."""
+"""Marks of files, twelve bytes for path and version, and the marks of files that are gone."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def name_of(path: str) -> bytes:
 
 
 def mark_of(file: FoundFile) -> bytes:
-    """Stands for a path, and for the version of the file that is there."""
+    """The mark of a file: a hash of its path, and a hash of its version."""
     text, size = f"{file.modified} {file.size}".encode(), MARK_BYTES - NAME_BYTES
     version = blake2b(text, digest_size=size, usedforsecurity=False)
     return name_of(file.path) + version.digest()
 
 
 class GoneFiles:
-    """Files that were taken and are no longer there, by their marks; those that went first are forgotten first.
+    """The marks of taken files that are gone. The marks of files that went first are forgotten first.
 
     Args:
         most: how many are remembered.
@@ -37,7 +37,7 @@ class GoneFiles:
         self._marks: dict[bytes, bytes] = {}
 
     def add(self, marks: Iterable[bytes]) -> None:
-        """Files with these marks are gone."""
+        """Add the marks of files that are gone."""
         self._marks.update((mark[:NAME_BYTES], mark) for mark in marks)
         for name in list(islice(self._marks, max(len(self._marks) - self._most, 0))):
             del self._marks[name]
@@ -46,9 +46,9 @@ class GoneFiles:
         return name_of(path) in self._marks
 
     def returned(self, file: FoundFile) -> bool:
-        """Whether a file that appears is one of them, in the same version. It is none of them any more."""
+        """Whether a file that appears is a gone file in the same version; if so, its mark is removed."""
         return self._marks.pop(name_of(file.path), None) == mark_of(file)
 
     def last(self, count: int) -> list[bytes]:
-        """Marks of those that went last, as many as ``count``."""
+        """The marks of the files that went last, at most ``count``."""
         return list(islice(reversed(self._marks.values()), count))

@@ -40,11 +40,11 @@ _GONE_WINDOWS: Final = 16
 """So many times the window is how many marks of files that are gone are kept in memory."""
 
 OrderKey = tuple[int, str]
-"""Where a file stands in reading order: its least event time, or its modification time (ms), and its path."""
+"""The place of a file in reading order: its least event time, or its modification time (ms), and its path."""
 
 
 class Frontier(NamedTuple):
-    """How far a generation was taken.
+    """The last file of a generation that was taken.
 
     Attributes:
         by: the event-time column that gives the order; ``None`` for modification time.
@@ -55,7 +55,7 @@ class Frontier(NamedTuple):
     last: OrderKey | None = None
 
     def moved(self, key: OrderKey) -> Frontier:
-        """The frontier when the file with that place was taken; it never goes back."""
+        """The frontier after the file at that place was taken. A frontier never moves back."""
         return Frontier(self.by, key if self.last is None else max(self.last, key))
 
 
@@ -127,7 +127,7 @@ class ProcessedFiles:
     # ---- the first listing of a process ---------------------------------------------------------------------------
 
     def orders(self, file: FoundFile) -> frozenset[str]:
-        """The columns whose statistics :meth:`recover` will ask for to tell whether the file was taken."""
+        """The event-time columns by which :meth:`recover` decides whether the file was taken."""
         if self._state.until is None or not self._state.cut < file.modified <= self._state.until:
             return frozenset()
         return frozenset(frontier.by for frontier in self._state.frontiers if frontier.by is not None)
@@ -187,7 +187,11 @@ class ProcessedFiles:
         return any(place is None or (last is not None and place <= last) for place, last in places)
 
     def _judge(self, mismatches: Sequence[Mismatch]) -> None:
-        """Tell of files that may have come unseen; fail if some have for certain and are not to be lost."""
+        """Warn of files that may have appeared unseen.
+
+        Raises:
+            DataLossError: some have appeared for certain, and ``fail_on_data_loss`` is set.
+        """
         for after, until, count, there in mismatches:
             which = f"modified after {time_text(after)} and up to {time_text(until)}"
             if there < count:
@@ -224,7 +228,7 @@ class ProcessedFiles:
         return not self._members or len(self._recent) < self._window
 
     def take(self, file: FoundFile, key: OrderKey, untaken: Callable[[], Collection[FoundFile]]) -> None:
-        """Remember that a file is taken; those of a generation are in their order.
+        """Record that a file is taken. Files of a generation are taken in their order.
 
         Args:
             file: the file.
@@ -247,7 +251,7 @@ class ProcessedFiles:
             self._make_room(untaken())
 
     def leave(self, path: str) -> None:
-        """A taken file is gone. That alone makes no new checkpoint: an offset that changes is a micro-batch."""
+        """Record that a taken file is gone. The checkpoint does not change, since a new offset is a micro-batch."""
         self._gone.add([mark_of(self.forget(path))])
 
     def returned(self, file: FoundFile) -> bool:
@@ -258,14 +262,14 @@ class ProcessedFiles:
         return was_taken
 
     def forget(self, path: str) -> FoundFile:
-        """A file counts as never taken from now on; as it was when it was taken."""
+        """The taken file at ``path``, which counts as never taken from now on."""
         file = self._taken.pop(path)
         if self._recent.pop(path, None) is None:
             self._digest.remove(file)
         return file
 
     def skip(self, file: FoundFile) -> None:
-        """A file that was taken is there in another version, which is not to be read."""
+        """Record another version of a taken file that is not read."""
         self.forget(file.path)
         self._changed = True
         self._remember(file, mark_of(file))
@@ -273,7 +277,7 @@ class ProcessedFiles:
     # ---- what was not ---------------------------------------------------------------------------------------------
 
     def bound_by(self, found: Collection[FoundFile]) -> list[FoundFile]:
-        """What is in a bounded source, whose first listing says where it ends."""
+        """The files of a bounded source: those up to the last modification time in its first listing."""
         if self._state.last is None:
             last = max((file.modified for file in found), default=-1)
             self._state = replace(self._state, last=last, rest=Rest.of(found))
@@ -286,21 +290,21 @@ class ProcessedFiles:
         return self._state.rest
 
     def note_new(self, files: Iterable[FoundFile]) -> None:
-        """Files appeared: latecomers get a mark, as long as there is room."""
+        """Record files that appeared. Latecomers get a mark, as long as there is room."""
         for file in files:
             if file.modified <= self._state.bound and len(self._late) < self._window:
                 self._late[file.path] = mark_of(file)
                 self._changed = True
 
     def drop(self, file: FoundFile) -> None:
-        """A file that was not taken is gone, or there in another version."""
+        """Forget a file that was not taken and is gone, or has another version now."""
         self._late.pop(file.path, None)
         if file.path in self._members:
             self._members.remove(file.path)
             self._digest.remove(file)
 
     def order_by(self, column: str | None) -> None:
-        """The order that files are taken in from now on, also within a generation that is open."""
+        """Set the order in which files are taken from now on, also in an open generation."""
         self._by = column
         if self._members and self._state.frontiers[-1].by != column:
             self._changed = True
@@ -309,13 +313,13 @@ class ProcessedFiles:
     # ---- generations ----------------------------------------------------------------------------------------------
 
     def open_generation(self, untaken: Collection[FoundFile]) -> None:
-        """Make a generation of the files that are known and not taken, if they are many."""
+        """Open a generation of the files that are known and not taken, if there are many of them."""
         members = self._timely(untaken)
         if not self._members and len(members) > self._window // 2:
             self._start_generation(members)
 
     def settle(self, untaken: Callable[[], Iterable[FoundFile]]) -> None:
-        """Close a generation of which nothing is left: the cut moves up, but stays below the newest files taken."""
+        """Close a generation whose files are all taken. The cut moves up, but stays below the newest files taken."""
         if self._state.until is None or self._members:
             return
         self.generations += 1
@@ -325,7 +329,7 @@ class ProcessedFiles:
         self.note_new(file for file in untaken() if file.path not in self._late)
 
     def snapshot(self) -> ProcessedFilesState:
-        """The checkpoint; the same one until a file is taken or a latecomer comes."""
+        """The checkpoint. It is the same object until a file is taken or a latecomer appears."""
         if self._changed:
             self._changed = False
             self._state = replace(
@@ -346,7 +350,7 @@ class ProcessedFiles:
         self._state = replace(self._state, until=until, frontiers=(Frontier(self._by),))
 
     def _make_room(self, untaken: Collection[FoundFile]) -> None:
-        """Move the cut up. Where files that are not taken are in its way, a generation of them gets them out of it."""
+        """Move the cut up. If files that are not taken stop it, open a generation of them."""
         above = self._timely(untaken)
         lowest = min((file.modified for file in above), default=None)
         highest = self._below_newest() if lowest is None else min(self._below_newest(), lowest - 1)
@@ -355,11 +359,11 @@ class ProcessedFiles:
             self._start_generation(above)
 
     def _timely(self, untaken: Collection[FoundFile]) -> list[FoundFile]:
-        """Those that are no latecomers."""
+        """The files of ``untaken`` that are not latecomers."""
         return [file for file in untaken if file.modified > self._state.cut and file.path not in self._late]
 
     def _below_newest(self) -> int:
-        """The highest cut that leaves their marks to the newest files taken."""
+        """The highest cut at which the newest files taken keep their marks."""
         keep = self._window // 2
         newest = heapq.nlargest(keep + 1, (file.modified for file in self._taken.values()))
         return newest[-1] if len(newest) > keep else -1

@@ -12,13 +12,15 @@ from typing import NamedTuple
 
 from flip27_stream.connectors.files.backlog.backlog import NO_TIME, Backlog, ReadingQueue, Waiting
 from flip27_stream.connectors.files.backlog.processed_files import Frontier, OrderKey
+from flip27_stream.connectors.files.delta.delta_changes import is_read
 from flip27_stream.connectors.files.delta.delta_columns import ReadColumns
 from flip27_stream.connectors.files.delta.delta_commit import Commit, DataFile
 from flip27_stream.connectors.files.delta.delta_log import DeltaLog, TableState
 from flip27_stream.connectors.files.delta.delta_state import DeltaStart, DeltaState
 from flip27_stream.connectors.files.delta.delta_times import parse_time
 from flip27_stream.connectors.files.formats.statistics import EventTimeOrder, FileStatistics
-from flip27_stream.connectors.files.split import Partition
+from flip27_stream.connectors.files.layout.file_layout import FileLayout
+from flip27_stream.connectors.files.split import FileSplit
 from flip27_stream.errors import DataLossError, Flip27Error, OptionError
 
 log = logging.getLogger(__name__)
@@ -33,10 +35,10 @@ class Generation:
     """Files that are read in one order.
 
     Attributes:
-        after: the version behind which they were added; -1 for a snapshot.
-        until: the version up to which they were.
-        files: those that were not taken yet.
-        by: the event-time column whose order the files know their places in; ``None`` for modification time.
+        after: the files were added behind this version; -1 for a snapshot.
+        until: the last version that added files.
+        files: the files that were not taken yet.
+        by: the event-time column of the order that the files are in; ``None`` for modification time.
     """
 
     after: int
@@ -46,11 +48,11 @@ class Generation:
 
 
 class Seen(NamedTuple):
-    """The last version that a look came to.
+    """The last version that a look has read.
 
     Attributes:
         version: its number.
-        mark: tells its log from one that is made later in its place; ``None`` if the log does not have it any more.
+        mark: the first bytes of its commit file, which differ in every table; ``None`` if the file is gone.
     """
 
     version: int
@@ -63,13 +65,13 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
     One generation is read after the other: the snapshot, then what was added meanwhile.
 
     Args:
-        delta: the table's log.
-        statistics: reads event times that the log does not tell.
-        state: where to go on.
-        start: where to begin, and what becomes of changes.
-        order: how event time is found; ``None`` for the order of modification times.
-        columns: those that the query reads; ``None`` where the table's do not matter.
-        fail_on_data_loss: whether it is an error that versions to be read are no longer in the log.
+        delta: the log of the table.
+        statistics: reads event times that the log does not have.
+        state: the checkpoint to go on from.
+        start: the version to begin with, and the rules for commits that change rows.
+        order: the order by event time; ``None`` for the order of modification times.
+        columns: the columns that the query reads; ``None`` to compare no columns.
+        fail_on_data_loss: whether to fail, and not only warn, if versions to be read are no longer in the log.
     """
 
     def __init__(
@@ -91,6 +93,8 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
         self._columns = columns
         self._fail_on_data_loss = fail_on_data_loss
         self._table = state.table
+        self._mapping = state.columns
+        self._first_seen = -1
         self._seen: Seen | None = None
         self._proven = 0.0
         self._queue = ReadingQueue()
@@ -120,17 +124,17 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
             raise
 
     def _is_doubtful(self) -> bool:
-        """Whether it is long ago that anybody looked at the whole log."""
+        """Whether the whole log was last looked at more than a minute ago."""
         return monotonic() - self._proven >= _PROVEN_S
 
     def _seen_until(self, version: int) -> Seen:
         return Seen(version, self._delta.mark(version))
 
     def _is_there(self, seen: Seen) -> bool:
-        """Whether the log still has the version that was seen last.
+        """Whether the log still has the version that was read last.
 
         Raises:
-            DataLossError: it has another one under that number.
+            DataLossError: the log has another commit with that number.
         """
         mark = self._delta.mark(seen.version)
         if None not in (mark, seen.mark) and mark != seen.mark:
@@ -138,10 +142,10 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
         return mark is not None and mark == seen.mark
 
     def _same_table(self) -> TableState:
-        """The table as it is now.
+        """The present state of the table.
 
         Raises:
-            DataLossError: it is another one than before.
+            DataLossError: the table was replaced by another one.
         """
         now = self._delta.state()
         if self._table not in (None, now.table):
@@ -150,9 +154,10 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
         return now
 
     def _first_look(self) -> list[Generation]:
-        """What the checkpoint says is being read, and all that came after it."""
+        """The generation that the checkpoint has begun, and what later versions added; or the first generation."""
         now, state = self._same_table(), self._state
-        self._check_columns(now)
+        self._first_seen = now.version
+        self._read_by(now)
         if state.until is not None:
             begun = self._generation(state.through, state.until)
             return [begun, *self._added_from(state.until, now)]
@@ -161,14 +166,23 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
         first = self._first_version(now)
         if first is not None:
             return self._begin_after(first - 1, now)
-        table, files = self._delta.snapshot(None, self._column())
-        self._check_columns(table)  # it may be a later version
+        table, files = self._delta.snapshot(None, self._column(), self._mapping)
+        if table.version > now.version and self._columns is not None:
+            self._columns.check_commit(table.columns, self._mapping, self._what, is_later=True)
         return [self._made(-1, table.version, files)]
 
-    def _check_columns(self, table: TableState) -> None:
-        """Raises SchemaChangedError if the query cannot read the columns of the table."""
+    def _read_by(self, now: TableState) -> None:
+        """Find out by which names files are read.
+
+        Raises:
+            SchemaChangedError: the query cannot read the columns of the table.
+        """
         if self._columns is not None:
-            self._columns.check(table.schema, f"The Delta table {self._delta.uri}")
+            self._mapping = self._columns.mapping(now.columns, self._state.columns, self._what)
+
+    @property
+    def _what(self) -> str:
+        return f"The Delta table {self._delta.uri}"
 
     def _first_version(self, now: TableState) -> int | None:
         """The first version whose additions are read; ``None`` for a snapshot."""
@@ -187,7 +201,7 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
         return self._added_from(version, now) or [Generation(version, version)]
 
     def _added_from(self, version: int, now: TableState) -> list[Generation]:
-        """As :meth:`_added_after`, where some of these versions may be gone."""
+        """What versions behind ``version`` added. Some of them may be gone from the log."""
         if now.version < version:
             raise self._delta.is_another()
         return self._added_after(self._kept_after(version, now.version))
@@ -201,7 +215,7 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
         return [self._made(version, commits[-1].version, files)]
 
     def _generation(self, after: int, until: int) -> Generation:
-        """One that was found before."""
+        """The generation between two versions that the checkpoint names."""
         if after < 0 and self._begins_with_snapshot:
             return self._made(after, until, self._snapshot(until))
         begun = self._delta.commits(self._kept_after(after, until))
@@ -210,9 +224,9 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
         return self._made(after, until, files)
 
     def _snapshot(self, version: int) -> Sequence[DataFile]:
-        """The files of a snapshot that was begun."""
+        """The files of the snapshot that the checkpoint names."""
         try:
-            return self._delta.snapshot(version, self._column())[1]
+            return self._delta.snapshot(version, self._column(), self._mapping)[1]
         except DataLossError as error:
             self._lose(error)
             return ()
@@ -243,40 +257,27 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
         """What is read of a commit.
 
         Raises:
-            DataLossError: it removes rows, or adds rows again that were removed, and no option says what to do about
-                it; or the table is another one.
+            DataLossError: see :func:`is_read`; or the table is another one.
             SchemaChangedError: the query cannot read all of its columns.
         """
-        start = self._start
         if commit.table not in (None, self._table):
             raise self._delta.is_another()
-        if commit.schema is not None and self._columns is not None:
-            self._columns.check(
-                commit.schema, f"Version {commit.version} of the Delta table {self._delta.uri}"
-            )
-        restores = commit.restores and bool(commit.added)
-        if not (commit.removes or restores) or start.ignore_changes:
-            return commit.added
-        if start.skip_change_commits or (start.ignore_deletes and not commit.added):
-            return ()
-        raise DataLossError(
-            f"Version {commit.version} of the Delta table {self._delta.uri} "
-            f"{'restores' if restores else 'changes' if commit.added else 'removes'} rows, which a stream of additions "
-            "cannot tell. Set option "
-            "skipChangeCommits to true to pass over such commits, ignoreDeletes to pass over those that only remove "
-            "rows, or ignoreChanges to read again the files that were rewritten."
+        if commit.columns is not None and self._columns is not None:
+            what = f"Version {commit.version} of the Delta table {self._delta.uri}"
+            is_later = commit.version > self._first_seen
+            self._columns.check_commit(commit.columns, self._mapping, what, is_later=is_later)
+        return (
+            self._delta.added(commit, self._mapping) if is_read(commit, self._start, self._delta.uri) else ()
         )
 
     def _waiting(self, files: Sequence[DataFile], order: EventTimeOrder | None) -> list[Waiting]:
         if order is None:
-            return [
-                Waiting(one.file, None, (one.file.modified, one.file.path), one.partition) for one in files
-            ]
+            return [Waiting(one.file, None, (one.file.modified, one.name), one.layout) for one in files]
         unknown = [one.file.path for one in files if not one.known]
-        read = self._statistics.least(unknown, order, _partitions(files))
+        read = self._statistics.least(unknown, order, _layouts(files))
         least = [one.least if one.known else read.get(one.file.path) for one in files]
         return [
-            Waiting(one.file, time, _key(one.file.path, time), one.partition)
+            Waiting(one.file, time, _key(one.name, time), one.layout)
             for one, time in zip(files, least, strict=True)
         ]
 
@@ -291,12 +292,12 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
         if begun:
             generation = self._next.popleft()
             taken = self._taken_before(generation.files)
-            self._queue = ReadingQueue(one for one in generation.files if one.file.path not in taken)
+            self._queue = ReadingQueue(one for one in generation.files if one.name not in taken)
             self._switch_order()
         self._advance()
 
     def _taken_before(self, files: Sequence[Waiting]) -> set[str]:
-        """The files of the generation in the checkpoint that were taken."""
+        """The names of the files that were taken of the generation in the checkpoint."""
         taken: set[str] = set()
         for frontier in self._state.frontiers:
             keys = self._keys(files, frontier.by)
@@ -305,18 +306,21 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
         return taken
 
     def _keys(self, files: Sequence[Waiting], by: str | None) -> Mapping[str, OrderKey | None]:
-        """Places in an order; ``None`` for a file that cannot be read, and is to be skipped."""
+        """The places of files in an order, by name; ``None`` for a file that cannot be read and is skipped."""
         if by is None:
-            return {one.file.path: (one.file.modified, one.file.path) for one in files}
+            return {one.name: (one.file.modified, one.name) for one in files}
         told: dict[str, OrderKey | None] = {}
         if self._order is not None and by == self._order.name:
             order = self._order
-            told = {one.file.path: one.key for one in files if one.least is not None}
+            told = {one.name: one.key for one in files if one.least is not None}
         else:
             order = self._statistics.order_named(by)
-        paths = [one.file.path for one in files if one.file.path not in told]
-        least = self._statistics.surely_least(paths, order, _partitions(files))
-        return {**told, **{path: _key(path, least[path]) if path in least else None for path in paths}}
+        others = {one.name: one.file.path for one in files if one.name not in told}
+        least = self._statistics.surely_least(list(set(others.values())), order, _layouts(files))
+        return {
+            **told,
+            **{name: _key(name, least[path]) if path in least else None for name, path in others.items()},
+        }
 
     def _switch_order(self) -> None:
         by = _name(self._order)
@@ -324,7 +328,7 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
             self._state = replace(self._state, frontiers=(*self._state.frontiers, Frontier(by)))
 
     def _advance(self) -> None:
-        """Where a generation is finished the next one begins."""
+        """Begin the next generation if the present one is finished."""
         by = _name(self._order)
         while not len(self._queue) and (self._next or self._state.until is not None):
             if self._state.until is not None:
@@ -344,12 +348,12 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
         self._switch_order()
 
     def _in_order(self, one: Generation) -> Generation:
-        """The order may have been changed while a look was under way."""
+        """The generation in the present order, which may have changed while a look was under way."""
         by = _name(self._order)
         return one if one.by == by else replace(one, files=self._ordered(one.files), by=by)
 
     def _ordered(self, files: Iterable[Waiting]) -> list[Waiting]:
-        return self._waiting([DataFile(one.file, one.partition) for one in files], self._order)
+        return self._waiting([DataFile(one.file, one.layout) for one in files], self._order)
 
     @property
     def order(self) -> EventTimeOrder | None:
@@ -362,10 +366,10 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
         return self._queue.first(count)
 
     def move(self, one: Waiting, least: int) -> None:
-        self._queue.add(Waiting(one.file, least, _key(one.file.path, least), one.partition))
+        self._queue.add(one._replace(least=least, key=_key(one.name, least)))
 
     def take(self, one: Waiting) -> None:
-        self._queue.discard(one.file.path)
+        self._queue.discard(one.name)
         *before, active = self._state.frontiers
         self._state = replace(self._state, frontiers=(*before, active.moved(one.key)))
         self._advance()
@@ -377,17 +381,20 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
     def __len__(self) -> int:
         return len(self._queue) + sum(len(one.files) for one in self._next)
 
+    def layout(self, split: FileSplit) -> FileLayout:
+        return split.layout._replace(columns=self._mapping)
+
     def snapshot(self) -> DeltaState:
-        return replace(self._state, table=self._table)
+        return replace(self._state, table=self._table, columns=self._mapping)
 
 
-def _key(path: str, least: int | None) -> OrderKey:
-    return (NO_TIME if least is None else least), path
+def _key(name: str, least: int | None) -> OrderKey:
+    return (NO_TIME if least is None else least), name
 
 
 def _name(order: EventTimeOrder | None) -> str | None:
     return order.name if order is not None else None
 
 
-def _partitions(files: Iterable[DataFile | Waiting]) -> Mapping[str, Partition]:
-    return {one.file.path: one.partition for one in files}
+def _layouts(files: Iterable[DataFile | Waiting]) -> Mapping[str, FileLayout]:
+    return {one.file.path: one.layout for one in files}

@@ -1,23 +1,32 @@
-"""Whether a query can go on with its columns when those of a Delta table change."""
+"""Compares the columns of a query with those of a Delta table, which may change."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from enum import Enum
 
 import pyarrow as pa
 import pyarrow.types as pt
 
-from flip27_stream.connectors.files.formats.schemas import can_become, find_column, is_list
+from flip27_stream.connectors.files.delta.delta_commit import TableColumns
+from flip27_stream.connectors.files.formats.schemas import can_become
+from flip27_stream.connectors.files.layout.column_mapping import (
+    ColumnMapping,
+    MappedColumn,
+    parts_of,
+    physical_name,
+    stored_schema,
+)
+from flip27_stream.connectors.files.layout.columns import find_column, is_list
 from flip27_stream.errors import SchemaChangedError
 
 log = logging.getLogger(__name__)
 
 
 class SchemaChange(Enum):
-    """What becomes of a query when the table gets columns that the query cannot read with its own."""
+    """The rule for a query whose table gets columns that do not fit those of the query."""
 
     FAIL = "fail"
     IGNORE = "ignore"
@@ -25,11 +34,11 @@ class SchemaChange(Enum):
 
 @dataclass(frozen=True)
 class ReadColumns:
-    """The columns that a query reads, beside those that the table has.
+    """The columns that a query reads, and their comparison with the columns of the table.
 
-    They go together as in Spark (``SchemaUtils.isReadCompatible``): the query has every column of the table, and each
-    value is one of the query's type. A column that the table lacks is null. Where the user named the columns, the
-    table's other columns do not matter.
+    They fit by Spark's rule (``SchemaUtils.isReadCompatible``): the query has every column of the table, and every
+    value of the table is a value of the query's type. A column that the table lacks is null. If the user named the
+    columns, other columns of the table do not matter.
 
     Attributes:
         schema: the columns.
@@ -41,13 +50,64 @@ class ReadColumns:
     inferred: bool = False
     change: SchemaChange = SchemaChange.FAIL
 
-    def check(self, table: pa.Schema, what: str) -> None:
-        """Compare with the columns of ``table``; ``what`` has them, for the error.
+    def mapping(self, now: TableColumns, before: ColumnMapping | None, what: str) -> ColumnMapping | None:
+        """The names that data files have for the columns of the query, when a run begins.
+
+        Where the table does not have a column any more that the query had, it is looked for as it was named before.
+
+        Args:
+            now: the columns of the table.
+            before: what this returned when the checkpoint was written.
+            what: the table, for the error.
+
+        Raises:
+            SchemaChangedError: the columns do not fit, and ``change`` is to fail.
+        """
+        if now.mapping is None:
+            self._refuse([*self._differences(now.schema), *_removed(before)], what)
+            return None
+        own = now.mapping.only(self.schema.names)
+        gone = {
+            name: column
+            for name, column in (before.columns if before is not None else {}).items()
+            if name not in own.columns and find_column(self.schema.names, name) is not None
+        }
+        self._refuse([*self._differences(now.schema), *_moved(gone, now.schema)], what)
+        return ColumnMapping(own.by_id, {**gone, **own.columns})
+
+    def check_commit(
+        self, table: TableColumns, mapping: ColumnMapping | None, what: str, *, is_later: bool
+    ) -> None:
+        """Compare with the columns that a commit gives the table.
+
+        What a column was called before the run began does not matter under column mapping, nor do columns that were
+        dropped since: the query was defined without them.
+
+        Args:
+            table: the columns.
+            mapping: names that data files have for the columns of the query.
+            what: the commit, for the error.
+            is_later: whether the commit was made since the run began.
 
         Raises:
             SchemaChangedError: they do not fit, and ``change`` is to fail.
         """
-        differences = "; ".join(self._differences(table))
+        if mapping is None and table.mapping is None:
+            self._refuse(self._differences(table.schema), what)
+        elif is_later:
+            names = _same_names(self.schema) if mapping is None else mapping.columns
+            known = {name: one for name, one in names.items() if mapping or _is_of(one, table.schema)}
+            self._refuse([*_moved(known, table.schema), *self._differences(table.schema)], what)
+        elif mapping is None:
+            self._refuse(_removed(table.mapping), what)
+        else:
+            in_files = stored_schema(table.schema)
+            earlier = replace(mapping, by_id=False).renamed_schema(in_files)
+            self._refuse(replace(self, inferred=False)._differences(earlier), what)
+
+    def _refuse(self, found: Iterable[str], what: str) -> None:
+        """Raises SchemaChangedError where there are differences and ``change`` is to fail; otherwise warns."""
+        differences = "; ".join(found)
         if not differences:
             return
         if self.change is SchemaChange.IGNORE:
@@ -94,3 +154,34 @@ def _unread(given: pa.DataType, wanted: pa.DataType, path: str) -> Iterator[str]
     elif pt.is_map(given) and pt.is_map(wanted):
         yield from _unread(given.key_type, wanted.key_type, f"{path}.key")
         yield from _unread(given.item_type, wanted.item_type, f"{path}.value")
+
+
+def _same_names(schema: pa.Schema) -> Mapping[str, MappedColumn]:
+    """The columns of a table without column mapping."""
+    return {name: MappedColumn(name) for name in schema.names}
+
+
+def _is_of(column: MappedColumn, schema: pa.Schema) -> bool:
+    """Whether a table has the column, be it by name or in its files."""
+    return any(column.physical in (one.name, physical_name(one)) for one in schema)
+
+
+def _moved(columns: Mapping[str, MappedColumn], now: Iterable[pa.Field], path: str = "") -> Iterator[str]:
+    """Columns that are called something else now, or were dropped."""
+    stored = {physical_name(one): one for one in now}
+    for name, column in columns.items():
+        found = stored.get(column.physical)
+        if found is None:
+            yield f"column '{path}{name}' was dropped"
+        elif found.name != name:
+            yield f"column '{path}{name}' is named '{found.name}' now"
+        else:
+            yield from _moved(column.fields, parts_of(found.type), f"{path}{name}.")
+
+
+def _removed(mapping: ColumnMapping | None) -> Iterator[str]:
+    """Columns whose values files have under names that nobody knows without column mapping."""
+    if mapping is not None:
+        for name, column in mapping.columns.items():
+            if column.physical != name:
+                yield f"column '{name}' is '{column.physical}' in files, and the table has no column mapping any more"

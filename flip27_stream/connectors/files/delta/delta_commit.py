@@ -1,4 +1,4 @@
-"""A commit of a Delta table: what one version did to it."""
+"""A commit of a Delta table: the actions of one version."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from flip27_stream.connectors.files.split import Partition
+from flip27_stream.connectors.files.layout.column_mapping import ColumnMapping
+from flip27_stream.connectors.files.layout.file_layout import PLAIN, FileLayout, version_name
 from flip27_stream.connectors.files.storage.found_file import FoundFile
 from flip27_stream.errors import ConnectorError, UnreachableError
 
@@ -22,34 +23,52 @@ class DataFile:
 
     Attributes:
         file: its path in the file system, and what the log says of it.
-        partition: values of partition columns.
+        layout: what else must be known to read its rows.
         least: least event time (ms) by the log's statistics.
         known: whether ``least`` is known; it is ``None`` where no row has an event time.
     """
 
     file: FoundFile
-    partition: Partition
+    layout: FileLayout = PLAIN
     least: int | None = None
     known: bool = False
+
+    @property
+    def name(self) -> str:
+        """Tells it from every other file, and from the same file with other rows deleted."""
+        return version_name(self.file.path, self.layout.deletion)
+
+
+@dataclass(frozen=True)
+class TableColumns:
+    """The columns of a table at one version.
+
+    Attributes:
+        schema: names and types, with the log's metadata of each.
+        mapping: the names that data files have for them; ``None`` for the same names.
+    """
+
+    schema: pa.Schema
+    mapping: ColumnMapping | None = None
 
 
 @dataclass(frozen=True)
 class Commit:
-    """What a version did to the table; rearranging its data, as OPTIMIZE does, is nothing.
+    """The changes of a version to the table. A commit that only rearranges rows, as OPTIMIZE does, has none.
 
     Attributes:
         version: its number.
-        added: files with new rows.
+        adds: the actions that add files with new rows.
         removes: whether rows were removed.
-        schema: the table's columns from this version on; ``None`` where it does not set them.
-        table: the id of the table, with ``schema``.
+        columns: the table's columns from this version on; ``None`` where it does not set them.
+        table: the id of the table, with ``columns``.
         restores: whether what it added was in the table before (RESTORE).
     """
 
     version: int
-    added: Sequence[DataFile]
+    adds: Sequence[Action]
     removes: bool
-    schema: pa.Schema | None = None
+    columns: TableColumns | None = None
     table: str | None = None
     restores: bool = False
 
@@ -61,7 +80,7 @@ def actions(data: bytes, version: str) -> list[Action]:
 
     Args:
         data: the bytes of the log's file.
-        version: what it is, for errors.
+        version: the name of the file, for errors.
 
     Raises:
         UnreachableError: it has no action yet, or ends within one: where a file can be seen before it is complete,

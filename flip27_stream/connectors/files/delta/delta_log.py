@@ -1,9 +1,10 @@
-"""The log of a Delta table: what files a snapshot has, and what commits after it added."""
+"""The log of a Delta table: the files of a snapshot, and the files that later commits added."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
@@ -13,10 +14,22 @@ import pyarrow as pa
 from deltalake import DeltaTable, Schema
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from flip27_stream.connectors.files.delta.delta_commit import Action, Commit, DataFile, actions, all_of
+from flip27_stream.connectors.files.delta.deletion_vectors import deletion_vectors
+from flip27_stream.connectors.files.delta.delta_commit import (
+    Action,
+    Commit,
+    DataFile,
+    TableColumns,
+    actions,
+    all_of,
+)
+from flip27_stream.connectors.files.delta.delta_features import check_protocol
 from flip27_stream.connectors.files.delta.delta_log_files import LogFiles
 from flip27_stream.connectors.files.delta.delta_snapshot import data_files
 from flip27_stream.connectors.files.delta.delta_times import commit_time, rising, to_ms
+from flip27_stream.connectors.files.layout.column_mapping import ColumnMapping
+from flip27_stream.connectors.files.layout.deletion_vector import DeletionVector
+from flip27_stream.connectors.files.layout.file_layout import FileLayout
 from flip27_stream.connectors.files.storage.filesystem import Storage
 from flip27_stream.connectors.files.storage.found_file import FoundFile
 from flip27_stream.connectors.files.storage.storage_errors import cause, storage_error
@@ -24,40 +37,32 @@ from flip27_stream.errors import ConnectorError, DataLossError, OptionError, Unr
 from flip27_stream.threads import of_each
 
 _ELSEWHERE: Final = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
-_UNDERSTOOD: Final = {
-    "deletionVectors",  # as long as no file has one
-    "domainMetadata",
-    "timestampNtz",
-    "v2Checkpoint",
-    "vacuumProtocolCheck",
-}
-_LATEST_READER: Final = 3
 _MARK_BYTES: Final = 4096
 _THREADS: Final = 24
 
 
 @dataclass(frozen=True)
 class TableState:
-    """What a table is at one version.
+    """The state of a table at one version.
 
     Attributes:
-        table: tells it from one that is made later in its place.
+        table: the id of the table; a table that is made anew in its place has another one.
         version: the version.
-        schema: its columns.
+        columns: the columns of the table.
     """
 
     table: str
     version: int
-    schema: pa.Schema
+    columns: TableColumns
 
 
 @dataclass(frozen=True)
 class DeltaLog:
-    """A Delta table, by its log.
+    """The log of a Delta table.
 
-    All methods raise :class:`UnreachableError` where the storage does not answer, the table is not there or its log is
-    being written, and :class:`ConnectorError` where the storage refuses, the log does not decode, or the table has
-    features that are not understood.
+    All methods raise :class:`UnreachableError` if the storage does not answer, the table does not exist, or its log is
+    being written, and :class:`ConnectorError` if the storage refuses, the log does not decode, or the table has
+    features that are not read.
 
     Attributes:
         uri: of the table, as delta-rs wants it.
@@ -82,7 +87,7 @@ class DeltaLog:
 
     def schema(self) -> pa.Schema:
         """The table's columns now."""
-        return self.state().schema
+        return self.state().columns.schema
 
     def version_at(self, time: datetime) -> int:
         """The first version that was committed at ``time`` or later.
@@ -104,15 +109,31 @@ class DeltaLog:
             )
         return first
 
-    def snapshot(self, version: int | None, column: str | None) -> tuple[TableState, list[DataFile]]:
-        """A version, by default the latest, and its files, with their least time in ``column``.
+    def snapshot(
+        self, version: int | None, column: str | None, mapping: ColumnMapping | None = None
+    ) -> tuple[TableState, list[DataFile]]:
+        """A version and its files.
+
+        Args:
+            version: the version; ``None`` for the latest.
+            column: the column of event time, for the least time in each file.
+            mapping: the names that data files have for the columns.
 
         Raises:
             DataLossError: the version is no longer in the log.
         """
         table = self._table(version)
-        files = data_files(pa.table(table.get_add_actions(flatten=True)), column, self._file)
-        return _state_of(table), files
+        stored = column if mapping is None or column is None else mapping.physical(column)
+        adds, state = pa.table(table.get_add_actions(flatten=True)), _state_of(table)
+        files = data_files(adds, stored, self._file, self._deletions(table), state.columns.mapping, mapping)
+        return state, files
+
+    def _deletions(self, table: DeltaTable) -> Mapping[str, DeletionVector]:
+        """The deletion vectors of a snapshot, by the path of the data file as the log has it."""
+        if "deletionVectors" not in (table.protocol().reader_features or ()):
+            return {}
+        found = deletion_vectors(self.files, table.version(), self._what)
+        return {path: DeletionVector.of(descriptor, self.path) for path, descriptor in found.items()}
 
     def commits(self, after: int) -> Iterator[Commit]:
         """The versions behind ``after``, as far as there are any."""
@@ -122,21 +143,21 @@ class DeltaLog:
             version += 1
 
     def mark(self, version: int) -> bytes | None:
-        """What tells the log's file of ``version`` from that of another table; ``None`` if there is no such file.
+        """The first bytes of the commit file of ``version``; ``None`` if there is no such file.
 
-        Its first bytes: they have the time of the commit to the millisecond, or names of files that are never the same.
+        They differ in every table, for they have the time of the commit in milliseconds, or unique names of files.
         """
         return self.files.read(version, _MARK_BYTES)
 
     def is_another(self) -> DataLossError:
-        """The error to raise where the table that was read is gone, and this is one in its place."""
+        """The error for a table that has replaced the one that was read."""
         return DataLossError(
             f"The Delta table {self.uri} is not the one that was read before: it was deleted and made anew, or an "
             "older copy of it was put back. Begin anew with a new checkpoint."
         )
 
     def versions_are_gone(self, first: int, last: int) -> DataLossError:
-        """The error to raise where versions from ``first`` to ``last`` were to be read."""
+        """The error for versions ``first`` to ``last``, which were to be read and are gone from the log."""
         more = f", with those up to version {last}," if last > first else ""
         return DataLossError(
             f"Version {first} of the Delta table {self.uri}{more} is no longer in its log, so what it added cannot be "
@@ -147,43 +168,61 @@ class DeltaLog:
     def _name(self, version: int) -> str:
         return f"Version {version} of the Delta table {self.uri}"
 
+    @property
+    def _what(self) -> str:
+        return f"The Delta table {self.uri}"
+
     # ---- what commits say -----------------------------------------------------------------------------------------
 
     def _committed_at(self, version: int) -> int | None:
-        """When a version was committed (ms), by what its commit says."""
+        """The time (ms) that a commit has for itself; ``None`` if it has none."""
         data = self.files.read(version)
         return None if data is None else commit_time(actions(data, self._name(version)))
 
     def _commit(self, version: int, among: Sequence[Action]) -> Commit:
-        try:
+        with self._form(version):
             return self._parsed(version, among)
+
+    @contextmanager
+    def _form(self, version: int) -> Iterator[None]:
+        """Raises ConnectorError where an action is not of Delta's form."""
+        try:
+            yield
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ConnectorError(
                 f"{self._name(version)} has a log that is not of Delta's form: {type(error).__name__} {error}."
             ) from error
 
     def _parsed(self, version: int, among: Sequence[Action]) -> Commit:
-        added = [add for add in all_of("add", among) if add["dataChange"]]
         for protocol in all_of("protocol", among):
-            self._check_protocol(protocol["minReaderVersion"], protocol.get("readerFeatures") or ())
-        metadata = all_of("metaData", among)
-        for one in metadata:
-            self._check_mapping(one.get("configuration") or {})
-        if any(add.get("deletionVector") for add in added):
-            raise self._has_deletion_vectors()
-        files = [
-            DataFile(
-                self._file(add["path"], add["modificationTime"], add["size"]),
-                tuple((name, text or None) for name, text in (add.get("partitionValues") or {}).items()),
-            )
-            for add in added
-        ]
+            check_protocol(self._what, protocol["minReaderVersion"], protocol.get("readerFeatures") or ())
+        adds = [add for add in all_of("add", among) if add["dataChange"]]
         removes = any(remove["dataChange"] for remove in all_of("remove", among))
         restores = any(info.get("operation") == "RESTORE" for info in all_of("commitInfo", among))
+        metadata = all_of("metaData", among)
         if not metadata:
-            return Commit(version, files, removes, restores=restores)
+            return Commit(version, adds, removes, restores=restores)
         schema = pa.schema(Schema.from_json(metadata[-1]["schemaString"]).to_arrow())
-        return Commit(version, files, removes, schema, metadata[-1]["id"], restores)
+        columns = TableColumns(schema, ColumnMapping.of(schema, metadata[-1].get("configuration") or {}))
+        return Commit(version, adds, removes, columns, metadata[-1]["id"], restores)
+
+    def added(self, commit: Commit, mapping: ColumnMapping | None = None) -> list[DataFile]:
+        """The files that a commit adds.
+
+        They are looked at where they are to be read: nothing is refused of a commit that is passed over.
+        """
+        with self._form(commit.version):
+            return [self._data_file(add, mapping) for add in commit.adds]
+
+    def _data_file(self, add: Action, mapping: ColumnMapping | None) -> DataFile:
+        values = {name: text or None for name, text in (add.get("partitionValues") or {}).items()}
+        descriptor = add.get("deletionVector")
+        layout = FileLayout(
+            tuple(values.items()),
+            None if descriptor is None else DeletionVector.of(descriptor, self.path),
+            mapping,
+        )
+        return DataFile(self._file(add["path"], add["modificationTime"], add["size"]), layout)
 
     def _file(self, path: str, modified: int, size: int) -> FoundFile:
         """Paths in the log are URL-encoded, and below the table unless they begin with a scheme or a slash."""
@@ -200,11 +239,7 @@ class DeltaLog:
     def _table(self, version: int | None = None) -> DeltaTable:
         table = self._loaded(version)
         protocol = table.protocol()
-        features = protocol.reader_features or ()
-        self._check_protocol(protocol.min_reader_version, features)
-        self._check_mapping(table.metadata().configuration)
-        if "deletionVectors" in features and pa.table(table.deletion_vectors()).num_rows:
-            raise self._has_deletion_vectors()
+        check_protocol(self._what, protocol.min_reader_version, protocol.reader_features or ())
         return table
 
     def _loaded(self, version: int | None) -> DeltaTable:
@@ -226,32 +261,8 @@ class DeltaLog:
                 "query takes."
             ) from error
 
-    def _check_protocol(self, reader: int, features: Sequence[str]) -> None:
-        unknown = sorted(set(features) - _UNDERSTOOD - {"columnMapping"})
-        if unknown:
-            raise ConnectorError(
-                f"The Delta table {self.uri} needs reader features that are not understood: {', '.join(unknown)}."
-            )
-        if reader > _LATEST_READER:
-            raise ConnectorError(
-                f"The Delta table {self.uri} needs a reader of protocol version {reader}; up to {_LATEST_READER} is "
-                "understood."
-            )
-
-    def _check_mapping(self, configuration: Mapping[str, str | None]) -> None:
-        mode = configuration.get("delta.columnMapping.mode") or "none"
-        if mode != "none":
-            raise ConnectorError(
-                f"The Delta table {self.uri} has delta.columnMapping.mode {mode}, which is not understood. Copy it "
-                "into a table without column mapping."
-            )
-
-    def _has_deletion_vectors(self) -> ConnectorError:
-        return ConnectorError(
-            f"The Delta table {self.uri} has files with deletion vectors, which are not understood. Rewrite them with "
-            "REORG TABLE ... APPLY (PURGE), and set delta.enableDeletionVectors to false."
-        )
-
 
 def _state_of(table: DeltaTable) -> TableState:
-    return TableState(str(table.metadata().id), table.version(), pa.schema(table.schema().to_arrow()))
+    schema, metadata = pa.schema(table.schema().to_arrow()), table.metadata()
+    columns = TableColumns(schema, ColumnMapping.of(schema, metadata.configuration))
+    return TableState(str(metadata.id), table.version(), columns)

@@ -6,7 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from pyarrow.fs import FileSelector, FileType
+from pyarrow import NativeFile
+from pyarrow.fs import FileInfo, FileSelector, FileType
 
 from flip27_stream.connectors.files.storage.filesystem import Storage
 from flip27_stream.connectors.files.storage.storage_errors import storage_error
@@ -45,14 +46,34 @@ class LogFiles:
         except OSError as error:
             raise storage_error(f"The Delta log {path} could not be read", error) from error
 
-    def versions(self) -> dict[int, int]:
-        """The versions that have a file, ascending, with the time (ms) when it was last modified."""
+    def open(self, name: str) -> NativeFile:
+        """A file of the log's folder; raises OSError."""
+        return self.storage.filesystem().open_input_file(f"{self.folder}/{name}")
+
+    def read_file(self, name: str) -> bytes:
+        """The bytes of a file of the log's folder."""
+        try:
+            with self.open(name) as file:
+                data: bytes = file.read()
+                return data
+        except OSError as error:
+            raise storage_error(f"The Delta log {self.folder}/{name} could not be read", error) from error
+
+    def names(self) -> list[str]:
+        """The names of all files in the log's folder."""
+        return [info.base_name for info in self._listed()]
+
+    def _listed(self) -> list[FileInfo]:
         selector = FileSelector(self.folder, allow_not_found=True)
         try:
-            infos = self.storage.filesystem().get_file_info(selector)
+            infos: list[FileInfo] = self.storage.filesystem().get_file_info(selector)
         except OSError as error:
             raise storage_error(f"The Delta log {self.folder} could not be listed", error) from error
-        named = ((_COMMIT.fullmatch(info.base_name), info.mtime_ns or 0) for info in infos)
+        return infos
+
+    def versions(self) -> dict[int, int]:
+        """The versions that have a file, ascending, with the time (ms) when it was last modified."""
+        named = ((_COMMIT.fullmatch(info.base_name), info.mtime_ns or 0) for info in self._listed())
         return dict(sorted((int(name[1]), modified // 1_000_000) for name, modified in named if name))
 
     def first_after(self, version: int) -> int | None:

@@ -2,45 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from flip27_stream.connectors.files.delta.delta_commit import DataFile
-from flip27_stream.connectors.files.formats.schemas import find_column
-from flip27_stream.connectors.files.split import Partition
+from flip27_stream.connectors.files.layout.column_mapping import ColumnMapping
+from flip27_stream.connectors.files.layout.columns import find_column
+from flip27_stream.connectors.files.layout.deletion_vector import DeletionVector
+from flip27_stream.connectors.files.layout.file_layout import FileLayout, Partition
 from flip27_stream.connectors.files.storage.found_file import FoundFile
+from flip27_stream.errors import ConnectorError
 
 
 def data_files(
-    actions: pa.Table, column: str | None, file: Callable[[str, int, int], FoundFile]
+    actions: pa.Table,
+    column: str | None,
+    file: Callable[[str, int, int], FoundFile],
+    deletions: Mapping[str, DeletionVector],
+    own: ColumnMapping | None,
+    mapping: ColumnMapping | None,
 ) -> list[DataFile]:
     """The files of ``DeltaTable.get_add_actions(flatten=True)``.
 
     Args:
         actions: what that returns.
-        column: the column of event time, for the least in each file.
+        column: the column of event time as statistics name it, for the least in each file.
         file: makes a file of its path in the log, modification time (ms) and size.
+        deletions: deletion vectors of files, by their paths in the log.
+        own: the column mapping of this version.
+        mapping: names that the files have for the columns of the query.
+
+    Raises:
+        ConnectorError: a deletion vector is that of no file.
     """
     paths, sizes = actions.column("path").to_pylist(), actions.column("size_bytes").to_pylist()
     times = actions.column("modification_time").to_pylist()
+    if not deletions.keys() <= set(paths):
+        raise ConnectorError(
+            f"The log has a deletion vector of the file {min(deletions.keys() - set(paths))}, which is not among the "
+            "table's files: it changed while it was read, or is damaged."
+        )
     least, known = _least(actions, column)
     return [
-        DataFile(file(path, modified, size), partition, time, is_known)
+        DataFile(
+            file(path, modified, size), FileLayout(partition, deletions.get(path), mapping), time, is_known
+        )
         for path, modified, size, partition, time, is_known in zip(
-            paths, times, sizes, _partitions(actions), least, known, strict=True
+            paths, times, sizes, _partitions(actions, own), least, known, strict=True
         )
     ]
 
 
-def _partitions(actions: pa.Table) -> Sequence[Partition]:
-    """Values of partition columns as text."""
+def _partitions(actions: pa.Table, own: ColumnMapping | None) -> Sequence[Partition]:
+    """Values of partition columns as text, by the names that data files have for them."""
     names = [name for name in actions.column_names if name.startswith("partition.")]
     columns = [pc.cast(actions.column(name), pa.string()).to_pylist() for name in names]
     if not names:
         return [()] * actions.num_rows
     keys = [name.removeprefix("partition.") for name in names]
+    if own is not None:
+        keys = [own.physical(key) or key for key in keys]
     return [tuple(zip(keys, values, strict=True)) for values in zip(*columns, strict=True)]
 
 

@@ -1,4 +1,4 @@
-"""When versions of a Delta table were committed."""
+"""The commit times of versions of a Delta table."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def to_ms(time: datetime) -> int:
 
 
 def commit_time(among: Sequence[Action]) -> int | None:
-    """When the commit with these actions was made (ms); ``None`` where it does not say."""
+    """The commit time (ms) in the actions of a commit, the in-commit timestamp first; ``None`` if they have none."""
     for info in all_of("commitInfo", among):
         for name in ("inCommitTimestamp", "timestamp"):
             if type(info.get(name)) is int:

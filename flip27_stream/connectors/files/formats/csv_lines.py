@@ -21,8 +21,9 @@ from flip27_stream.connectors.files.formats.lines import (
     line_end,
     unpacked,
 )
-from flip27_stream.connectors.files.formats.schemas import Projection, find_column, spark_schema
+from flip27_stream.connectors.files.formats.schemas import Projection, spark_schema
 from flip27_stream.connectors.files.formats.units import Int64s
+from flip27_stream.connectors.files.layout.columns import find_column
 from flip27_stream.decoding.times import INSTANT, LOCAL, dates, instants, local_times
 from flip27_stream.errors import OptionError, RecordFormatError
 

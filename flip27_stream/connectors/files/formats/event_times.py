@@ -1,4 +1,4 @@
-"""Event times of a column as statistics have them: the least and the greatest of many rows."""
+"""The least and greatest event times of many rows, as statistics have them."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ from flip27_stream.connectors.files.formats.units import NEVER, Int64s
 from flip27_stream.errors import RecordFormatError
 
 _PER_MS = {"ms": 1, "us": 1000, "ns": 1_000_000}
+_MS_PER_DAY = 86_400_000
 _LARGEST = 2**63 - 1
 
 
 @dataclass(frozen=True)
 class TimeRange:
-    """Least and greatest event time (ms) of some rows; both ``None`` if no row has one, as negative ones do not."""
+    """The least and greatest event time (ms) of some rows; ``None`` if no row has one. Negative times do not count."""
 
     least: int | None
     greatest: int | None
 
     @classmethod
     def of(cls, least: int, greatest: int, kind: pa.DataType) -> TimeRange:
-        """From two values of a column of type ``kind``, as integers.
+        """The range between two values of a column of type ``kind``, given as integers.
 
         Where the least is before the epoch, the epoch stands for the least that counts.
         """
@@ -37,7 +38,9 @@ class TimeRange:
 
     @classmethod
     def of_column(cls, column: pa.Array | pa.ChunkedArray) -> TimeRange:
-        """Of the values in ``column``, which is of a type that :func:`check_time_column` lets pass."""
+        """The range of the values in ``column``, whose type :func:`check_time_column` accepts."""
+        if pt.is_date32(column.type):
+            column = column.cast(pa.timestamp("ms"))
         ticks = column.cast(pa.int64())
         found = pc.min_max(ticks.filter(pc.greater_equal(ticks, 0)))
         least, greatest = found["min"].as_py(), found["max"].as_py()
@@ -54,7 +57,7 @@ NO_TIMES = TimeRange(None, None)
 
 @dataclass(frozen=True)
 class Divided:
-    """Event times divided in those that are believed and those that are not.
+    """Event times, divided into plausible and implausible ones.
 
     Attributes:
         greatest: the greatest that is believed (ms); -1 if there is none.
@@ -69,14 +72,14 @@ class Divided:
 
     @classmethod
     def of_times(cls, times: pa.Int64Array, latest: int) -> Divided:
-        """Of event times (ms), with ``latest`` the last that is believed; null and negative ones are none."""
+        """Event times (ms) divided at ``latest``, the last plausible one. Null and negative times do not count."""
         found = times.drop_null().to_numpy()
         believed, others = found[(found >= 0) & (found <= latest)], found[found > latest]
         return cls(int(believed.max(initial=-1)), int(others.min(initial=NEVER)))
 
 
 def columns_of(ranges: Iterable[TimeRange | None]) -> tuple[Int64s, Int64s, npt.NDArray[np.bool_]]:
-    """The fields ``least``, ``greatest`` and ``known`` of :class:`FileUnits`; ``None`` is not known."""
+    """The fields ``least``, ``greatest`` and ``known`` of :class:`FileUnits`; ``None`` is an unknown range."""
     listed = list(ranges)
     return (
         np.array([NEVER if r is None or r.least is None else r.least for r in listed], np.int64),
@@ -86,13 +89,18 @@ def columns_of(ranges: Iterable[TimeRange | None]) -> tuple[Int64s, Int64s, npt.
 
 
 def check_time_column(kind: pa.DataType, column: str, what: str) -> None:
-    """Raises :class:`RecordFormatError` for a column that cannot be event time."""
-    if not (pt.is_timestamp(kind) or pt.is_int64(kind)):
+    """Raises :class:`RecordFormatError` for a column that cannot be event time.
+
+    A file may have a narrower type than the query: an integer of fewer bytes, or a date.
+    """
+    if not (pt.is_timestamp(kind) or pt.is_signed_integer(kind) or pt.is_date32(kind)):
         raise RecordFormatError(
             f"Column '{column}' of {what} is {kind}; event time is a timestamp, or int64 in ms."
         )
 
 
 def _milliseconds(ticks: int, kind: pa.DataType) -> int:
+    if pt.is_date32(kind):
+        return ticks * _MS_PER_DAY
     unit = kind.unit if pt.is_timestamp(kind) else "ms"
     return min(ticks * 1000, _LARGEST) if unit == "s" else ticks // _PER_MS[unit]

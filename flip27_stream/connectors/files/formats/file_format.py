@@ -1,4 +1,4 @@
-"""What every format of files can do, and how errors of files are told apart."""
+"""The base class of file formats, and the errors of files."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ import pyarrow as pa
 from pyarrow.fs import FileSystem, FileType
 
 from flip27_stream.connectors.files.formats.units import FileUnits, Int64s
+from flip27_stream.connectors.files.layout.file_layout import FileLayout
 from flip27_stream.errors import (
     ConnectorError,
+    ContractError,
     CorruptRecordError,
     DataLossError,
     Flip27Error,
@@ -23,11 +25,11 @@ from flip27_stream.errors import (
 from flip27_stream.reader import Records
 
 MAX_BATCH_ROWS = 20_000
-"""Rows of a record batch at most: as many as cross to the JVM well at once."""
+"""The greatest number of rows in a record batch; larger batches are not faster on their way to the JVM."""
 
 
 class Malformed(NamedTuple):
-    """A record that was left out: where it is, and what is wrong with it."""
+    """A malformed record that was left out: its position, and the reason."""
 
     position: int
     message: str
@@ -37,7 +39,7 @@ _DECODING = (OSError, pa.ArrowException, UnicodeDecodeError)
 
 
 class FileFormat(ABC):
-    """Reads files of one format. Picklable; holds configuration only.
+    """A file format. It is picklable and holds configuration only.
 
     All methods raise :class:`DataLossError` where the file is gone, :class:`CorruptRecordError` where its bytes do not
     decode, :class:`RecordFormatError` where its columns do not fit, :class:`ConnectorError` where the filesystem
@@ -45,17 +47,23 @@ class FileFormat(ABC):
     """
 
     name: ClassVar[str]
-    """As option ``files.format`` has it."""
+    """The name of the format in option ``files.format``."""
 
     @property
     def splittable(self) -> bool:
-        """Whether several ranges of a file can be read independently, each without reading the others."""
+        """Whether each range of a file can be read without reading the others."""
         return True
 
     @property
     def positions_are_rows(self) -> bool:
         """Whether positions count rows; otherwise they count bytes."""
         return True
+
+    def of_layout(self, layout: FileLayout) -> FileFormat:
+        """The format of files with this layout."""
+        if layout.columns is not None:
+            raise ContractError(f"{self.name} files have no column mapping.")
+        return self
 
     def schema(self, fs: FileSystem, path: str) -> pa.Schema:
         """The file's columns in types that Spark has, all nullable."""
@@ -75,7 +83,7 @@ class FileFormat(ABC):
             return self._units(file, path, column, scan)
 
     def least_event_time(self, fs: FileSystem, path: str, column: str) -> int | None:
-        """The least event time (ms) in the file, without all the rest that :meth:`units` finds out."""
+        """The least event time (ms) in the file; cheaper than :meth:`units`."""
         return self.units(fs, path, column).least_event_time
 
     def read(
@@ -153,7 +161,7 @@ class FileFormat(ABC):
 
 
 def _behind(read: Records, position: int) -> int:
-    """Where to go on after it, as far as it says."""
+    """The position behind ``read``; ``position`` if it has no positions."""
     last: int = read.positions[-1].as_py() + 1 if read.positions is not None and len(read) else position
     return last
 
@@ -167,7 +175,7 @@ def overlapping(borders: Int64s, start: int, end: int) -> list[int]:
 
 
 def shares(size: int, weights: Sequence[int]) -> Int64s:
-    """``size`` divided by ``weights``; the last gets the rounding."""
+    """``size`` divided in proportion to ``weights``; the last share takes the rounding error."""
     total = sum(weights) or 1
     ends = [reached * size // total for reached in accumulate(weights)]
     ends[-1:] = [size] * len(weights[-1:])
@@ -179,7 +187,7 @@ def _sentence(error: Exception) -> str:
 
 
 def _answers(fs: FileSystem, path: str) -> bool:
-    """Whether the bytes of the file can be had, so that an error that came from them means damage."""
+    """Whether the file can be read to its end, so that an error while decoding it means damage."""
     try:
         with fs.open_input_file(path) as file:
             file.read_at(1, max(file.size() - 1, 0))
@@ -189,7 +197,7 @@ def _answers(fs: FileSystem, path: str) -> bool:
 
 
 def _is_no_file(fs: FileSystem, path: str) -> bool:
-    """Whether there is a folder, or nothing, since one of the folders above is a file now."""
+    """Whether there is a folder at the path, or nothing because a parent folder is a file now."""
     try:
         return bool(fs.get_file_info(path).type in (FileType.Directory, FileType.NotFound))
     except OSError:
@@ -203,7 +211,7 @@ def _gone(what: str) -> DataLossError:
 
 
 def written_anew(what: str, was: str, is_now: str) -> DataLossError:
-    """The error of a file that is not as it was when it was listed."""
+    """The error for a file that has changed since it was listed."""
     return DataLossError(
         f"The {what} {was} when it was listed and {is_now} now: it was written anew, and what was planned is gone. "
         "Write files under a temporary name and rename them when they are complete; to go on without them, set option "

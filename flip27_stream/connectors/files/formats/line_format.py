@@ -33,8 +33,9 @@ from flip27_stream.connectors.files.formats.lines import (
     unpacked,
     whole_lines,
 )
-from flip27_stream.connectors.files.formats.schemas import find_column
 from flip27_stream.connectors.files.formats.units import FileUnits, Int64s
+from flip27_stream.connectors.files.layout.columns import find_column
+from flip27_stream.connectors.files.layout.file_layout import FileLayout
 from flip27_stream.errors import RecordFormatError
 from flip27_stream.reader import Records
 
@@ -44,10 +45,10 @@ _UTF8_MARK = b"\xef\xbb\xbf"
 
 
 class LineDecoder(ABC):
-    """Makes rows of lines."""
+    """A decoder of lines into rows."""
 
     few = 1
-    """So many lines are decoded one by one where :meth:`at_once` fails."""
+    """At most this many lines are decoded one by one after :meth:`at_once` has failed."""
 
     divisible = True
     """Whether every line can be decoded by itself."""
@@ -74,7 +75,7 @@ class LineDecoder(ABC):
 
 @dataclass(frozen=True)
 class LineFormat(FileFormat):
-    """Base of formats of lines.
+    """The base class of formats with one record in each line.
 
     Attributes:
         columns: what the user wants, which says the type of an event-time column; ``None`` if it is found out.
@@ -88,12 +89,20 @@ class LineFormat(FileFormat):
     def positions_are_rows(self) -> bool:
         return False
 
+    def of_layout(self, layout: FileLayout) -> FileFormat:
+        """The format of files that have all columns but those of the partition."""
+        of_partition = {name.lower() for name, _ in layout.values}
+        if self.columns is None or not of_partition:
+            return super().of_layout(layout)
+        in_file = [one for one in self.columns if one.name.lower() not in of_partition]
+        return replace(self, columns=pa.schema(in_file))
+
     @abstractmethod
     def _decoder(self, file: pa.NativeFile, path: str, schema: pa.Schema) -> LineDecoder:
-        """Makes rows of ``schema``."""
+        """The decoder that makes rows of ``schema``."""
 
     def _first_record(self, head: bytes) -> int:
-        """Where records begin: behind a mark of the encoding, and behind a header."""
+        """The position of the first record, behind a byte-order mark and a header."""
         return len(_UTF8_MARK) if head.startswith(_UTF8_MARK) else 0
 
     def _read(
@@ -164,7 +173,7 @@ class LineFormat(FileFormat):
     def _decoded_in_parts(
         self, decoder: LineDecoder, block: LineBlock, path: str
     ) -> Iterator[Records | Malformed]:
-        """Halves, until few lines are left: most bad lines stand alone."""
+        """The rows of a block that does not decode as a whole. It is halved until few lines are left."""
         starts = starts_of_lines(block.data)
         if len(starts) <= decoder.few:
             yield from self._decoded_one_by_one(decoder, block, path)

@@ -23,8 +23,9 @@ from flip27_stream.connectors.files.formats.orc_footer import (
     read_orc_footer,
     writer_zone,
 )
-from flip27_stream.connectors.files.formats.schemas import Projection, find_column, spark_schema
+from flip27_stream.connectors.files.formats.schemas import Projection, spark_schema
 from flip27_stream.connectors.files.formats.units import FileUnits
+from flip27_stream.connectors.files.layout.columns import find_column
 from flip27_stream.decoding.times import INSTANT, LOCAL
 from flip27_stream.reader import Records
 

@@ -18,16 +18,29 @@ from flip27_stream.connectors.files.formats.event_times import (
     columns_of,
 )
 from flip27_stream.connectors.files.formats.file_format import MAX_BATCH_ROWS, FileFormat, overlapping, shares
-from flip27_stream.connectors.files.formats.schemas import Projection, find_column, spark_schema
+from flip27_stream.connectors.files.formats.schemas import Projection, spark_schema
 from flip27_stream.connectors.files.formats.units import FileUnits
+from flip27_stream.connectors.files.layout.column_mapping import ColumnMapping
+from flip27_stream.connectors.files.layout.columns import find_column
+from flip27_stream.connectors.files.layout.file_layout import FileLayout
 from flip27_stream.decoding.times import INSTANT
 from flip27_stream.reader import Records
 
 
 class ParquetFormat(FileFormat):
-    """Reads the row groups that a range touches, only the columns that are wanted, some ten thousand rows at once."""
+    """Reads the row groups that a range touches, only the columns that are wanted, some ten thousand rows at once.
+
+    Args:
+        columns: the names that files have for the columns; ``None`` for the same names.
+    """
 
     name = "parquet"
+
+    def __init__(self, columns: ColumnMapping | None = None) -> None:
+        self._columns = columns
+
+    def of_layout(self, layout: FileLayout) -> ParquetFormat:
+        return self if layout.columns is self._columns else ParquetFormat(layout.columns)
 
     def _schema(self, file: pa.NativeFile, path: str) -> pa.Schema:
         parquet = _opened(file)
@@ -41,7 +54,7 @@ class ParquetFormat(FileFormat):
 
     def least_event_time(self, fs: FileSystem, path: str, column: str) -> int | None:
         with self._errors(fs, path), fs.open_input_file(path) as file:
-            times = _event_times(_opened(file), column, path, scan=True)
+            times = self._event_times(_opened(file), column, path, scan=True)
             found = [t.least for t in times if t is not None and t.least is not None]
             return min(found, default=None)
 
@@ -49,7 +62,7 @@ class ParquetFormat(FileFormat):
         parquet = _opened(file)
         groups = [parquet.metadata.row_group(i) for i in range(parquet.num_row_groups)]
         rows = [group.num_rows for group in groups]
-        times = [None] * len(groups) if column is None else _event_times(parquet, column, path, scan)
+        times = [None] * len(groups) if column is None else self._event_times(parquet, column, path, scan)
         least, greatest, known = columns_of(times)
         return FileUnits(
             borders=np.array([0, *accumulate(rows)], np.int64),
@@ -65,7 +78,13 @@ class ParquetFormat(FileFormat):
         self, file: pa.NativeFile, path: str, start: int, end: int, schema: pa.Schema
     ) -> Iterator[Records]:
         parquet = _opened(file)
-        projection = Projection.of(parquet.schema_arrow, schema, f"parquet file {path}")
+        what = f"parquet file {path}"
+        mapping = self._columns
+        file_schema = (
+            parquet.schema_arrow if mapping is None else mapping.renamed_schema(parquet.schema_arrow)
+        )
+        names = {} if mapping is None else mapping.stored(parquet.schema_arrow, what)
+        projection = Projection.of(file_schema, schema, what)
         projection.warn_of_missing()
         metadata = parquet.metadata
         borders = np.cumsum([0, *(metadata.row_group(i).num_rows for i in range(metadata.num_row_groups))])
@@ -74,13 +93,28 @@ class ParquetFormat(FileFormat):
             return
         row = int(borders[groups[0]])
         for batch in parquet.iter_batches(
-            MAX_BATCH_ROWS, row_groups=groups, columns=projection.columns, use_threads=False
+            MAX_BATCH_ROWS,
+            row_groups=groups,
+            columns=[names.get(name, name) for name in projection.columns],
+            use_threads=False,
         ):
             first, stop = max(start - row, 0), min(end - row, batch.num_rows)
             if first < stop:
-                part = projection.apply(batch.slice(first, stop - first))
+                part = batch.slice(first, stop - first)
+                part = projection.apply(part if mapping is None else mapping.renamed(part))
                 yield Records(part, positions=pa.array(np.arange(row + first, row + stop)))
             row += batch.num_rows
+
+    def _event_times(
+        self, parquet: pq.ParquetFile, column: str, path: str, scan: bool
+    ) -> Sequence[TimeRange | None]:
+        if self._columns is None:
+            return _event_times(parquet, column, path, scan)
+        names = self._columns.stored(parquet.schema_arrow, f"parquet file {path}")
+        at = find_column(list(names), column)
+        if at is None:
+            return [NO_TIMES] * parquet.num_row_groups
+        return _event_times(parquet, list(names.values())[at], path, scan)
 
 
 def _opened(file: pa.NativeFile) -> pq.ParquetFile:

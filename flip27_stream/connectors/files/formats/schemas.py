@@ -1,14 +1,15 @@
-"""Between the columns of files and the columns of Spark."""
+"""Conversion of the columns of files to columns that Spark has."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.types as pt
 
+from flip27_stream.connectors.files.layout.columns import find_column, is_list
 from flip27_stream.decoding.times import INSTANT, LOCAL
 from flip27_stream.errors import RecordFormatError
 
@@ -88,17 +89,6 @@ def _or_string(kind: pa.DataType) -> pa.DataType:
     return pa.string() if pt.is_null(kind) else kind
 
 
-def is_list(kind: pa.DataType) -> bool:
-    """Whether it is a list of any sort."""
-    return bool(
-        pt.is_list(kind)
-        or pt.is_large_list(kind)
-        or pt.is_fixed_size_list(kind)
-        or pt.is_list_view(kind)
-        or pt.is_large_list_view(kind)
-    )
-
-
 def can_become(given: pa.DataType, wanted: pa.DataType) -> bool:
     """Whether every value of ``given`` is one of ``wanted``, or nearly: Spark's rules for Parquet, and wider numbers.
 
@@ -140,14 +130,6 @@ def _number_fits(size: int, wanted: pa.DataType) -> bool:
     return bool(wanted == pa.float64() and size <= 2)
 
 
-def find_column(names: Sequence[str], wanted: str) -> int | None:
-    """Where a column of that name is: in exactly this spelling, or else in any; ``None`` if there is none."""
-    if wanted in names:
-        return names.index(wanted)
-    low = wanted.lower()
-    return next((i for i, name in enumerate(names) if name.lower() == low), None)
-
-
 def refuse_same_names(names: Iterable[str], what: str) -> None:
     """Raises :class:`RecordFormatError` where two columns have names that Spark cannot tell apart."""
     seen: dict[str, str] = {}
@@ -162,7 +144,7 @@ def refuse_same_names(names: Iterable[str], what: str) -> None:
 
 @dataclass(frozen=True)
 class Projection:
-    """Makes batches of a file's columns into batches of the columns wanted.
+    """The conversion of batches with a file's columns to batches with the columns wanted.
 
     Attributes:
         wanted: the columns wanted.
@@ -176,7 +158,7 @@ class Projection:
 
     @classmethod
     def of(cls, file: pa.Schema, wanted: pa.Schema, what: str) -> Projection:
-        """The way from ``file`` to ``wanted``.
+        """The projection from the columns of ``file`` to ``wanted``.
 
         Raises:
             RecordFormatError: a column has another type than is wanted, or is NOT NULL and not there.
@@ -212,7 +194,7 @@ class Projection:
                 raise RecordFormatError(f"Column '{name}' is NOT NULL, and {self.what} has no such column.")
 
     def warn_of_missing(self) -> None:
-        """A column that a file lacks is null, as in Spark's own sources, but not in silence: once per process."""
+        """Warn of columns that the file lacks, once per process. They are null, as in Spark's own sources."""
         if self.missing:
             _warn_once(tuple(self.missing), self.what.split(" ")[0], self.what)
 
@@ -313,5 +295,5 @@ def with_constants(
 
 
 def without_columns(rows: int) -> pa.RecordBatch:
-    """So many rows of nothing."""
+    """A record batch with ``rows`` rows and no columns."""
     return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))

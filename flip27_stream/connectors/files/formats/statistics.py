@@ -1,4 +1,4 @@
-"""What is known of files before they are read: their units, event times among them, and how many rows at most."""
+"""Statistics of files, which are known before the files are read: units, event times, numbers of rows."""
 
 from __future__ import annotations
 
@@ -19,31 +19,35 @@ from flip27_stream.api import TimestampAssigner
 from flip27_stream.connectors.files.formats.event_times import Divided, TimeRange, columns_of
 from flip27_stream.connectors.files.formats.format_options import FileFormat, FileUnits
 from flip27_stream.connectors.files.formats.lines import codec_of
-from flip27_stream.connectors.files.formats.schemas import constants, find_column, with_constants
+from flip27_stream.connectors.files.formats.rows import read_rows
+from flip27_stream.connectors.files.formats.schemas import constants
 from flip27_stream.connectors.files.formats.units import Int64s
-from flip27_stream.connectors.files.split import Partition
+from flip27_stream.connectors.files.layout.columns import find_column
+from flip27_stream.connectors.files.layout.file_layout import PLAIN, FileLayout, Partition
 from flip27_stream.connectors.files.storage.filesystem import Storage
 from flip27_stream.connectors.files.tolerance import UNREADABLE, Tolerance
 from flip27_stream.errors import OptionError, shortened
 from flip27_stream.event_time.assigners import ColumnTimestampAssigner
+from flip27_stream.reader import Records
 from flip27_stream.threads import of_each
 
 _THREADS, _CHUNK = 24, 8
 _WAITING = 8
-"""Where looking takes so many times as long as the processor works at it, many threads look at once; elsewhere they
-would only take turns, at a cost."""
+"""Many threads read statistics at once if one read takes this many times its processor time. Otherwise threads would
+only wait for each other."""
 
 _NEWLINE = ord("\n")
 _ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]+")
 
 log = logging.getLogger(__name__)
 
+K = TypeVar("K")
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class EventTimeOrder:
-    """How event time is found in files.
+    """An order of files by event time.
 
     Attributes:
         name: stands for it in checkpoints.
@@ -55,7 +59,7 @@ class EventTimeOrder:
 
     @staticmethod
     def of(assigner: TimestampAssigner) -> EventTimeOrder:
-        """The order that an assigner gives.
+        """The order by the event times of an assigner.
 
         Raises:
             OptionError: it has no name that will be the same after a restart.
@@ -80,7 +84,7 @@ def _lasting_name(assigner: TimestampAssigner) -> str | None:
 
 @dataclass(frozen=True)
 class FileStatistics:
-    """Reads statistics of files.
+    """A reader of statistics of files.
 
     Attributes:
         storage: where the files are.
@@ -97,7 +101,7 @@ class FileStatistics:
     tolerance: Tolerance = field(default_factory=Tolerance)
 
     def order_named(self, name: str) -> EventTimeOrder:
-        """The order of that name, which the query had before.
+        """The order by the column ``name``, which the checkpoint names.
 
         Raises:
             OptionError: it is none of a column that the query reads.
@@ -110,7 +114,7 @@ class FileStatistics:
             )
         return EventTimeOrder(name, ColumnTimestampAssigner(name))
 
-    def units(self, path: str, order: EventTimeOrder | None, partition: Partition = ()) -> FileUnits:
+    def units(self, path: str, order: EventTimeOrder | None, layout: FileLayout = PLAIN) -> FileUnits:
         """The units of a file, with their event times if there is an ``order``.
 
         Raises:
@@ -118,18 +122,22 @@ class FileStatistics:
         """
         fs = self.storage.filesystem()
         column = order.assigner.column if order is not None else None
-        constant = self._of_partition(path, column, partition)
-        units = self.format.units(fs, path, column if constant is None else None)
+        constant = self._of_partition(path, column, layout.values)
+        units = self._format_of(layout).units(fs, path, column if constant is None else None)
         if constant is not None:
-            units = _with(units, [constant] * len(units))
+            units = _with(units, dict.fromkeys(range(len(units)), constant))
         elif order is not None and column is None:
-            units = self._with_event_times(path, units, order.assigner, partition)
+            units = self._with_event_times(path, units, order.assigner, layout)
         if units.rows is None and self.count_rows:
             units = replace(units, rows=_lines(fs, path, units))
+        if layout.deletion is not None:
+            units = units.without(layout.deletion.deleted_rows(fs, path))
+            if order is not None and column is not None and constant is None:
+                units = self._of_rows_left(path, units, order.assigner, layout)
         return units
 
     def least(
-        self, paths: Sequence[str], order: EventTimeOrder, partitions: Mapping[str, Partition] | None = None
+        self, paths: Sequence[str], order: EventTimeOrder, layouts: Mapping[str, FileLayout] | None = None
     ) -> Mapping[str, int | None]:
         """The least event time (ms) in each file, ``None`` where no row has one.
 
@@ -138,31 +146,31 @@ class FileStatistics:
         Args:
             paths: of the files.
             order: how event time is found.
-            partitions: values of columns that are not in the files, by path.
+            layouts: what must be known of the files to read them, by path.
 
         Raises:
             ConnectorError: the file system refused or did not answer.
         """
 
         def least(path: str) -> int | None:
-            return self._least(path, order, given.get(path, ()))
+            return self._least(path, order, given.get(path, PLAIN))
 
-        given = partitions or {}
+        given = layouts or {}
         return self._of_many(least, paths)
 
     def surely_least(
-        self, paths: Sequence[str], order: EventTimeOrder, partitions: Mapping[str, Partition] | None = None
+        self, paths: Sequence[str], order: EventTimeOrder, layouts: Mapping[str, FileLayout] | None = None
     ) -> Mapping[str, int | None]:
-        """As :meth:`least`, for files that may have been read: without its place one would be read twice, or never.
+        """As :meth:`least`, for files whose place in the order decides whether they were read.
 
         Raises:
             Flip27Error: also where a file cannot be read, unless such files are skipped.
         """
-        found = self.least(paths, order, partitions)
+        found = self.least(paths, order, layouts)
         for path in paths:
             if path not in found:
                 try:
-                    self._least(path, order, (partitions or {}).get(path, ()))
+                    self._least(path, order, (layouts or {}).get(path, PLAIN))
                 except UNREADABLE as error:
                     if not self.tolerance.allows(error):
                         raise
@@ -170,17 +178,21 @@ class FileStatistics:
         return found
 
     def units_of(
-        self, files: Mapping[str, Partition], order: EventTimeOrder | None
-    ) -> Mapping[str, FileUnits]:
-        """:meth:`units` of many files, by path; those that cannot be read are left out.
+        self, files: Mapping[K, tuple[str, FileLayout]], order: EventTimeOrder | None
+    ) -> Mapping[K, FileUnits]:
+        """:meth:`units` of many files; those that cannot be read are left out.
+
+        Args:
+            files: path and layout of each file; the result has the same keys.
+            order: how event time is found.
 
         Raises:
             ConnectorError: the file system refused or did not answer.
         """
-        return self._of_many(lambda path: self.units(path, order, files[path]), list(files))
+        return self._of_many(lambda key: self.units(files[key][0], order, files[key][1]), list(files))
 
-    def _of_many(self, look: Callable[[str], T], paths: Sequence[str]) -> dict[str, T]:
-        def look_at(chunk: Sequence[str]) -> list[tuple[str, T]]:
+    def _of_many(self, look: Callable[[K], T], paths: Sequence[K]) -> dict[K, T]:
+        def look_at(chunk: Sequence[K]) -> list[tuple[K, T]]:
             found = []
             for path in chunk:
                 with suppress(*UNREADABLE):
@@ -197,16 +209,19 @@ class FileStatistics:
         found.update(one for some in of_each(look_at, chunks, _THREADS) for one in some)
         return found
 
-    def _least(self, path: str, order: EventTimeOrder, partition: Partition) -> int | None:
+    def _least(self, path: str, order: EventTimeOrder, layout: FileLayout) -> int | None:
         column = order.assigner.column
-        if (constant := self._of_partition(path, column, partition)) is not None:
+        if (constant := self._of_partition(path, column, layout.values)) is not None:
             return constant.least
         if column is None:
-            return self.units(path, order, partition).least_event_time
-        return self.format.least_event_time(self.storage.filesystem(), path, column)
+            return self.units(path, order, layout).least_event_time
+        return self._format_of(layout).least_event_time(self.storage.filesystem(), path, column)
+
+    def _format_of(self, layout: FileLayout) -> FileFormat:
+        return self.format.of_layout(layout)
 
     def _of_partition(self, path: str, column: str | None, partition: Partition) -> TimeRange | None:
-        """The event time of all rows, where it is a column of the partition."""
+        """The event time of all rows if it is a column of the partition, else ``None``."""
         if column is None or not partition or find_column([name for name, _ in partition], column) is None:
             return None
         fixed = constants(dict(partition), self.schema, f"{self.format.name} file {path}")
@@ -214,7 +229,7 @@ class FileStatistics:
         return None if index is None else TimeRange.of_column(pa.array([list(fixed.values())[index]]))
 
     def divided(
-        self, path: str, start: int, end: int, latest: int, order: EventTimeOrder, partition: Partition = ()
+        self, path: str, start: int, end: int, latest: int, order: EventTimeOrder, layout: FileLayout = PLAIN
     ) -> Divided:
         """The event times between two positions, read and divided at ``latest`` (ms).
 
@@ -222,42 +237,70 @@ class FileStatistics:
             Flip27Error: as :class:`FileFormat` does.
         """
         found = Divided()
-        for times in self._read_times(path, start, end, order.assigner, partition):
+        for times in self._read_times(path, start, end, order.assigner, layout):
             found |= Divided.of_times(times, latest)
         return found
 
     def _with_event_times(
-        self, path: str, units: FileUnits, assigner: TimestampAssigner, partition: Partition
+        self, path: str, units: FileUnits, assigner: TimestampAssigner, layout: FileLayout
     ) -> FileUnits:
-        """By reading the file, since no statistics are about anything but columns."""
+        """The units with event times that are read from the file, since the event time is no column."""
         ranges = []
         for start, end in _pairs(units.borders):
             found = TimeRange(None, None)
-            for times in self._read_times(path, start, end, assigner, partition):
+            for times in self._read_times(path, start, end, assigner, layout):
                 found |= TimeRange.of_column(times)
             ranges.append(found)
-        return _with(units, ranges)
+        return _with(units, dict(enumerate(ranges)))
+
+    def _of_rows_left(
+        self, path: str, units: FileUnits, assigner: TimestampAssigner, layout: FileLayout
+    ) -> FileUnits:
+        """The units with event times of the rows left. Statistics cover deleted rows, so the column is read instead."""
+        assert units.rows is not None
+        changed = np.flatnonzero((units.rows > 0) & (units.rows < np.diff(units.borders)))
+        if not len(changed):
+            return units
+        found = dict.fromkeys(changed.tolist(), TimeRange(None, None))
+        start, end = int(units.borders[changed[0]]), int(units.borders[changed[-1] + 1])
+        for records in self._read_columns(path, start, end, assigner, layout):
+            assert records.positions is not None
+            times = assigner.event_times(records.rows, None)
+            cuts = np.searchsorted(records.positions.to_numpy(), units.borders)
+            for unit, (first, stop) in enumerate(_pairs(cuts)):
+                if unit in found and first < stop:
+                    found[unit] |= TimeRange.of_column(times[first:stop])
+        return _with(units, found)
 
     def _read_times(
-        self, path: str, start: int, end: int, assigner: TimestampAssigner, partition: Partition
+        self, path: str, start: int, end: int, assigner: TimestampAssigner, layout: FileLayout
     ) -> Iterator[pa.Int64Array]:
-        """Event times (ms) of the rows between two positions; of other columns than theirs nothing is read."""
+        """Event times (ms) of the rows between two positions."""
+        for records in self._read_columns(path, start, end, assigner, layout):
+            yield assigner.event_times(records.rows, None)
+
+    def _read_columns(
+        self, path: str, start: int, end: int, assigner: TimestampAssigner, layout: FileLayout
+    ) -> Iterator[Records]:
+        """The rows between two positions; of an event-time column, that column only."""
         wanted = self.schema
         if assigner.column is not None and (at := find_column(wanted.names, assigner.column)) is not None:
             wanted = pa.schema([wanted.field(at)])
-        fixed = constants(dict(partition), wanted, f"{self.format.name} file {path}")
-        stored = pa.schema([field for field in wanted if field.name not in fixed])
-        for records in self.format.read(self.storage.filesystem(), path, start, end, stored):
-            yield assigner.event_times(with_constants(records.rows, fixed, wanted), None)
+        return read_rows(self.format, self.storage.filesystem(), path, start, end, wanted, layout)
 
 
-def _with(units: FileUnits, ranges: Sequence[TimeRange]) -> FileUnits:
-    least, greatest, known = columns_of(ranges)
-    return replace(units, least=least, greatest=greatest, known=known)
+def _with(units: FileUnits, ranges: Mapping[int, TimeRange]) -> FileUnits:
+    """``units`` with other event times for some units, by the number of the unit."""
+    at = list(ranges)
+    columns = {}
+    for name, values in zip(("least", "greatest", "known"), columns_of(ranges.values()), strict=True):
+        columns[name] = getattr(units, name).copy()
+        columns[name][at] = values
+    return replace(units, **columns)
 
 
 def _lines(fs: FileSystem, path: str, units: FileUnits) -> Int64s:
-    """How many lines begin in each unit; no more rows than that do."""
+    """The number of lines that begin in each unit, an upper bound for its rows."""
     if codec_of(path) is not None:
         with fs.open_input_stream(path) as stream:
             return np.array([_newlines(stream.read()) + 1], np.int64)

@@ -1,8 +1,8 @@
-"""The parts of a file that can be read by themselves, and what is known of them before they are read."""
+"""The units of a file, which are the parts that can be read independently, and their statistics."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -11,12 +11,13 @@ import numpy.typing as npt
 Int64s = npt.NDArray[np.int64]
 
 NEVER: Final = 2**63 - 1
-"""The least event time of rows that have none; the greatest is then -1."""
+"""The least event time of rows without event times; their greatest is -1."""
 
 
 @dataclass(frozen=True, eq=False)
 class FileUnits:
-    """Row groups, stripes or blocks of lines: unit ``i`` is what lies in positions ``borders[i] .. borders[i + 1]``.
+    """The row groups, stripes or blocks of lines of a file. Unit ``i`` has the positions from ``borders[i]`` to
+    ``borders[i + 1]``.
 
     Attributes:
         borders: one more than units; the first is 0, the last the end of the file.
@@ -27,6 +28,7 @@ class FileUnits:
         greatest: the greatest, likewise, or -1.
         known: whether event times of the unit are known.
         divisible: whether a range may begin and end between borders without reading the unit again and again.
+        deleted: row numbers that are deleted, ascending, where positions are rows; ``rows`` does not count them.
     """
 
     borders: Int64s
@@ -36,6 +38,7 @@ class FileUnits:
     greatest: Int64s
     known: npt.NDArray[np.bool_]
     divisible: bool
+    deleted: Int64s = field(default_factory=lambda: np.zeros(0, np.int64), repr=False)
 
     def __len__(self) -> int:
         return len(self.borders) - 1
@@ -61,3 +64,32 @@ class FileUnits:
     def all_known(self) -> bool:
         """Whether event times of all units are known."""
         return all(self.known.tolist())
+
+    def without(self, deleted: Int64s) -> FileUnits:
+        """The units without deleted rows. A unit whose rows are all deleted has no event time.
+
+        Args:
+            deleted: row numbers, ascending.
+        """
+        assert self.rows is not None
+        rows = self.rows - np.diff(np.searchsorted(deleted, self.borders))
+        some = rows > 0
+        return replace(
+            self,
+            rows=rows,
+            least=np.where(some, self.least, NEVER),
+            greatest=np.where(some, self.greatest, -1),
+            known=self.known | ~some,
+            deleted=deleted,
+        )
+
+    def rows_between(self, start: int, end: int) -> int:
+        """The number of rows from ``start`` up to ``end`` that are not deleted, if positions are rows."""
+        first, stop = np.searchsorted(self.deleted, [start, end]).tolist()
+        return end - start - int(stop - first)
+
+    def behind_rows(self, position: int, count: int) -> int:
+        """The position behind the next ``count`` rows that are not deleted; it may be after the end of the file."""
+        deleted = self.deleted[np.searchsorted(self.deleted, position) :]
+        before = deleted - position - np.arange(len(deleted))  # how many rows are left before each
+        return position + count + int(np.searchsorted(before, count - 1, "right"))

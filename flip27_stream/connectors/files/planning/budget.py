@@ -1,4 +1,4 @@
-"""How much of which file the next micro-batch reads: the limits on files, bytes and rows."""
+"""The limits of a micro-batch on files, bytes and rows, and the part of each file that fits them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from flip27_stream.connectors.files.formats.units import FileUnits, Int64s
 
 
 class Budget:
-    """Handed out to files in reading order, until one does not fit.
+    """The limits of a micro-batch, which are used up by files in reading order until one does not fit.
 
-    Files are cut between units. A batch has at least one unit, however large that is; of rows, where positions are
-    rows, it never has more than it may.
+    Files are cut between units. A batch has at least one unit, however large it is. If positions are rows, a batch
+    never has more rows than the limit.
 
     Args:
         files: how many files are read at most; ``None`` for all.
@@ -34,7 +34,7 @@ class Budget:
         self.spent = False
 
     def end(self, units: FileUnits, position: int) -> int:
-        """Up to where a file is read that comes next and is at ``position``."""
+        """The end position of the next file, which is at ``position``."""
         end = units.end if self._size is None and self._rows is None else self._cut(units, position)
         self.spent = self.spent or end < units.end
         if end > position:
@@ -53,6 +53,8 @@ class Budget:
             fitting = min(fitting, _fitting(sizes, self._size))
         if self._rows is not None and units.rows is not None:
             rows = _rest(units.rows, borders, first, position)
+            if self._exact:
+                rows[0] = units.rows_between(position, int(borders[first + 1]))
             fitting = min(fitting, _fitting(rows, self._rows))
         if not fitting and self._used:
             return position
@@ -62,13 +64,13 @@ class Budget:
             self._size -= min(int(sizes[:count].sum()), self._size)
         if self._rows is not None and units.rows is not None:
             if self._exact:
-                end = min(end, position + self._rows)
+                end = min(end, units.behind_rows(position, self._rows))
             self._rows -= min(int(rows[:count].sum()), self._rows)
         return end
 
 
 def _rest(amounts: Int64s, borders: Int64s, first: int, position: int) -> Int64s:
-    """What is left of each unit from ``first`` on, where part of it was read."""
+    """The rest of each unit from ``first`` on, of which a part was read."""
     rest: Int64s = amounts[first:].copy()
     whole = int(borders[first + 1] - borders[first])
     if whole and position > borders[first]:

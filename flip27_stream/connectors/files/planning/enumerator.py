@@ -39,12 +39,12 @@ from flip27_stream.errors import ContractError, DataLossError, UnreachableError
 log = logging.getLogger(__name__)
 
 _LATE_LOOK_MS = 1000
-"""How long (ms) after a look that proved nothing a bounded source looks again."""
+"""The delay (ms) before a bounded source looks again, after a look that proved nothing."""
 
 
 @dataclass(frozen=True)
 class EnumeratorOptions:
-    """What the enumerator has to know of the options.
+    """The options of the enumerator.
 
     Attributes:
         monitor_interval_ms: how often new files are looked for; ``None`` for never.
@@ -56,7 +56,7 @@ class EnumeratorOptions:
 
 
 class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEventTimePositions):
-    """Finds files, assigns those that the next micro-batch reads, and forgets those that are processed.
+    """The enumerator that finds files, assigns those of the next micro-batch, and retires those that are processed.
 
     How it works:
 
@@ -106,7 +106,7 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
         self._frozen = True
 
     def pending(self) -> int:
-        """At least one while files of a bounded source are away."""
+        """The number of files in the backlog; at least 1 while files of a bounded source are away."""
         return len(self._backlog) or int(self._bounded and not self._backlog.is_complete)
 
     def admit(self, limits: ReadLimits) -> None:
@@ -172,7 +172,7 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
         self._take_in_until_complete(look)
 
     def _take_in_until_complete(self, look: Any) -> None:
-        """A bounded source looks once. Where that proves nothing it looks again, until it does, whatever is frozen."""
+        """Take in a look. A bounded source looks again until its looks prove what there is, even if it is frozen."""
         if look is not None:
             self._backlog.take_in(look)
         if self._bounded and not self._backlog.is_complete:
@@ -196,7 +196,7 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
             self._backlog.take_in(look)
 
     def _look_ahead(self) -> None:
-        """When the micro-batch is planned, find out about as many files for the next one, while it runs."""
+        """Read the units of as many files for the next micro-batch, while the planned one runs."""
         following = self._backlog.first(self._taken)
         self._taken = 0
         order = self._backlog.order
@@ -232,7 +232,7 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
                 break
 
     def _budget(self, limits: ReadLimits) -> Budget:
-        """The limits of the batch; where there are none at all, that of rows does not hold either."""
+        """The limits of the micro-batch. Without limits of files and bytes, there is no limit of rows either."""
         limited = limits.max_files is not None or limits.max_bytes is not None
         rows = self._options.max_rows if limited else None
         exact = self._statistics.format.positions_are_rows
@@ -249,7 +249,7 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
         return iter(rest)
 
     def _open_begun(self) -> list[tuple[str, int]]:
-        """Ids and positions of assigned files that are not read to their end. After a restart they are looked at again.
+        """The ids and positions of assigned files that are not read to their end. Files are opened where they are not.
 
         Raises:
             FileAwayError: one is away.
@@ -261,8 +261,8 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
         order = self._backlog.order
         found = self._units_of(closed, order) if closed else {}
         for split in closed:
-            look = partial(self._statistics.units, split.path, order, split.partition)
-            units = found[split.path] if split.path in found else self._units_or_none(split.path, look)
+            look = partial(self._statistics.units, split.path, order, self._backlog.layout(split))
+            units = found.get(split.split_id) or self._units_or_none(split.path, look)
             if units is None:
                 self._context.retire_splits([split.split_id])
             else:
@@ -270,27 +270,29 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
         return [one for one in begun if one[0] in self._opened]
 
     def _units_of(self, splits: Sequence[FileSplit], order: EventTimeOrder | None) -> Mapping[str, FileUnits]:
-        """The units of files, by path; those that cannot be read are left out.
+        """The units of files, by split id; those that cannot be read are left out.
 
         Raises:
             FileAwayError: their storage does not answer.
             ConnectorError: it refused, or has not answered for too long.
         """
         try:
-            found = self._statistics.units_of({s.path: s.partition for s in splits}, order)
+            files = {one.split_id: (one.path, self._backlog.layout(one)) for one in splits}
+            found = self._statistics.units_of(files, order)
         except UnreachableError as error:
             self._absences.note(splits[0].path, error)
             raise
-        for path in found:
-            self._absences.found(path)
+        for one in splits:
+            if one.split_id in found:
+                self._absences.found(one.path)
         return found
 
     def _open(self, split: FileSplit, units: FileUnits) -> None:
-        order, statistics = self._backlog.order, self._statistics
+        order, statistics, layout = self._backlog.order, self._statistics, self._backlog.layout(split)
 
         def look(start: int, end: int, latest: int) -> Divided:
             assert order is not None
-            return statistics.divided(split.path, start, end, latest, order, split.partition)
+            return statistics.divided(split.path, start, end, latest, order, layout)
 
         self._opened[split.split_id] = OpenedFile(split, units, look)
 
@@ -318,7 +320,7 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
             return None
 
     def _take(self, head: Waiting, budget: Budget, new: dict[int, list[FileSplit]]) -> None:
-        """The next file of the backlog is assigned, as far as the limits allow; else it stays there."""
+        """Assign the next file of the backlog as far as the limits allow; otherwise it stays in the backlog."""
         if self._is_in_offset(head):
             log.warning(
                 "File %s is there again, as it was when it was read: it is not read again", head.file.path
@@ -340,7 +342,7 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
             new.setdefault(reader_id, []).append(split)
 
     def _is_in_offset(self, one: Waiting) -> bool:
-        """Whether the file is a split of the offset already: assigned, or retired since that was written."""
+        """Whether the offset has the file as a split: it is assigned, or was retired since the offset was written."""
         name = one.split(0).split_id
         return name in self._positions or name in self._context.assigned_splits()
 
@@ -354,7 +356,7 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
             )
 
     def _give(self, budget: Budget, split: FileSplit, units: FileUnits) -> bool:
-        """Whether something of the file is in the batch."""
+        """Give the file its part of the limits, and return whether the batch reads some of it."""
         position = self._positions.get(split.split_id, 0)
         end = budget.end(units, position)
         if end > position:
@@ -364,7 +366,7 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
     # ---- event time -----------------------------------------------------------------------------------------------
 
     def _least_to_come(self, request: PositioningRequest) -> int | None:
-        """Of the backlog, and of what the limits leave of the files that are begun."""
+        """The least event time (ms) in the backlog and in the parts of begun files that the limits leave out."""
         rests = []
         for name, opened in self._opened.items():
             r = request.ranges.get(name)

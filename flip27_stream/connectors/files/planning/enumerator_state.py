@@ -1,4 +1,4 @@
-"""What the enumerator of files keeps in a checkpoint."""
+"""The checkpoint of the enumerator of files, and its serializer."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from flip27_stream.connectors.files.backlog.digest import Bucket, Rest
 from flip27_stream.connectors.files.backlog.marks import MARK_BYTES
 from flip27_stream.connectors.files.backlog.processed_files import Frontier, ProcessedFilesState
 from flip27_stream.connectors.files.delta.delta_state import DeltaState
+from flip27_stream.connectors.files.layout.column_mapping import ColumnMapping
 from flip27_stream.errors import CorruptCheckpointError
 
 FilesState = ProcessedFilesState | DeltaState
@@ -19,21 +20,23 @@ Marks = tuple[bytes, ...]
 
 class FilesStateSerializer(SimpleVersionedSerializer[FilesState]):
     """``{"seen": [cut, until, frontiers, buckets, recent, late, last, rest, gone]}`` or
-    ``{"delta": [through, until, frontiers, table]}``.
+    ``{"delta": [through, until, frontiers, table, columns]}``.
 
     Frontiers are ``[column, time, path]``, or ``[column]`` before the first file; buckets ``[until, files, digest]``
     with a digest in hexadecimal, and the rest ``[files, digest]`` or null; marks one after the other, in Base64.
-    Version 1 had neither rest nor gone.
+    Version 1 had neither rest nor gone. Columns are left out where the Delta table has no column mapping; version 2
+    did not know them.
     """
 
     @property
     def version(self) -> int:
-        return 2
+        return 3
 
     def serialize(self, value: FilesState) -> JsonValue:
         frontiers = [_frontier_to_json(frontier) for frontier in value.frontiers]
         if isinstance(value, DeltaState):
-            return {"delta": [value.through, value.until, frontiers, value.table]}
+            columns = [] if value.columns is None else [value.columns.to_json()]
+            return {"delta": [value.through, value.until, frontiers, value.table, *columns]}
         buckets: list[JsonValue] = [[b.until, b.files, f"{b.digest:016x}"] for b in value.buckets]
         many = (value.recent, value.late, value.gone)
         recent, late, gone = (b64encode(b"".join(one)).decode() for one in many)
@@ -44,8 +47,17 @@ class FilesStateSerializer(SimpleVersionedSerializer[FilesState]):
         self.check_version("state of the enumerator of files", version)
         try:
             match data:
-                case {"delta": [int(through), int() | None as until, list(frontiers), str() | None as table]}:
-                    return DeltaState(through, until, _frontiers(frontiers), table)
+                case {
+                    "delta": [
+                        int(through),
+                        int() | None as until,
+                        list(frontiers),
+                        str() | None as table,
+                        *columns,
+                    ]
+                } if len(columns) <= (1 if version > 2 else 0):
+                    mapping = ColumnMapping.from_json(columns[0]) if columns else None
+                    return DeltaState(through, until, _frontiers(frontiers), table, mapping)
                 case {"seen": [int(cut), int() | None as until, list(frontiers), list(buckets), *others]}:
                     others = [*others, None, ""] if version == 1 else others
                     return ProcessedFilesState(

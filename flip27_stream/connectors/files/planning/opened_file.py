@@ -1,4 +1,4 @@
-"""A file that is assigned: its units, and the event times in them that are believed."""
+"""A file that is assigned: its units, and their plausible event times."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ Look = Callable[[int, int, int], Divided]
 
 @dataclass
 class OpenedFile:
-    """A file that is assigned: its split, its units, and event times where they are asked for.
+    """A file that is assigned, with its units and their event times.
 
     Attributes:
         split: the file.
         units: its units.
-        look: reads event times, where statistics do not tell which of them are believed.
+        look: reads the event times of a unit that has plausible and implausible ones.
     """
 
     split: FileSplit
@@ -40,7 +40,7 @@ class OpenedFile:
         return UnitTimes.of(self.units)
 
     def plausible(self, latest: int | None) -> UnitTimes:
-        """Event times of the units, without those after ``latest`` (ms), which are not believed."""
+        """Event times of the units, without those after ``latest`` (ms), which are implausible."""
         if latest is None or not len(self.units) or int(self.times.greatest.max()) <= latest:
             return self.times
         times = self.times.plausible(latest)
@@ -51,14 +51,14 @@ class OpenedFile:
         return replace(times, greatest=greatest)
 
     def key(self, position: int, latest: int | None, *, by_event_time: bool) -> OrderKey:
-        """Where the rest of the file stands in reading order; it is first where nothing in it has an event time."""
+        """The place of the rest of the file in reading order. A rest without event times comes first."""
         if not by_event_time:
             return self.split.modified, self.split.path
         least = self.times.plausible(latest).from_position(position).first
         return (NO_TIME if least is None else least), self.split.path
 
     def _greatest(self, unit: int, latest: int) -> int:
-        """The greatest event time (ms) up to ``latest`` in a unit that has later ones, too."""
+        """The greatest event time (ms) up to ``latest`` in a unit that also has later event times."""
         known = self._divided.get(unit)
         if known is None or not known.greatest <= latest < known.until:
             start, end = self.units.borders[unit : unit + 2].tolist()

@@ -1,4 +1,4 @@
-"""Positions by event time in files: between units, by what statistics say of each."""
+"""Positions by event time in files. They lie between units and come from the statistics of units."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class UnitTimes:
         return UnitTimes(units.borders, units.least, units.greatest)
 
     def plausible(self, latest: int | None) -> UnitTimes:
-        """Times after ``latest`` are none: a unit that begins before it has at least its least time."""
+        """The times without those after ``latest``. A unit that begins before ``latest`` keeps its least time."""
         if latest is None or max(self.greatest.tolist(), default=-1) <= latest:
             return self
         least = np.where(self.least > latest, NEVER, self.least)
@@ -32,7 +32,7 @@ class UnitTimes:
         return UnitTimes(self.borders, least, np.where(self.greatest > latest, inside, self.greatest))
 
     def from_position(self, position: int) -> UnitTimes:
-        """The units that are not read yet, be it in part."""
+        """The units from ``position`` on, including a unit that was read in part."""
         if position <= self.borders[0]:
             return self
         first = int(np.searchsorted(self.borders, position, "right")) - 1
@@ -58,7 +58,7 @@ class UnitTimes:
         return None if greatest < 0 else greatest
 
     def border(self, event_time: int) -> int | None:
-        """The border behind the last unit with something before ``event_time``, and behind what follows without a time.
+        """The border behind the last unit with a time before ``event_time``, and behind units without times after it.
 
         ``None`` for the end of the file.
         """

@@ -1,4 +1,4 @@
-"""Units of the files that are read next, found out before they are asked for."""
+"""Units of the files that are read next, which are read in advance."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ from flip27_stream.connectors.files.storage.found_file import FoundFile
 _AT_FIRST: Final = 16
 _MOST: Final = 1024
 
-Found = Mapping[FoundFile, FileUnits]
+FileVersion = tuple[FoundFile, str]
+"""A file as it was listed, and its name with the rows that are deleted in it."""
+
+Found = Mapping[FileVersion, FileUnits]
 
 
 class UnitsAhead:
-    """Asks for units of many files at once, since on an object store each answer takes its time.
+    """Reads units of many files at once, because every read from an object store takes time.
 
     Args:
         statistics: reads them.
@@ -25,12 +28,12 @@ class UnitsAhead:
 
     def __init__(self, statistics: FileStatistics) -> None:
         self._statistics = statistics
-        self._found: dict[FoundFile, FileUnits] = {}
+        self._found: dict[FileVersion, FileUnits] = {}
         self._order: EventTimeOrder | None = None
         self._at_once = _AT_FIRST
 
     def begin(self, order: EventTimeOrder | None) -> None:
-        """A plan begins."""
+        """Begin a plan; units are dropped if the order has changed."""
         if order != self._order:
             self._order = order
             self._found = {}
@@ -43,21 +46,27 @@ class UnitsAhead:
         Raises:
             Flip27Error: the file cannot be read.
         """
-        if head.file not in self._found:
+        if _version(head) not in self._found:
             self._found.update(self.look(following(self._at_once)))
             self._at_once = min(2 * self._at_once, _MOST)
-        if head.file not in self._found:
-            return self._statistics.units(head.file.path, self._order, head.partition)
-        return self._found[head.file]
+        if _version(head) not in self._found:
+            return self._statistics.units(head.file.path, self._order, head.layout)
+        return self._found[_version(head)]
 
     def look(self, files: Iterable[Waiting]) -> Found:
         """The units of files, but for those that are known or cannot be read; also in a worker thread."""
-        waiting = {one.file.path: one for one in files if one.file not in self._found}
-        found = self._statistics.units_of({p: one.partition for p, one in waiting.items()}, self._order)
-        return {waiting[path].file: units for path, units in found.items()}
+        unknown = {
+            _version(one): (one.file.path, one.layout) for one in files if _version(one) not in self._found
+        }
+        return self._statistics.units_of(unknown, self._order)
 
     def keep(self, files: Iterable[Waiting], found: Found, order: EventTimeOrder | None) -> None:
         """What :meth:`look` found while the order was ``order``; what is known of other files than these is dropped."""
         if order == self._order:
             known = {**self._found, **found}
-            self._found = {one.file: known[one.file] for one in files if one.file in known}
+            wanted = map(_version, files)
+            self._found = {one: known[one] for one in wanted if one in known}
+
+
+def _version(one: Waiting) -> FileVersion:
+    return one.file, one.name

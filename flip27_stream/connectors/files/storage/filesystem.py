@@ -26,7 +26,7 @@ _AZURE: Final = ("abfs", "abfss")
 
 @dataclass(frozen=True)
 class Storage:
-    """Where files are, as far as it can be said without asking anybody; picklable.
+    """A file system, described without access to it; picklable.
 
     Attributes:
         uri: scheme and authority, such as ``s3://bucket``; ``""`` for the local file system.
@@ -73,7 +73,7 @@ def locate(path: str, options: Mapping[str, str]) -> tuple[Storage, str]:
 
 
 def _check(path: str, scheme: str, authority: str) -> None:
-    """Raises OptionError where a URI is not one of files that can be read."""
+    """Raises OptionError if the URI has no file system here, or has credentials in it."""
     if scheme not in (*_MAKERS, "file"):
         hint = f" On Databricks, /dbfs{path[len('dbfs:') :]} is the same." if scheme == "dbfs" else ""
         raise _wrong(
@@ -103,7 +103,7 @@ def _has_credentials(scheme: str, authority: str) -> bool:
 
 
 def _wrong(path: str, allowed: str) -> OptionError:
-    """The path is shown without what may be a secret in it."""
+    """The error for a wrong path, which it shows without what may be a secret."""
     return OptionError.of("path", _BEFORE_AT.sub(r"\1...@", path), allowed)
 
 

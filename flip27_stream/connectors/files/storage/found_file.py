@@ -21,11 +21,11 @@ class FoundFile(NamedTuple):
 
 
 BEING_COPIED: Final = "._COPYING_"
-"""The end of the name that Hadoop gives to a file while it copies it."""
+"""The suffix of a file that Hadoop is copying."""
 
 
 def is_hidden_name(name: str) -> bool:
-    """Whether a file or folder of that name is passed over, as in Spark.
+    """Whether files or folders of that name are left out of listings, as in Spark.
 
     Its name begins with a dot or an underscore (``_column=value`` is a partition, not hidden), or the file is still
     being copied.
@@ -34,5 +34,5 @@ def is_hidden_name(name: str) -> bool:
 
 
 def time_text(modified: int) -> str:
-    """A modification time (ms) for people."""
+    """A modification time (ms) in ISO 8601's form, for messages."""
     return datetime.fromtimestamp(modified / 1000, timezone.utc).isoformat(timespec="milliseconds")

@@ -1,4 +1,4 @@
-"""Lists files: folders with their subfolders, globs, patterns; hidden names are skipped."""
+"""Listings of files: of folders with their subfolders, and of globs, without hidden files."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ from functools import cached_property
 
 from pyarrow import fs
 
+from flip27_stream.connectors.files.layout.file_layout import Partition
 from flip27_stream.connectors.files.storage.filesystem import Storage
 from flip27_stream.connectors.files.storage.found_file import BEING_COPIED, FoundFile, is_hidden_name
+from flip27_stream.connectors.files.storage.glob import glob_regex
 from flip27_stream.connectors.files.storage.local_listing import LocalWalk, local_file
+from flip27_stream.connectors.files.storage.partition_folders import PartitionFolders
 from flip27_stream.connectors.files.storage.storage_errors import storage_error
 from flip27_stream.errors import ConnectorError, OptionError, UnreachableError
 
@@ -20,7 +23,7 @@ _GLOB = re.compile(r"[*?\[{]")
 
 @dataclass(frozen=True)
 class FileListing:
-    """Which files are read.
+    """A listing of the files that are read.
 
     Attributes:
         storage: where they are.
@@ -29,6 +32,7 @@ class FileListing:
         name_glob: only files whose name it matches (Spark ``pathGlobFilter``).
         path_regex: only files whose whole path it matches (Flink ``source.path.regex-pattern``).
         recursive: also files of subfolders.
+        partitions: finds values of partition columns in paths; ``None`` where there are none.
     """
 
     storage: Storage
@@ -36,13 +40,18 @@ class FileListing:
     name_glob: str | None = None
     path_regex: str | None = None
     recursive: bool = True
+    partitions: PartitionFolders | None = None
+
+    def partition(self, path: str) -> Partition:
+        """Values of partition columns in the names of folders."""
+        return () if self.partitions is None else self.partitions(path)
 
     def __call__(self) -> list[FoundFile]:
-        """All files that are there now and have something in them, each once, in no order; see :meth:`by_path`."""
+        """All files that exist now and are not empty, each once and in no order; see :meth:`by_path`."""
         return list({file.path: file for files in self.by_path().values() for file in files}.values())
 
     def by_path(self, note: Callable[[FoundFile], None] = lambda _: None) -> dict[str, list[FoundFile]]:
-        """The files under each of the paths that are there now and have something in them, in no order.
+        """The files under each path that exist now and are not empty, in no order.
 
         An empty one is most often about to be written; if it is not, nothing is lost with it.
 
@@ -137,14 +146,14 @@ def is_hidden(path: str) -> bool:
 
 
 def _base(glob: str) -> str:
-    """The folder that all it can match is in."""
+    """The folder that has every match of the glob in it."""
     first = _GLOB.search(glob)
     assert first is not None
     return glob[: first.start()].rpartition("/")[0] or "/"
 
 
 def _compiled(glob: str, behind: str = "") -> re.Pattern[str]:
-    """The paths that a glob matches, and then ``behind``.
+    """A pattern for the paths that a glob matches, followed by the regular expression ``behind``.
 
     Raises:
         OptionError: it is none.
@@ -155,27 +164,6 @@ def _compiled(glob: str, behind: str = "") -> re.Pattern[str]:
         raise OptionError.of(
             "path", glob, f"Nothing is there under just that name, and it is no glob: {error}."
         ) from error
-
-
-def glob_regex(glob: str) -> str:
-    """A regular expression for a glob of Hadoop's kind: ``*``, ``?``, ``[a-z]``, ``[^a]``, ``{a,b}``."""
-    parts, depth, at = [], 0, 0
-    while at < len(glob):
-        char = glob[at]
-        close = glob.find("]", at + 2) if char == "[" else -1
-        if close > 0:
-            inside = glob[at + 1 : close].replace("\\", r"\\")
-            parts.append(f"[^{inside[1:]}]" if inside[0] in "!^" else f"[{inside}]")
-            at = close
-        elif char in "{}":
-            depth += 1 if char == "{" else -1
-            parts.append("(?:" if char == "{" else ")")
-        elif char == "," and depth:
-            parts.append("|")
-        else:
-            parts.append({"*": "[^/]*", "?": "[^/]"}.get(char) or re.escape(char))
-        at += 1
-    return "".join(parts)
 
 
 def _found(info: fs.FileInfo) -> FoundFile:

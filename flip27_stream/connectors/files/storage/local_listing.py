@@ -1,4 +1,4 @@
-"""Lists local folders: with the system's own calls, since a listing of many files goes on beside planning."""
+"""Listings of local folders. They use system calls directly, because they compete with planning for the processor."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _GONE = (errno.ENOENT, errno.ELOOP)
 
 @dataclass
 class LocalWalk:
-    """Goes through a folder and what is below it.
+    """A walk through a folder and its subfolders.
 
     A link to a folder is followed, but no folder is visited twice, however many links lead there: first come those that
     are there under their own names, then links by name.
@@ -35,7 +35,7 @@ class LocalWalk:
     _links: list[tuple[str, bool]] = field(default_factory=list)
 
     def __call__(self, folder: str) -> Iterator[FoundFile]:
-        """The files; what goes away meanwhile is left out.
+        """The files of the folder, without those that vanish meanwhile.
 
         Raises:
             OSError: a folder may not be read.
@@ -70,7 +70,7 @@ class LocalWalk:
         return visited
 
     def _entry(self, entry: os.DirEntry[str], inside: bool) -> FoundFile | None:
-        """A file that is listed; folders are kept for later."""
+        """The file of a directory entry; ``None`` for other entries. Folders are queued."""
         name, path = entry.name, entry.path
         if not name.isascii():
             os.fsencode(name).decode()
@@ -97,7 +97,7 @@ class LocalWalk:
 
 
 def local_file(path: str) -> FoundFile | None:
-    """What is at ``path``: a file; ``None`` for a folder.
+    """The file at ``path``; ``None`` for a folder.
 
     Raises:
         FileNotFoundError: there is nothing.

@@ -1,4 +1,4 @@
-"""Looking again where that can help, for a bounded time."""
+"""Retries of looks that fail with an error that may pass, for a bounded time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class Retries:
-    """Repeats a look that fails, as long as its error may pass by itself: :class:`UnreachableError`.
+    """Retries of a look that fails with :class:`UnreachableError`, an error that may pass by itself.
 
     Every other error is raised at once: a permission that is refused, a feature or a schema that cannot be read, a
     table that was made anew, a log that does not decode. It waits in the thread that looks, so the time counts also
@@ -35,7 +35,7 @@ class Retries:
         self._closed = Event()
 
     def __call__(self, look: Callable[[], T]) -> T | None:
-        """What ``look`` returns; ``None`` if this was closed meanwhile.
+        """The result of ``look``; ``None`` after :meth:`close`.
 
         Raises:
             UnreachableError: it failed for ``patience_s``; the text has the cause.
@@ -55,7 +55,7 @@ class Retries:
                 return None
 
     def close(self) -> None:
-        """Repeat nothing any more."""
+        """End all retries."""
         self._closed.set()
 
     def _check_patience(self, error: UnreachableError, failing_s: float) -> None:

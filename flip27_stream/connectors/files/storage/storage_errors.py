@@ -1,4 +1,4 @@
-"""Errors of file systems and object stores, told apart by whether they may pass by themselves."""
+"""Errors of file systems and object stores: those that may pass by themselves, and refusals."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _REFUSED: Final = re.compile(
     r"signature.?does.?not.?match|account.?is.?disabled",
     re.IGNORECASE,
 )
-"""Arrow and delta-rs raise a plain OSError for what a store refuses; its name for that is in the text."""
+"""Words for refusals in the text of errors, since Arrow and delta-rs raise a plain OSError for them."""
 
 _COLOUR: Final = re.compile(r"\x1b\[\d*m|↳")
 _STACK: Final = re.compile(r"\n\s*0: .*", re.DOTALL)
 
 
 def storage_error(what: str, error: BaseException) -> ConnectorError:
-    """The error to raise for one of a file system: :class:`UnreachableError`, unless it refused.
+    """The error for an OSError of a file system: :class:`ConnectorError` for a refusal, else :class:`UnreachableError`.
 
     Args:
         what: what failed, as a sentence without its end.
@@ -30,6 +30,6 @@ def storage_error(what: str, error: BaseException) -> ConnectorError:
 
 
 def cause(error: BaseException) -> str:
-    """The text of an error on one line, without colours and the stack of another language."""
+    """The text of an error on one line, without colour codes and without a stack trace."""
     text = _STACK.sub("", _COLOUR.sub("", str(error)))
     return " ".join(text.split()).rstrip(".") or type(error).__name__

@@ -22,7 +22,14 @@ from flip27_stream.spark.planning.query_clock import wall_clock
 from flip27_stream.spark.reporting.reporting_splits import Reporting
 from flip27_stream.spark.source_spec import AnyEnumerator, AnyOffset, SourceSpec
 from watermark_alignment.group.group_log import GroupLog
-from watermark_alignment.group.group_view import Entry, Key, Mark, watermark_to_publish, where_it_stood
+from watermark_alignment.group.group_view import (
+    Entry,
+    Key,
+    Mark,
+    watermark_to_publish,
+    where_it_stood,
+    who_waits,
+)
 from watermark_alignment.group.membership import LONGEST_BEAT_S, Membership
 from watermark_alignment.options import AlignmentOptions
 from watermark_alignment.planner import GROUP
@@ -102,6 +109,7 @@ class GroupPlanner:
             definition=self._spec.definition,
             where=f"process {os.getpid()} on {socket.gethostname()}, which reads {reads}",
             timeout_ms=alignment.source_timeout_ms,
+            reads=shortened(self._spec.source.reads),
         )
         table = SplitWatermarkTable(alignment.table, alignment.storage_options)
         horizon_ms = max(2 * alignment.source_timeout_ms, _SHORTEST_HORIZON_MS)
@@ -176,6 +184,7 @@ class GroupPlanner:
             waiting=batch.plan.waiting,
             held_by=batch.plan.held_by,
             progress=self._progress,
+            waits=who_waits(batch.plan),
         )
 
     def _watermark_of(self, batch: PlannedBatch, plan_input: PlanInput) -> int | None:

@@ -12,7 +12,8 @@ from pyarrow import fs
 
 from flip27_stream.connectors.files.source import FileSource
 from flip27_stream.connectors.files.storage.filesystem import Storage, locate
-from flip27_stream.connectors.files.storage.listing import FileListing, glob_regex, is_hidden
+from flip27_stream.connectors.files.storage.glob import glob_regex
+from flip27_stream.connectors.files.storage.listing import FileListing, is_hidden
 from flip27_stream.errors import ConnectorError, OptionError
 
 

@@ -13,6 +13,7 @@ from flip27_stream.api import TimestampAssigner
 from flip27_stream.connectors.files.backlog.listed_files import ListedFiles, ModifiedFiles
 from flip27_stream.connectors.files.backlog.processed_files import ProcessedFiles, ProcessedFilesState
 from flip27_stream.connectors.files.formats.statistics import EventTimeOrder, FileStatistics
+from flip27_stream.connectors.files.layout.file_layout import FileLayout
 from flip27_stream.connectors.files.planning.enumerator_state import FilesStateSerializer
 from flip27_stream.connectors.files.storage.found_file import FoundFile
 
@@ -59,7 +60,9 @@ class Folder:
     def by_path(self) -> dict[str, list[FoundFile]]:
         return {"folder": self()}
 
-    def least(self, paths: Sequence[str], order: EventTimeOrder) -> Mapping[str, int | None]:
+    def least(
+        self, paths: Sequence[str], order: EventTimeOrder, layouts: Mapping[str, FileLayout]
+    ) -> Mapping[str, int | None]:
         return {path: self.times[path] for path in paths}
 
     surely_least = least

@@ -1,0 +1,121 @@
+"""The deletion vectors of a snapshot of a Delta table, by replaying its log: delta-rs does not tell them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from flip27_stream.connectors.files.delta.delta_commit import Action, actions, all_of
+from flip27_stream.connectors.files.delta.delta_log_files import LogFiles
+from flip27_stream.connectors.files.storage.storage_errors import storage_error
+from flip27_stream.errors import ConnectorError, DataLossError
+from flip27_stream.threads import of_each
+
+Descriptor = Mapping[str, Any]
+
+_CHECKPOINT: Final = re.compile(
+    r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10})|\.[0-9A-Fa-f-]{36})?\.(json|parquet)"
+)
+_THREADS: Final = 24
+
+
+class Checkpoint(NamedTuple):
+    """A checkpoint of the log: the files that it is in, and the version that it stands for."""
+
+    version: int
+    files: Sequence[str]
+
+
+def deletion_vectors(log: LogFiles, version: int, what: str) -> Mapping[str, Descriptor]:
+    """The descriptors of all deletion vectors at a version, by the path of the data file as the log has it.
+
+    Args:
+        log: of the table.
+        version: of the table.
+        what: the table, for errors.
+
+    Raises:
+        DataLossError: versions are missing in the log.
+        ConnectorError: the log does not decode, or the storage refuses.
+        UnreachableError: the storage does not answer.
+    """
+    checkpoint = latest_checkpoint(log.names(), version)
+    found: dict[str, Descriptor] = {}
+    if checkpoint is not None:
+        found.update(_of_checkpoint(log, checkpoint, what))
+    first = 0 if checkpoint is None else checkpoint.version + 1
+    numbers = list(range(first, version + 1))
+    for number, data in zip(numbers, of_each(log.read, numbers, _THREADS), strict=True):
+        if data is None:
+            raise DataLossError(
+                f"Version {number} of {what} is no longer in its log, so the deletion vectors of version {version} "
+                "are not known. Begin anew with a new checkpoint."
+            )
+        _apply(found, actions(data, f"Version {number} of {what}"))
+    return found
+
+
+def latest_checkpoint(names: Iterable[str], version: int) -> Checkpoint | None:
+    """The latest complete checkpoint up to ``version`` among the files of a log.
+
+    A checkpoint is one file, or several by number (of which all must be there), or one with a UUID in its name.
+    """
+    found: dict[tuple[int, str], list[str]] = {}
+    for name in names:
+        if (parts := _CHECKPOINT.fullmatch(name)) is not None and int(parts[1]) <= version:
+            found.setdefault((int(parts[1]), parts[3] or name), []).append(name)
+    complete = [
+        Checkpoint(at, sorted(files))
+        for (at, count), files in found.items()
+        if not count.isdigit() or len(files) == int(count)
+    ]
+    return max(complete, default=None)
+
+
+def _apply(found: dict[str, Descriptor], commit: Sequence[Action]) -> None:
+    """A commit that gives a file another deletion vector both removes and adds it."""
+    for remove in all_of("remove", commit):
+        found.pop(remove["path"], None)
+    found.update(_described(all_of("add", commit)))
+
+
+def _described(adds: Iterable[Action]) -> Iterator[tuple[str, Descriptor]]:
+    return ((add["path"], add["deletionVector"]) for add in adds if add.get("deletionVector"))
+
+
+def _of_checkpoint(log: LogFiles, checkpoint: Checkpoint, what: str) -> Iterator[tuple[str, Descriptor]]:
+    for name in checkpoint.files:
+        if name.endswith(".json"):
+            listed = actions(log.read_file(name), f"The checkpoint {name} of {what}")
+            yield from _described(all_of("add", listed))
+            sidecars = [one["path"] for one in all_of("sidecar", listed)]
+        else:
+            table = _table(log, name, what)
+            yield from _described(_structs(table, "add"))
+            sidecars = [one["path"] for one in _structs(table, "sidecar")]
+        for sidecar in sidecars:
+            yield from _described(_structs(_table(log, f"_sidecars/{sidecar}", what), "add"))
+
+
+def _table(log: LogFiles, name: str, what: str) -> pa.Table:
+    """The columns of a checkpoint in Parquet that tell of deletion vectors and of sidecars."""
+    try:
+        with log.open(name) as file:
+            parquet = pq.ParquetFile(file)
+            return parquet.read(columns=["add.path", "add.deletionVector", "sidecar.path"])
+    except pa.ArrowException as error:
+        raise ConnectorError(f"The checkpoint {name} of {what} does not decode: {error}.") from error
+    except OSError as error:
+        raise storage_error(f"The checkpoint {name} of {what} could not be read", error) from error
+
+
+def _structs(table: pa.Table, name: str) -> Sequence[Mapping[str, Any]]:
+    """The values of a column of structs that are not null."""
+    if name not in table.column_names:
+        return ()
+    values: list[Mapping[str, Any]] = table.column(name).drop_null().to_pylist()
+    return values

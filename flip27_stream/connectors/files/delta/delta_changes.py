@@ -1,0 +1,32 @@
+"""What is read of a commit that does not only add rows."""
+
+from __future__ import annotations
+
+from flip27_stream.connectors.files.delta.delta_commit import Commit
+from flip27_stream.connectors.files.delta.delta_state import DeltaStart
+from flip27_stream.errors import DataLossError
+
+
+def is_read(commit: Commit, start: DeltaStart, uri: str) -> bool:
+    """Whether the files that a commit adds are read, by the options of Delta's own source.
+
+    Args:
+        commit: the commit.
+        start: the options.
+        uri: of the table, for the error.
+
+    Raises:
+        DataLossError: the commit removes rows, or adds rows again that were removed, and no option says what to do
+            about it.
+    """
+    restores = commit.restores and bool(commit.adds)
+    if not (commit.removes or restores) or start.ignore_changes:
+        return True
+    if start.skip_change_commits or (start.ignore_deletes and not commit.adds):
+        return False
+    raise DataLossError(
+        f"Version {commit.version} of the Delta table {uri} "
+        f"{'restores' if restores else 'changes' if commit.adds else 'removes'} rows, which a stream of additions "
+        "cannot tell. Set option skipChangeCommits to true to pass over such commits, ignoreDeletes to pass over "
+        "those that only remove rows, or ignoreChanges to read again the files that were rewritten."
+    )

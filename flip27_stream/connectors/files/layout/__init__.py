@@ -1,0 +1,1 @@
+"""How data files hold the rows of a Delta table: names of columns, deleted rows, values of partition columns."""

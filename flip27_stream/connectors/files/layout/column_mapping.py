@@ -1,0 +1,261 @@
+"""Column mapping of Delta tables: the names, or the ids, that data files have for the table's columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from flip27_stream.api import JsonValue
+from flip27_stream.connectors.files.layout.columns import find_column, is_list
+from flip27_stream.errors import RecordFormatError
+
+MODE: Final = "delta.columnMapping.mode"
+_PHYSICAL: Final = b"delta.columnMapping.physicalName"
+_ID: Final = b"delta.columnMapping.id"
+_FIELD_ID: Final = b"PARQUET:field_id"
+_NO_ID: Final = -1
+_ELEMENT, _KEY, _VALUE = "element", "key", "value"
+
+
+@dataclass(frozen=True)
+class MappedColumn:
+    """A column, or a field of a struct, as data files have it.
+
+    Attributes:
+        physical: its name in data files, in statistics and in values of partitions.
+        field_id: its id in the schema of Parquet files.
+        fields: the fields of a struct by the table's names; what is in a list is ``element``, in a map ``key`` and
+            ``value``. Empty where nothing in it has a name.
+    """
+
+    physical: str
+    field_id: int = _NO_ID
+    fields: Mapping[str, MappedColumn] = field(default_factory=dict)
+
+
+Fields = Mapping[str, MappedColumn]
+
+
+@dataclass(frozen=True)
+class ColumnMapping:
+    """The columns of a table as data files have them (Delta protocol, "Column Mapping").
+
+    Attributes:
+        by_id: whether files are read by the ids of columns (mode ``id``), not by their physical names (mode ``name``).
+        columns: by the table's names.
+    """
+
+    by_id: bool
+    columns: Fields
+
+    @classmethod
+    def of(cls, schema: pa.Schema, configuration: Mapping[str, str | None]) -> ColumnMapping | None:
+        """The mapping of a table; ``None`` if it has none.
+
+        Args:
+            schema: the table's columns, with the log's metadata of each.
+            configuration: the table's properties.
+        """
+        mode = configuration.get(MODE) or "none"
+        return None if mode == "none" else cls(mode == "id", _mapped(schema))
+
+    def only(self, names: Iterable[str]) -> ColumnMapping:
+        """The mapping of these columns, whose names may be in any case."""
+        own = list(self.columns)
+        found = (find_column(own, name) for name in names)
+        wanted = {own[at] for at in found if at is not None}
+        return ColumnMapping(self.by_id, {n: c for n, c in self.columns.items() if n in wanted})
+
+    def physical(self, column: str) -> str | None:
+        """The physical name of a column, in any case; ``None`` if the table has no such column."""
+        names = list(self.columns)
+        at = find_column(names, column)
+        return None if at is None else self.columns[names[at]].physical
+
+    def logical(self, physical: str) -> str | None:
+        """The table's name for a column with that physical name; ``None`` if it has none."""
+        return next((name for name, one in self.columns.items() if one.physical == physical), None)
+
+    def stored(self, file: pa.Schema, what: str) -> Mapping[str, str]:
+        """The names that a file has for the table's columns, by the table's names.
+
+        Args:
+            file: the columns of the file.
+            what: the file, for errors.
+
+        Raises:
+            RecordFormatError: columns are found by id, and the file has no ids.
+        """
+        if self.by_id and len(file) and not any(_FIELD_ID in (one.metadata or {}) for one in file):
+            raise RecordFormatError(
+                f"The {what} has no ids of its columns, and the table finds columns by id ({MODE} is id)."
+            )
+        names = _Names(self.by_id, self.columns)
+        return {name: one.name for one in file if (name := names.of(one)) is not None}
+
+    def renamed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """``batch`` with the table's names of columns and fields; columns that the table has not are left out."""
+        names = _Names(self.by_id, self.columns)
+        found = [(at, name) for at, one in enumerate(batch.schema) if (name := names.of(one)) is not None]
+        arrays = [
+            _viewed(batch.column(at), _renamed(batch.schema.field(at).type, self._fields(name), self.by_id))
+            for at, name in found
+        ]
+        if not arrays:
+            return batch.select([])
+        return pa.RecordBatch.from_arrays(arrays, names=[name for _, name in found])
+
+    def renamed_schema(self, file: pa.Schema) -> pa.Schema:
+        """The columns that :meth:`renamed` makes of batches of the file."""
+        names = _Names(self.by_id, self.columns)
+        return pa.schema(
+            pa.field(name, _renamed(one.type, self._fields(name), self.by_id))
+            for one in file
+            if (name := names.of(one)) is not None
+        )
+
+    def _fields(self, name: str) -> Fields:
+        return self.columns[name].fields
+
+    def to_json(self) -> JsonValue:
+        """As a checkpoint stores it."""
+        return {"by": "id" if self.by_id else "name", "columns": _fields_to_json(self.columns)}
+
+    @classmethod
+    def from_json(cls, data: object) -> ColumnMapping:
+        """What :meth:`to_json` made.
+
+        Raises:
+            ValueError: it is anything else.
+        """
+        match data:
+            case {"by": "id" | "name" as by, "columns": dict(columns)}:
+                return cls(by == "id", _fields_from_json(columns))
+        raise ValueError(data)
+
+
+@dataclass(frozen=True)
+class _Names:
+    """Finds the table's name of a field in a data file."""
+
+    by_id: bool
+    fields: Fields
+
+    def of(self, stored: pa.Field) -> str | None:
+        """The table's name; ``None`` if the table has no such field any more."""
+        number = int((stored.metadata or {}).get(_FIELD_ID, _NO_ID))
+        for name, one in self.fields.items():
+            if (one.field_id == number != _NO_ID) if self.by_id else one.physical == stored.name:
+                return name
+        return None
+
+
+def physical_name(one: pa.Field) -> str:
+    """The name that data files have for a column of a table's schema."""
+    name: bytes | None = (one.metadata or {}).get(_PHYSICAL)
+    return str(one.name) if name is None else name.decode()
+
+
+def stored_schema(table: pa.Schema) -> pa.Schema:
+    """The columns of a table under the names that data files have for them."""
+    return pa.schema(_stored_field(one) for one in table)
+
+
+def _stored_field(one: pa.Field) -> pa.Field:
+    return pa.field(physical_name(one), _stored_type(one.type))
+
+
+def _stored_type(kind: pa.DataType) -> pa.DataType:
+    if pt.is_struct(kind):
+        return pa.struct([_stored_field(one) for one in kind])
+    if is_list(kind):
+        return pa.list_(_stored_type(kind.value_type))
+    if pt.is_map(kind):
+        return pa.map_(_stored_type(kind.key_type), _stored_type(kind.item_type))
+    return kind
+
+
+def parts_of(kind: pa.DataType) -> list[pa.Field]:
+    """What is in a type: the fields of a struct, the element of a list, key and value of a map."""
+    if pt.is_struct(kind):
+        return list(kind)
+    if is_list(kind):
+        return [pa.field(_ELEMENT, kind.value_type)]
+    if pt.is_map(kind):
+        return [pa.field(_KEY, kind.key_type), pa.field(_VALUE, kind.item_type)]
+    return []
+
+
+def _mapped(fields: Iterable[pa.Field]) -> Fields:
+    return {
+        one.name: MappedColumn(
+            physical_name(one), int((one.metadata or {}).get(_ID, _NO_ID)), _inside(one.type)
+        )
+        for one in fields
+    }
+
+
+def _inside(kind: pa.DataType) -> Fields:
+    if pt.is_struct(kind):
+        return _mapped(kind)
+    inner = {part.name: _inside(part.type) for part in parts_of(kind)}
+    return {name: MappedColumn(name, _NO_ID, fields) for name, fields in inner.items() if fields}
+
+
+def _of_part(fields: Fields, part: str) -> Fields:
+    return fields[part].fields if part in fields else {}
+
+
+def _renamed(kind: pa.DataType, fields: Fields, by_id: bool) -> pa.DataType:
+    """A type of a data file with the table's names of fields.
+
+    A field that the table has not keeps its place under a name that no column can have, for :func:`_viewed`.
+    """
+    if not fields:
+        return kind
+    if pt.is_struct(kind):
+        names = _Names(by_id, fields)
+        return pa.struct([_renamed_field(one, names) for one in kind])
+    if is_list(kind):
+        inner = _renamed(kind.value_type, _of_part(fields, _ELEMENT), by_id)
+        return pa.list_(kind.value_field.with_type(inner))
+    return pa.map_(
+        _renamed(kind.key_type, _of_part(fields, _KEY), by_id),
+        _renamed(kind.item_type, _of_part(fields, _VALUE), by_id),
+    )
+
+
+def _renamed_field(one: pa.Field, names: _Names) -> pa.Field:
+    name = names.of(one)
+    if name is None:
+        return one.with_name(f"\0{one.name}")
+    return pa.field(name, _renamed(one.type, names.fields[name].fields, names.by_id), one.nullable)
+
+
+def _viewed(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """The same values under a type that differs in names of fields only."""
+    return array if array.type == kind else array.view(kind)
+
+
+def _fields_to_json(fields: Fields) -> JsonValue:
+    return {
+        name: [one.physical, one.field_id, *([_fields_to_json(one.fields)] if one.fields else [])]
+        for name, one in fields.items()
+    }
+
+
+def _fields_from_json(data: Mapping[object, object]) -> Fields:
+    found = {}
+    for name, stored in data.items():
+        match stored:
+            case [str(physical), int(number)]:
+                found[str(name)] = MappedColumn(physical, number)
+            case [str(physical), int(number), dict(inner)]:
+                found[str(name)] = MappedColumn(physical, number, _fields_from_json(inner))
+            case _:
+                raise ValueError(stored)
+    return found

@@ -1,0 +1,26 @@
+"""Globs of Hadoop's kind."""
+
+from __future__ import annotations
+
+import re
+
+
+def glob_regex(glob: str) -> str:
+    """A regular expression for a glob of Hadoop's kind: ``*``, ``?``, ``[a-z]``, ``[^a]``, ``{a,b}``."""
+    parts, depth, at = [], 0, 0
+    while at < len(glob):
+        char = glob[at]
+        close = glob.find("]", at + 2) if char == "[" else -1
+        if close > 0:
+            inside = glob[at + 1 : close].replace("\\", r"\\")
+            parts.append(f"[^{inside[1:]}]" if inside[0] in "!^" else f"[{inside}]")
+            at = close
+        elif char in "{}":
+            depth += 1 if char == "{" else -1
+            parts.append("(?:" if char == "{" else ")")
+        elif char == "," and depth:
+            parts.append("|")
+        else:
+            parts.append({"*": "[^/]*", "?": "[^/]"}.get(char) or re.escape(char))
+        at += 1
+    return "".join(parts)

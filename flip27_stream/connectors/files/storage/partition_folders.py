@@ -1,0 +1,69 @@
+"""Values of partition columns in the names of folders, such as ``dt=2026-11-01``."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from flip27_stream.connectors.files.layout.file_layout import Partition
+from flip27_stream.connectors.files.storage.glob import glob_regex
+
+NULL: Final = "__HIVE_DEFAULT_PARTITION__"
+"""The value that Hive and Spark write for null."""
+
+_ESCAPE: Final = re.compile(r"%([0-9A-Fa-f]{2})")
+
+
+@dataclass(frozen=True)
+class PartitionFolders:
+    """Finds values of partition columns in the path of a file (Spark ``PartitioningUtils.parsePartition``).
+
+    Attributes:
+        bases: the folders below which names of folders are looked at: option ``basePath``, or the paths that are read;
+            some may be globs.
+    """
+
+    bases: tuple[str, ...]
+
+    def __call__(self, path: str) -> Partition:
+        """The columns and their values, the outermost first; empty if the path has none.
+
+        The innermost folders of the form ``column=value`` that follow one another count, as in Spark.
+        """
+        found: list[tuple[str, str | None]] = []
+        for name in reversed(self._folders(path)):
+            column, _, value = name.partition("=")
+            if column and value:
+                found.append((_unescaped(column), None if value == NULL else _unescaped(value)))
+            elif found:
+                break
+        return tuple(reversed(found))
+
+    def _folders(self, path: str) -> list[str]:
+        """The folders between the nearest base and the file."""
+        below = [path[len(base) :] for base in self._literal if path.startswith(base)]
+        below += [path[match.end() :] for one in self._globs if (match := one.match(path)) is not None]
+        return min(below, key=len, default="").split("/")[:-1]
+
+    @cached_property
+    def _literal(self) -> tuple[str, ...]:
+        return tuple(f"{base.rstrip('/')}/" for base in self.bases)
+
+    @cached_property
+    def _globs(self) -> tuple[re.Pattern[str], ...]:
+        return tuple(filter(None, map(_compiled, self._literal)))
+
+
+def _compiled(base: str) -> re.Pattern[str] | None:
+    """The paths that a base matches; ``None`` where it is no glob, and so is there under just that name."""
+    try:
+        return re.compile(glob_regex(base))
+    except re.error:
+        return None
+
+
+def _unescaped(name: str) -> str:
+    """A name as it was before Hive or Spark wrote it (``ExternalCatalogUtils.unescapePathName``)."""
+    return _ESCAPE.sub(lambda escape: chr(int(escape[1], 16)), name)

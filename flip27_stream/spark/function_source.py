@@ -1,0 +1,138 @@
+"""A source whose options are the parameters of a function that makes it."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import types
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hints
+
+import pyarrow as pa
+
+from flip27_stream.api import Source, WatermarkStrategy
+from flip27_stream.errors import Flip27Error, OptionError
+from flip27_stream.spark.source_contract import check_source
+
+_WHOLE: Final = re.compile(r"[+-]?[0-9]{1,19}")
+_BOOLEANS: Final = {"true": True, "false": False}
+_ALLOWED: Final = "Annotate it with str, int, float, bool, a Literal of texts, or one of these or None."
+
+CheckSchema = Callable[[Source[Any, Any], pa.Schema | None, str], None]
+
+
+class FunctionSource:
+    """A :class:`SourceFactory` of a function: each parameter is an option, required if it has no default.
+
+    Args:
+        make: returns the source. Its parameters are annotated with ``str``, ``int``, ``float``, ``bool``, a
+            ``Literal`` of texts, or one of these or ``None``.
+        name: what to give to ``format``.
+        check_schema: checks the schema that the user gave against that of the source.
+
+    Raises:
+        ValueError: a parameter cannot be an option.
+    """
+
+    option_prefixes: tuple[str, ...] = ()
+
+    def __init__(self, make: Callable[..., Source[Any, Any]], name: str, check_schema: CheckSchema) -> None:
+        self.name = name
+        self._make = make
+        self._check_schema = check_schema
+        hints = get_type_hints(make)
+        self._parameters = {
+            parameter.name.lower(): (parameter, hints.get(parameter.name))
+            for parameter in inspect.signature(make).parameters.values()
+        }
+        for parameter, kind in self._parameters.values():
+            _check_parameter(parameter, kind, name)
+
+    @property
+    def option_names(self) -> Mapping[str, str]:
+        return {key: parameter.name for key, (parameter, _) in self._parameters.items()}
+
+    def check(self, options: Mapping[str, str]) -> None:
+        """Raises :class:`OptionError` where one is missing or wrong."""
+        self._values(options)
+
+    def schema(self, options: Mapping[str, str]) -> pa.Schema:
+        return self._source(options).schema
+
+    def create(
+        self,
+        options: Mapping[str, str],
+        strategy: WatermarkStrategy,
+        *,
+        bounded: bool,
+        schema: pa.Schema | None = None,
+        inferred: bool = False,
+    ) -> Source[Any, Any]:
+        source = self._source(options)
+        self._check_schema(source, schema, self.name)
+        return source
+
+    def _source(self, options: Mapping[str, str]) -> Source[Any, Any]:
+        values = self._values(options)
+        try:
+            source = self._make(**values)
+        except Flip27Error:
+            raise
+        except Exception as error:
+            raise OptionError(
+                f"Format '{self.name}' cannot be made with these options ({', '.join(sorted(values))}): "
+                f"{type(error).__name__}: {error}"
+            ) from error
+        check_source(source)
+        return source
+
+    def _values(self, options: Mapping[str, str]) -> dict[str, Any]:
+        values = {}
+        for key, (parameter, kind) in self._parameters.items():
+            if key in options:
+                values[parameter.name] = _parsed(parameter.name, options[key], kind)
+            elif parameter.default is parameter.empty:
+                raise OptionError(f"Option '{parameter.name}' must be set: format '{self.name}' needs it.")
+        return values
+
+
+def _check_parameter(parameter: inspect.Parameter, kind: Any, name: str) -> None:
+    where = f"Parameter '{parameter.name}' of the function for format '{name}'"
+    if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+        raise ValueError(f"{where} cannot be given by name, so it cannot be an option.")
+    if parameter.name.lower().startswith("scan_"):
+        raise ValueError(f"{where} must not begin with 'scan': these are options of this package.")
+    kind = _without_none(kind)
+    words = get_args(kind) if get_origin(kind) is Literal else ()
+    if kind not in (str, int, float, bool) and not (words and all(type(word) is str for word in words)):
+        raise ValueError(f"{where} has the type {kind}. {_ALLOWED}")
+
+
+def _without_none(kind: Any) -> Any:
+    if get_origin(kind) not in (Union, types.UnionType):
+        return kind
+    kinds = [part for part in get_args(kind) if part is not type(None)]
+    return kinds[0] if len(kinds) == 1 else kind
+
+
+def _parsed(option: str, text: str, kind: Any) -> Any:
+    """The value of a text.
+
+    Raises:
+        OptionError: it is not of this kind.
+    """
+    kind, text = _without_none(kind), text.strip()
+    if get_origin(kind) is Literal:
+        if text not in get_args(kind):
+            raise OptionError.of(option, text, f"Allowed: {', '.join(get_args(kind))}.")
+        return text
+    if kind is bool:
+        if text.lower() not in _BOOLEANS:
+            raise OptionError.of(option, text, "Allowed: true, false.")
+        return _BOOLEANS[text.lower()]
+    if kind is int and not _WHOLE.fullmatch(text):
+        raise OptionError.of(option, text, "Allowed: a whole number.")
+    try:
+        return kind(text)
+    except ValueError:
+        raise OptionError.of(option, text, "Allowed: a number.") from None

@@ -1,0 +1,52 @@
+"""What tasks observed of the records of a source since its query started, and warnings about it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import replace
+
+from flip27_stream.spark.reporting.reports import SplitReport
+from watermark_alignment.table.batch_note import Observed
+
+log = logging.getLogger("flip27_stream.spark.reporting.recorder")
+
+
+class Observations:
+    """Sums up reports, batch by batch.
+
+    Args:
+        event_time: ``scan.watermark.event-time``.
+        unit: the unit of event times that are integers.
+    """
+
+    def __init__(self, event_time: str, unit: str) -> None:
+        self._newest = Observed(event_time=event_time, unit=unit)
+        self._told: set[str] = set()
+
+    def after(self, reports: Iterable[SplitReport]) -> Observed:
+        """What is known once the reports of one more batch are taken in."""
+        known, told = self._newest, list(reports)
+        example = next((r.implausible_example for r in told if r.implausible_example is not None), None)
+        self._newest = replace(
+            known,
+            records=known.records + sum(report.rows for report in told),
+            bytes=known.bytes + sum(report.bytes for report in told),
+            untimed=known.untimed + sum(report.untimed for report in told),
+            sample=known.sample or next((report.sample for report in told if report.sample), ""),
+            min_event_time=min(
+                (r.min_event_time for r in told if r.min_event_time is not None), default=None
+            ),
+            max_event_time=max(
+                (r.max_event_time for r in told if r.max_event_time is not None), default=None
+            ),
+            implausible_example=known.implausible_example if example is None else example,
+        )
+        return self._newest
+
+    def warn(self, source: str, now: int) -> None:
+        """Log each mistake about event time once; ``now`` is the clock (ms)."""
+        for about, text in self._newest.mistakes(source, now):
+            if about not in self._told:
+                self._told.add(about)
+                log.warning("%s", text)

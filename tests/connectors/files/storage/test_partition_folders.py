@@ -1,0 +1,167 @@
+"""Partition columns from names of folders, as Spark's file source has them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.orc
+import pyarrow.parquet as pq
+import pytest
+
+from flip27_stream.connectors.files import FileSource
+from flip27_stream.connectors.files.formats.partition_types import partition_types
+from flip27_stream.connectors.files.storage.partition_folders import PartitionFolders
+from flip27_stream.errors import OptionError, RecordFormatError
+from tests.connectors.files.support.file_query import SECOND, FileQuery, write
+
+
+@pytest.mark.parametrize(
+    ("bases", "path", "found"),
+    [
+        (("/data",), "/data/dt=2026-11-01/h=3/a", (("dt", "2026-11-01"), ("h", "3"))),
+        (("/data/",), "/data/a", ()),
+        (("/data",), "/data/dt=1/deeper/a", (("dt", "1"),)),
+        (("/data",), "/data/out=0/plain/dt=1/a", (("dt", "1"),)),
+        (("/data/dt=1",), "/data/dt=1/h=3/a", (("h", "3"),)),
+        (("/data", "/data/dt=1"), "/data/dt=1/h=3/a", (("h", "3"),)),
+        (("/data/dt=1/a",), "/data/dt=1/a", ()),
+        (("/data/dt=*",), "/data/dt=1/h=3/a", (("h", "3"),)),
+        (("/data/*/*.json",), "/data/dt=1/a.json", ()),
+        (("/data",), "/data/n=__HIVE_DEFAULT_PARTITION__/a", (("n", None),)),
+        (("/data",), "/data/a%3Db=x%2Fy=%zz é/a", (("a=b", "x/y=%zz é"),)),
+        (("/data",), "/data/=1/x=/a", ()),
+        (("/",), "/dt=1/a", (("dt", "1"),)),
+        (("bucket/x",), "bucket/x/dt=1/a", (("dt", "1"),)),
+        (("/data",), "/database/dt=1/a", ()),
+    ],
+)
+def test_values_in_a_path(
+    bases: tuple[str, ...], path: str, found: tuple[tuple[str, str | None], ...]
+) -> None:
+    assert PartitionFolders(bases)(path) == found
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        (["1", "-2", "+3", "007", None], pa.int32()),
+        (["1", "3000000000"], pa.int64()),
+        (["1", "1.5", "-.5e-3", "Infinity"], pa.float64()),
+        (["1e3"], pa.decimal128(4, 0)),
+        (["1e3", "1.5"], pa.string()),
+        (["3000000000", "1.5"], pa.string()),
+        (["99999999999999999999", "1"], pa.decimal128(20, 0)),
+        (["99999999999999999999999", "3000000000"], pa.decimal128(23, 0)),
+        (["2026-11-01", "0001-01-01"], pa.date32()),
+        (["2026-11-01", "2026-11-01 10:00:00"], pa.timestamp("us", "UTC")),
+        (["2026-02-30"], pa.string()),
+        (["2026-1-3"], pa.string()),
+        (["1", "2026-11-01"], pa.string()),
+        (["true"], pa.string()),
+        (["1_000"], pa.string()),
+        ([" 1"], pa.string()),
+        ([None], pa.string()),
+    ],
+)
+def test_types_of_columns(values: list[str | None], kind: pa.DataType) -> None:
+    assert partition_types({str(n): (("a", value),) for n, value in enumerate(values)}) == {"a": kind}
+
+
+def test_different_columns_are_refused_where_types_are_found_out() -> None:
+    with pytest.raises(RecordFormatError, match=r"a, b \(x\); a \(y\).*basePath"):
+        partition_types({"x": (("a", "1"), ("b", "2")), "y": (("a", "1"),), "z": ()})
+
+
+def put(folder: Path, format_: str, rows: dict[str, list[Any]]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    path, table = folder / f"rows.{format_}", pa.table(rows)
+    match format_:
+        case "parquet":
+            pq.write_table(table, path)
+        case "orc":
+            pyarrow.orc.write_table(table, path)
+        case "csv":
+            pyarrow.csv.write_csv(table, path, pyarrow.csv.WriteOptions(include_header=False))
+        case "json":
+            path.write_text("".join(json.dumps(row) + "\n" for row in table.to_pylist()))
+
+
+@pytest.mark.parametrize("format_", ["parquet", "orc", "csv", "json"])
+def test_rows_have_the_columns_of_their_folders(tmp_path: Path, format_: str) -> None:
+    """The user's types win; a column of the same name in a file does not count; files without the folder have null."""
+    put(tmp_path / "dt=2026-11-01" / "h=05", format_, {"id": [1, 2]})
+    put(tmp_path / "dt=2026-11-01" / "h=__HIVE_DEFAULT_PARTITION__", format_, {"id": [3]})
+    put(tmp_path / "dt=2026-11-02" / "h=a%3Ab", format_, {"id": [4]})
+    schema = pa.schema([("h", pa.string()), ("id", pa.int64()), ("DT", pa.string())])
+    reading = FileQuery({"path": str(tmp_path), "files.format": format_}, schema=schema)
+    reading.run()
+    assert sorted(map(str, reading.rows)) == sorted(
+        str({"h": h, "id": n, "DT": f"2026-11-0{day}"})
+        for h, n, day in [("05", 1, 1), ("05", 2, 1), (None, 3, 1), ("a:b", 4, 2)]
+    )
+
+
+def test_columns_without_a_schema(tmp_path: Path) -> None:
+    """In the place of a column of that name, or at the end; types by all values."""
+    put(tmp_path / "a=1" / "b=x", "parquet", {"a": ["of the file"], "id": [1]})
+    put(tmp_path / "a=2" / "b=7", "parquet", {"a": ["of the file"], "id": [2]})
+    options = {"path": str(tmp_path)}
+    assert FileSource(options).schema == pa.schema(
+        [("a", pa.int32()), ("id", pa.int64()), ("b", pa.string())]
+    )
+    reading = FileQuery(options)
+    reading.run()
+    assert sorted(reading.rows, key=str) == [{"a": 1, "id": 1, "b": "x"}, {"a": 2, "id": 2, "b": "7"}]
+
+
+def test_a_value_that_is_not_of_the_type(tmp_path: Path) -> None:
+    put(tmp_path / "a=1", "parquet", {"id": [1]})
+    reading = FileQuery({"path": str(tmp_path)})
+    put(tmp_path / "a=x", "parquet", {"id": [2]})
+    with pytest.raises(
+        RecordFormatError, match=r"Column 'a' of the partition of .*a=x.* is 'x', which is no int32"
+    ):
+        reading.run()
+
+
+def test_base_path(tmp_path: Path) -> None:
+    put(tmp_path / "a=1" / "b=2", "parquet", {"id": [1]})
+    below = str(tmp_path / "a=1")
+    assert FileSource({"path": below}).schema.names == ["id", "b"]
+    assert FileSource({"path": below, "basePath": str(tmp_path)}).schema.names == ["id", "a", "b"]
+    glob = {"path": str(tmp_path / "a=*" / "b=*")}
+    assert FileSource(glob).schema.names == ["id"]
+    assert FileSource({**glob, "basePath": f"file://{tmp_path}"}).schema.names == ["id", "a", "b"]
+    with pytest.raises(OptionError, match=r"'basePath'.*Expected a folder that has all of"):
+        FileSource({"path": str(tmp_path), "basePath": below})
+
+
+@pytest.mark.parametrize("knows_strategy", [True, False])
+def test_event_time_is_a_column_of_folders(tmp_path: Path, knows_strategy: bool) -> None:
+    """I3: files are read in its order, with restarts in between."""
+    for n, ts in enumerate([900, 5, 70, 100_000]):
+        put(tmp_path / f"ts={ts}", "parquet", {"id": [n]})
+    schema = pa.schema([("ts", pa.int64()), ("id", pa.int64())])
+    options = {"path": str(tmp_path), "maxFilesPerTrigger": "1"}
+    reading = FileQuery(options, max_drift="1 ms", schema=schema, knows_strategy=knows_strategy)
+    while reading.step() is not None:
+        if len(reading.rows) < 3:
+            reading.restart()
+    assert [row["ts"] for row in reading.rows] == [5, 70, 900, 100_000]
+
+
+def test_a_checkpoint_from_before_folders_were_columns(tmp_path: Path) -> None:
+    """Its splits have no values of partitions: what is left of a file has them all the same."""
+    write(tmp_path / "day=3" / "a.parquet", 1 * SECOND, 60, group=20)
+    schema = pa.schema([("id", pa.int64()), ("day", pa.int32())])
+    reading = FileQuery({"path": str(tmp_path), "maxRowsPerTrigger": "20"}, schema=schema)
+    reading.step()
+    ((name, split),) = reading.offset["splits"].items()
+    reading.offset = {**reading.offset, "splits": {name: [*split[:-1], split[-1][:2]]}, "split_version": 1}
+    reading.restart()
+    reading.run()
+    assert [row["day"] for row in reading.rows] == [3] * 60

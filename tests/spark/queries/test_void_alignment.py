@@ -1,0 +1,249 @@
+"""Mistakes that make alignment void are warned of once: by the planning process, ``StatusListener`` and ``status``.
+
+Coordinators and tables are real; Spark's progress is made as Spark makes it. No JVM.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import datetime, timezone
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from flip27_stream.errors import ImplausibleEventTimeError
+from flip27_stream.event_time.assigners import timestamp_assigner
+from flip27_stream.spark.execution.event_times import EventTimeObserver, ImplausibleEventTimes
+from tests.spark.queries.test_status_listener import Watched, progress
+from tests.spark.support.driven_query import Query
+from watermark_alignment.__main__ import main
+from watermark_alignment.event_time_checks import wrong_unit
+
+Make = Callable[..., Query]
+
+IN_2026 = 1_790_000_000_000
+DAY_MS = 86_400_000
+
+
+def iso(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, tz=timezone.utc).isoformat(timespec="milliseconds")
+
+
+class InSpark:
+    """A query whose events say what Spark would: its greatest event time and its watermark."""
+
+    def __init__(self, query: Query, delay: int, column: Callable[[int], int] = lambda time: time) -> None:
+        self.watched = Watched(query)
+        self._delay, self._column = delay, column
+        self._watermark = 0
+
+    def step(self) -> None:
+        query, start = self.watched.query, self.watched.query.offset
+        rows = query.batch(10)
+        assert rows is not None
+        recorder = query.coordinator._recorder
+        assert recorder is not None
+        recorder.flush()
+        times = [self._column(time) for _, time in rows if time is not None and time >= 0]
+        event_time: dict[str, Any] = {"watermark": iso(self._watermark)}
+        if times:
+            event_time["max"] = iso(max(times))
+            self._watermark = max(self._watermark, max(times) - self._delay)
+        event = progress(start, query.offset, batch=self.watched.batches, event_time=event_time)
+        self.watched.batches += 1
+        self.watched.listener.onQueryProgress(event)
+
+
+@pytest.fixture
+def warned(caplog: pytest.LogCaptureFixture) -> Callable[[str], list[str]]:
+    def messages(logger: str = "watermark_alignment") -> list[str]:
+        return [
+            r.getMessage()
+            for r in caplog.records
+            if r.name.startswith(logger) and r.levelno == logging.WARNING
+        ]
+
+    return messages
+
+
+Warned = Callable[..., list[str]]
+
+
+def logs(*times: int | None) -> dict[str, list[int | None]]:
+    return {"a": list(times), "b": list(times)}
+
+
+STEADY = logs(*range(1_000_000, 1_000_100))
+
+
+@pytest.mark.parametrize(("delay", "is_told"), [(10, True), (15, True), (16, False), (1000, False)])
+def test_a_delay_that_is_not_longer_than_the_drift(
+    make: Make, warned: Warned, delay: int, is_told: bool
+) -> None:
+    """Max-drift is 10 ms, max-out-of-orderness 5 ms. The third batch tells."""
+    query = InSpark(make(STEADY, **{"scan.watermark.max-out-of-orderness": "5 ms"}), delay)
+    for _ in range(3):
+        query.step()
+    told = warned()
+    assert len(told) == is_told
+    for warning in told:
+        assert f"The delay of withWatermark in query 'counts' is {delay}ms." in warning
+        assert "max-drift (10ms) + max-out-of-orderness (5ms)" in warning
+        assert "Make the delay longer than 15ms" in warning
+    for _ in range(3):
+        query.step()
+    assert len(warned()) == is_told, "once"
+
+
+def test_a_watermark_of_the_checkpoint_tells_no_delay(make: Make, warned: Warned) -> None:
+    """Of a query that was restarted: it follows from records that this listener has not heard of."""
+    query = InSpark(make(STEADY), 1000)
+    query._watermark = 1_000_500
+    for _ in range(4):
+        query.step()
+    assert warned() == []
+
+
+@pytest.mark.parametrize("shift", [1, 3_600_000, -3_600_000])
+def test_a_watermark_on_another_column(make: Make, warned: Warned, shift: int) -> None:
+    query = InSpark(make(STEADY), 1000, lambda time: time + shift)
+    if shift < 0:
+        query = InSpark(
+            make(logs(*range(IN_2026, IN_2026 + 100)), **{"scan.watermark.max-future": "0"}),
+            1000,
+            lambda t: t + shift,
+        )
+    for _ in range(4):
+        query.step()
+    [warning] = warned()
+    assert (
+        "withWatermark in query 'counts' uses another event time than alignment does: in batch 1" in warning
+    )
+    assert "scan.watermark.event-time ('timestamp')" in warning
+
+
+@pytest.mark.parametrize(
+    "column",
+    [lambda t: t, lambda t: t // 1000 * 1000, lambda t: min(t, 1_000_090)],
+    ids=["same", "rounded", "filter"],
+)
+def test_rounding_and_filters_are_no_other_column(
+    make: Make, warned: Warned, column: Callable[[int], int]
+) -> None:
+    query = InSpark(make(STEADY), 2000, column)
+    for _ in range(6):
+        query.step()
+    assert warned() == []
+
+
+def test_no_record_has_an_event_time(make: Make, warned: Warned, capsys: pytest.CaptureFixture[str]) -> None:
+    """The planning process warns, the listener, and ``status``."""
+    query = InSpark(make(logs(*[None] * 50)), 1000)
+    for _ in range(3):
+        query.step()
+    for logger in ("flip27_stream.spark.reporting", "watermark_alignment"):
+        [warning] = warned(logger)
+        assert (
+            "scan.watermark.event-time 'timestamp' gives no event time for any of the 10 records of source "
+            in warning
+        )
+    assert main(["status", str(query.watched.query.table)]) == 0
+    assert "gives no event time for any of the 10 records" in " ".join(capsys.readouterr().out.split())
+
+
+def test_some_records_without_an_event_time_are_no_mistake(make: Make, warned: Warned) -> None:
+    query = InSpark(make(logs(None, 1_000_000, None, 1_000_001, *[None] * 30)), 1000)
+    for _ in range(4):
+        query.step()
+    assert warned() == [] == warned("flip27_stream.spark.reporting")
+
+
+def test_seconds_that_are_read_as_milliseconds(make: Make, warned: Warned) -> None:
+    made = make(logs(*range(IN_2026 // 1000, IN_2026 // 1000 + 50)))
+    made.clock.advance(IN_2026)
+    query = InSpark(made, 1000)
+    for _ in range(3):
+        query.step()
+    for logger in ("flip27_stream.spark.reporting", "watermark_alignment"):
+        [warning] = warned(logger)
+        assert "Event times are 1,000 times too small: 1970-01-21 " in warning
+        assert "seconds that are read as milliseconds: set scan.watermark.event-time.unit to 's'" in warning
+
+
+@pytest.mark.parametrize(("unit", "factor"), [("us", 1000), ("ns", 1_000_000)])
+@pytest.mark.parametrize("policy", ["skip", "pass"])
+def test_shorter_units_that_are_read_as_milliseconds(
+    make: Make, warned: Warned, unit: str, factor: int, policy: str
+) -> None:
+    """They lie beyond max-future, so that no plan believes them."""
+    made = make(
+        logs(*range(IN_2026 * factor, IN_2026 * factor + 50)),
+        **{"scan.watermark.implausible-event-time": policy},
+    )
+    made.clock.advance(IN_2026)
+    query = InSpark(made, 1000, lambda time: IN_2026)
+    for _ in range(3):
+        query.step()
+    [warning] = warned("flip27_stream.spark.reporting.recorder")
+    assert f"set scan.watermark.event-time.unit to '{unit}'" in warning
+
+
+@pytest.mark.parametrize(
+    ("unit", "time", "steps"),
+    [
+        ("ms", IN_2026, None),
+        ("ms", 1000, None),
+        ("ms", 0, None),
+        ("ms", IN_2026 + 400 * DAY_MS, None),
+        ("ms", IN_2026 // 1000, "s"),
+        ("s", IN_2026 * 1000, "ms"),
+        ("s", IN_2026 * 10**9, "ns"),
+        ("us", IN_2026 // 1000, "ms"),
+    ],
+)
+def test_the_unit_is_found_by_the_factor(unit: str, time: int, steps: str | None) -> None:
+    warning = wrong_unit("clicks", "/t", unit, [time], IN_2026 + DAY_MS)
+    assert (warning is None) == (steps is None)
+    assert steps is None or f"set scan.watermark.event-time.unit to '{steps}'" in str(warning)
+
+
+def observed(*documents: bytes | None, unit: str | None = None, until: int | None = None) -> dict[str, Any]:
+    """What a task tells of JSON documents."""
+    records = pa.record_batch({"value": pa.array(documents, pa.binary())})
+    assigner = timestamp_assigner("/time", records.schema, unit=unit)
+    observer = EventTimeObserver("clicks-0", assigner, until, ImplausibleEventTimes.FAIL)
+    observer.observe(records, None, None)
+    return observer.statistics()
+
+
+@pytest.mark.parametrize(
+    ("document", "sample"),
+    [
+        (b'{"Time": 5, "user": {"name": "Ada"}}', "The top-level keys of one of them: 'Time', 'user'."),
+        (b'[{"time": 5}]', "The value of one of them is JSON, but not an object: an array."),
+        (b"secret", "The value of one of them is not JSON."),
+        (None, "The value of one of them is null."),
+    ],
+)
+def test_a_record_without_an_event_time_is_described_without_its_values(
+    document: bytes | None, sample: str
+) -> None:
+    seen = observed(document, b'{"time": 7}')
+    assert (seen["untimed"], seen["sample"]) == (1, sample)
+
+
+def test_an_implausible_event_time_names_the_factor() -> None:
+    with pytest.raises(ImplausibleEventTimeError, match=r"Divided by 1,000 it is 2026-.*event-time\.unit"):
+        observed(b'{"time": %d}' % (IN_2026 * 1000), until=IN_2026 + DAY_MS)
+
+
+@pytest.mark.parametrize(("unit", "factor"), [("s", 0.001), ("ms", 1), ("us", 1000), ("ns", 1_000_000)])
+def test_units_of_integers_at_a_pointer(unit: str, factor: float) -> None:
+    """ISO texts have no unit; documents that Arrow parses at once and those that Python parses agree."""
+    number = b'{"time": %d}' % int(IN_2026 * factor)
+    text = b'{"time": "%s"}' % iso(IN_2026).encode()
+    for documents in ((number,), (number, text)):
+        seen = observed(*documents, unit=unit)
+        assert (seen["min_event_time"], seen["max_event_time"]) == (IN_2026, IN_2026)

@@ -1,0 +1,58 @@
+"""What ``StatusListener`` warns of on the real Spark: a delay that is too short, and a watermark on another column."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+import pytest
+from pyspark.sql.functions import col, expr
+
+from flip27_stream.testing import wait_until
+from tests.spark.support.kafka_queries import SECOND, T0, KafkaQueries, records
+from tests.spark.support.windowed_counts import count_windows
+from watermark_alignment import StatusListener
+
+pytestmark = pytest.mark.jvm
+
+Topic = Callable[..., str]
+
+
+@pytest.mark.parametrize(
+    ("delay_ms", "shift", "warning"),
+    [
+        (10 * SECOND, 0, "The delay of withWatermark in query "),
+        (11 * SECOND, 7_200, "uses another event time than alignment does"),
+        (11 * SECOND, 0, None),
+    ],
+    ids=["delay", "column", "right"],
+)
+def test_mistakes_in_with_watermark(
+    queries: KafkaQueries,
+    topic: Topic,
+    caplog: pytest.LogCaptureFixture,
+    delay_ms: int,
+    shift: int,
+    warning: str | None,
+) -> None:
+    """Max-drift is 10 s. The other column is two hours later."""
+    name = topic(2)
+    times = range(T0, T0 + 300 * SECOND, SECOND)
+    queries.broker.write(name, records(0, times) + records(1, times))
+    stream = queries.stream(name, {**queries.aligned(), "maxOffsetsPerTrigger": "150"})
+    stream = stream.withColumn("timestamp", col("timestamp") + expr(f"make_dt_interval(0, 0, 0, {shift})"))
+    listener = StatusListener(str(queries.split_watermarks))
+    queries.spark.streams.addListener(listener)
+    try:
+        assert count_windows(stream, delay_ms, queries.folder / "checkpoint").total > 0
+
+        def told() -> list[str]:
+            return [r.getMessage() for r in caplog.records if r.name.startswith("watermark_alignment")]
+
+        if warning is not None:
+            wait_until(lambda: any(warning in text for text in told()), warning, 60)
+        wait_until(lambda: not listener._lineages, "the end of the query", 60)
+    finally:
+        queries.spark.streams.removeListener(listener)
+    warnings = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
+    assert sum("withWatermark in query" in text for text in warnings) == (warning is not None)

@@ -1,0 +1,50 @@
+"""How far a source is behind the latest records, which Spark gives a Python source no way to report. No JVM."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+
+import pytest
+
+from tests.spark.queries.test_status_listener import progress
+from tests.spark.support.driven_query import Query
+from watermark_alignment import StatusListener
+from watermark_alignment.__main__ import main
+
+Make = Callable[..., Query]
+
+
+def test_status_tells_by_the_names_of_sparks_kafka_source(
+    make: Make, capsys: pytest.CaptureFixture[str]
+) -> None:
+    query = make({"a": list(range(1000, 1100)), "b": list(range(1000, 1040))})
+    for _ in range(3):
+        query.batch(20)
+    assert query.coordinator._recorder is not None
+    query.coordinator._recorder.flush()
+    table = str(query.table)
+    assert main(["status", table, "--json"]) == 0
+    [split, _] = json.loads(capsys.readouterr().out)
+    read = sum(map(len, query.batches[:2]))
+    assert split["maxOffsetsBehindLatest"] + split["minOffsetsBehindLatest"] == 140 - read
+    assert split["avgOffsetsBehindLatest"] == (140 - read) / 2
+    assert split["estimatedTotalBytesBehindLatest"] > 0
+    assert main(["status", table]) == 0
+    assert f"Source memory is {140 - read} offsets behind the latest, about " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("latest", [{"a": 100, "b": 7}, json.dumps({"a": 100, "b": 7})])
+def test_the_listener_tells_it_from_the_progress(
+    make: Make, caplog: pytest.LogCaptureFixture, latest: object
+) -> None:
+    """Also of a query without alignment, which has no table."""
+    caplog.set_level(logging.INFO)
+    query = make({"a": [1] * 100, "b": [1] * 7}, aligned=False)
+    query.batch(20)
+    position = {name: entry[0] for name, entry in query.offset["splits"].items()}
+    event = progress(None, query.offset, latest=latest)
+    StatusListener().onQueryProgress(event)
+    behind = 107 - sum(position.values())
+    assert f"{behind} offsets behind the latest ({100 - position['a']} in a split)" in caplog.text

@@ -1,0 +1,85 @@
+"""The options of a format that a function declares. No JVM."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, cast
+
+import pytest
+from pyspark.sql.types import StructType
+
+import flip27_stream
+from examples.log_folder import LogFolder
+from flip27_stream.errors import OptionError
+from flip27_stream.spark.planning.stream_reader import Flip27StreamReader
+
+
+def shop_logs(
+    folder: str,
+    region: Literal["eu", "us"] = "eu",
+    shards: int = 1,
+    strict: bool = False,
+    rate: float | None = None,
+) -> LogFolder:
+    if shards < 1:
+        raise ValueError("shards must be at least 1")
+    return LogFolder(f"{folder}/{region}/{shards}/{strict}/{rate}")
+
+
+def made(make: Any, **options: str) -> LogFolder:
+    format_ = flip27_stream.data_source(make, name="shop_logs")(options)
+    reader = format_.streamReader(cast(StructType, format_.schema()))
+    assert isinstance(reader, Flip27StreamReader)
+    source = reader._spec.source
+    assert isinstance(source, LogFolder)
+    return source
+
+
+def test_parameters_are_options() -> None:
+    assert made(shop_logs, folder="/logs").folder == "/logs/eu/1/False/None"
+    given = {"Folder": "/logs", "region": "us", "SHARDS": "3", "strict": "True", "rate": "1.5"}
+    assert made(shop_logs, **given).folder == "/logs/us/3/True/1.5"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, "Option 'folder' must be set: format 'shop_logs' needs it."),
+        ({"folder": "/l", "regions": "us"}, "Unknown option 'regions'. Did you mean 'region'?"),
+        ({"folder": "/l", "region": "asia"}, "'region': 'asia'. Allowed: eu, us."),
+        ({"folder": "/l", "shards": "many"}, "'shards': 'many'. Allowed: a whole number."),
+        ({"folder": "/l", "strict": "yes"}, "'strict': 'yes'. Allowed: true, false."),
+        ({"folder": "/l", "rate": "fast"}, "'rate': 'fast'. Allowed: a number."),
+    ],
+)
+def test_what_is_missing_unknown_or_wrong_fails_at_load(options: dict[str, str], said: str) -> None:
+    format_ = flip27_stream.data_source(shop_logs, name="shop_logs")
+    with pytest.raises(OptionError) as refused:
+        format_(options)
+    assert said in str(refused.value)
+
+
+def test_what_the_function_refuses_names_the_format() -> None:
+    with pytest.raises(OptionError, match=r"Format 'shop_logs' cannot be made .*shards must be at least 1"):
+        made(shop_logs, folder="/l", shards="0")
+
+
+def with_a_list(folders: list[str]) -> LogFolder:
+    return LogFolder(folders[0])
+
+
+def with_anything(**options: str) -> LogFolder:
+    return LogFolder(options["folder"])
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        (with_a_list, "Parameter 'folders' .* Annotate it with str"),
+        (with_anything, "Parameter 'options' .* cannot be given by name"),
+        (LogFolder, "In place of a class give an object of it"),
+        ("logs", "a function that makes a source, not 'logs'"),
+    ],
+)
+def test_what_cannot_be_a_format_is_refused_when_it_is_registered(source: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        flip27_stream.data_source(source, name="logs")

@@ -1,0 +1,74 @@
+"""What sources are called: by their ids where users gave them, else by what they read."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.watermark_alignment.support.command import Run
+from tests.watermark_alignment.support.group_entries import entry
+from tests.watermark_alignment.support.table_rows import split_rows
+from watermark_alignment.group.group_log import KEY as MEMBER
+from watermark_alignment.group.member_news import MemberNews
+from watermark_alignment.monitoring.plot import plot
+from watermark_alignment.monitoring.source_names import source_names
+from watermark_alignment.table.batch_note import KEY, BatchNote
+from watermark_alignment.table.recordings import Member
+from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
+
+ONE, TWO, THREE = (f"0123456{n}-0123456789abcde{n}" for n in range(3))
+
+
+def told(source: str, reads: str, began: int = 1) -> MemberNews:
+    return MemberNews(entry(source, reads=reads, began=began))
+
+
+def names(*told_by: tuple[str, MemberNews]) -> dict[str, str]:
+    news = {Member("g", source): about for source, about in told_by}
+    return {member.source: name for member, name in source_names(news, news).items()}
+
+
+def test_an_id_of_the_user_is_the_name() -> None:
+    assert names(("web clicks", told("web clicks", "clicks"))) == {"web clicks": "web clicks"}
+
+
+def test_names_are_unique_within_the_table() -> None:
+    """Also beside an id; the later one has the greater number."""
+    assert names(
+        (ONE, told(ONE, "clicks", began=9)),
+        (TWO, told(TWO, "clicks", began=5)),
+        (THREE, told(THREE, "/data/history")),
+        ("clicks", told("clicks", "views")),
+    ) == {ONE: "clicks (3)", TWO: "clicks (2)", THREE: "/data/history", "clicks": "clicks"}
+
+
+def test_what_an_earlier_release_wrote_keeps_its_id() -> None:
+    assert names((ONE, told(ONE, ""))) == {ONE: ONE}
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> SplitWatermarkTable:
+    """With a source that has no id."""
+    made = SplitWatermarkTable(str(tmp_path / "table"), {})
+    note = BatchNote("web", ONE, "0123456789abcde0", 1, 2500, 2, reads="clicks")
+    made.append("one", 1, [replace(row, source=ONE) for row in split_rows(1)], {KEY: note.to_text()})
+    there = entry(ONE, group="web", reads="clicks", waiting=1, held_by="clicks-3", timeout_ms=10**15)
+    made.note({MEMBER: there.to_text()})
+    return made
+
+
+def test_hashes_are_in_no_view(table: SplitWatermarkTable, run: Run) -> None:
+    out = run("status", table.uri)[1]
+    assert ONE[:8] not in out
+    assert "1 split of source clicks waits for clicks-3." in out
+    assert "Watermarks of source clicks are planned" in out
+    assert plot(table).axes[0].get_title() == "clicks"
+    assert plot(table, sources=["clicks"]).axes[0].get_title() == "clicks"
+
+
+def test_the_table_keeps_the_id(table: SplitWatermarkTable, run: Run) -> None:
+    [first, *_] = json.loads(run("status", table.uri, "--json")[1])
+    assert (first["source"], first["name"]) == (ONE, "clicks")

@@ -1,0 +1,155 @@
+"""Where the table may lie: relative paths, Databricks' paths, file systems without hard links, stores."""
+
+from __future__ import annotations
+
+import errno
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from flip27_stream.errors import AlignmentError, OptionError
+from tests.watermark_alignment.support.no_hard_links import CALLS
+from tests.watermark_alignment.support.table_rows import split_rows
+from watermark_alignment.table.location import (
+    check_mount,
+    has_hard_links,
+    parse_location,
+    remedy,
+    understood,
+)
+from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
+
+ROOT = Path(__file__).parents[3]
+OPTION = "scan.watermark.alignment.table"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["main.streaming.split_watermarks", "split_watermarks", "./split_watermarks", "../split_watermarks/"],
+)
+def test_what_is_relative_is_refused_with_what_to_write(text: str) -> None:
+    with pytest.raises(OptionError) as refused:
+        parse_location(text, OPTION)
+    assert f"'{OPTION}': '{text}'" in str(refused.value)
+    for advice in (
+        "/Volumes/main/streaming/files/split_watermarks",
+        "s3://bucket/split_watermarks",
+        "DESCRIBE",
+    ):
+        assert advice in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "text", ["/delta/t", "s3://bucket/t", "file:///t", "dbfs:/t", "abfss://c@a.dfs.core.windows.net/t"]
+)
+def test_what_is_absolute_is_taken(text: str) -> None:
+    assert parse_location(f" {text} ", OPTION) == text
+
+
+@pytest.mark.parametrize(
+    ("location", "path"),
+    [
+        ("dbfs:/Volumes/main/web/files/t", "/Volumes/main/web/files/t"),
+        ("dbfs:/delta/t", "/dbfs/delta/t"),
+        ("dbfs:///delta/t", "/dbfs/delta/t"),
+        ("/delta/t", "/delta/t"),
+        ("s3://bucket/t", "s3://bucket/t"),
+    ],
+)
+def test_paths_in_databricks_spelling(location: str, path: str) -> None:
+    assert understood(location) == path
+    assert SplitWatermarkTable(location, {}).uri == path
+
+
+@pytest.mark.skipif(Path("/dbfs").exists(), reason="there is such a file system")
+@pytest.mark.parametrize("location", ["dbfs:/delta/t", "/dbfs/delta/t"])
+def test_databricks_file_system_elsewhere(location: str) -> None:
+    """No folder of that name is made."""
+    with pytest.raises(
+        AlignmentError, match=f"Option '{OPTION}' is '/dbfs/delta/t', but this driver has no /dbfs"
+    ):
+        SplitWatermarkTable(location, {}).open()
+    assert not Path("/dbfs").exists()
+
+
+def test_other_paths_need_no_mount(tmp_path: Path) -> None:
+    check_mount(str(tmp_path))
+
+
+def test_this_file_system_has_hard_links_and_nothing_is_left_of_the_trial(tmp_path: Path) -> None:
+    assert has_hard_links(str(tmp_path / "not" / "there"), {})
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("error", [errno.ENOSYS, errno.EPERM, errno.EOPNOTSUPP])
+def test_a_file_system_that_refuses_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: int) -> None:
+    def link(*_: object) -> None:
+        raise OSError(error, os.strerror(error))
+
+    monkeypatch.setattr(os, "link", link)
+    assert not has_hard_links(f"file://{tmp_path}", {})
+    assert has_hard_links(str(tmp_path), {"Allow_Unsafe_Rename": "true"}), "the user has chosen"
+    assert has_hard_links("s3://bucket/table", {})
+    assert list(tmp_path.iterdir()) == []
+
+
+SCRIPT = """
+import sys
+from tests.watermark_alignment.support.no_hard_links import refuse_hard_links
+from tests.watermark_alignment.support.table_rows import START_MS, split_rows
+from watermark_alignment.table.maintenance import Maintenance
+from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
+
+refuse_hard_links(int(sys.argv[2]))
+table, other = (SplitWatermarkTable(sys.argv[1], {}) for _ in range(2))
+for batch in range(3):
+    table.append("clicks", batch, split_rows(batch), {})
+    other.note({"flip27.member": "{}"})
+assert Maintenance(table, clock=lambda: START_MS).run()
+print(table.rows().num_rows)
+"""
+
+
+@pytest.mark.skipif(platform.machine() not in CALLS, reason="the numbers of its system calls are not known")
+@pytest.mark.parametrize("error", [errno.ENOSYS, errno.EPERM])
+def test_a_table_where_the_kernel_refuses_hard_links(tmp_path: Path, error: int) -> None:
+    """As on volumes of Databricks: "Function not implemented". The real delta-rs meets the fault."""
+    command = [sys.executable, "-c", SCRIPT, str(tmp_path / "table"), str(error)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
+    assert (done.returncode, done.stdout) == (0, "12\n"), done.stderr
+    assert done.stderr.count("has no hard links") == 1
+    assert "safe as long as one source writes" in done.stderr
+    assert "S3, ADLS or GCS by their URIs, or a local disk" in done.stderr
+
+
+def test_a_store_without_credentials_names_the_options() -> None:
+    """A closed port of this machine. Our sentences come before what delta-rs says."""
+    options = {"aws_endpoint": "http://127.0.0.1:1", "aws_allow_http": "true", "aws_region": "nowhere"}
+    options |= {"aws_access_key_id": "nobody", "aws_secret_access_key": "none", "max_retries": "0"}
+    table = SplitWatermarkTable("s3://bucket/table", {**options, "retry_timeout": "1s"})
+    with pytest.raises(AlignmentError) as failed:
+        table.append("clicks", 0, split_rows(0), {})
+    text = str(failed.value)
+    assert "Permissions granted in a catalog do not reach it" in text
+    assert f"{OPTION}.option.<name> (of aws_access_key_id, aws_secret_access_key" in text
+    assert text.index("aws_access_key_id") < text.index("The cause: ")
+
+
+@pytest.mark.parametrize(
+    ("location", "cause", "said"),
+    [
+        ("abfss://c@a/t", "denied", "azure_storage_account_name"),
+        ("gs://bucket/t", "denied", "google_service_account"),
+        ("/t", "Function not implemented (os error 38)", f"Set {OPTION}.option.allow_unsafe_rename to true"),
+        ("/t", "Permission denied (os error 13)", "may not write there"),
+        ("/t", "No space left on device (os error 28)", "disk is full"),
+        ("/t", "anything", f"(option {OPTION})"),
+    ],
+)
+def test_each_failure_has_a_remedy(location: str, cause: str, said: str) -> None:
+    assert said in remedy(location, cause)

@@ -1,0 +1,55 @@
+"""Values as text for people: names, event times, durations."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+_UNITS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000))
+_SIZES = ("bytes", "kB", "MB", "GB", "TB")
+
+
+def name(given: str) -> str:
+    """A name on one line.
+
+    Args:
+        given: any text. Characters that do not print, such as line breaks and a terminal's commands, are escaped.
+    """
+    return "".join(
+        sign if sign.isprintable() else sign.encode("unicode_escape").decode("ascii") for sign in given
+    )
+
+
+def event_time(ms: int) -> str:
+    """The date and time (UTC, to the second) of an event time.
+
+    Args:
+        ms: milliseconds since the epoch. A time outside of the years 1 to 9999 stays a number.
+    """
+    try:
+        at = datetime.fromtimestamp(ms / 1000, tz=timezone.utc)
+    except (ValueError, OverflowError, OSError):
+        return f"{ms} ms"
+    return at.isoformat(sep=" ", timespec="seconds").removesuffix("+00:00")
+
+
+def duration(ms: int) -> str:
+    """A duration in its two greatest units, such as ``3h12m``; below a minute ``4.2s``, below a second ``250ms``.
+
+    Args:
+        ms: milliseconds, may be negative.
+    """
+    sign, left = "-" if ms < 0 else "", abs(ms)
+    if left < 60_000:
+        return f"{sign}{left}ms" if left < 1000 else f"{sign}{left // 100 / 10:.1f}s"
+    parts: list[str] = []
+    for unit, length in _UNITS:
+        count, left = divmod(left, length)
+        if count or parts:
+            parts.append(f"{count}{unit}")
+    return sign + "".join(parts[:2])
+
+
+def data_size(count: int) -> str:
+    """A number of bytes with its unit, such as ``1.2 MB``."""
+    power = min((len(str(count)) - 1) // 3, len(_SIZES) - 1)
+    return f"{count / 1000**power:.{1 if power else 0}f} {_SIZES[power]}"

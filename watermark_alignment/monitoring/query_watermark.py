@@ -1,0 +1,102 @@
+"""What the progress of a query tells of its ``withWatermark``: the delay, and whether it uses the aligned event time.
+
+Spark tells neither. After every batch it sets the watermark to the greatest event time less the delay, if that is a
+rise (``WatermarkTracker``). With several ``withWatermark`` in a query the least watermark counts by default, and the
+greatest event time is that of one of them, so that the delay that follows is never too short.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from watermark_alignment.monitoring.findings import Finding
+from watermark_alignment.monitoring.formatting import duration, event_time, name
+from watermark_alignment.monitoring.progress import SourceProgress, name_of
+from watermark_alignment.table.batch_note import BatchNote
+
+_MOST_BATCHES = 100
+_ROUNDING_MS = 1000
+"""Queries often make their event-time column by rounding down to seconds."""
+
+
+class QueryWatermark:
+    """The watermark of one run of a query, batch by batch."""
+
+    def __init__(self) -> None:
+        self._query = ""
+        self._watermark: int | None = None
+        self._greatest: int | None = None
+        self._delay: int | None = None
+        self._batches: dict[frozenset[tuple[str, int]], tuple[int, int]] = {}
+        self._notes: dict[tuple[str, int], BatchNote] = {}
+
+    def take_in(self, progress: Mapping[str, Any], sources: Sequence[SourceProgress]) -> None:
+        """The progress of a batch, and what it says of our sources in it."""
+        self._query = name_of(progress)
+        told = progress.get("eventTime", {})
+        watermark, greatest = _ms(told.get("watermark")), _ms(told.get("max"))
+        if None not in (self._watermark, self._greatest, watermark) and watermark > self._watermark:  # type: ignore[operator]
+            delay = self._greatest - watermark  # type: ignore[operator]
+            self._delay = delay if self._delay is None else min(self._delay, delay)
+        self._watermark = watermark
+        if greatest is None:
+            return
+        self._greatest = greatest if self._greatest is None else max(self._greatest, greatest)
+        if len(sources) == len(progress.get("sources", ())):
+            read = frozenset((source.lineage, source.batch) for source in sources if source.moved)
+            self._batches[read] = int(progress["batchId"]), greatest
+        while len(self._batches) > _MOST_BATCHES:
+            del self._batches[next(iter(self._batches))]
+
+    def findings(self, notes: Mapping[str, BatchNote]) -> Iterator[Finding]:
+        """What is wrong, by the newest note of each of the query's sources, which are called by these names."""
+        self._notes |= {(note.lineage, note.batch): note for note in notes.values()}
+        while len(self._notes) > _MOST_BATCHES:
+            del self._notes[next(iter(self._notes))]
+        yield from self._short_delay(notes)
+        yield from self._other_column()
+
+    def _short_delay(self, notes: Mapping[str, BatchNote]) -> Iterator[Finding]:
+        for source, note in notes.items():
+            needed = note.max_drift_ms + note.max_out_of_orderness_ms
+            if self._delay is not None and self._delay <= needed:
+                yield Finding(
+                    ("delay", self._query),
+                    f"The delay of withWatermark in {self._query} is {duration(self._delay)}. It must be longer than "
+                    f"max-drift ({duration(note.max_drift_ms)}) + max-out-of-orderness "
+                    f"({duration(note.max_out_of_orderness_ms)}) of source {name(source)}: otherwise rows of "
+                    f"slower splits are dropped as late. Make the delay longer than {duration(needed)}, or make "
+                    "scan.watermark.alignment.max-drift smaller.",
+                )
+
+    def _other_column(self) -> Iterator[Finding]:
+        for read, (batch, greatest) in list(self._batches.items()):
+            notes = [self._notes[part] for part in read if part in self._notes]
+            if not read or len(notes) < len(read):
+                continue
+            del self._batches[read]
+            least_read = [n.observed.min_event_time for n in notes if n.observed.min_event_time is not None]
+            most_read = [n.observed.max_event_time for n in notes if n.observed.max_event_time is not None]
+            if len(most_read) < len(notes) or any(note.unreported for note in notes):
+                continue
+            if not min(least_read) - _ROUNDING_MS < greatest <= max(most_read):
+                columns = ", ".join(sorted({f"'{note.observed.event_time}'" for note in notes}))
+                yield Finding(
+                    ("column", self._query),
+                    f"withWatermark in {self._query} uses another event time than alignment does: in batch {batch:,} "
+                    f"Spark's greatest event time was {event_time(greatest)}, while the records that were read have "
+                    f"event times from {event_time(min(least_read))} to {event_time(max(most_read))} by "
+                    f"scan.watermark.event-time ({columns}). So alignment does not keep rows from being dropped as "
+                    "late. Set scan.watermark.event-time to what withWatermark uses, or the other way round.",
+                )
+
+
+def _ms(timestamp: str | None) -> int | None:
+    """Milliseconds since the epoch of a time as Spark's progress writes it; ``None`` for what is not one."""
+    try:
+        at = datetime.fromisoformat(str(timestamp).replace("Z", "+00:00"))
+    except ValueError:
+        return None
+    return round(at.timestamp() * 1000)

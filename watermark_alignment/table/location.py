@@ -1,0 +1,164 @@
+"""Where a split-watermark table may lie: what is understood, what the file system can do, and remedies for failures."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import secrets
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from flip27_stream.errors import AlignmentError, OptionError
+
+TABLE_OPTION: Final = "scan.watermark.alignment.table"
+RENAME: Final = "allow_unsafe_rename"
+"""The storage option with which delta-rs commits by renaming, where it cannot make hard links."""
+
+_WITHOUT_LINKS: Final = (errno.ENOSYS, errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.EXDEV)
+_MOUNTS: Final = ("/dbfs", "/Volumes")
+_DBFS: Final = re.compile(r"dbfs:/+")
+_GRANTS: Final = (
+    "Permissions granted in a catalog do not reach it: the planning process needs credentials of its own, in the "
+    f"driver's environment or as options {TABLE_OPTION}.option.<name>"
+)
+_CREDENTIALS: Final = {
+    (
+        "s3://",
+        "s3a://",
+    ): "aws_access_key_id, aws_secret_access_key, aws_session_token, aws_region, aws_endpoint",
+    ("abfss://", "abfs://", "az://", "adl://"): (
+        "azure_storage_account_name and azure_storage_account_key, or azure_client_id, azure_client_secret and "
+        "azure_tenant_id, or azure_storage_sas_key"
+    ),
+    ("gs://",): "google_service_account (a path), google_service_account_key",
+}
+_NOT_HERE: Final = {
+    "os error 13": "The user of this process may not write there. Grant that, or give another path.",
+    "os error 28": "The disk is full. Make room.",
+    "os error 30": "The file system is read-only. Give another path.",
+}
+
+
+_ABSOLUTE: Final = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
+_NO_PATH: Final = re.compile(r"[][|^\x00-\x1f\x7f]")
+_NO_URI: Final = re.compile(rf"{_NO_PATH.pattern}|[#?]")
+
+
+def _file_name(location: str) -> str:
+    return re.split(r"[/.]", location.rstrip("/."))[-1]
+
+
+def parse_location(text: str, option: str) -> str:
+    """An absolute path or a URI that delta-rs can write to.
+
+    delta-rs panics at some characters only as it writes, which no error says, and leaves others out of a URI.
+
+    Args:
+        text: what the user gave.
+        option: the name of the option.
+
+    Raises:
+        OptionError: it is empty, relative, or has such characters.
+    """
+    location = text.strip()
+    if not location:
+        raise OptionError.of(option, text, "It must not be empty.")
+    if not _ABSOLUTE.match(location):
+        raise OptionError.of(
+            option,
+            text,
+            "A relative path would lie wherever the driver happens to run, and the name of a catalog table is not "
+            f"known to delta-rs. Write an absolute path such as /Volumes/main/streaming/files/{_file_name(location)}, "
+            f"or a URI such as s3://bucket/{_file_name(location)}; of a table of a catalog, the location that DESCRIBE "
+            "DETAIL tells.",
+        )
+    found = (_NO_URI if "://" in location else _NO_PATH).search(location)
+    if found:
+        advice = f"Write it as %{ord(found[0]):X}" if found[0] in "#?" else "Give a path without"
+        raise OptionError.of(
+            option, text, f"delta-rs cannot write to a place with {found[0]!r} in it. {advice}."
+        )
+    return location
+
+
+def understood(location: str) -> str:
+    """The path of a location in Databricks' spelling, ``dbfs:/Volumes/...`` or ``dbfs:/...``; others as they are."""
+    if not _DBFS.match(location):
+        return location
+    path = _DBFS.sub("/", location)
+    return path if path.startswith("/Volumes/") else f"/dbfs{path}"
+
+
+def local_folder(location: str) -> Path | None:
+    """The folder of a location on a file system of this machine; ``None`` for a store."""
+    if location.startswith("file:/"):
+        return Path("/" + location.removeprefix("file:").lstrip("/"))
+    return None if "://" in location else Path(location)
+
+
+def check_mount(location: str) -> None:
+    """Check that a path of Databricks is there, where delta-rs would make a folder of that name instead.
+
+    Raises:
+        AlignmentError: it is not mounted on this machine.
+    """
+    for mount in _MOUNTS:
+        if location.startswith(f"{mount}/") and not Path(mount).is_dir():
+            raise AlignmentError(
+                f"Option '{TABLE_OPTION}' is '{location}', but this driver has no {mount}: the file system of "
+                "Databricks is not mounted here. Give the URI of cloud storage (s3://, abfss://, gs://), or run "
+                "where it is mounted."
+            )
+
+
+def has_hard_links(location: str, options: Mapping[str, str]) -> bool:
+    """Whether delta-rs can commit safely there, which it does by making hard links.
+
+    Args:
+        location: a path or URI. Of a store, or a folder that cannot be written, the answer is yes.
+        options: storage options; with :data:`RENAME` among them nothing is tried.
+    """
+    folder = local_folder(location)
+    if folder is None or RENAME in {name.lower() for name in options}:
+        return True
+    folder = next((path for path in (folder, *folder.parents) if path.is_dir()), folder)
+    probe = folder / f".flip27-probe-{secrets.token_hex(8)}"
+    try:
+        probe.touch()
+        os.link(probe, probe.with_suffix(".link"))
+    except OSError as error:
+        return not probe.exists() or error.errno not in _WITHOUT_LINKS
+    finally:
+        for path in (probe, probe.with_suffix(".link")):
+            with suppress(OSError):
+                path.unlink()
+    return True
+
+
+def renames_instead(location: str) -> str:
+    """What to say of a table on a file system without hard links."""
+    return (
+        f"The file system of the split-watermark table at '{location}' has no hard links, with which commits to a "
+        f"Delta table are made safely. They are made by renaming files (storage option {RENAME}), which is safe as "
+        "long as one source writes to the table. For a group of several sources put it where all can write at the "
+        "same time: S3, ADLS or GCS by their URIs, or a local disk of the driver."
+    )
+
+
+def remedy(location: str, cause: str) -> str:
+    """What to do about a failure of delta-rs, in sentences.
+
+    Args:
+        location: of the table.
+        cause: what delta-rs said.
+    """
+    for schemes, names in _CREDENTIALS.items():
+        if location.startswith(schemes):
+            return f"The store was not reached, or refused. {_GRANTS} (of {names})."
+    if "os error 38" in cause or RENAME in cause:
+        return f"The file system has no hard links. Set {TABLE_OPTION}.option.{RENAME} to true, or give another path."
+    known = next((text for error, text in _NOT_HERE.items() if error in cause), None)
+    return known or f"Check that the driver can read and write it there (option {TABLE_OPTION})."
