@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 # Both load what they need when they are called.
 from watermark_alignment.monitoring.dashboard import split_status
-from watermark_alignment.monitoring.plot import plot
+from watermark_alignment.monitoring.plotting.plot import plot
 
 if TYPE_CHECKING:
     from watermark_alignment.monitoring.listener import StatusListener

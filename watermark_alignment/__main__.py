@@ -16,7 +16,7 @@ from pathlib import Path
 
 from flip27_stream.errors import AlignmentError, Flip27Error, MissingExtraError, OptionError
 from flip27_stream.extras import check_installed
-from watermark_alignment.monitoring.plot import plot
+from watermark_alignment.monitoring.plotting.plot import plot
 from watermark_alignment.monitoring.status import Status, StatusReader
 from watermark_alignment.table.recordings import NothingToShowError
 from watermark_alignment.table.split_watermark_table import NoTableError, SplitWatermarkTable

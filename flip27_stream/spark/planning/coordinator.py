@@ -20,12 +20,12 @@ from flip27_stream.spark.planning.enumerator_context import CoordinatorContext
 from flip27_stream.spark.planning.garbage_collection import rare_collection
 from flip27_stream.spark.planning.group.group_planner import GroupPlanner
 from flip27_stream.spark.planning.idle_backoff import IdleBackoff
-from flip27_stream.spark.planning.next_offset import NextOffset
-from flip27_stream.spark.planning.offset_log import Document, OffsetLog
+from flip27_stream.spark.planning.offset.next_offset import NextOffset
+from flip27_stream.spark.planning.offset.offset_log import Document, OffsetLog
+from flip27_stream.spark.planning.offset.replayed_batch import ReplayedBatch
 from flip27_stream.spark.planning.packing import for_readers, tasks_of
 from flip27_stream.spark.planning.query_clock import QueryClock, wall_clock
 from flip27_stream.spark.planning.rate_limit import UNLIMITED, LeastRows
-from flip27_stream.spark.planning.replayed_batch import ReplayedBatch
 from flip27_stream.spark.planning.run import Run
 from flip27_stream.spark.planning.split_tracker import SplitTracker
 from flip27_stream.spark.planning.stall_detector import StallDetector

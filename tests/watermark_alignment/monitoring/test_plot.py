@@ -18,7 +18,7 @@ from flip27_stream.errors import AlignmentError
 from tests.watermark_alignment.support.group_entries import entry
 from tests.watermark_alignment.support.table_rows import START_MS, split_rows
 from watermark_alignment.group.group_log import KEY as MEMBER
-from watermark_alignment.monitoring.plot import plot
+from watermark_alignment.monitoring.plotting.plot import plot
 from watermark_alignment.table.batch_note import KEY, BatchNote
 from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 
@@ -171,7 +171,7 @@ def test_of_very_many_batches_some_are_drawn(
     table: SplitWatermarkTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The newest among them."""
-    monkeypatch.setattr("watermark_alignment.monitoring.runs._MOST_COLUMNS", 4)
+    monkeypatch.setattr("watermark_alignment.monitoring.plotting.runs._MOST_COLUMNS", 4)
     fill(table, "clicks", batches=9)
     assert drawn(plot(table, over="batch").axes[0].lines[0])[:, 0].tolist() == [2, 5, 8]
 

@@ -13,7 +13,7 @@ from tests.watermark_alignment.support.group_entries import entry
 from tests.watermark_alignment.support.table_rows import split_rows
 from watermark_alignment.group.group_log import KEY as MEMBER
 from watermark_alignment.group.member_news import MemberNews
-from watermark_alignment.monitoring.plot import plot
+from watermark_alignment.monitoring.plotting.plot import plot
 from watermark_alignment.monitoring.source_names import source_names
 from watermark_alignment.table.batch_note import KEY, BatchNote
 from watermark_alignment.table.recordings import Member

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from watermark_alignment.monitoring.formatting import duration, name
-from watermark_alignment.monitoring.runs import STATES, Run, least
-from watermark_alignment.monitoring.timeline import begins
+from watermark_alignment.monitoring.plotting.runs import STATES, Run, least
+from watermark_alignment.monitoring.plotting.timeline import begins
 from watermark_alignment.states import SplitStatus
 from watermark_alignment.table.recordings import natural
 

@@ -1,4 +1,4 @@
-"""The picture of a split-watermark table; :mod:`watermark_alignment.monitoring.picture` draws it, with Matplotlib."""
+"""The picture of a split-watermark table, which Matplotlib draws."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def plot(
     from flip27_stream.options.durations import parse_duration
 
     check_installed("matplotlib", "monitoring", "plot()")
-    from watermark_alignment.monitoring.picture import draw
-    from watermark_alignment.monitoring.runs import read_runs
+    from watermark_alignment.monitoring.plotting.picture import draw
+    from watermark_alignment.monitoring.plotting.runs import read_runs
     from watermark_alignment.options import MAX_DRIFT
     from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watermark_alignment.group.member_news import MemberNews, members_told_of
+from watermark_alignment.monitoring.plotting.timeline import Pause, begins, pauses
 from watermark_alignment.monitoring.source_names import source_names
-from watermark_alignment.monitoring.timeline import Pause, begins, pauses
 from watermark_alignment.states import SplitStatus
 from watermark_alignment.table.recordings import (
     Member,

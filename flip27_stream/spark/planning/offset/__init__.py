@@ -1,0 +1,1 @@
+"""The offsets that the coordinator reads from Spark and writes for it."""
