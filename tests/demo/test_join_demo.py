@@ -178,14 +178,14 @@ def test_the_demo_shows_less_state_and_no_lost_row_with_alignment(tmp_path: Path
     assert kept == 0
     piled_up, small = numbers(shown, "peak state rows")
     assert piled_up > 1.4 * small
-    far, near = (float(text) for text in cells(shown, "hours apart, at most"))
+    far, near = (float(text.removesuffix(" h")) for text in cells(shown, "apart, at most"))
     assert far > 2
     assert near <= MAX_DRIFT / HOUR
 
 
 def cells(shown: str, name: str) -> list[str]:
     """The two cells in a row of the table."""
-    found = re.search(rf"│ {name} +│ +([\d,.MB ]+?) │ +([\d,.MB ]+?) │", shown)
+    found = re.search(rf"│ {name} +│ +([\d,.MBh ]+?) │ +([\d,.MBh ]+?) │", shown)
     assert found, shown
     return list(found.groups())
 
