@@ -171,9 +171,7 @@ class KafkaSourceEnumerator(
         return finder.positions({split.split_id: split for split in splits}, request)
 
     def snapshot_state(self) -> KafkaEnumeratorState:
-        """Returns the state without the partitions that were not planned yet, so that a restart discovers these
-        again.
-        """
+        """Returns the state without the partitions that were not planned yet; a restart discovers these again."""
         return self._state.without(self._unplanned) if self._unplanned else self._state
 
     def notify_checkpoint_complete(self, positions: Mapping[str, int]) -> None:

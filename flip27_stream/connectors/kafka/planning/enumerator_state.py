@@ -78,9 +78,7 @@ class KafkaEnumeratorState:
         return replace(split, topic_id=topic.topic_id)
 
     def with_partitions(self, new: Mapping[TopicPartition, str]) -> KafkaEnumeratorState:
-        """Returns the state with newly assigned partitions added; ``new`` maps each partition to the id of its
-        topic.
-        """
+        """Returns the state with newly assigned partitions; ``new`` maps each partition to the id of its topic."""
         topics = dict(self.topics)
         for tp, topic_id in sorted(new.items()):
             known = topics.get(tp.topic, AssignedTopic(topic_id, ()))

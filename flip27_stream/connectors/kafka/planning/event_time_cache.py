@@ -48,9 +48,7 @@ class Chunk:
         return Chunk(start, stop, self.offsets[first:end], self.times[first:end])
 
     def first(self, at_least: int, at_most: int | None) -> Hit | None:
-        """Returns the first record with an event time (ms) within these bounds, both inclusive; ``None`` if there is
-        none.
-        """
+        """Returns the first record with an event time (ms) in these bounds, both inclusive; ``None`` without one."""
         found = self.times >= max(at_least, 0)
         if at_most is not None:
             found &= self.times <= at_most
@@ -60,9 +58,7 @@ class Chunk:
         return Hit(int(self.offsets[index]), int(self.times[index]))
 
     def last_below(self, event_time: int) -> int | None:
-        """Returns the offset of the last record whose event time is below ``event_time`` (ms); ``None`` if there is
-        none.
-        """
+        """Returns the offset of the last record with an event time below ``event_time`` (ms); ``None`` without one."""
         found = np.flatnonzero((self.times >= 0) & (self.times < event_time))
         return int(self.offsets[found[-1]]) if len(found) else None
 
@@ -91,8 +87,7 @@ class EventTimeCache:
             self._chunks.insert(at, chunk.between(start, stop))
 
     def first(self, low: int, high: int, at_least: int, at_most: int | None) -> Hit:
-        """Returns the first record from ``low`` to ``high`` with an event time (ms) within these bounds, both
-        inclusive.
+        """Returns the first record from ``low`` to ``high`` with an event time (ms) in these bounds, both inclusive.
 
         If there is no such record before the first unknown offset, the hit is at that offset, or at ``high``, without a
         time.

@@ -151,9 +151,7 @@ class LogRanges:
         state: KafkaEnumeratorState,
         looked: Looked,
     ) -> None:
-        """Records the new id or cluster of each topic whose partitions all have a range; other topics keep the old
-        identity.
-        """
+        """Records the new id or cluster of each topic whose partitions all have a range."""
         unsettled = {tp.topic for tp in wanted if str(tp) not in looked.ranges}
         settled = [tp for tp in (*changes.renamed, *looked.recreated) if tp.topic not in unsettled]
         looked.identified = {tp.topic: self.topics[tp.topic] for tp in settled}

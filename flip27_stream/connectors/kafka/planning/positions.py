@@ -126,9 +126,7 @@ class SplitSearch:
         self._known = KnownPositions(position, self.limit)
 
     def event_times(self) -> Search[EventTimes | None]:
-        """Returns the first event time and the greatest known event time (ms); ``None`` if the leader did not
-        answer.
-        """
+        """Returns the first and the greatest known event time (ms); ``None`` if the leader did not answer."""
         first = yield from self.scan(self.position, self.end, 0)
         if first.time is None:
             return EventTimes(None, None) if first.offset >= self.end else None
@@ -205,9 +203,7 @@ class Locator:
     """Finds where to begin reading for an event time. This base class skips nothing, so that all records are read."""
 
     def skip(self, search: SplitSearch, low: int, high: int, event_time: int) -> Search[int]:
-        """Returns an offset between ``low`` and ``high``; no record from ``low`` to it is at or above ``event_time``
-        (ms).
-        """
+        """Returns an offset from ``low`` to ``high`` before which no record is at or above ``event_time`` (ms)."""
         return low
         yield Lookup(0)
 
