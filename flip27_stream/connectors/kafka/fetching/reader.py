@@ -192,8 +192,9 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
             )
 
     def _take_answer(self) -> None:
-        """Waits for an answer, and sends the next fetch before the answer is decoded, so that the network is not
-        idle.
+        """Waits for an answer, and sends the next fetch before the answer is decoded.
+
+        So the network is busy while records are decoded.
         """
         began = time.monotonic()
         if self._pausing:
@@ -236,8 +237,8 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
         return True
 
     def _count_waiting(self, since: float) -> None:
-        """Adds the time since ``since`` (monotonic seconds) to the wait of each split, except throttle times of its
-        broker.
+        """Adds the time since ``since`` (monotonic seconds) to the wait of each split, without its broker's throttle
+        time.
         """
         now = time.monotonic()
         for tp, progress in list(self._reading.items()):

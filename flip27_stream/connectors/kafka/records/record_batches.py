@@ -198,9 +198,7 @@ def _read_v2(
 def _damage(
     buffer: Bytes, spans: list[tuple[int, int]], batches: list[BatchHeader], wanted: Wanted, source: str
 ) -> CorruptRecordError | None:
-    """Returns the error of the first batch that cannot be read; ``None`` if there is only one batch, or all can be
-    read.
-    """
+    """Returns the error of the first batch that cannot be read; ``None`` for a single batch, or if all can be read."""
     if len(batches) == 1:
         return None
     for i, batch in enumerate(batches):
