@@ -121,9 +121,7 @@ class KafkaSource(Source[KafkaPartitionSplit, KafkaEnumeratorState]):
     def splits_for_readers(
         self, splits: Sequence[KafkaPartitionSplit], checkpoint: KafkaEnumeratorState
     ) -> Sequence[KafkaPartitionSplit]:
-        """Returns the splits with the ids of their topics, so that readers do not read another topic of the same
-        name.
-        """
+        """Returns the splits with the ids of their topics, so that no other topic of the same name is read."""
         return [checkpoint.for_reader(split, self._options.trusted_cluster) for split in splits]
 
     @property

@@ -237,9 +237,7 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
         return True
 
     def _count_waiting(self, since: float) -> None:
-        """Adds the time since ``since`` (monotonic seconds) to the wait of each split, without its broker's throttle
-        time.
-        """
+        """Adds the time since ``since`` (monotonic seconds) to the wait of each split, without throttle times."""
         now = time.monotonic()
         for tp, progress in list(self._reading.items()):
             throttled_until = 0.0 if progress.asked is None else self._fetcher.throttled_until(progress.asked)

@@ -255,9 +255,7 @@ class _Translation:
         return found
 
     def _union(self, first: int | None) -> Characters:
-        """Returns the characters up to a closing bracket or ``&&``; a closing bracket at position ``first`` is a
-        character.
-        """
+        """Returns the characters up to a closing bracket or ``&&``; a bracket at position ``first`` is a character."""
         found: Characters = frozenset()
         while self._at < len(self._text):
             closes = self._peek() == "]" and self._at != first

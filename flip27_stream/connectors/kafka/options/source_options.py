@@ -296,10 +296,9 @@ def _limits(options: Mapping[str, str], *, bounded: bool) -> ReadLimits:
 
 
 def _commits(options: Mapping[str, str], group: str | None, *, reads_group: bool, bounded: bool) -> bool:
-    """Returns whether processed offsets are committed (Flink ``commit.offsets.on.checkpoint``); by default they are
-    not.
+    """Returns whether processed offsets are committed (Flink ``commit.offsets.on.checkpoint``).
 
-    The group may belong to another application, and a commit would move its position.
+    By default they are not, since the group may belong to another application, whose position a commit would move.
     """
     commits = COMMIT_OFFSETS.require(options)
     if commits and group is None:

@@ -44,9 +44,7 @@ def field_types(schema: Any) -> dict[str, pa.DataType | None]:
 
 
 def fits(wanted: pa.DataType, written: pa.DataType) -> bool:
-    """Returns whether values of type ``written`` can be read as type ``wanted``, which is the same type or a wider
-    one.
-    """
+    """Returns whether values of type ``written`` can be read as type ``wanted``: the same type or a wider one."""
     if pa.types.is_struct(wanted) and pa.types.is_struct(written):
         names = {written.field(i).name for i in range(written.num_fields)}
         fields = [wanted.field(i) for i in range(wanted.num_fields)]

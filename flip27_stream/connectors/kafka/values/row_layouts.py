@@ -152,9 +152,7 @@ def _refuse_inside(column: str, kind: pa.DataType) -> None:
 
 
 def _tagged(kind: pa.DataType) -> str | None:
-    """Returns the name of a Spark type that Arrow represents as a struct with a tag in its metadata; ``None`` for
-    others.
-    """
+    """Returns the name of a Spark type that is a struct with a tag in its metadata in Arrow; ``None`` for others."""
     if not pa.types.is_struct(kind):
         return None
     tags = {tag for i in range(kind.num_fields) for tag in kind.field(i).metadata or {}}

@@ -23,9 +23,7 @@ from flip27_stream.errors import OptionError
 _FRAME = 5
 _LONGEST = 10  # the greatest number of bytes of an encoded number
 _DAMAGE = (ArithmeticError, EOFError, LookupError, MemoryError, struct.error, TypeError, ValueError)
-"""The exceptions of fastavro for bytes that are not a record, and of Arrow for a record that does not fit its
-schema.
-"""
+"""The exceptions of fastavro for bytes that are not a record, and of Arrow for a record that does not fit."""
 
 
 class AvroDecoder(ValueDecoder):
