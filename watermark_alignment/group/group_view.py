@@ -16,7 +16,7 @@ from watermark_alignment.planner import Plan
 from watermark_alignment.states import SplitStatus
 
 Key = tuple[str, str]
-"""The key of a member: source id and lineage."""
+"""Source id and lineage, which identify a member."""
 
 Waits = tuple[tuple[str, ...], bool]
 """The fields :attr:`Entry.waits` and :attr:`Entry.waits_all_but`."""
@@ -24,7 +24,7 @@ NOBODY_WAITS: Waits = ((), False)
 _MOST_NAMED = 100
 
 Mark = tuple[int | None, int | None]
-"""The position of a member: its watermark (ms) and its progress. It does not change while the member does not move."""
+"""Watermark (ms) and progress of a member, which do not change while the member does not move."""
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ class BrokerConnection(Connection):
                 return
             self.connection_made(transport)
             await self.initialize(deadline)
-        except Exception as error:  # noqa: BLE001 - whatever it is, who waits for an answer gets it
+        except Exception as error:  # noqa: BLE001 - the futures of all requests fail with it
             self.connection_lost(error)
 
     def sasl_steps(self, host: str, versions: Any) -> SaslSteps:

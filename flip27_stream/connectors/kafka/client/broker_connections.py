@@ -190,10 +190,9 @@ class BrokerConnections:
 
     def _opened(self, broker: _Broker) -> None:
         broker.failures, broker.retry_at = 0, 0.0
+        # An invalid response is kept as the reason, since the next connection gets one, too.
         if not isinstance(broker.failure, kafka_errors.InvalidReceiveError):
-            broker.failure = (
-                None  # an invalid response is kept as the reason: the next connection gets one, too
-            )
+            broker.failure = None
 
     def _lost(self, broker: _Broker, lost: BrokerConnection, why: BaseException | None) -> None:
         broker.reached = lost.reached

@@ -13,7 +13,7 @@ from flip27_stream.errors import AuthenticationError
 _SUSPICIOUS_S = 1.5
 
 Question = tuple[TopicPartition, int, bool]
-"""The key of a ListOffsets lookup: partition, timestamp (ms) or marker, and whether isolation is ``read_committed``."""
+"""Partition, timestamp (ms) or marker, and whether isolation is ``read_committed``, of a ListOffsets lookup."""
 
 
 class Call:

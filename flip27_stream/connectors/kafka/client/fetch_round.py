@@ -103,9 +103,8 @@ class FetchRound:
     def _allowed(self, tp: TopicPartition) -> float:
         leader = self._cluster.leader(tp)
         throttled = 0.0 if leader is None else self._cluster.connections.throttled_for(leader)
-        throttled = (
-            throttled if throttled <= FULL_S else 0.0
-        )  # a plan does not wait for a longer throttle time
+        # A plan does not wait for a longer throttle time.
+        throttled = throttled if throttled <= FULL_S else 0.0
         patience_s = self._patience_s(tp)
         full = patience_s >= self._context.patience.full(tp)
         return patience_s + (self._max_wait_s if full else 0.0) + throttled

@@ -29,7 +29,8 @@ _HEAD = struct.Struct(">ii")  # size of what follows, correlation id
 _SIZE = struct.Struct(">i")
 _KEPT_BUFFER = 16 << 20
 _LARGEST_TOKEN = 1 << 20
-_RENEW_AT = 0.85  # share of a session's life time, after which the broker closes the connection (KIP-368)
+# The share of a session's life time; when it is over, the broker closes the connection (KIP-368).
+_RENEW_AT = 0.85
 _NOT_YET = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 

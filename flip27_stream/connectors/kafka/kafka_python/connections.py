@@ -20,9 +20,10 @@ log = logging.getLogger(__name__)
 _LARGEST_GREETING = 1 << 20
 
 SaslSteps = Generator["tuple[Any, int] | bytes", Any, int]
-"""The steps of an authentication: requests with their versions, or raw tokens. Each step is sent the broker's answer.
+"""The steps of an authentication, which are requests with their versions, or raw tokens.
 
-The generator returns the life time of the session in ms, 0 for an unlimited one.
+The generator is sent the broker's answer to each step. It returns the life time of the session in ms, 0 for an
+unlimited one.
 """
 
 
