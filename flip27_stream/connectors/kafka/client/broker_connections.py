@@ -227,9 +227,7 @@ class BrokerConnections:
             connection.close(kafka_errors.Cancelled("the broker is not used any more"))
 
     def _doubt(self, broker: _Broker) -> tuple[bool, bool]:
-        """Returns the sort key of a broker: whether it failed, is silent or throttles; and whether it is not
-        connected.
-        """
+        """Returns the sort key of a broker: whether it failed, is silent or throttles; whether it is unconnected."""
         sent = broker.current.oldest_request if broker.current is not None else None
         silent = sent is not None and time.monotonic() - sent > _SILENT_S
         throttled = any(each.throttled_for for each in broker.connections)

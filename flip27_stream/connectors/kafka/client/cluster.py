@@ -206,9 +206,7 @@ class Cluster:
         )
 
     def _diagnosis(self, connections: BrokerConnections) -> ConnectorError | None:
-        """Returns the error in the options because of which servers close or ignore connections; ``None`` if none is
-        found.
-        """
+        """Returns the error in the options that made servers close or ignore connections; ``None`` if none is found."""
         odd = connections.was_reached if self.options.security.ssl is not None else connections.hung_up
         addresses = [connections.address(node) for node in connections.nodes() if odd(node)]
         return diagnose(self.options, [f"{host}:{port}" for host, port in filter(None, addresses)])

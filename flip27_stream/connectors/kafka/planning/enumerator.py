@@ -43,7 +43,7 @@ class Discovery:
     """The result of one discovery of topics and partitions.
 
     Attributes:
-        topics: the topics that the options name and that exist, by name.
+        topics: the topics that were looked up and exist, by name.
         starting_offsets: the offset at which reading of each partition begins if the partition is new.
         stopping_offsets: the offset at which reading of each partition ends, exclusively; ``None`` for an unbounded
             source.

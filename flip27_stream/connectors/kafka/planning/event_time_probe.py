@@ -59,7 +59,7 @@ class EventTimeProbe:
     def read(self, wanted: Mapping[TopicPartition, FetchFrom]) -> dict[TopicPartition, Chunk]:
         """Returns a chunk for each partition, with at least one record batch from its offset on.
 
-        A partition whose leader does not answer within some seconds is left out.
+        A partition whose leader does not answer within 5 s is left out.
 
         Raises:
             ConnectorError: a broker refused the fetch, or the log is damaged.

@@ -48,9 +48,10 @@ class _Bounds:
     Attributes:
         end: the end of each log, exclusively. In isolation ``read_committed`` this is the last stable offset.
         start: the first offset of each log, for the partitions for which it was asked.
-        high_watermark: the high watermark of partitions whose position is after ``end``. Such records may have been
-            read in isolation ``read_uncommitted``, before a transaction that is still open ended.
-        late: the partitions whose ``end`` answers a request of an earlier micro-batch.
+        high_watermark: the high watermark of partitions whose position is after ``end``. Such a query may have read
+            records in isolation ``read_uncommitted`` that belong to a transaction that is still open.
+        late: the partitions whose ``end`` answers a request that was sent more than 5 s before, by an earlier
+            micro-batch.
     """
 
     end: Mapping[TopicPartition, int]

@@ -136,7 +136,9 @@ class SplitSearch:
         return EventTimes(first.time, self.scanned.greatest(self.position, self.end, self.latest_plausible))
 
     def first_at_or_after(self, event_time: int) -> Search[int]:
-        """Returns the first position with an event time at or above ``event_time`` (ms)."""
+        """Returns the first position with an event time at or above ``event_time`` (ms), which is at most
+        :attr:`limit`.
+        """
         event_time = max(event_time, 0)
         low, high = self._known.bounds(event_time)
         if low >= high:
@@ -153,7 +155,7 @@ class SplitSearch:
     def known(self, low: int, high: int, event_time: int) -> Hit:
         """Returns the first known record at or above ``event_time`` (ms) from offset ``low`` up to ``high``.
 
-        If unknown offsets come before such a record, the hit is the first of these, without a time.
+        If there is none before the first unknown offset, the hit is at that offset, or at ``high``, without a time.
         """
         return self.scanned.first(low, high, event_time, self.latest_plausible)
 
@@ -236,10 +238,10 @@ class TimestampIndex(Locator):
 
 
 class Bisection(Locator):
-    """Locates event times that are part of the payload by bisection with small reads.
+    """Locates event times that are part of the payload, by bisection with small reads.
 
     If event times fall back by at most B ms, no record before a record below H - B is at or above H. If the records
-    break this bound, more records may be read than aligned, but no position moves backwards.
+    break this bound, a record may be read too early, but no position moves backwards.
 
     Args:
         max_out_of_orderness_ms: the bound B, in ms.

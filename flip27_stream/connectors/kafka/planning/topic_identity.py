@@ -75,8 +75,7 @@ class TopicIdentities:
             self._log_move(known, topic)
 
     def cause(self, known: AssignedTopic, cluster_id: str) -> str:
-        """Returns the reason why a topic may have another id or be missing, for a message; "" if the cluster is the
-        same.
+        """Returns the reason why a topic may have another id or be missing, for a message; "" on the same cluster.
 
         Args:
             known: the topic of the checkpoint.
