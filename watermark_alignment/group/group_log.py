@@ -25,7 +25,7 @@ _READERS = 16
 
 
 class GroupLog:
-    """Writes and reads the entries of a group. Not safe for threads. The constructor does no I/O.
+    """Writes and reads the entries of a group. Not thread-safe. The constructor does no I/O.
 
     Args:
         table: a handle to the table that nothing else uses.

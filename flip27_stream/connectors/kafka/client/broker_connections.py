@@ -57,7 +57,7 @@ class _Broker:
 
 
 class BrokerConnections:
-    """The connections to brokers: one to each, and a second one if the first one is silent. Not safe for threads.
+    """The connections to brokers: one to each, and a second one if the first one is silent. Not thread-safe.
 
     Brokers are identified by their ids; :meth:`know` sets their addresses. Bootstrap servers have negative ids.
     """

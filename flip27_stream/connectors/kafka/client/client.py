@@ -131,7 +131,7 @@ class KafkaClient:
         with self._lock:
             return FetchRound(self._rounds, read_committed=read_committed, max_bytes=max_bytes).run(wanted)
 
-    # The methods below are for callers that keep requests in flight themselves. They are not safe for threads.
+    # The methods below are for callers that keep requests in flight themselves. They are not thread-safe.
 
     def leaders(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Returns the known leaders, by partition.

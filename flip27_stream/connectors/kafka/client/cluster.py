@@ -22,7 +22,7 @@ _DOUBT_S = 1.0
 
 
 class Cluster:
-    """The metadata of a cluster, and the connections to its brokers. Not safe for threads.
+    """The metadata of a cluster, and the connections to its brokers. Not thread-safe.
 
     The first request makes the first contact with the cluster.
 

@@ -39,8 +39,8 @@ class OffsetRound:
     Args:
         context: the cluster, and the state that earlier rounds left.
         read_committed: whether the isolation level is ``read_committed``.
-        late: whether responses to requests of earlier rounds may be used, and those to unanswered requests of this
-            round be left to later rounds.
+        late: whether late responses are used: this round takes responses to requests of earlier rounds, and later
+            rounds may take responses to requests of this round.
         within_s: the time to wait for all partitions, in seconds, instead of the deadlines of the context.
     """
 

@@ -35,7 +35,7 @@ _NOT_YET = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWant
 
 
 class FetchConnection:
-    """An open, authenticated connection with one request in flight at most. Not safe for threads.
+    """An open, authenticated connection with one request in flight at most. Not thread-safe.
 
     Args:
         host: the name or address of the broker.

@@ -29,9 +29,9 @@ _DOUBT_S = 3.0
 """The time limit, added to ``fetch.max.wait.ms``, of a fetch over a connection that may be dead, in seconds."""
 
 _LEAST_GROWTH = 4096
-"""The number of bytes that restart the time limit of a response that is being received.
+"""The number of further bytes that restart the time limit of a response that is being received.
 
-A slow broker or network sends as much within the request timeout; single bytes now and then do not count.
+A slow broker or network sends at least as much within the request timeout; single bytes now and then do not count.
 """
 
 _QUIET_S = 30.0
@@ -96,7 +96,7 @@ class Answer:
 
 
 class Fetcher:
-    """Fetches over connections that are made when they are needed and kept for the next task. Not safe for threads.
+    """Fetches over connections that are made when they are needed and kept for the next task. Not thread-safe.
 
     Networks may drop idle connections without telling either end, and requests sent over them are lost. So a fetch over
     a connection that was kept from an earlier task, or was idle for 30 s, has a short time limit. If it is not answered

@@ -136,9 +136,7 @@ class SplitSearch:
         return EventTimes(first.time, self.scanned.greatest(self.position, self.end, self.latest_plausible))
 
     def first_at_or_after(self, event_time: int) -> Search[int]:
-        """Returns the first position with an event time at or above ``event_time`` (ms), which is at most
-        :attr:`limit`.
-        """
+        """Returns the first position with an event time at or above ``event_time`` (ms), at most :attr:`limit`."""
         event_time = max(event_time, 0)
         low, high = self._known.bounds(event_time)
         if low >= high:
