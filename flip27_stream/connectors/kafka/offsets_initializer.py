@@ -129,8 +129,8 @@ class Specific(OffsetsInitializer):
 class AtTimestamp(OffsetsInitializer):
     """The first record at or after a time (ms), the same for all partitions or one for each.
 
-    If a partition has no such record: as a stopping offset, this is the end of the partition (SK-16). As a starting
-    offset, it is an error, or the end of the partition with ``startingOffsetsByTimestampStrategy`` ``latest`` (SK-13).
+    If a partition has no such record, its stopping offset is its end (SK-16). Its starting offset is then an error, or
+    its end with ``startingOffsetsByTimestampStrategy`` ``latest`` (SK-13).
 
     Attributes:
         times: the times in ms since the epoch, by partition, or one for all.

@@ -48,7 +48,7 @@ class Chunk:
         return Chunk(start, stop, self.offsets[first:end], self.times[first:end])
 
     def first(self, at_least: int, at_most: int | None) -> Hit | None:
-        """Returns the first record with an event time (ms) in these bounds, both inclusive; ``None`` without one."""
+        """Returns the first record with an event time (ms) from ``at_least`` to ``at_most``; ``None`` without one."""
         found = self.times >= max(at_least, 0)
         if at_most is not None:
             found &= self.times <= at_most
@@ -87,10 +87,16 @@ class EventTimeCache:
             self._chunks.insert(at, chunk.between(start, stop))
 
     def first(self, low: int, high: int, at_least: int, at_most: int | None) -> Hit:
-        """Returns the first record from ``low`` to ``high`` with an event time (ms) in these bounds, both inclusive.
+        """Returns the first record with ``low`` <= offset < ``high`` whose event time fits the bounds.
 
         If there is no such record before the first unknown offset, the hit is at that offset, or at ``high``, without a
         time.
+
+        Args:
+            low: the first offset.
+            high: the end of the offsets, exclusively.
+            at_least: the least event time (ms).
+            at_most: the greatest event time (ms); ``None`` for no bound.
         """
         for chunk in self._from(low):
             if chunk.start > low or low >= high:

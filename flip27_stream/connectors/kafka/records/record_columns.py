@@ -24,7 +24,15 @@ _LONG_VARINT = 10
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The records to decode, ``start`` <= offset < ``stop``, and their columns besides offset and timestamp."""
+    """The records and columns to decode. Offsets and timestamps are always decoded.
+
+    Attributes:
+        start: the first offset.
+        stop: the end of the offsets, exclusively.
+        keys: whether keys are decoded.
+        values: whether values are decoded.
+        headers: whether headers are decoded.
+    """
 
     start: int
     stop: int
