@@ -1,1 +1,1 @@
-"""Where a record's event time comes from: a column, a JSON pointer, or a function."""
+"""The event time of records, which comes from a column, a JSON pointer or a function."""

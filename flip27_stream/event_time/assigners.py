@@ -1,7 +1,7 @@
-"""Where a record's event time comes from: ``scan.watermark.event-time``.
+"""The timestamp assigners of option ``scan.watermark.event-time``: a column, a JSON pointer or a function.
 
-A column, a JSON pointer (RFC 6901) into ``value``, or a function. Event times are int64 milliseconds since
-the epoch; null or negative means that the record has no event time.
+A JSON pointer (RFC 6901) refers to the column ``value``. Event times are int64 milliseconds since the epoch; a null or
+negative number means that the record has no event time.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def timestamp_assigner(
     value_column: str = "value",
     unit: str | None = None,
 ) -> TimestampAssigner:
-    """The assigner that ``spec`` describes.
+    """Returns the assigner that ``spec`` describes.
 
     Args:
         spec: a column of ``schema`` in any case (a timestamp, or int64 in ms); a JSON pointer into its column
@@ -47,8 +47,8 @@ def timestamp_assigner(
         unit: of event times that are integers, one of :data:`UNITS`; ``None`` for milliseconds.
 
     Raises:
-        OptionError: ``spec`` is none of these, or does not fit ``schema``; or it names timestamps and there is a
-            ``unit``.
+        OptionError: ``spec`` is none of the three, or does not fit ``schema``; or it names a column of timestamps and
+            ``unit`` is given.
     """
     if (column := _column(spec, schema)) is not None:
         if not _is_time(column.type):
@@ -74,14 +74,19 @@ def timestamp_assigner(
 
 @dataclass(frozen=True)
 class ColumnTimestampAssigner(TimestampAssigner):
-    """Event time is a column: a timestamp of any unit, rounded down, or int64 numbers of ``unit``."""
+    """Event time is a column.
+
+    Attributes:
+        name: the name of the column, which is a timestamp, rounded down to ms, or int64.
+        unit: the unit of int64 numbers.
+    """
 
     name: str
     unit: str = MILLISECONDS
 
     @property
     def column(self) -> str | None:
-        """Statistics of a column tell its event times only where its numbers are milliseconds."""
+        """The column whose statistics are event times; ``None`` if its numbers are not milliseconds."""
         return self.name if self.unit == MILLISECONDS else None
 
     def extract_timestamps(self, records: pa.RecordBatch, timestamps: pa.Int64Array | None) -> pa.Int64Array:
@@ -101,7 +106,12 @@ class JsonTimestampAssigner(TimestampAssigner):
 
 @dataclass(frozen=True)
 class FunctionTimestampAssigner(TimestampAssigner):
-    """Event time is what a function makes of a record batch; it is imported where it runs."""
+    """Event time is the result of a function, which is imported where it runs.
+
+    Attributes:
+        spec: ``module:function``. The function gets a record batch and returns as many event times.
+        unit: the unit of returned integers.
+    """
 
     spec: str
     unit: str = MILLISECONDS
@@ -138,7 +148,7 @@ class FunctionTimestampAssigner(TimestampAssigner):
 
 
 def _column(name: str, schema: pa.Schema) -> pa.Field | None:
-    """The column of that name, in any case unless there are several."""
+    """Returns the column of that name, in any case if only one column matches; ``None`` if there is no such column."""
     found = [column for column in schema if column.name.lower() == name.lower()]
     exact = [column for column in found if column.name == name]
     return exact[0] if exact else found[0] if len(found) == 1 else None
@@ -193,6 +203,6 @@ def _is_time(kind: pa.DataType) -> bool:
 
 
 def _milliseconds(times: pa.Array, unit: str) -> pa.Int64Array:
-    """Milliseconds of timestamps, or of int64 numbers of ``unit``; null for times before the epoch."""
+    """Returns timestamps, or int64 numbers of ``unit``, in ms; null for times before the epoch."""
     own = times.type.unit if pa.types.is_timestamp(times.type) else unit
     return to_milliseconds(times.cast(pa.int64()), own)

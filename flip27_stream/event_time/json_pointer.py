@@ -1,4 +1,4 @@
-"""Event times at a JSON pointer (RFC 6901), for columns of JSON documents."""
+"""Finds event times in columns of JSON documents with a JSON pointer (RFC 6901)."""
 
 from __future__ import annotations
 
@@ -30,8 +30,12 @@ _MILLISECONDS: Final = re.compile(r"-0|[0-9]{1,19}")
 class JsonPointer:
     """Finds event times in JSON documents.
 
-    An event time is an integer >= 0 (of ``unit``, 64 bits) or an ISO-8601 date and time, extended or basic, in UTC
-    where it has no zone, rounded down to ms. Anything else, such as a document that does not parse, has none.
+    An event time is an integer >= 0 of 64 bits, or an ISO-8601 date and time, extended or basic, rounded down to ms and
+    in UTC if it has no zone. Documents with other values there, or that cannot be parsed, have no event time.
+
+    Attributes:
+        text: the pointer.
+        unit: the unit of integers.
     """
 
     text: str
@@ -45,13 +49,14 @@ class JsonPointer:
 
     @cached_property
     def tokens(self) -> tuple[str, ...]:
+        """The names and indexes of the pointer, unescaped."""
         return tuple(token.replace("~1", "/").replace("~0", "~") for token in self.text[1:].split("/"))
 
     def times(self, documents: pa.Array) -> pa.Int64Array:
-        """Event times (ms) of binary or string ``documents``, null where there is none.
+        """Returns the event times (ms) of ``documents``, binary or strings; null for documents without an event time.
 
-        Arrow parses all plain documents at once. Where that fails, as where some times are integers and some are text,
-        and for documents that are not plain, Python parses one by one: the result is the same.
+        Arrow parses all plain documents at once. Python parses the other documents one by one, or all documents if
+        Arrow fails, as on a mix of integers and strings. The result is the same.
         """
         documents = documents.cast(pa.binary())
         plain = plain_objects(documents)
@@ -65,7 +70,7 @@ class JsonPointer:
         return pc.replace_with_mask(fast, odd, slow)
 
     def time(self, document: bytes | None) -> int | None:
-        """Event time (ms) of one document."""
+        """Returns the event time (ms) of one document; ``None`` if it has none."""
         if document is None:
             return None
         try:
@@ -79,7 +84,10 @@ class JsonPointer:
         return _iso_8601(value) if type(value) is str else None
 
     def _found_in(self, value: Any) -> Any:
-        """What is at the pointer; ``None`` if nothing is. Of fields with the same name, the last counts."""
+        """Returns the value at the pointer; ``None`` if there is none.
+
+        Of fields with the same name, the last one counts.
+        """
         for token in self.tokens:
             if type(value) is tuple:
                 value = next((item for name, item in reversed(value) if name == token), None)
@@ -90,13 +98,13 @@ class JsonPointer:
         return value
 
     def _time_of_deep(self, document: bytes) -> int | None:
-        """Event time (ms) of a document that is nested too deeply for Python, as far as Arrow can tell."""
+        """Returns the event time (ms) of a document that is nested too deeply for Python; ``None`` without one."""
         documents = pa.array([document], pa.binary())
         times = self._times_at_once(documents) if plain_objects(documents)[0].as_py() else None
         return None if times is None else times[0].as_py()
 
     def _times_at_once(self, documents: pa.Array) -> pa.Int64Array | None:
-        """Times of plain ``documents``, or ``None`` where Arrow cannot tell."""
+        """Returns the event times (ms) of plain ``documents``; ``None`` if Arrow cannot parse them."""
         if len(documents) == 0:
             return pa.array([], pa.int64())
         text = one_a_line(documents)

@@ -1,4 +1,4 @@
-"""What a record without an event time has in its place: names of fields, never values."""
+"""Describes a record without an event time, by the names of its fields and never by their values."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _MOST_KEYS: Final = 20
 
 
 def sample_of(assigner: TimestampAssigner, records: pa.RecordBatch, row: int) -> str:
-    """A sentence about one record, without any value of it.
+    """Returns a sentence about one record, without any value of it; "" if there is nothing to say.
 
     Args:
-        assigner: finds no event time in the record.
+        assigner: the assigner that found no event time in the record.
         records: a record batch.
-        row: the record's number in it.
+        row: the index of the record in the batch.
     """
     if isinstance(assigner, JsonTimestampAssigner):
         return _of_document(records.column("value")[row].cast(pa.binary()).as_py())

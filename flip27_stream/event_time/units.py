@@ -1,4 +1,4 @@
-"""Units of event times that are integers (``scan.watermark.event-time.unit``)."""
+"""The units of event times that are integers (``scan.watermark.event-time.unit``)."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ import pyarrow.compute as pc
 
 MILLISECONDS: Final = "ms"
 UNITS: Final = ("s", MILLISECONDS, "us", "ns")
-"""Arrow's names, from the longest to the shortest; each is 1,000 of the next."""
+"""Arrow's names of the units, from the longest to the shortest; each is 1,000 of the next."""
 
 _LARGEST: Final = 2**63 - 1
 _PER_MS: Final = {MILLISECONDS: 1, "us": 1000, "ns": 1_000_000}
 
 
 def to_milliseconds(ticks: pa.Int64Array, unit: str) -> pa.Int64Array:
-    """Milliseconds, rounded down; null for negative numbers.
+    """Returns numbers in ms, rounded down; null for negative numbers.
 
     Args:
         ticks: int64 numbers of ``unit``.
         unit: one of :data:`UNITS`.
     """
     ticks = pc.if_else(pc.greater_equal(ticks, 0), ticks, pa.scalar(None, pa.int64()))
-    # No number is negative any more, so Arrow's division, which truncates, rounds down.
+    # Arrow's division truncates. Since no number is negative now, it rounds down.
     if unit == "s":
         return pc.multiply(pc.min_element_wise(ticks, _LARGEST // 1000, skip_nulls=False), 1000)
     return ticks if unit == MILLISECONDS else pc.divide(ticks, _PER_MS[unit])
 
 
 def milliseconds_of(number: int, unit: str) -> int:
-    """Milliseconds of one number of ``unit`` that is not negative, rounded down, at most those of 64 bits."""
+    """Returns one number of ``unit``, which is not negative, in ms, rounded down, and limited to 64 bits."""
     return min(number, _LARGEST // 1000) * 1000 if unit == "s" else number // _PER_MS[unit]

@@ -1,4 +1,5 @@
 """The model of options that alignment and all connectors share: :class:`Option`, its kinds and its checks.
 
-Knows no connector and no Spark. The options page, ``docs/options.md``, is held against the lists of options.
+It depends on no connector and not on Spark. A test compares the options page, ``docs/options.md``, with the lists of
+options.
 """

@@ -1,4 +1,4 @@
-"""Durations in the text of options."""
+"""Parses durations and units of time in the values of options."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MS_PER_UNIT: Final = {
 }
 _SHORT: Final = {_MS_PER_UNIT[unit]: unit for unit in ("ns", "us", "ms", "s", "m", "h", "d", "w")}
 _MAX_MS: Final = 2**62
-"""The bound on durations; the sum of a time and a shorter duration fits into 64 bits."""
+"""The limit of durations in ms; the sum of a time and a shorter duration fits into 64 bits."""
 
 _TERM: Final = re.compile(r"([0-9]{1,19}(?:\.[0-9]{1,9})?)\s*([a-zµ]+)\s*")
 _TERMS: Final = re.compile(rf"(?:{_TERM.pattern})+")
@@ -39,7 +39,7 @@ _ISO: Final = re.compile(
 
 
 def parse_duration(text: str, option: str) -> int:
-    """The milliseconds of a duration in Flink's, Spark's or ISO-8601 spelling; a plain "0" needs no unit.
+    """Returns a duration in ms. It may have Flink's, Spark's or ISO-8601 spelling; "0" needs no unit.
 
     Args:
         text: the value of the option.
@@ -67,10 +67,15 @@ def parse_duration(text: str, option: str) -> int:
 
 
 def parse_unit(text: str, option: str, allowed: Collection[str]) -> str:
-    """The short name of a unit of time, such as ``ms`` for ``Milliseconds``.
+    """Returns the short name of a unit of time, such as ``ms`` for ``Milliseconds``.
+
+    Args:
+        text: the value of the option, in any spelling that durations allow.
+        option: the name of the option, for the error.
+        allowed: the short names of the allowed units.
 
     Raises:
-        OptionError: ``text`` is not one of the allowed units, in any of the spellings that durations have.
+        OptionError: ``text`` is not one of the allowed units.
     """
     factor = _MS_PER_UNIT.get(text.strip().lower())
     unit = None if factor is None else _SHORT[factor]

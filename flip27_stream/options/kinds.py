@@ -1,4 +1,4 @@
-"""The kinds of values that options of several sources take."""
+"""The kinds of values that options of several sources have."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WHOLE: Final = re.compile(r"[+-]?\d{1,19}", re.ASCII)
 
 
 def whole(least: int = 1, most: int = MOST_LONG) -> Kind[int]:
-    """Whole numbers within bounds, both inclusive."""
+    """Returns the kind of whole numbers within bounds, both inclusive."""
 
     def parse(text: str, option: str) -> int:
         if not _WHOLE.fullmatch(text.strip()) or not least <= int(text) <= most:
@@ -31,7 +31,7 @@ def whole(least: int = 1, most: int = MOST_LONG) -> Kind[int]:
 
 
 def one_of(allowed: Mapping[str, T], words: str | None = None) -> Kind[T]:
-    """Certain words, in any case.
+    """Returns the kind of certain words, in any case.
 
     Args:
         allowed: the value of each word.
@@ -50,18 +50,18 @@ def one_of(allowed: Mapping[str, T], words: str | None = None) -> Kind[T]:
 
 
 def words(*allowed: str) -> Kind[str]:
-    """Certain words, in any case; the value is the word as it is written here."""
+    """Returns the kind of certain words, in any case; the value is the word as it is written here."""
     return one_of({word: word for word in allowed})
 
 
 def time_unit(*allowed: str) -> Kind[str]:
-    """Units of time, in any spelling; the value is the short name."""
+    """Returns the kind of units of time, in any spelling; the value is the short name."""
     *others, last = (f"`{unit}`" for unit in allowed)
     return Kind(f"{', '.join(others)} or {last}", lambda given, option: parse_unit(given, option, allowed))
 
 
 def text(what: str, allowed: str) -> Kind[str]:
-    """Texts that are not empty, without the white space around them.
+    """Returns the kind of texts that are not empty; the value has no white space around it.
 
     Args:
         what: what the options page says.
@@ -77,15 +77,20 @@ def text(what: str, allowed: str) -> Kind[str]:
 
 
 def any_text(what: str = "text") -> Kind[str]:
-    """Texts as they are given; a later check says what is allowed."""
+    """Returns the kind of all texts; the value is the text as it is given, and a later check says what is allowed."""
     return Kind(what, lambda given, option: given)
 
 
 def json_object(text: str, option: str, example: str) -> dict[str, Any]:
-    """The JSON object in a text.
+    """Returns the JSON object in a text.
+
+    Args:
+        text: the value of the option.
+        option: the name of the option, for the error.
+        example: what the error shows as an example.
 
     Raises:
-        OptionError: the text is not a JSON object; the message shows ``example``.
+        OptionError: the text is not a JSON object.
     """
     try:
         value = json.loads(text)
@@ -118,4 +123,4 @@ BOOLEAN: Final = one_of({"true": True, "false": False})
 DURATION: Final = Kind("duration", parse_duration)
 POSITIVE_DURATION: Final = Kind("duration > 0", _parse_positive_duration)
 DURATION_OR_NEVER: Final = Kind("duration", _or_never(parse_duration))
-"""A duration, where 0 means never; the value is ``None`` then."""
+"""The kind of durations for which 0 means never; the value is then ``None``."""

@@ -1,4 +1,4 @@
-"""The check that every given option is known."""
+"""The check that all given options are known."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ _MOST_NAMED: Final = 5
 
 
 def check_known(options: Collection[str], known: Mapping[str, str], prefixes: Collection[str] = ()) -> None:
-    """Refuse an option that no part of the query reads.
+    """Checks that all given options are known.
 
     Args:
-        options: names of the given options, in lower case.
-        known: canonical spelling by lower-case name.
+        options: the names of the given options, in lower case.
+        known: the canonical spelling of known options, by their names in lower case.
         prefixes: a name that starts with one of these, and is longer, is known (``scan.watermark.``).
 
     Raises:
-        OptionError: names the unknown option and the known one that looks most like it.
+        OptionError: an option is unknown; the message names it and the most similar known option.
     """
     starts = tuple(prefix.lower() for prefix in prefixes)
     for name in sorted(options):

@@ -1,4 +1,4 @@
-"""One option of a query: its name, the values that it takes, its default and its meaning."""
+"""The model of one option of a query: its name, the values that it takes, its default and its meaning."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class Option(Generic[T]):
     Attributes:
         name: the canonical spelling; a user may write it in any case.
         kind: the values that it takes.
-        default: as a user would write it; ``None`` where there is no default.
+        default: the default as a user would write it; ``None`` if there is no default.
         meaning: what the option does, in Markdown, as the options page says it.
         secret: whether no message, log, offset or table may show the value.
-        default_words: what the options page says where the default is not one value.
+        default_words: what the options page says if the default is not a single value.
     """
 
     name: str
@@ -53,15 +53,15 @@ class Option(Generic[T]):
         return self.name.lower()
 
     def is_given(self, options: Mapping[str, str]) -> bool:
-        """Whether the user set the option."""
+        """Returns whether the user set the option."""
         return self.key in options
 
     def text(self, options: Mapping[str, str]) -> str | None:
-        """The value as the user wrote it; ``None`` where it was not given."""
+        """Returns the value as the user wrote it; ``None`` if it was not given."""
         return options.get(self.key)
 
     def get(self, options: Mapping[str, str]) -> T | None:
-        """The value, else the default, else ``None``.
+        """Returns the parsed value, or else the parsed default; ``None`` if there is neither.
 
         Raises:
             OptionError: the value is wrong.
@@ -70,7 +70,7 @@ class Option(Generic[T]):
         return None if text is None else self.kind.parse(text, self.name)
 
     def require(self, options: Mapping[str, str]) -> T:
-        """The value, else the default.
+        """Returns the parsed value, or else the parsed default.
 
         Raises:
             OptionError: the value is wrong, or there is neither a value nor a default.
@@ -82,12 +82,12 @@ class Option(Generic[T]):
         return self.kind.parse(text, self.name)
 
     def wrong(self, value: object, allowed: str) -> OptionError:
-        """The error for a value that is not allowed. It does not show the value of a secret option."""
+        """Returns the error for a value that is not allowed. It does not show the value of a secret option."""
         if self.secret:
             return OptionError(f"Invalid value for option '{self.name}' (it is not shown). {allowed}")
         return OptionError.of(self.name, value, allowed)
 
 
 def canonical_names(*options: Iterable[Option[Any]]) -> dict[str, str]:
-    """The canonical spelling of each option in some lists, by the name in lower case."""
+    """Returns the canonical spelling of each option in some lists, by the name in lower case."""
     return {option.key: option.name for some in options for option in some}

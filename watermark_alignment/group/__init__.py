@@ -1,1 +1,1 @@
-"""An alignment group: who belongs to it, who is alive, and the least watermark of the others."""
+"""An alignment group: its members, which of them are alive, and the least watermark of the other members."""

@@ -1,6 +1,6 @@
-"""Where the members of a group meet: entries in the commits of the split-watermark table.
+"""The entries of a group's members, which are written into commits of the split-watermark table.
 
-An entry is metadata of a commit that adds no file, so the log alone is read, commit by commit as it grows.
+An entry is metadata of a commit that adds no file. So members only read the log of the table, commit by commit.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ _READERS = 16
 
 
 class GroupLog:
-    """Writes and reads entries; one thread at a time. Constructing does no I/O.
+    """Writes and reads the entries of a group. Not thread-safe. The constructor does no I/O.
 
     Args:
-        table: a handle that nobody else uses.
+        table: a handle to the table that nothing else uses.
         group: the group whose entries are read.
-        horizon_ms: how much older than the newest commit an entry may be, by the store's clock, to be looked at when
-            reading begins.
-        most_at_once: commits that one call of :meth:`news` reads at most, but for a few; ``None`` for all there are.
+        horizon_ms: the age of the oldest entry that is read at first, in ms, by the store's clock and from the newest
+            commit.
+        most_at_once: about the greatest number of commits that one call of :meth:`news` reads; ``None`` for no limit.
 
     Attributes:
-        is_behind: whether there are commits that the last call of :meth:`news` left to the next one.
+        is_behind: whether the last call of :meth:`news` left commits to the next call.
     """
 
     def __init__(
@@ -52,23 +52,24 @@ class GroupLog:
         self.is_behind = False
 
     def publish(self, entry: Entry) -> int:
-        """Append ``entry``; returns the version of the table that it made.
+        """Appends ``entry`` to the log, and returns the version of the table with it.
 
         Raises:
             AlignmentError: the table cannot be written.
         """
         self._published = self._table.note({KEY: entry.to_text()})
         if self._next is not None and self._published < self._next:
-            self._next, self._found = None, ()  # the table was made anew
+            self._next, self._found = None, ()  # the table was deleted and created again
         return self._published
 
     def news(self) -> list[tuple[int, Entry]]:
-        """Entries since the last call, with their versions of the table, in order; at first those of the last while.
+        """Returns the entries since the last call, with the versions of the table that have them, in order.
 
-        Commits are read many at a time; :attr:`is_behind` tells whether there are more.
+        The first call returns the entries of the last ``horizon_ms``. :attr:`is_behind` tells whether there are more
+        commits.
 
         Raises:
-            AlignmentError: the table cannot be read; the next call begins where this one began.
+            AlignmentError: the table cannot be read. The next call begins where this one began.
         """
         before = self._next, self._found
         try:
@@ -84,7 +85,7 @@ class GroupLog:
             raise
 
     def _commits(self, files: PyFileSystem) -> list[tuple[int, str]]:
-        """The next commits, as texts by their versions."""
+        """Returns the next commits, each as its version and its text."""
         if self._found:
             return self._listed(files)
         recent = [] if self._next is None else self._following(files, self._next)
@@ -94,16 +95,17 @@ class GroupLog:
         return self._listed(files)
 
     def _is_at_end(self, files: PyFileSystem) -> bool:
-        """Whether what was read last is there, and nothing of ours after it.
+        """Returns whether the last commit that was read still exists, and this process has written none after it.
 
-        Else the log was shortened up to behind it, this process having slept; or the table is gone, or another one.
+        If that is false, the log was cleaned up past that commit while this process was suspended, or the table was
+        deleted or replaced.
         """
         if self._next is None or self._next <= self._published:
             return False
         return files.get_file_info(_path(self._next - 1)).type is not FileType.NotFound
 
     def _list(self, files: PyFileSystem) -> None:
-        """Find the commits that are to be read; the one after the newest is the next."""
+        """Lists the log, and notes the commits to be read. The one after the newest is read next."""
         found = files.get_file_info(FileSelector(_LOG))
         commits = {
             int(info.base_name[:20]): info.mtime.timestamp()
@@ -121,7 +123,7 @@ class GroupLog:
         self._next = max(commits) + 1
 
     def _listed(self, files: PyFileSystem) -> list[tuple[int, str]]:
-        """Some of the commits that were found; after the last of them those that follow."""
+        """Returns some of the listed commits; after the last of them also the commits that follow."""
         versions, self._found = self._found[: self._most], self._found[self._most :]
         self.is_behind = bool(self._found)
         texts = of_each(lambda version: _read(files, version), versions, _READERS)
@@ -130,7 +132,10 @@ class GroupLog:
         return read if self.is_behind else read + self._following(files, self._next)
 
     def _following(self, files: PyFileSystem, version: int) -> list[tuple[int, str]]:
-        """The commits from ``version`` on: one is asked for, then ever more at a time while there are so many."""
+        """Returns the commits from ``version`` on.
+
+        One commit is requested first, then twice as many at a time as long as all of them exist.
+        """
         read: list[tuple[int, str]] = []
         width, self.is_behind = 1, True
         while self.is_behind and len(read) < self._most:
@@ -152,7 +157,7 @@ class GroupLog:
 
 
 def _parsed(line: str) -> Entry | None:
-    """``None`` for what another program may have written under our name."""
+    """Returns the entry in a line of a commit; ``None`` if another program wrote something else under its name."""
     try:
         return Entry.from_text(json.loads(line)["commitInfo"][KEY])
     except (ValueError, TypeError, KeyError, RecursionError):

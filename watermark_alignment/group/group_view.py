@@ -1,8 +1,9 @@
-"""A group as one of its members sees it: who belongs to it, who is alive, and the least watermark of the others.
+"""The group as one of its members sees it: the members, which of them are alive, and the least watermark of the others.
 
-Pure: what was read of the shared table, and when, goes in. A member is a source of a query, known by its id and the
-lineage of its checkpoint; a restarted query is the same member in another run. Flink keeps this in a job-wide store
-(``CoordinatorStore``); here members share a table, and each judges by its own clock who is still there.
+This module does no I/O: what was read from the shared table, and when, is passed in. A member is a source of a query,
+identified by its id and the lineage of its checkpoint. A restarted query is the same member in another run. Flink keeps
+the state of a group in a store of the job (``CoordinatorStore``). Here the members share a table, and each of them
+decides by its own clock which others are alive.
 """
 
 from __future__ import annotations
@@ -15,40 +16,42 @@ from watermark_alignment.planner import Plan
 from watermark_alignment.states import SplitStatus
 
 Key = tuple[str, str]
-"""Source id and lineage."""
+"""Source id and lineage, which identify a member."""
 
 Waits = tuple[tuple[str, ...], bool]
-""":attr:`Entry.waits` and :attr:`Entry.waits_all_but`."""
+"""The fields :attr:`Entry.waits` and :attr:`Entry.waits_all_but`."""
 NOBODY_WAITS: Waits = ((), False)
 _MOST_NAMED = 100
 
 Mark = tuple[int | None, int | None]
-"""Where a member stands: its watermark and its progress. One that has not moved has the same mark."""
+"""Watermark (ms) and progress of a member, which do not change while the member does not move."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """What a member says of itself.
+    """The state that a member publishes to its group.
 
     Attributes:
-        group: the group.
-        source: id of the source.
-        lineage: of its checkpoint.
-        run: drawn by each process that plans for it.
-        began: grows from run to run of a lineage: the clock (ms) when this one began, or later.
-        definition: drawn for each DataFrame that was defined, and so the same for two processes that a self-join has.
+        group: the name of the group.
+        source: the id of the source.
+        lineage: the lineage of its checkpoint.
+        run: a random id of the process that plans for the source.
+        began: increases from run to run of a lineage. It is the time (ms) when this run began, or later.
+        definition: a random id of the DataFrame, which is the same for the two processes of a self-join.
         where: the process and what it reads, in words.
-        timeout_ms: after how long a silence it takes others for gone, and wants to be taken so itself.
-        watermark: nothing at or before it can still come (ms since the epoch); ``None`` where it holds nobody.
-        waiting: how many of its splits wait for another to come nearer; for people who look on.
-        held_by: as in :class:`watermark_alignment.planner.Plan`; ``None`` if none waits.
-        beat: counts what the run has said.
-        left: it is gone.
-        progress: number of its newest batch that moved a split; it moves while the watermark stands in many rows of one
-            event time. ``None`` if there was no such batch, and in entries of releases that did not tell.
-        waits: ids of the splits that wait, or with ``waits_all_but`` of those that do not; empty if both are many.
+        timeout_ms: the silence, in ms, after which this member treats others as gone, and after which the others may
+            treat this member as gone.
+        watermark: the member will not read records with event times at or before it (ms since the epoch); ``None`` if
+            it does not hold others back.
+        waiting: the number of its splits that wait for another split, for monitoring.
+        held_by: as in :class:`watermark_alignment.planner.Plan`; ``None`` if no split waits.
+        beat: the number of entries that the run has published.
+        left: whether the member has left the group.
+        progress: the number of its newest batch that moved a split; it increases even if the watermark does not, as in
+            many rows of one event time. ``None`` if there was no such batch, or in entries of older releases.
+        waits: the ids of the splits that wait, or with ``waits_all_but`` of those that do not; empty if both are many.
         waits_all_but: see ``waits``.
-        reads: what it reads, in few words, for people; empty in entries of releases that did not tell.
+        reads: what the source reads, in few words; empty in entries of older releases.
     """
 
     group: str
@@ -71,10 +74,12 @@ class Entry:
 
     @property
     def key(self) -> Key:
+        """The key of the member."""
         return self.source, self.lineage
 
     @property
     def mark(self) -> Mark:
+        """The position of the member."""
         return self.watermark, self.progress
 
     def next(
@@ -86,7 +91,7 @@ class Entry:
         progress: int | None = None,
         waits: Waits = NOBODY_WAITS,
     ) -> Entry:
-        """What the same run says after this."""
+        """Returns the next entry of the same run. The arguments are described at :class:`Entry`."""
         return replace(
             self,
             watermark=watermark,
@@ -99,23 +104,23 @@ class Entry:
         )
 
     def has_waiting(self, split: str) -> bool:
-        """Whether a split waits for another to come nearer, as far as the entry names those that do."""
+        """Returns whether a split is known to wait for another split."""
         return bool(self.waits) and (split in self.waits) != self.waits_all_but
 
     def again(self) -> Entry:
-        """The same, renewed."""
+        """Returns the same entry with the next ``beat``."""
         return replace(self, beat=self.beat + 1)
 
     def leaving(self) -> Entry:
-        """What the run says as it goes."""
+        """Returns the last entry of the run, with which the member leaves the group."""
         return replace(self.next(None), left=True)
 
     def succeeding(self, last: Entry | None) -> Entry:
-        """This entry as the first of a run that follows the one of ``last``, by whatever clock that began."""
+        """Returns this entry as the first one of a run after that of ``last``, even if the clock went back."""
         return self if last is None else replace(self, began=max(self.began, last.began + 1))
 
     def is_before(self, other: Entry) -> bool:
-        """Whether it is of a run that ``other``, of the same lineage, has taken the place of."""
+        """Returns whether this entry is of an earlier run than ``other``, which has the same lineage."""
         return (self.began, self.run) < (other.began, other.run)
 
     def to_text(self) -> str:
@@ -123,10 +128,10 @@ class Entry:
 
     @staticmethod
     def from_text(text: str) -> Entry:
-        """Fields that a later version may have added are left out.
+        """Returns the entry in a text. Fields that a later version may have added are left out.
 
         Raises:
-            ValueError, TypeError: ``text`` is no entry.
+            ValueError, TypeError: ``text`` is not an entry.
         """
         told = json.loads(text)
         entry = Entry(**{f.name: told[f.name] for f in fields(Entry) if f.name in told})
@@ -151,23 +156,23 @@ class Entry:
 
 
 Heeds = Callable[[Entry], bool]
-"""Whether a member is waited for, by its newest entry."""
+"""A function that returns whether a plan waits for a member, given its newest entry."""
 
 
 def everybody(entry: Entry) -> bool:
-    """The :data:`Heeds` of a plan that waits for every member."""
+    """Returns ``True``. It is the :data:`Heeds` of a plan that waits for every member."""
     return True
 
 
 @dataclass(frozen=True)
 class Sighting:
-    """The newest entry of a member.
+    """The newest entry of a member that was seen.
 
     Attributes:
-        entry: it.
-        version: the version of the table that brought it.
-        first: the one with the first entry that was seen of this run.
-        seen_at: the reader's clock (ms) when it first saw this entry.
+        entry: the entry.
+        version: the version of the table that has the entry.
+        first: the version of the table with the first entry that was seen of this run.
+        seen_at: when this entry was first seen, by the reader's clock (ms).
     """
 
     entry: Entry
@@ -176,21 +181,33 @@ class Sighting:
     seen_at: int
 
     def is_gone(self, now: int, timeout_ms: int) -> bool:
-        """Whether it has been silent, at ``now`` (ms), for longer than both timeouts: the given one and its own."""
+        """Returns whether the member has been silent for too long.
+
+        The silence until ``now`` (ms) must be longer than ``timeout_ms`` and than the member's own timeout.
+        """
         return now - self.seen_at > max(timeout_ms, self.entry.timeout_ms)
 
 
 @dataclass(frozen=True)
 class GroupView:
-    """What one member has seen of its group."""
+    """The entries of a group that one member has seen.
+
+    Attributes:
+        members: the newest entry of each member.
+    """
 
     members: Mapping[Key, Sighting] = field(default_factory=dict)
 
     def after(self, version: int, entry: Entry, now: int) -> GroupView:
-        """The view once ``entry`` was found in a version of the table, the reader's clock being ``now`` (ms).
+        """Returns the view with one more entry.
 
-        A run that began later than another of the same lineage takes its place; what that still says counts no more,
-        unless the later one left, or has been silent for so long that it is gone: its clock was ahead.
+        A run that began later replaces an earlier run of the same lineage, whose further entries are ignored. They are
+        not ignored if the later run has left or is gone, since its clock may have been ahead.
+
+        Args:
+            version: the version of the table that has the entry.
+            entry: the entry.
+            now: the reader's clock (ms).
         """
         last = self.members.get(entry.key)
         if last is None:
@@ -204,7 +221,15 @@ class GroupView:
         return GroupView({**self.members, entry.key: seen})
 
     def without_the_dead(self, own: Key, now: int, timeout_ms: int) -> GroupView:
-        """The view without members that have been gone for twice as long as it takes to be taken for gone."""
+        """Returns the view without the members that were silent for twice the timeout.
+
+        The timeout is ``timeout_ms``, or the member's own timeout if that is longer.
+
+        Args:
+            own: the key of the reader, which is kept.
+            now: the reader's clock (ms).
+            timeout_ms: the timeout of the reader.
+        """
         kept = {
             key: seen
             for key, seen in self.members.items()
@@ -213,19 +238,19 @@ class GroupView:
         return self if len(kept) == len(self.members) else GroupView(kept)
 
     def floor(self, own: Key, now: int, timeout_ms: int, heeds: Heeds = everybody) -> int | None:
-        """The least watermark of the other members that ``heeds`` accepts; ``None`` if nobody holds."""
+        """Returns the least watermark (ms) of the others that ``heeds`` accepts; ``None`` if no member has one."""
         return min(self._holding(own, now, timeout_ms, heeds), default=None)
 
     def slowest(self, own: Key, now: int, timeout_ms: int, heeds: Heeds = everybody) -> Entry | None:
-        """The member that sets the floor."""
+        """Returns the newest entry of the member with the watermark :meth:`floor`; ``None`` if no member has one."""
         holding = self._holding(own, now, timeout_ms, heeds)
         return holding[min(holding)] if holding else None
 
     def rival(self, own: Entry) -> Entry | None:
-        """Another live holder of the same id that was there before ``own`` joined.
+        """Returns another live member with the same source id that joined before ``own``; ``None`` without one.
 
-        Only one that has said something since then: an entry may outlive who wrote it. The processes of a self-join
-        are none, they come from one definition.
+        It must have published an entry after ``own`` joined, since old entries remain after their process has ended.
+        The two processes of a self-join have the same definition and are not rivals.
         """
         mine = self.members.get(own.key)
         if mine is None or mine.entry.run != own.run:
@@ -238,21 +263,22 @@ class GroupView:
         return None
 
     def successor(self, own: Entry, since: int = -1) -> Entry | None:
-        """The run that has taken the place of ``own``, which was first told in version ``since`` of the table.
+        """Returns the newest entry of the run that has replaced that of ``own``; ``None`` if there is none.
 
-        Only one that came after that: a former run may have begun later by its clock, and be seen late.
+        Only runs that were first seen after version ``since`` of the table, in which ``own`` was first published,
+        count. An earlier run that is seen late may have a later ``began`` because of its clock.
         """
         seen = self.members.get(own.key)
         return seen.entry if seen is not None and own.is_before(seen.entry) and seen.first > since else None
 
     def former(self, own: Entry) -> Entry | None:
-        """The newest entry of another run of the lineage of ``own``; ``None`` if there is none, or it left."""
+        """Returns the newest entry of another run of the lineage of ``own``; ``None`` without one, or if it left."""
         seen = self.members.get(own.key)
         is_another = seen is not None and seen.entry.run != own.run and not seen.entry.left
         return seen.entry if seen is not None and is_another else None
 
     def _holding(self, own: Key, now: int, timeout_ms: int, heeds: Heeds) -> dict[int, Entry]:
-        """The others that are there and hold, by their watermarks."""
+        """Returns the other live members that have a watermark and that ``heeds`` accepts, by their watermarks."""
         return {
             seen.entry.watermark: seen.entry
             for key, seen in self.members.items()
@@ -262,11 +288,11 @@ class GroupView:
 
 
 def where_it_stood(former: Entry | None, read: Collection[int], bound: int, batch: int | None) -> Mark:
-    """Where a run stands that goes on from an offset, until it can speak for itself.
+    """Returns the position of a run that continues from an offset, until it has planned a batch.
 
     Args:
-        former: the last entry of the run before; ``None`` where it left, or that is too long ago to be found.
-        read: greatest event times read (ms), of the splits in the offset of which it is known.
+        former: the last entry of the run before; ``None`` if that run left, or if its entry is too old to be found.
+        read: the greatest event times read (ms) of the splits in the offset, as far as they are known.
         bound: the out-of-orderness (ms).
         batch: the number of the last batch; ``None`` if there was no batch.
     """
@@ -274,7 +300,7 @@ def where_it_stood(former: Entry | None, read: Collection[int], bound: int, batc
 
 
 def who_waits(plan: Plan) -> Waits:
-    """Which splits of a plan wait for :attr:`Plan.held_by`: those, or where these are fewer all but the others."""
+    """Returns the splits of a plan that wait for :attr:`Plan.held_by`, or all others if these are fewer."""
     if not plan.waiting:
         return NOBODY_WAITS
     waiting = tuple(sorted(split for split, state in plan.states.items() if state is SplitStatus.PAUSED))
@@ -287,15 +313,16 @@ def who_waits(plan: Plan) -> Waits:
 def watermark_to_publish(
     plan: Plan, last: int | None, *, has_pending: bool = False, no_more: bool = False
 ) -> int | None:
-    """What a member is to say after a plan.
+    """Returns the watermark that a member publishes after a plan (ms); ``None`` if it holds no others back.
 
-    While no split counts, its last watermark stands, unless all are at rest: a source may have none for a moment.
+    If the plan has no floor, the last watermark is published again, since a source may have no split for a moment. It
+    is not if all splits are idle or finished, or if no split will come.
 
     Args:
-        plan: the plan, and what is still to be assigned is in its floor.
-        last: what it said before.
-        has_pending: whether it has splits that are not assigned yet.
-        no_more: whether it has said that no more splits will come.
+        plan: the plan; its floor includes splits that are not assigned yet.
+        last: the watermark that the member published before.
+        has_pending: whether the source has splits that are not assigned yet.
+        no_more: whether the source has said that no more splits will come.
     """
     if plan.floor is not None:
         return plan.floor

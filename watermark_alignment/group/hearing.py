@@ -1,4 +1,4 @@
-"""What one member has heard of its group, and for how long it has listened. Pure: what was read, and when, goes in."""
+"""What one member has read of its group, and for how long. Does no I/O: what was read, and when, is passed in."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from watermark_alignment.group.group_view import Entry, GroupView, Heeds, everyb
 
 @dataclass(frozen=True)
 class Hearing:
-    """What a member has heard.
+    """What a member has read of its group.
 
-    Others are silent only while they could be heard. So only time is counted between two looks at the group of which
-    both succeeded, none failed between them, and each showed that members can write: the member itself could, or
-    another one has just done so. A process that stood still between two looks counts as little as one that is punctual.
+    Other members count as silent only for the time in which their entries could have been read. So the time between two
+    reads counts only if both succeeded, none failed between them, and both showed that members can write to the table:
+    this member could, or another one has just written. Of a longer time between two reads, as of a suspended process,
+    only ``longest_gap_ms`` counts.
 
     Attributes:
-        own: what the member says of itself.
-        longest_gap_ms: how much time is counted between two looks, at most; twice that between two beats.
-        view: the group.
-        at: the member's clock (ms) at the last look after which nothing was left to be read; ``None`` before the first.
-        listened_ms: how long it has listened; the clock by which others are silent.
+        own: the entry of this member.
+        longest_gap_ms: the greatest time that counts between two reads, which is twice the time between two beats.
+        view: the entries of the group.
+        at: the member's clock (ms) at the last read that reached the end of the log; ``None`` before the first one.
+        listened_ms: the sum of the times that count. It is the clock that measures the silence of others.
     """
 
     own: Entry
@@ -35,13 +36,13 @@ class Hearing:
     def after(
         self, news: Iterable[tuple[int, Entry]], now: int, *, can_speak: bool, is_behind: bool = False
     ) -> Hearing:
-        """The hearing after one more look.
+        """Returns the state after one more successful read.
 
         Args:
             news: entries with their versions of the table, in order.
             now: the member's clock (ms).
-            can_speak: whether the last entry that the member was to write is written.
-            is_behind: whether there is more to be read; then nobody's silence is known yet.
+            can_speak: whether the last attempt of this member to write an entry succeeded.
+            is_behind: whether there is more to be read. The silence of others is then not known yet.
         """
         told = list(news)
         from_others = any(entry.key != self.own.key for _, entry in told)
@@ -65,26 +66,34 @@ class Hearing:
         )
 
     def after_failure(self) -> Hearing:
-        """The hearing after a look that failed: what was last known stands, and nobody was silent meanwhile."""
+        """Returns the state after a read that failed.
+
+        The view stays, and the time until the next read does not count.
+        """
         return replace(self, _counts=False)
 
     @property
     def hears(self) -> bool:
-        """Whether the last look succeeded and members could write."""
+        """Whether the last read succeeded and members could write."""
         return self._counts
 
     def slowest(self, heeds: Heeds = everybody) -> Entry | None:
-        """Who has the least watermark of the others that ``heeds`` accepts; ``None`` if nobody holds."""
+        """Returns the entry with the least watermark of the others that ``heeds`` accepts; ``None`` without one."""
         return self.view.slowest(self.own.key, self.listened_ms, self.own.timeout_ms, heeds)
 
     def floor(self, heeds: Heeds = everybody) -> int | None:
-        """The watermark of the slowest."""
+        """Returns the watermark (ms) of :meth:`slowest`; ``None`` if no member has one."""
         return self.view.floor(self.own.key, self.listened_ms, self.own.timeout_ms, heeds)
 
     def in_place(self, own: Entry, since: int | None) -> Entry:
-        """What the member is to say in place of ``own``, which was first told in version ``since`` of the table.
+        """Returns the entry to publish instead of ``own``, or ``own`` itself.
 
-        A former run that is seen late may have begun later by its clock. It is followed, for others heed the later one.
+        An earlier run that is seen late may have a later ``began`` because of its clock. Other members follow the later
+        ``began``, so the entry gets one that is later still.
+
+        Args:
+            own: the entry of this member.
+            since: the version of the table in which this run was first published; ``None`` if it was not yet.
         """
         seen = self.view.members.get(own.key)
         if seen is None or not own.is_before(seen.entry):

@@ -1,4 +1,4 @@
-"""The members of the groups of a table, read from its newest commits."""
+"""The members of all groups of a table, read from its newest commits."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class MemberNews:
-    """The newest of what a member has told.
+    """The newest information from a member.
 
     Attributes:
-        entry: what it says of itself; ``None`` if that is longer ago than the commits that were looked at.
-        told_at: when it said so, by its own clock (ms).
-        note: on its newest batch; ``None`` likewise.
+        entry: its newest entry; ``None`` if that is older than the commits that were read.
+        told_at: the timestamp (ms) of the commit with the entry.
+        note: its note on its newest batch; ``None`` if that is older than the commits that were read.
     """
 
     entry: Entry | None = None
@@ -31,26 +31,31 @@ class MemberNews:
 
     @property
     def reads(self) -> str:
-        """What the source reads, in few words; empty where it has not told lately."""
+        """What the source reads, in few words; empty if this is not known."""
         return (self.entry.reads if self.entry is not None else "") or (self.note.reads if self.note else "")
 
     def is_there(self, now: int) -> bool | None:
-        """Whether it is alive, as far as the clocks agree; ``None`` if it has said nothing for long.
+        """Returns whether the member is alive at ``now`` (ms); ``None`` if it has no recent entry.
 
-        Members judge by what they see change, not by these clocks.
+        This compares clocks of different machines and is for monitoring. Members themselves use the time at which they
+        see entries change.
         """
         if self.entry is None:
             return None
         return not self.entry.left and now - self.told_at <= self.entry.timeout_ms
 
     def or_else(self, older: MemberNews) -> MemberNews:
-        """This, and where it tells nothing what ``older`` tells."""
+        """Returns this information, with the fields that it does not have taken from ``older``."""
         about_itself = self if self.entry is not None else older
         return replace(about_itself, note=self.note or older.note)
 
 
 def members_told_of(commits: Iterable[Mapping[str, Any]]) -> dict[Member, MemberNews]:
-    """What commits tell, newest first, as ``DeltaTable.history`` gives them."""
+    """Returns the newest information from each member.
+
+    Args:
+        commits: the commits, newest first, as ``DeltaTable.history`` returns them.
+    """
     news: dict[Member, MemberNews] = {}
     for commit in commits:
         note = _parsed(BatchNote.from_text, commit.get(BATCH_KEY))
@@ -64,14 +69,14 @@ def members_told_of(commits: Iterable[Mapping[str, Any]]) -> dict[Member, Member
 
 
 def entries_told_of(commits: Iterable[Mapping[str, Any]]) -> Iterator[tuple[int, Entry]]:
-    """What members said of themselves, newest first, and when (ms)."""
+    """Yields the entries in ``commits`` and the timestamps (ms) of their commits, newest first."""
     for commit in commits:
         if (entry := _parsed(Entry.from_text, commit.get(MEMBER_KEY))) is not None:
             yield int(commit.get("timestamp", 0)), entry
 
 
 def _parsed(parse: Callable[[str], T], text: object) -> T | None:
-    """``None`` for what is not there, or another program may have written under our name."""
+    """Returns the parsed text; ``None`` if there is none, or if another program wrote something else under its name."""
     try:
         return parse(text) if isinstance(text, str) else None
     except (ValueError, TypeError):

@@ -1,7 +1,7 @@
-"""A source's place in its group: its entry is renewed, and those of the others are read, in a thread of its own.
+"""The membership of a source in its group: a thread renews the source's entry and reads the entries of others.
 
-So a member stays alive however long a batch takes or how seldom one is planned, and a table that does not answer
-holds up a plan for a bounded time only.
+So a member stays alive even if a batch takes long or batches are rare, and a table that does not respond delays a plan
+only for a limited time.
 """
 
 from __future__ import annotations
@@ -30,18 +30,23 @@ _LOG = logging.getLogger(__name__)
 
 _BEATS_PER_TIMEOUT = 4
 LONGEST_BEAT_S = 15.0
-"""Also of a member with a long timeout: who joins looks only so far back for those who are there."""
+"""The longest time between two entries of a member, in seconds, also for a member with a long timeout.
+
+A new member reads only the entries of a limited time, and must find all live members in them.
+"""
 _PATIENCE_S = 5.0
 
 
 class Membership:
-    """One member; its thread starts with the first look, its entry is in the group from the first announcement on.
+    """One member of a group. Its thread starts with the first :meth:`look` or :meth:`announce`.
+
+    Its entry is in the group from the first :meth:`announce` on.
 
     Args:
-        log: where the group meets; used by the thread alone.
-        entry: what the member first says, but for the watermark.
-        clock: ms, monotonic; how long others have been silent is measured by it.
-        on_commit: called with the version of the table that each commit made.
+        log: writes and reads entries; only the thread uses it.
+        entry: the first entry of the member, without a watermark.
+        clock: a monotonic clock (ms), which measures the silence of others.
+        on_commit: is called with the version of the table after each commit.
     """
 
     def __init__(
@@ -69,70 +74,76 @@ class Membership:
 
     @property
     def entry(self) -> Entry:
-        """What the member last said, or is about to say."""
+        """The last entry that was published or is about to be published."""
         return self._entry
 
     @property
     def has_spoken(self) -> bool:
-        """Whether it has announced anything."""
+        """Whether :meth:`announce` was called."""
         return self._joined
 
     @property
     def view(self) -> GroupView:
-        """The group as it was last seen."""
+        """The group as it was last read."""
         return self._hearing.view
 
     @property
     def looked_at(self) -> int | None:
-        """The clock (ms) when the group was last seen; ``None`` if it never was."""
+        """When the group was last read, by the member's clock (ms); ``None`` if it never was."""
         return self._hearing.at
 
     @property
     def failure(self) -> Exception | None:
-        """Why the last attempt to read the group failed; ``None`` if it did not, or has not ended yet."""
+        """Why the last attempt to read the group failed; ``None`` if it succeeded, or has not ended yet."""
         return self._failure
 
     @property
     def listened_ms(self) -> int | None:
-        """For how long others could be heard; ``None`` while they cannot be. See :class:`Hearing`."""
+        """For how long entries of others could be read (ms); ``None`` while they cannot be read.
+
+        See :class:`Hearing`.
+        """
         return self._hearing.listened_ms if self._hearing.hears else None
 
     def age_ms(self) -> int | None:
-        """How long ago the group was last seen; ``None`` if it never was."""
+        """Returns the time since the group was last read (ms); ``None`` if it never was."""
         return None if self._hearing.at is None else self._clock() - self._hearing.at
 
     def slowest(self, heeds: Heeds = everybody) -> Entry | None:
-        """Who has the least watermark of the others that ``heeds`` accepts; ``None`` if nobody holds.
+        """Returns the entry with the least watermark of the others that ``heeds`` accepts; ``None`` without one.
 
-        While the table cannot be read, or nobody can write it, what was last seen stands.
+        While the table cannot be read or written, the result is that of the last read.
         """
         return self._hearing.slowest(heeds)
 
     def floor(self, heeds: Heeds = everybody) -> int | None:
-        """The watermark of the slowest."""
+        """Returns the watermark (ms) of :meth:`slowest`; ``None`` if no member has one."""
         return self._hearing.floor(heeds)
 
     def others(self) -> dict[Key, Mark]:
-        """Where the other members stand, as they were last seen."""
+        """Returns the positions of the other members, as they were last read."""
         return {k: s.entry.mark for k, s in self.view.members.items() if k != self._entry.key}
 
     def former(self) -> Entry | None:
-        """The last entry of the former run of this member, if it was seen and did not leave."""
+        """Returns the last entry of the former run of this member; ``None`` if it was not found, or left."""
         return self.view.former(self._entry)
 
     def rival(self) -> Entry | None:
-        """Another live holder of the id that was there before."""
+        """Returns another live member with the same source id that joined before; ``None`` without one."""
         return self.view.rival(self._entry)
 
     def successor(self) -> Entry | None:
-        """A run of the same lineage that has joined the group after this one; ``None`` before this one has."""
+        """Returns the entry of a run of the same lineage that joined after this one; ``None`` if there is none.
+
+        Also ``None`` before this run has published an entry.
+        """
         return None if self._since is None else self.view.successor(self._entry, self._since)
 
     def look(self) -> None:
-        """See the group anew, if the table answers in time.
+        """Reads the group in the thread, and waits for that up to a time limit.
 
         Raises:
-            ConnectorError: the member's thread cannot be started; the table itself never is a reason.
+            ConnectorError: the thread cannot be started. Failures of the table are not raised.
         """
         with self._changed:
             self._ask()
@@ -146,9 +157,10 @@ class Membership:
         progress: int | None = None,
         waits: Waits = NOBODY_WAITS,
     ) -> None:
-        """Let the group know these, see :class:`Entry`, if the table takes it in time.
+        """Publishes an entry in the thread, and waits for that up to a time limit.
 
-        What it does not take now it is told later, as long as it is the newest. Nothing new is not told again.
+        An entry that cannot be written in time is written later, unless a newer one has replaced it. An entry without
+        changes is not published again. The arguments are described at :class:`Entry`.
 
         Raises:
             ConnectorError: as :meth:`look`.
@@ -168,9 +180,10 @@ class Membership:
             self._ask()
 
     def leave(self, timeout_s: float = 2.0) -> None:
-        """Say good-bye, as far as it goes in ``timeout_s``, and end the thread. Never raises.
+        """Publishes that the member leaves, within ``timeout_s`` seconds, and ends the thread. Never raises.
 
-        A member whose Spark has died says nothing: it was not stopped, and the others wait for its restart.
+        If the Spark process above this one has died, nothing is published: the query was not stopped, so the other
+        members wait for its restart.
         """
         with self._changed:
             self._part()
@@ -179,7 +192,10 @@ class Membership:
             self._thread.join(timeout_s)
 
     def _ask(self) -> None:
-        """Wait for the thread to go to the table once; not again for one that is stuck there, if it has seen it."""
+        """Waits until the thread has accessed the table once.
+
+        Does not wait if the thread hangs in an earlier access, unless the group was never read.
+        """
         if self._closing:
             return
         if self._thread is None:
@@ -189,7 +205,8 @@ class Membership:
         self._asked += 1
         asked = self._asked
         self._changed.notify_all()
-        gives_up_at_once = self._late and self.looked_at is not None  # who never saw the group would pass it
+        # A member that has never read the group would not wait for others, so it waits for the first read.
+        gives_up_at_once = self._late and self.looked_at is not None
         patience_s = 0 if gives_up_at_once else _PATIENCE_S
         self._late = not self._changed.wait_for(lambda: self._done >= asked, patience_s) or self._late
 
@@ -233,9 +250,11 @@ class Membership:
         return self._entry if self._unpublished else None
 
     def _go(self, entry: Entry | None) -> bool:
-        """Once to the table and back, whether both succeeded; who cannot speak listens all the same.
+        """Publishes ``entry`` and reads the log.
 
-        One look reads a bounded part of the log, so that the entry is renewed in time while there is more to read.
+        Returns whether both succeeded. The log is read even if publishing fails.
+
+        One call reads a limited number of commits, so that the entry is renewed in time while there is more to read.
         """
         unpublished = None if entry is None else self._publish(entry)
         try:
@@ -266,7 +285,7 @@ class Membership:
             self._beat_at = 0.0
 
     def _publish(self, entry: Entry) -> Exception | None:
-        """Why that cannot be done."""
+        """Publishes ``entry``. Returns the error; ``None`` if it succeeded."""
         self._beat_at = time.monotonic() + self._beat_s  # also after a failure
         try:
             version = self._log.publish(entry)
@@ -279,7 +298,7 @@ class Membership:
         return None
 
     def _warn_of(self, error: Exception, consequence: str) -> None:
-        """Once, until all is well again."""
+        """Logs a warning, once until publishing and reading have succeeded again."""
         if not self._failing:
             _LOG.warning("%s. Meanwhile %s.", error, consequence)
         self._failing = True

@@ -1,4 +1,4 @@
-"""Kafka: the source, and the factory that makes it from options."""
+"""The Kafka source, and the factory that makes it from options."""
 
 from flip27_stream.connectors.kafka.source import KafkaSource, KafkaSourceFactory
 

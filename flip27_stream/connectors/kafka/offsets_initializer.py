@@ -1,4 +1,4 @@
-"""Where reading begins and ends (Flink ``OffsetsInitializer``, Spark ``KafkaOffsetRangeLimit``)."""
+"""The positions where reading begins and ends (Flink ``OffsetsInitializer``, Spark ``KafkaOffsetRangeLimit``)."""
 
 from __future__ import annotations
 
@@ -12,34 +12,40 @@ from flip27_stream.errors import ConnectorError, OptionError
 
 
 class OffsetLookups(Protocol):
-    """What an initializer may ask the cluster. Every answer raises ConnectorError where the cluster gives none."""
+    """The requests of an initializer to the cluster.
+
+    All methods raise ConnectorError if the cluster does not answer.
+    """
 
     def start_offsets(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """Where each partition begins now."""
+        """Returns the first offset of each partition now."""
 
     def end_offsets(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """Where each partition ends now, in the isolation level of the source."""
+        """Returns the end of each partition now, exclusively, in the isolation level of the source."""
 
     def offsets_for_times(self, times: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
-        """The first offset with a timestamp (ms) at or after the one given; left out where there is none."""
+        """Returns the first offset of each partition with a timestamp (ms) at or after the one given.
+
+        Partitions without such a record are left out.
+        """
 
     def committed_offsets(
         self, group: str, partitions: Collection[TopicPartition]
     ) -> Mapping[TopicPartition, int]:
-        """What a consumer group has committed; left out where it has not."""
+        """Returns the offsets that a consumer group has committed. Partitions without one are left out."""
 
 
 class OffsetsInitializer(ABC):
-    """Finds offsets for the partitions that the first discovery found."""
+    """Finds the starting or stopping offsets of the partitions of the initial discovery."""
 
     @abstractmethod
     def starting_offsets(
         self, partitions: Collection[TopicPartition], lookups: OffsetLookups
     ) -> dict[TopicPartition, int]:
-        """An offset for each partition, or :data:`EARLIEST`; never :data:`LATEST`, which is resolved here and once.
+        """Returns an offset, or :data:`EARLIEST`, for each partition. :data:`LATEST` is resolved here, once.
 
         Raises:
-            OptionError: the offsets or times given do not fit the partitions.
+            OptionError: the offsets or times of the option do not fit the partitions.
             ConnectorError: the cluster does not answer.
         """
 
@@ -47,19 +53,19 @@ class OffsetsInitializer(ABC):
     def stopping_offsets(
         self, partitions: Collection[TopicPartition], lookups: OffsetLookups
     ) -> dict[TopicPartition, int]:
-        """An offset for each partition at which reading ends, exclusively; no markers.
+        """Returns the offset at which reading of each partition ends, exclusively; never a marker.
 
-        It may lie past the end that the partition has now.
+        It may be greater than the current end of the partition.
 
         Raises:
-            OptionError: the offsets or times given do not fit the partitions.
+            OptionError: the offsets or times of the option do not fit the partitions.
             ConnectorError: the cluster does not answer.
         """
 
 
 @dataclass(frozen=True)
 class Earliest(OffsetsInitializer):
-    """Wherever the log begins when the split is first planned."""
+    """The first offset of the log when the split is first planned."""
 
     def starting_offsets(
         self, partitions: Collection[TopicPartition], lookups: OffsetLookups
@@ -74,7 +80,7 @@ class Earliest(OffsetsInitializer):
 
 @dataclass(frozen=True)
 class Latest(OffsetsInitializer):
-    """Where the log ends when the partitions are discovered."""
+    """The end of the log when the partitions are discovered."""
 
     def starting_offsets(
         self, partitions: Collection[TopicPartition], lookups: OffsetLookups
@@ -86,10 +92,11 @@ class Latest(OffsetsInitializer):
 
 @dataclass(frozen=True)
 class Specific(OffsetsInitializer):
-    """An offset, :data:`EARLIEST` or :data:`LATEST` for each partition by name.
+    """An offset, :data:`EARLIEST` or :data:`LATEST` for each partition.
 
     Attributes:
-        option: the option that says so, for messages.
+        offsets: the offsets by partition.
+        option: the name of the option, for messages.
     """
 
     offsets: Mapping[TopicPartition, int]
@@ -122,12 +129,13 @@ class Specific(OffsetsInitializer):
 class AtTimestamp(OffsetsInitializer):
     """The first record at or after a time (ms), the same for all partitions or one for each.
 
-    Where a partition has no such record, reading that ends there ends at the end of the partition (SK-16); reading that
-    begins there fails, or begins at the end with ``startingOffsetsByTimestampStrategy`` ``latest`` (SK-13).
+    If a partition has no such record, its stopping offset is its end (SK-16). Its starting offset is then an error, or
+    its end with ``startingOffsetsByTimestampStrategy`` ``latest`` (SK-13).
 
     Attributes:
-        times: one for each partition by name, or one for all.
-        latest_where_none: begin at the end where there is no such record.
+        times: the times in ms since the epoch, by partition, or one for all.
+        option: the name of the option, for messages.
+        latest_where_none: whether reading begins at the end of a partition without such a record.
     """
 
     times: Mapping[TopicPartition, int] | int
@@ -162,7 +170,7 @@ class AtTimestamp(OffsetsInitializer):
     def _offsets(
         self, times: Mapping[TopicPartition, int], lookups: OffsetLookups, *, at_end: bool
     ) -> dict[TopicPartition, int]:
-        # Ends first: what is written in between is then read, not skipped.
+        # The ends are looked up first, so that records written between the two lookups are not skipped.
         ends = lookups.end_offsets(list(times)) if at_end else {}
         found = lookups.offsets_for_times(times)
         for tp in sorted(times.keys() - found.keys()):
@@ -177,7 +185,7 @@ class AtTimestamp(OffsetsInitializer):
 
 @dataclass(frozen=True)
 class Committed(OffsetsInitializer):
-    """What a consumer group has committed (``scan.bounded.mode`` ``group-offsets``)."""
+    """The offsets that a consumer group has committed (``scan.bounded.mode`` ``group-offsets``)."""
 
     group: str
 

@@ -1,4 +1,4 @@
-"""The Kafka source."""
+"""The Kafka source and its factory."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ if TYPE_CHECKING:
 class KafkaSource(Source[KafkaPartitionSplit, KafkaEnumeratorState]):
     """Reads Kafka topics (Flink ``KafkaSource``), with the options and the schema of Spark's built-in source.
 
-    The modules that plan and the modules that read are imported on use: a process of a query does one of the two.
+    The modules for planning and for reading are imported on use, since a process does only one of the two.
 
     Args:
-        options: names in any case; see the options page.
-        strategy: how event time is found; where it is not the record's timestamp, positions by event time are found by
-            probing.
-        bounded: read up to the end that there is when reading begins, and no further.
-        schema: the columns wanted, by default those of Spark's source; with ``value.format`` json or avro also
-            fields of the value.
+        options: the options, with names in any case; see the options page.
+        strategy: how event time is found. If it is not the timestamp of the record, positions by event time are found
+            by reading records.
+        bounded: whether reading ends at the ending offsets, by default those at the start (a batch read).
+        schema: the wanted columns, by default those of Spark's source; with ``value.format`` json or avro also fields
+            of the value.
 
     Raises:
         OptionError: an option is unknown, missing or wrong, or the schema does not fit.
@@ -86,13 +86,13 @@ class KafkaSource(Source[KafkaPartitionSplit, KafkaEnumeratorState]):
         return self._options.subscriber.reads
 
     def accepts_checkpoint_of(self, fingerprint: str) -> bool:
-        """Any Kafka source's: what is subscribed to may change, as in Spark."""
+        """Returns whether ``fingerprint`` is that of a Kafka source. The subscription may change, as in Spark."""
         return _ANY_SUBSCRIPTION.fullmatch(fingerprint) is not None
 
     def adopt_offset(
         self, document: Mapping[str, Any]
     ) -> AdoptedOffset[KafkaPartitionSplit, KafkaEnumeratorState] | None:
-        """An offset of Spark's built-in Kafka source: a query goes on with this one from the same checkpoint."""
+        """Returns the state at an offset of Spark's Kafka source, so that a query goes on from its checkpoint."""
         from flip27_stream.connectors.kafka.planning.spark_offsets import adopted
 
         return adopted(document, self._options.starting_offsets)
@@ -121,7 +121,7 @@ class KafkaSource(Source[KafkaPartitionSplit, KafkaEnumeratorState]):
     def splits_for_readers(
         self, splits: Sequence[KafkaPartitionSplit], checkpoint: KafkaEnumeratorState
     ) -> Sequence[KafkaPartitionSplit]:
-        """With the ids of their topics, so that no other topic of the same name is read in their place."""
+        """Returns the splits with the ids of their topics, so that no other topic of the same name is read."""
         return [checkpoint.for_reader(split, self._options.trusted_cluster) for split in splits]
 
     @property
@@ -146,11 +146,15 @@ class KafkaSourceFactory:
     option_prefixes: ClassVar[tuple[str, ...]] = ("kafka.",)
 
     def check(self, options: Mapping[str, str]) -> None:
-        """Raises :class:`OptionError` where the options are right neither for a stream nor for a batch read."""
+        """Checks the options.
+
+        Raises:
+            OptionError: the options are right neither for a stream nor for a batch read.
+        """
         _parsed(options)
 
     def schema(self, options: Mapping[str, str]) -> pa.Schema:
-        """The columns where the user names none; see :func:`records_schema`."""
+        """Returns the schema of a query whose user gave no schema; see :func:`records_schema`."""
         parsed = _parsed(options)
         return records_schema(parsed.values, parsed.include_headers)
 
@@ -163,12 +167,15 @@ class KafkaSourceFactory:
         schema: pa.Schema | None = None,
         inferred: bool = False,
     ) -> KafkaSource:
-        """The source that these options describe; see :class:`KafkaSource`."""
+        """Returns the source that these options describe; see :class:`KafkaSource`."""
         return KafkaSource(options, strategy, bounded=bounded, schema=schema)
 
 
 def _parsed(options: Mapping[str, str]) -> KafkaOptions:
-    """Options that are right for a stream or for a batch read; which it will be only an option for its end tells."""
+    """Returns the options as those of a stream or of a batch read.
+
+    Options of ending offsets are tried as a batch read first, others as a stream. The error is that of the first try.
+    """
     is_batch = any(name.lower() in _ENDING for name in options)
     try:
         return parse_kafka_options(options, bounded=is_batch)

@@ -1,4 +1,4 @@
-"""A Kafka partition as a split."""
+"""A Kafka partition as a split, and its serializer."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from flip27_stream.api import JsonValue, SimpleVersionedSerializer, SourceSplit
 from flip27_stream.errors import CorruptCheckpointError
 
 EARLIEST = -2
-"""Stands for the first offset of a partition, on the wire and in options (Flink ``EARLIEST_OFFSET``)."""
+"""The marker of the first offset of a partition, in requests and in options (Flink ``EARLIEST_OFFSET``)."""
 
 LATEST = -1
-"""Stands for the end of a partition, on the wire and in options (Flink ``LATEST_OFFSET``)."""
+"""The marker of the end of a partition, in requests and in options (Flink ``LATEST_OFFSET``)."""
 
 
 class TopicPartition(NamedTuple):
-    """A partition of a topic; sorts by topic, then number."""
+    """A partition of a topic. Sorts by topic, then by number."""
 
     topic: str
     partition: int
@@ -28,14 +28,16 @@ class TopicPartition(NamedTuple):
 
 @dataclass(frozen=True)
 class KafkaPartitionSplit(SourceSplit):
-    """One partition. Its positions are offsets.
+    """One partition as a split. Its positions are offsets.
 
     Attributes:
-        starting_offset: where reading begins, for the enumerator when the split was never planned and for a reader;
-            :data:`EARLIEST` for wherever the log begins at that time.
+        topic: the name of the topic.
+        partition: the number of the partition.
+        starting_offset: where reading begins: for the enumerator if the split was never planned, and for a reader.
+            :data:`EARLIEST` means the first offset of the log at that time.
         stopping_offset: where reading ends, exclusively; ``None`` for a split that was not planned.
-        topic_id: of the topic that the offsets are of, for a reader; empty where it is not known. A topic that is
-            deleted and made again has another one.
+        topic_id: the id of the topic that the offsets belong to, for a reader; empty if it is not known. A topic that
+            is deleted and created again has another id.
     """
 
     topic: str
@@ -60,7 +62,10 @@ class KafkaPartitionSplit(SourceSplit):
 
 
 class KafkaPartitionSplitSerializer(SimpleVersionedSerializer[KafkaPartitionSplit]):
-    """The split's id, which says it all: positions are kept beside it. Topic names hold no line breaks, but dashes."""
+    """Writes a split as its id, ``topic-number``. Offsets store the positions beside it.
+
+    The name of a topic may have dashes, so the number is the text after the last dash.
+    """
 
     @property
     def version(self) -> int:

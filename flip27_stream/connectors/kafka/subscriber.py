@@ -1,4 +1,4 @@
-"""Which partitions a source reads (Flink ``KafkaSubscriber``, Spark ``ConsumerStrategy``)."""
+"""The choice of the partitions that a source reads (Flink ``KafkaSubscriber``, Spark ``ConsumerStrategy``)."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 class KafkaSubscriber(ABC):
-    """Picks partitions out of the cluster's topics."""
+    """Chooses partitions from the topics of the cluster."""
 
     @property
     @abstractmethod
     def topic_names(self) -> Collection[str] | None:
-        """The topics to ask the cluster about; ``None`` for all."""
+        """The names of the topics to look up; ``None`` for all topics."""
 
     @property
     @abstractmethod
@@ -30,27 +30,27 @@ class KafkaSubscriber(ABC):
 
     @abstractmethod
     def partitions(self, topics: Mapping[str, TopicMetadata]) -> frozenset[TopicPartition]:
-        """The partitions to read, out of those there are."""
+        """Returns the partitions to read, out of the existing ones."""
 
     @abstractmethod
     def names(self, tp: TopicPartition) -> bool:
-        """Whether the option asks for this partition, be it there or not."""
+        """Returns whether the option names this partition, which need not exist."""
 
     def missing(
         self, topics: Mapping[str, TopicMetadata], known: Collection[TopicPartition]
     ) -> Collection[str]:
-        """What was asked for by name, is not there and was not ``known``: topics, or partitions as ``topic-number``."""
+        """Returns the named topics, or partitions as ``topic-number``, that neither exist nor are in ``known``."""
         return ()
 
     def require(self, topics: Mapping[str, TopicMetadata], known: Collection[TopicPartition] = ()) -> None:
-        """Check that everything asked for by name is there.
+        """Checks that all named topics and partitions exist.
 
         Args:
-            topics: what is there.
-            known: partitions that a checkpoint has; that these are gone is not for this check to say.
+            topics: the existing topics by name.
+            known: the partitions of the checkpoint; if these are missing, another check reports it.
 
         Raises:
-            MissingTopicError: something is not there.
+            MissingTopicError: a topic or partition does not exist.
         """
         missing = ", ".join(sorted(self.missing(topics, known)))
         if missing:
@@ -62,7 +62,7 @@ class KafkaSubscriber(ABC):
 
 @dataclass(frozen=True)
 class TopicListSubscriber(KafkaSubscriber):
-    """All partitions of the topics named (option ``subscribe``)."""
+    """All partitions of the named topics (option ``subscribe``)."""
 
     topics: tuple[str, ...]
 
@@ -94,8 +94,8 @@ class TopicPatternSubscriber(KafkaSubscriber):
     """All partitions of the topics whose whole name matches a regular expression (option ``subscribePattern``).
 
     Attributes:
-        text: the expression as the user gave it, in Java's language.
-        pattern: the same in Python's.
+        text: the expression in Java's syntax, as the user gave it.
+        pattern: the expression translated for Python.
     """
 
     text: str
@@ -124,7 +124,7 @@ class TopicPatternSubscriber(KafkaSubscriber):
 
 @dataclass(frozen=True)
 class PartitionSetSubscriber(KafkaSubscriber):
-    """Exactly the partitions named (option ``assign``)."""
+    """Exactly the named partitions (option ``assign``)."""
 
     assigned: frozenset[TopicPartition]
 

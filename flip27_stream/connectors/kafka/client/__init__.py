@@ -1,1 +1,1 @@
-"""Requests to a Kafka cluster and the connections below them, for planning."""
+"""The Kafka client of planning: requests to a cluster, and the connections that carry them."""

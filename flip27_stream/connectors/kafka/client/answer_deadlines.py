@@ -1,4 +1,4 @@
-"""How long a round of requests waits for the answer about a partition."""
+"""The deadlines of a round of requests: how long it waits for the answer about each partition."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class _Wait:
     """The state of a partition that did not answer within a second.
 
     Attributes:
-        latency: the seconds that its last answer took.
+        latency: how long its last answer took, in seconds.
         in_vain: the number of full waits without an answer since the last answer.
         rounds: the number of rounds since the last full wait.
-        waited_at: when the last wait ended that was longer than a glance (monotonic seconds).
+        waited_at: when the last wait of more than 0.25 s ended, in monotonic seconds.
     """
 
     latency: float = 0.0
@@ -32,18 +32,25 @@ class _Wait:
     waited_at: float = float("-inf")
 
     def note(self, waited: float, now: float, *, in_full: bool) -> None:
-        """A round waited so many seconds for it."""
+        """Records that a round waited for the partition.
+
+        Args:
+            waited: how long the round waited, in seconds.
+            now: the current time in monotonic seconds.
+            in_full: whether this was a full wait.
+        """
         self.rounds = 0 if in_full else self.rounds + 1
         if waited > _GLANCE_S:
             self.waited_at = now
 
 
 class AnswerDeadlines(Generic[K]):
-    """The wait for each partition in a round, so that slow or silent partitions do not delay the other partitions.
+    """The wait for each partition in a round, so that slow or silent partitions do not delay the others.
 
-    The wait for a partition that answers within a second is the full wait, 5 s. A slower or silent partition gets the
-    full wait in every fourth round, and in fewer rounds the longer it is silent. In the other rounds it gets a quarter
-    of a second, or a tenth of the time since the last longer wait.
+    The wait for a partition that answers within a second is the full wait of 5 s. A slower or silent partition gets the
+    full wait in every fourth round. After each full wait without an answer, the number of rounds until the next one
+    doubles, up to 64. In the other rounds the wait is 0.25 s, or a tenth of the time since the last wait of more than
+    0.25 s if that is longer, but not longer than :meth:`full`.
 
     Args:
         most_s: the longest wait, in seconds.
@@ -54,10 +61,13 @@ class AnswerDeadlines(Generic[K]):
         self._waits: dict[K, _Wait] = {}
 
     def seconds(self, key: K, now: float, *, at_once: bool) -> float:
-        """The wait, in seconds, for an answer of ``key`` in a round that begins ``now`` (monotonic seconds).
+        """Returns how long a round waits for the answer of ``key``, in seconds.
 
-        Where an answer after the round has no use (``at_once``), a slow partition always gets twice the time of its
-        last answer, and a silent partition only a quarter of a second.
+        Args:
+            key: the partition.
+            now: when the round begins, in monotonic seconds.
+            at_once: whether an answer after the end of the round is useless. A slow partition then always gets twice
+                the time of its last answer, but 5 s at least, and a silent partition always gets 0.25 s.
         """
         wait = self._waits.get(key)
         if wait is None or (at_once and not wait.in_vain):
@@ -68,16 +78,16 @@ class AnswerDeadlines(Generic[K]):
         return max(FULL_S if due else _GLANCE_S, min(_SHARE * (now - wait.waited_at), self.full(key)))
 
     def full(self, key: K) -> float:
-        """The wait for a partition that is known to answer, in seconds: 5, or twice what its last answer took."""
+        """Returns the full wait for a partition in seconds: 5, or twice the time of its last answer if that is more."""
         return max(FULL_S, min(2 * self.latency(key), self._most))
 
     def latency(self, key: K) -> float:
-        """Seconds that its last answer took; 0 for less than one."""
+        """Returns how long the last answer of a partition took, in seconds; 0 if it took less than a second."""
         wait = self._waits.get(key)
         return 0.0 if wait is None else wait.latency
 
     def answered(self, key: K, latency: float) -> None:
-        """An answer came, ``latency`` seconds after it was asked for."""
+        """Records an answer that came ``latency`` seconds after the request."""
         if latency <= _PROMPT_S:
             self._waits.pop(key, None)
             return
@@ -85,12 +95,12 @@ class AnswerDeadlines(Generic[K]):
         wait.latency, wait.in_vain = latency, 0
 
     def waited(self, key: K, seconds: float, now: float) -> None:
-        """A round waited so long for one that answered in the end."""
+        """Records that a round waited ``seconds`` for a partition, which answered; ``now`` is in monotonic seconds."""
         if (wait := self._waits.get(key)) is not None:
             wait.note(seconds, now, in_full=seconds > _GLANCE_S)
 
     def gave_up(self, key: K, waited: float, now: float) -> None:
-        """No answer came in a round that waited so many seconds for it."""
+        """Records that a round waited ``waited`` seconds for a partition in vain; ``now`` is in monotonic seconds."""
         in_full = waited >= FULL_S
         wait = self._waits.setdefault(key, _Wait())
         wait.in_vain += in_full

@@ -1,4 +1,4 @@
-"""When to try again (Java's ``ExponentialBackoff``)."""
+"""The backoff of retries (Java's ``ExponentialBackoff``)."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ _MOST_S = 1.0
 
 
 class Backoff:
-    """At once, then after the least time, then twice that, up to a second; from the start after two quiet seconds.
+    """Decides when to retry.
+
+    The first try is due at once. The pause after it is ``least_s`` and then doubles, up to a second. If no try was made
+    for two seconds after it was due, the pause starts with ``least_s`` again.
+
+    Args:
+        least_s: the first pause, in seconds.
 
     Attributes:
         next_at: when the next try is due, in monotonic seconds.
-
-    Args:
-        least_s: in seconds.
     """
 
     def __init__(self, least_s: float) -> None:
@@ -20,10 +23,11 @@ class Backoff:
         self._least, self._delay = least_s, least_s
 
     def is_due(self, now: float) -> bool:
+        """Returns whether a try is due at ``now`` (monotonic seconds)."""
         return now >= self.next_at
 
     def tried(self, now: float) -> None:
-        """A try is made now."""
+        """Records that a try is made at ``now`` (monotonic seconds)."""
         quiet = now - self.next_at > 2 * _MOST_S
         self._delay = self._least if quiet else min(2 * self._delay, max(_MOST_S, self._least))
         self.next_at = now + self._delay

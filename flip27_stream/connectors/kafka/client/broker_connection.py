@@ -1,4 +1,4 @@
-"""A connection to one broker for the requests of planning: kafka-python's, with a deadline for all of its opening."""
+"""A connection to one broker for planning: that of kafka-python, with one deadline for all steps of opening it."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from flip27_stream.connectors.kafka.security.tls_refusal import tls_refusal
 
 
 class BrokerConnection(Connection):
-    """A connection whose opening has one deadline.
+    """A connection with one deadline for connecting, TLS, versions and authentication.
 
-    Its futures fail with AuthenticationError where the broker refuses this client, or this client the broker.
+    Its futures fail with AuthenticationError if the broker refuses this client, or its certificate is not trusted.
 
     Args:
-        loop: kafka-python's event loop.
+        loop: the event loop of kafka-python.
         node: the id of the broker.
         server: ``host:port`` of the broker, for messages.
-        config: arguments of kafka-python's connection.
-        sasl: the credentials; ``None`` where no user logs in.
+        config: the arguments of kafka-python's connection.
+        sasl: the credentials; ``None`` for a connection without SASL.
 
     Attributes:
-        reached: whether something took the TCP connection.
+        reached: whether a server accepted the TCP connection.
     """
 
     def __init__(
@@ -40,7 +40,15 @@ class BrokerConnection(Connection):
     async def open(
         self, opener: TransportOpener, host: str, port: int, deadline: float, attempt: int
     ) -> None:
-        """Connect, agree on versions and authenticate, until ``deadline`` (monotonic seconds)."""
+        """Connects, agrees on versions and authenticates.
+
+        Args:
+            opener: opens the socket.
+            host: the name or address of the broker.
+            port: the port of the broker.
+            deadline: when to give up, in monotonic seconds.
+            attempt: the number of attempts that failed before this one.
+        """
         try:
             transport = await opener.open(host, port, deadline, attempt, self._note_reached)
             if self.closed:
@@ -48,7 +56,7 @@ class BrokerConnection(Connection):
                 return
             self.connection_made(transport)
             await self.initialize(deadline)
-        except Exception as error:  # noqa: BLE001 - whatever it is, who waits for an answer gets it
+        except Exception as error:  # noqa: BLE001 - the futures of all requests fail with it
             self.connection_lost(error)
 
     def sasl_steps(self, host: str, versions: Any) -> SaslSteps:

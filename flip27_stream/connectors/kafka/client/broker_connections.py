@@ -19,22 +19,27 @@ from flip27_stream.connectors.kafka.kafka_python.log_filter import quiet_kafka_p
 quiet_kafka_python()
 
 _LARGEST_RESPONSE = 256 << 20
-"""Bytes. Planning asks for 32 MB at most; only a single larger record batch, or very many topics, give more."""
+"""The greatest response that is accepted, in bytes.
+
+Planning asks for 32 MB at most. Only a larger record batch, or metadata of very many topics, gives more.
+"""
 _SILENT_S = 0.5
 
 
 @dataclass
 class _Broker:
-    """The state of a broker.
+    """The state of the connections to a broker.
 
     Attributes:
-        current: takes new requests.
-        former: the connection before ``current``, which was silent for so long that ``current`` was made; answers may
+        host: the name or address of the broker.
+        port: the port of the broker.
+        current: the connection for new requests.
+        former: the connection before ``current``. It was silent for so long that ``current`` was made; responses may
             still come over it.
-        failures: how many attempts to connect failed in a row.
-        retry_at: when the next one may be made (monotonic seconds).
+        failures: the number of attempts to connect that failed in a row.
+        retry_at: when the next attempt may be made, in monotonic seconds.
         failure: why the last connection failed or was lost.
-        reached: whether the broker had taken that connection.
+        reached: whether the broker had accepted that TCP connection.
     """
 
     host: str
@@ -52,9 +57,9 @@ class _Broker:
 
 
 class BrokerConnections:
-    """One connection to each broker, and a second one beside it while the first says nothing. One thread at a time.
+    """The connections to brokers: one to each, and a second one if the first one is silent. Not thread-safe.
 
-    Brokers are named by their ids; :meth:`know` says where they are. Bootstrap servers have negative ids.
+    Brokers are identified by their ids; :meth:`know` sets their addresses. Bootstrap servers have negative ids.
     """
 
     def __init__(self, options: ConnectionOptions) -> None:
@@ -75,7 +80,7 @@ class BrokerConnections:
         self._loop.close()
 
     def know(self, addresses: Mapping[int, tuple[str, int]]) -> None:
-        """These are the brokers; connections to others, or to their former addresses, are closed."""
+        """Sets the addresses of all brokers. Connections to other brokers, or to former addresses, are closed."""
         for node, broker in list(self._brokers.items()):
             if addresses.get(node) != (broker.host, broker.port):
                 self._drop(self._brokers.pop(node))
@@ -84,27 +89,27 @@ class BrokerConnections:
                 self._brokers[node] = _Broker(host, port)
 
     def nodes(self) -> list[int]:
-        """The ids of the brokers: those without trouble first, then the rest, then bootstrap servers."""
+        """Returns the ids of the brokers: healthy brokers first, then the others, then the bootstrap servers."""
         shuffled = random.sample(list(self._brokers), len(self._brokers))
         return sorted(shuffled, key=lambda node: (node < 0, *self._doubt(self._brokers[node])))
 
     def address(self, node: int) -> tuple[str, int] | None:
-        """Host and port; ``None`` for a broker that is not known (any more)."""
+        """Returns host and port of a broker; ``None`` if the broker is not known."""
         broker = self._brokers.get(node)
         return None if broker is None else (broker.host, broker.port)
 
     def failure(self, node: int) -> BaseException | None:
-        """Why the last connection to a broker failed; ``None`` if it did not."""
+        """Returns why the last connection to a broker failed; ``None`` if it did not fail."""
         broker = self._brokers.get(node)
         return None if broker is None else broker.failure
 
     def was_reached(self, node: int) -> bool:
-        """Whether something listens at a broker's address."""
+        """Returns whether a server accepted a TCP connection at the address of a broker."""
         broker = self._brokers[node]
         return broker.reached or any(each.reached for each in broker.connections)
 
     def hung_up(self, node: int) -> bool:
-        """Whether something listens at a broker's address, and ended the last connection."""
+        """Returns whether a server at the address of a broker accepted the last TCP connection and then closed it."""
         broker = self._brokers[node]
         timed_out = isinstance(
             broker.failure, (kafka_errors.KafkaTimeoutError, kafka_errors.RequestTimedOutError)
@@ -112,17 +117,20 @@ class BrokerConnections:
         return broker.reached and broker.failure is not None and not timed_out
 
     def throttled_for(self, node: int) -> float:
-        """Seconds for which a broker wants to hear nothing of this client."""
+        """Returns how long a broker wants no requests from this client because of a quota, in seconds."""
         broker = self._brokers.get(node)
         return max((each.throttled_for for each in broker.connections), default=0.0) if broker else 0.0
 
     def last_heard(self, node: int) -> float:
-        """When a broker last sent anything over a connection of now (monotonic seconds)."""
+        """Returns when a broker last sent anything over an open connection, in monotonic seconds; 0 if it did not."""
         broker = self._brokers.get(node)
         return max((each.last_heard for each in broker.connections), default=0.0) if broker else 0.0
 
     def send(self, node: int, request: Any) -> Any:
-        """A future (of kafka-python) of the response; it fails at once for a broker that is not to be tried yet."""
+        """Sends a request and returns the future (of kafka-python) of its response.
+
+        The future fails at once if no connection to the broker may be attempted yet.
+        """
         broker = self._brokers.get(node)
         if broker is None:
             return Future().failure(kafka_errors.UnknownBrokerIdError(node))
@@ -134,9 +142,9 @@ class BrokerConnections:
         return broker.current.send_request(request)
 
     def send_anew(self, node: int, request: Any, since: float) -> Any:
-        """As :meth:`send`, over a connection made after ``since`` (monotonic seconds).
+        """Sends a request as :meth:`send` does, over a connection that was made after ``since`` (monotonic seconds).
 
-        The connection from before stays beside it. ``None`` where there are two from before.
+        An older connection stays open beside the new one. Returns ``None`` if there are two older connections already.
         """
         broker = self._brokers.get(node)
         if broker is not None and broker.current is not None and broker.current.made <= since:
@@ -146,20 +154,20 @@ class BrokerConnections:
         return self.send(node, request)
 
     def drop_former(self, node: int) -> None:
-        """Close the former connection, after the current one has answered."""
+        """Closes the former connection to a broker, because the current one has received a response."""
         broker = self._brokers.get(node)
         if broker is not None and broker.former is not None:
             broker.former.close(kafka_errors.Cancelled("nothing came over this connection"))
 
     def wait(self, seconds: float) -> None:
-        """Let requests and responses flow until something happens, but no longer than so many seconds."""
+        """Sends and receives until something happens, but no longer than ``seconds``."""
         self._loop.poll(timeout_ms=max(0.0, seconds * 1000))
         for broker in self._brokers.values():
             if broker.former is not None and broker.current is not None:
                 self._keep_one(broker, broker.former, broker.current)
 
     def _keep_one(self, broker: _Broker, former: BrokerConnection, current: BrokerConnection) -> None:
-        """Keep the former connection and close the current one, if something came over the former one after all."""
+        """Keeps the former connection and closes the current one if the former one has received bytes after all."""
         if former.last_heard > current.made:
             broker.current, broker.former = former, None
             current.close(kafka_errors.Cancelled("the connection before it is well"))
@@ -182,8 +190,9 @@ class BrokerConnections:
 
     def _opened(self, broker: _Broker) -> None:
         broker.failures, broker.retry_at = 0, 0.0
+        # An invalid response is kept as the reason, since the next connection gets one, too.
         if not isinstance(broker.failure, kafka_errors.InvalidReceiveError):
-            broker.failure = None  # what was no response stays the reason: it comes over new connections, too
+            broker.failure = None
 
     def _lost(self, broker: _Broker, lost: BrokerConnection, why: BaseException | None) -> None:
         broker.reached = lost.reached
@@ -218,7 +227,7 @@ class BrokerConnections:
             connection.close(kafka_errors.Cancelled("the broker is not used any more"))
 
     def _doubt(self, broker: _Broker) -> tuple[bool, bool]:
-        """The reasons against asking a broker: that it failed or is silent, and that it is not connected yet."""
+        """Returns the sort key of a broker: whether it failed, is silent or throttles; whether it is unconnected."""
         sent = broker.current.oldest_request if broker.current is not None else None
         silent = sent is not None and time.monotonic() - sent > _SILENT_S
         throttled = any(each.throttled_for for each in broker.connections)
@@ -227,5 +236,8 @@ class BrokerConnections:
 
 
 def _grown(least_ms: int, most_ms: int, failures: int) -> float:
-    """Doubled with each failure, and a fifth more or less at random, as Java's ``ExponentialBackoff``."""
+    """Returns a backoff in ms.
+
+    It doubles with each failure and varies by 20 % at random (Java's ``ExponentialBackoff``).
+    """
     return min(least_ms * 2.0 ** min(failures, 30), max(least_ms, most_ms)) * random.uniform(0.8, 1.2)

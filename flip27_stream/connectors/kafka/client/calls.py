@@ -1,4 +1,4 @@
-"""Requests whose answers are waited for, also where the network has cut a connection without a word."""
+"""Requests that are sent again over a new connection if a connection is silent, and the wait for their responses."""
 
 from __future__ import annotations
 
@@ -13,23 +13,26 @@ from flip27_stream.errors import AuthenticationError
 _SUSPICIOUS_S = 1.5
 
 Question = tuple[TopicPartition, int, bool]
-"""Of ListOffsets: partition, timestamp or marker, and isolation."""
+"""Partition, timestamp (ms) or marker, and whether isolation is ``read_committed``, of a ListOffsets lookup."""
 
 
 class Call:
-    """One request to one broker.
+    """One request to one broker, and its response.
 
-    Where the broker sends nothing for 1.5 s, and then for 3 s and so on, the request goes out once more, over a new
-    connection: firewalls and load balancers drop idle connections silently. The first answer counts.
-
-    Attributes:
-        node: the broker.
-        sent: when it was sent, in monotonic seconds.
+    If the broker sends nothing for 1.5 s, or for twice as long as an answer usually takes, the request is sent again
+    over a new connection; then again after twice that time, and so on. Firewalls and load balancers drop idle
+    connections without telling either end. The first response counts.
 
     Args:
+        connections: the connections to the brokers.
+        node: the id of the broker.
         request: makes the request; it is sent when the call is made.
         usual_s: how long an answer is known to take, in seconds.
-        answered: is told how long the answer took, in seconds, when it comes, be it long after the round.
+        answered: is called with the latency in seconds when the response comes, also after the end of the round.
+
+    Attributes:
+        node: the id of the broker.
+        sent: when the request was sent first, in monotonic seconds.
     """
 
     def __init__(
@@ -52,28 +55,29 @@ class Call:
 
     @property
     def answer(self) -> Any | None:
-        """The response; ``None`` while there is none."""
+        """The response; ``None`` if it has not come yet."""
         return self._answer
 
     @property
     def error(self) -> BaseException | None:
-        """The reason that there will be no answer; ``None`` while an answer is possible or has come."""
+        """The reason why no response will come; ``None`` if a response is still possible or has come."""
         errors = [future.exception for future in self._futures]
         refusal = next((error for error in errors if isinstance(error, AuthenticationError)), None)
         return refusal or (errors[0] if all(future.failed() for future in self._futures) else None)
 
     @property
     def is_done(self) -> bool:
+        """Whether the response has come, or cannot come any more."""
         return self._answer is not None or self.error is not None
 
     @property
     def suspicious_at(self) -> float:
-        """When to ask again, in monotonic seconds."""
+        """When to send the request again, in monotonic seconds, if the broker stays silent."""
         heard = max(self._asked_at, self._connections.last_heard(self.node))
         return heard + self._suspicious_s
 
     def ask_again(self) -> None:
-        """Send the request once more, over a connection made since."""
+        """Sends the request again, over a connection that was made after the last attempt."""
         future = self._connections.send_anew(self.node, self._request(), self._asked_at)
         self._asked_at = time.monotonic()
         self._suspicious_s *= 2
@@ -92,24 +96,24 @@ class Call:
 
 
 class CallsUnderWay:
-    """Calls that rounds did not wait for to the end.
+    """The calls that are unanswered at the end of their round.
 
-    A broker that owes an answer gets no other request, so that requests do not pile up at a broker that is stuck.
+    A broker with an unanswered request gets no other request, so that requests do not pile up at a broker that hangs.
     """
 
     def __init__(self) -> None:
         self._calls: dict[Call, set[Question]] = {}
 
     def owed_by(self, node: int) -> list[Call]:
-        """The calls to a broker that are not answered."""
+        """Returns the unanswered calls to a broker."""
         return [call for call in self._calls if call.node == node and not call.is_done]
 
     def keep(self, call: Call, questions: Iterable[Question] = ()) -> None:
-        """Keep a call, whose answers to these questions may be asked for later."""
+        """Keeps a call. A later round may take its answers to ``questions``."""
         self._calls[call] = set(questions)
 
     def take(self, question: Question) -> Call | None:
-        """The call that asks this, which then is no longer kept for it."""
+        """Returns the call that asks ``question`` and stops keeping it for that question; ``None`` if there is none."""
         for call, questions in self._calls.items():
             if question in questions:
                 questions.discard(question)
@@ -117,7 +121,11 @@ class CallsUnderWay:
         return None
 
     def prune(self, oldest: float) -> None:
-        """Forget calls that no round waits for any more, and calls sent before ``oldest`` (monotonic seconds)."""
+        """Drops failed calls, answered calls without a question, and answered calls sent before ``oldest``.
+
+        Args:
+            oldest: in monotonic seconds.
+        """
         self._calls = {
             call: questions
             for call, questions in self._calls.items()
@@ -126,7 +134,10 @@ class CallsUnderWay:
 
 
 def wait_for_news(connections: BrokerConnections, calls: Collection[Call], until: float) -> None:
-    """Let requests and responses flow until something happens, but no longer than ``until`` (monotonic seconds)."""
+    """Waits until something is sent or received, but not after ``until`` (monotonic seconds).
+
+    Calls whose broker has been silent for too long are sent again.
+    """
     now = time.monotonic()
     next_at = until
     for call in calls:

@@ -1,4 +1,4 @@
-"""A Kafka client of raw requests: metadata, ListOffsets and Fetch, one request per leader, to all leaders at once."""
+"""The Kafka client of planning: Metadata, ListOffsets and Fetch, one request per leader, to all leaders at once."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ __all__ = ["ConnectionOptions", "KafkaClient"]
 
 
 class KafkaClient:
-    """Connections to one cluster. Safe to use from several threads, one request round at a time.
+    """A client of one cluster. Several threads may use it; it runs one round of requests at a time.
 
-    The cluster is contacted with the first request. All methods raise UnreachableError where that first contact fails,
-    and AuthenticationError where a broker refuses this client, or this client a broker's certificate.
+    The first request makes the first contact with the cluster. All methods raise UnreachableError if that fails, and
+    AuthenticationError if a broker refuses this client or the certificate of a broker is not trusted.
     """
 
     def __init__(self, options: ConnectionOptions) -> None:
@@ -41,15 +41,16 @@ class KafkaClient:
 
     @property
     def options(self) -> ConnectionOptions:
+        """The connection options of this client."""
         return self._options
 
     @property
     def cluster_id(self) -> str:
-        """Of the cluster that answered last; empty where brokers do not tell."""
+        """The id of the cluster that answered last; empty if brokers do not tell it."""
         return self._cluster.cluster_id
 
     def close(self) -> None:
-        """Close the connections, unless another thread is using them just now and does not stop within a second."""
+        """Closes the connections, unless another thread is using them and does not stop within a second."""
         if self._lock.acquire(timeout=1):
             try:
                 self._cluster.close()
@@ -59,11 +60,15 @@ class KafkaClient:
     def topics(
         self, names: Collection[str] | None = None, within_ms: int | None = None
     ) -> dict[str, TopicMetadata]:
-        """The topics of that name that exist, or all topics.
+        """Returns the topics that exist, by name.
+
+        Args:
+            names: the names to look for; ``None`` for all topics.
+            within_ms: the time limit in ms; by default ``api_timeout_ms``.
 
         Raises:
-            UnreachableError: no broker answered within that time, by default ``api_timeout_ms``.
-            ConnectorError: the cluster refused.
+            UnreachableError: no broker answered in time.
+            ConnectorError: the cluster refused the request.
         """
         with self._lock:
             return self._cluster.topics(names, within_ms)
@@ -71,18 +76,19 @@ class KafkaClient:
     def list_offsets(
         self, *rounds: Mapping[TopicPartition, int], read_committed: bool, late_answers: bool = False
     ) -> list[dict[TopicPartition, OffsetAndTimestamp]]:
-        """Offsets by timestamp (ms), :data:`EARLIEST`, :data:`LATEST` or :data:`MAX_TIMESTAMP`; one answer per round.
+        """Returns offsets, one mapping per mapping in ``rounds``. All requests are sent together.
 
-        All rounds go out together. What a leader did not answer in time, or cannot tell, is left out. In time is what
-        :class:`AnswerDeadlines` says.
+        Partitions are left out if the leader cannot tell, or did not answer in time (see :class:`AnswerDeadlines`).
 
         Args:
-            rounds: what to ask of each partition.
-            read_committed: the isolation level.
-            late_answers: the answer may be that to the same question of an earlier call, which came too late for it.
+            rounds: the timestamp (ms) to look up by partition, or :data:`EARLIEST`, :data:`LATEST` or
+                :data:`MAX_TIMESTAMP`.
+            read_committed: whether the isolation level is ``read_committed``.
+            late_answers: whether the response to the same lookup of an earlier call may be used, if it came too late
+                for that call.
 
         Raises:
-            ConnectorError: a broker refused.
+            ConnectorError: a broker refused the request.
         """
         found = self._ask(rounds, read_committed, late=late_answers)
         return [{tp: answer for tp, answer in each.items() if answer is not None} for each in found]
@@ -90,11 +96,11 @@ class KafkaClient:
     def offsets(
         self, wanted: Mapping[TopicPartition, int], *, read_committed: bool
     ) -> dict[TopicPartition, int]:
-        """As one round of :meth:`list_offsets`, but of all these partitions; -1 where no record is as asked for.
+        """Returns the offsets of all these partitions, as :meth:`list_offsets` does; -1 if there is no such record.
 
         Raises:
             UnreachableError: not all leaders answered within ``api_timeout_ms``.
-            ConnectorError: a broker refused.
+            ConnectorError: a broker refused the request.
         """
         within_s = self._options.api_timeout_ms / 1000
         (found,) = self._ask([wanted], read_committed, within_s=within_s)
@@ -107,32 +113,49 @@ class KafkaClient:
     def end_offsets(
         self, partitions: Collection[TopicPartition], *, read_committed: bool
     ) -> dict[TopicPartition, int]:
-        """Where all these partitions end now; errors as :meth:`offsets`."""
+        """Returns the ends of all these partitions, exclusively. Raises as :meth:`offsets`."""
         return self.offsets(dict.fromkeys(partitions, LATEST), read_committed=read_committed)
 
     def fetch(
         self, wanted: Mapping[TopicPartition, FetchFrom], *, read_committed: bool, max_bytes: int
     ) -> dict[TopicPartition, Fetched]:
-        """Records, in one round, of partitions in the order given. What no leader answered in time is left out."""
+        """Returns records by partition, from one round of fetches.
+
+        Partitions that were not answered in time are left out.
+
+        Args:
+            wanted: the offset and size to fetch, by partition; a broker fills its response in this order.
+            read_committed: whether the isolation level is ``read_committed``.
+            max_bytes: the greatest size of each response, in bytes.
+        """
         with self._lock:
             return FetchRound(self._rounds, read_committed=read_committed, max_bytes=max_bytes).run(wanted)
 
-    # What follows is for callers that keep requests in flight themselves; one thread at a time.
+    # The methods below are for callers that keep requests in flight themselves. They are not thread-safe.
 
     def leaders(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The known leaders, by partition. Unknown leaders are asked for first, unless that was done just now."""
+        """Returns the known leaders, by partition.
+
+        Requests metadata of unknown leaders first, unless it was just requested.
+        """
         return self._cluster.leaders(partitions)
 
     def any_node(self) -> int | None:
-        """The id of the broker that is most likely to answer; ``None`` where no broker is known."""
+        """Returns the id of the broker that is most likely to answer; ``None`` if no broker is known."""
         return next(iter(self._cluster.connections.nodes()), None)
 
     def forget_leaders(self, partitions: Iterable[TopicPartition]) -> None:
-        """Ask again before the next request about these partitions."""
+        """Marks the leaders of these partitions as unknown, so that metadata is requested before the next request."""
         self._cluster.forget_leaders(partitions)
 
     def ask(self, node: int, request: Any, seconds: float) -> Any | None:
-        """The response of a broker to a request (of kafka-python); ``None`` where none came in that many seconds."""
+        """Returns the response of a broker; ``None`` if no response came within ``seconds``.
+
+        Args:
+            node: the id of the broker.
+            request: a request of kafka-python.
+            seconds: the time limit.
+        """
         connections = self._cluster.connections
         call, deadline = Call(connections, node, lambda: request), time.monotonic() + seconds
         while not call.is_done and time.monotonic() < deadline:
@@ -142,19 +165,19 @@ class KafkaClient:
         return call.answer
 
     def wait(self, seconds: float) -> None:
-        """Let requests and responses flow until something happens, but no longer than so many seconds."""
+        """Sends and receives until something happens, but no longer than ``seconds``."""
         self._cluster.connections.wait(seconds)
 
     def endpoint(self, node: int) -> tuple[str, int] | None:
-        """Host and port of a broker; ``None`` if it is not known (any more)."""
+        """Returns host and port of a broker; ``None`` if the broker is not known."""
         return self._cluster.endpoint(node)
 
     def address(self, node: int) -> str:
-        """A broker's address, for messages; the last one known of a broker that has left the cluster."""
+        """Returns the address of a broker for messages, also of a broker that has left the cluster."""
         return self._cluster.address(node)
 
     def why_silent(self, tp: TopicPartition) -> str:
-        """Why there is no answer about a partition, for messages."""
+        """Returns why there is no answer about a partition, for messages."""
         return self._cluster.why_silent(tp)
 
     def _ask(

@@ -1,4 +1,4 @@
-"""The brokers and leaders of one cluster: the first contact, and metadata from whichever broker answers first."""
+"""The brokers and leaders of one cluster: the first contact, and metadata from the first broker that answers."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _DOUBT_S = 1.0
 
 
 class Cluster:
-    """The metadata of a cluster, and the connections to its brokers. One thread at a time.
+    """The metadata of a cluster, and the connections to its brokers. Not thread-safe.
 
-    It is contacted with the first request.
+    The first request makes the first contact with the cluster.
 
     Attributes:
-        options: how to reach it.
-        cluster_id: of the cluster that answered last; empty where brokers do not tell.
-        retry: when metadata is asked for again, because a leader is not known or was the wrong one.
+        options: how to reach the cluster.
+        cluster_id: the id of the cluster that answered last; empty if brokers do not tell it.
+        retry: when metadata is requested again because a leader is unknown or was wrong.
     """
 
     def __init__(self, options: ConnectionOptions) -> None:
@@ -38,20 +38,20 @@ class Cluster:
         self.retry = Backoff(max(options.retry_backoff_ms, _LEAST_BACKOFF_MS) / 1000)
         self._connections: BrokerConnections | None = None
         self._servers: dict[int, tuple[str, int]] = {}  # the bootstrap servers
-        self._brokers: dict[int, tuple[str, int]] = {}  # as the last answer named them
+        self._brokers: dict[int, tuple[str, int]] = {}  # of the last metadata response
         self._leaders: dict[TopicPartition, int] = {}
         self._forgotten: set[TopicPartition] = set()
         self._known_at: dict[str, float] = {}
-        self._unsure: dict[str, str] = {}  # topics that the broker asked last could not tell about, and why
-        self._addresses: dict[int, str] = {}  # of brokers, also of those that have left
+        self._unsure: dict[str, str] = {}  # error by topic, for retriable errors in the last response
+        self._addresses: dict[int, str] = {}  # of all brokers seen, also of those that have left the cluster
 
     @property
     def connections(self) -> BrokerConnections:
-        """The connections to the cluster's brokers.
+        """The connections to the brokers of the cluster.
 
         Raises:
             UnreachableError: the first contact failed.
-            AuthenticationError: a bootstrap server refuses this client, or is not trusted.
+            AuthenticationError: a bootstrap server refuses this client, or its certificate is not trusted.
         """
         if self._connections is None:
             made = BrokerConnections(self.options)
@@ -69,18 +69,21 @@ class Cluster:
             self._connections = None
 
     def topics(self, names: Collection[str] | None, within_ms: int | None = None) -> dict[str, TopicMetadata]:
-        """The topics of that name that exist, or all topics; errors as :meth:`KafkaClient.topics`."""
+        """Returns the topics that exist, by name. Arguments and errors are those of :meth:`KafkaClient.topics`."""
         connections = self.connections
         within_ms = within_ms or self.options.api_timeout_ms
         found = self._ask(names, within_ms / 1000)
         if found is None:
             error = self._unreachable(connections, within_ms)
-            self.close()  # the next call bootstraps again: all addresses known may be outdated
+            self.close()  # the next call bootstraps again, since all known addresses may be outdated
             raise error
         return found
 
     def leaders(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The known leaders, by partition. Unknown leaders are asked for first, unless that was done just now."""
+        """Returns the known leaders, by partition.
+
+        Requests metadata of unknown leaders first, unless it was just requested.
+        """
         wanted = list(partitions)
         now = time.monotonic()
         oldest = now - self.options.metadata_max_age_ms / 1000
@@ -95,28 +98,28 @@ class Cluster:
         return {tp: leader for tp in wanted if (leader := self.leader(tp)) is not None}
 
     def leader(self, tp: TopicPartition) -> int | None:
-        """The leader of a partition, as far as known."""
+        """Returns the leader of a partition; ``None`` if it is not known."""
         leader = self._leaders.get(tp, -1)
         return None if leader < 0 or tp in self._forgotten else leader
 
     def doubt_leader(self, tp: TopicPartition) -> None:
-        """Ask again who leads a partition when it is time to, and take it to be the same until then."""
+        """Marks the leader of a partition as outdated. It is used until metadata has been requested again."""
         self._known_at.pop(tp.topic, None)
 
     def forget_leaders(self, partitions: Iterable[TopicPartition]) -> None:
-        """Ask again before the next request about these partitions."""
+        """Marks the leaders of these partitions as unknown, so that metadata is requested before the next request."""
         self._forgotten.update(partitions)
 
     def endpoint(self, node: int) -> tuple[str, int] | None:
-        """Host and port of a broker; ``None`` if it is not known (any more)."""
+        """Returns host and port of a broker; ``None`` if the broker is not known."""
         return None if self._connections is None else self._connections.address(node)
 
     def address(self, node: int) -> str:
-        """A broker's address, for messages; the last one known of a broker that has left the cluster."""
+        """Returns the address of a broker for messages, also of a broker that has left the cluster."""
         return f"broker {node} at {self._addresses[node]}" if node in self._addresses else f"broker {node}"
 
     def why_silent(self, tp: TopicPartition) -> str:
-        """Why there is no answer about a partition, for messages."""
+        """Returns why there is no answer about a partition, for messages."""
         leader = self._leaders.get(tp, -1)
         if leader < 0:
             return "it has no leader"
@@ -124,7 +127,7 @@ class Cluster:
         return f"its leader, {self.address(leader)}, did not answer{f' ({failure})' if failure else ''}"
 
     def _ask(self, names: Collection[str] | None, seconds: float) -> dict[str, TopicMetadata] | None:
-        """The topics; ``None`` where no broker answered within that many seconds."""
+        """Returns the topics by name; ``None`` if no broker answered within ``seconds``."""
         connections = self.connections
         question = FirstAnswer(connections, lambda: _metadata_request(names), self._is_news)
         response = question.get(seconds)
@@ -142,7 +145,10 @@ class Cluster:
         return found
 
     def _bootstrap(self, connections: BrokerConnections) -> None:
-        """Make the first contact. A server that hangs up is diagnosed at once, so that a wrong password shows soon."""
+        """Makes the first contact.
+
+        If all servers fail, the reason is diagnosed at once, so that a wrong password shows soon.
+        """
         canonical = self.options.dns_lookup == "resolve_canonical_bootstrap_servers_only"
         addresses = bootstrap_addresses(self.options.bootstrap_servers, canonical=canonical)
         self._servers = {-1 - n: address for n, address in enumerate(addresses)}
@@ -165,7 +171,11 @@ class Cluster:
         self._note_brokers(connections, response)
 
     def _is_news(self, node: int, response: Any) -> bool:
-        """Bootstrap servers are asked where brokers that do not answer have moved to, if they have."""
+        """Returns whether a metadata response can be used.
+
+        A response that repeats the known brokers is not accepted from a bootstrap server, since it is asked only
+        because these brokers do not answer.
+        """
         found, self._unsure = _brokers(response), unsure_topics(response)
         return bool(found) and not self._unsure and (node >= 0 or found != self._brokers)
 
@@ -196,14 +206,14 @@ class Cluster:
         )
 
     def _diagnosis(self, connections: BrokerConnections) -> ConnectorError | None:
-        """The error in the options that explains servers which took a connection and then ended or ignored it."""
+        """Returns the error in the options that made servers close or ignore connections; ``None`` if none is found."""
         odd = connections.was_reached if self.options.security.ssl is not None else connections.hung_up
         addresses = [connections.address(node) for node in connections.nodes() if odd(node)]
         return diagnose(self.options, [f"{host}:{port}" for host, port in filter(None, addresses)])
 
 
 def _brokers(response: Any) -> dict[int, tuple[str, int]]:
-    """Host and port by id."""
+    """Returns host and port of each broker in a MetadataResponse, by id."""
     return {int(broker.node_id): (str(broker.host), int(broker.port)) for broker in response.brokers or ()}
 
 

@@ -1,4 +1,4 @@
-"""How to reach a cluster."""
+"""The options of the connections to a Kafka cluster."""
 
 from __future__ import annotations
 
@@ -11,15 +11,19 @@ from flip27_stream.connectors.kafka.security.security_options import SecurityOpt
 
 @dataclass(frozen=True)
 class ConnectionOptions:
-    """How to reach a cluster; hashable, so that connections can be pooled, and picklable. Times in ms, sizes in bytes.
+    """How to reach a cluster. Hashable, so that connections can be pooled, and picklable. Times in ms, sizes in bytes.
+
+    Fields that are not listed are the options of Java's client with the same names.
 
     Attributes:
-        first_contact_timeout_ms: how long to try before the first answer.
-        api_timeout_ms: how long to try after that (``default.api.timeout.ms``).
+        request_timeout_ms: how long to wait for a response before the connection is given up.
+        api_timeout_ms: how long to try after the first contact (``default.api.timeout.ms``).
+        first_contact_timeout_ms: how long to try to make the first contact.
         fetch_max_wait_ms: how long a broker may wait for the first byte before it answers a fetch.
-        client_rack: where this client is, for brokers that let clients read from the nearest replica (KIP-392).
-        receive_buffer_bytes: of sockets; ``None`` for what the system chooses.
-        send_buffer_bytes: likewise.
+        client_rack: the rack of this client, for brokers that let clients read from the nearest replica (KIP-392).
+        dns_lookup: ``client.dns.lookup`` of Java's client.
+        receive_buffer_bytes: the receive buffer of sockets; ``None`` for the default of the system.
+        send_buffer_bytes: the send buffer of sockets; ``None`` for the default of the system.
     """
 
     bootstrap_servers: str
@@ -43,7 +47,7 @@ class ConnectionOptions:
 
     @property
     def socket_options(self) -> list[tuple[int, int, int]]:
-        """Arguments of ``socket.setsockopt``."""
+        """The arguments of ``socket.setsockopt`` for each connection."""
         options = [(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1), (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
         if self.receive_buffer_bytes is not None:
             options.append((socket.SOL_SOCKET, socket.SO_RCVBUF, self.receive_buffer_bytes))
@@ -52,7 +56,7 @@ class ConnectionOptions:
         return options
 
     def client_config(self) -> dict[str, Any]:
-        """Keyword arguments for kafka-python; credentials are not among them."""
+        """Returns keyword arguments for kafka-python, without credentials."""
         return {
             "bootstrap_servers": self.bootstrap_servers.split(","),
             "client_id": self.client_id,

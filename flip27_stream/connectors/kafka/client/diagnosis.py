@@ -1,6 +1,6 @@
-"""The diagnosis of a broker that closes connections: kafka-python sees the socket close, not the reason.
+"""Finds out why a broker closes connections, since kafka-python reports the closed socket and not the reason.
 
-A connection of its own takes the steps one by one: TCP, TLS, SASL.
+The diagnosis makes its own connection and takes the steps one by one: TCP, TLS, SASL.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _PROTOCOL = "'kafka.security.protocol'"
 
 
 def diagnose(options: ConnectionOptions, servers: Iterable[str] | None = None) -> ConnectorError | None:
-    """The error that explains why the first listening server refuses the options; ``None`` where no error is found.
+    """Returns the error in the options that the first listening server shows; ``None`` if no error is found.
 
     Args:
         options: how to reach the cluster.
-        servers: ``host:port`` each; by default the bootstrap servers.
+        servers: the servers to try, each as ``host:port``; by default the bootstrap servers.
     """
     for server in options.bootstrap_servers.split(",") if servers is None else servers:
         try:
@@ -74,7 +74,7 @@ def _diagnose(options: ConnectionOptions, server: str) -> ConnectorError | None:
 
 
 class _Conversation:
-    """Requests and responses, one at a time."""
+    """Requests and responses over a blocking socket, one at a time."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
@@ -108,7 +108,10 @@ def _no_raw_tokens(_: bytes) -> bytes:
 
 
 def _wants_sasl(server: str, protocol: str, conversation: _Conversation) -> ConnectorError | None:
-    """A listener without SASL answers that a handshake is out of place."""
+    """Returns an error if the listener requires SASL.
+
+    A listener without SASL answers a SaslHandshake with another error code.
+    """
     handshake = conversation.ask(SaslHandshakeRequest(mechanism=""), 1)
     if handshake.error_code != _UNSUPPORTED_MECHANISM:
         return None
@@ -120,7 +123,7 @@ def _wants_sasl(server: str, protocol: str, conversation: _Conversation) -> Conn
 
 
 def _speaks_tls(server: str, protocol: str) -> ConnectorError | None:
-    # Nothing is sent over this connection, so nothing needs to be verified.
+    # No data is sent over this connection, so the certificate does not need to be verified.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:

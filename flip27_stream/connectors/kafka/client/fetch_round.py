@@ -1,4 +1,4 @@
-"""One small fetch from each of several leaders, all at once; for planning, not for reading."""
+"""One round of small fetches, to several leaders at once. Planning uses it to look at event times."""
 
 from __future__ import annotations
 
@@ -25,7 +25,15 @@ Wanted = Mapping[TopicPartition, FetchFrom]
 
 
 class FetchRound:
-    """One round. A leader that is slow is waited for, and one that is silent is not, see :class:`AnswerDeadlines`."""
+    """One round of fetches, with one request to each leader.
+
+    :class:`AnswerDeadlines` says how long the round waits for each partition.
+
+    Args:
+        context: the cluster, and the state that earlier rounds left.
+        read_committed: whether the isolation level is ``read_committed``.
+        max_bytes: the greatest size of each response, in bytes.
+    """
 
     def __init__(self, context: RoundContext, *, read_committed: bool, max_bytes: int) -> None:
         self._context = context
@@ -38,11 +46,15 @@ class FetchRound:
         self._calls: dict[int, Call] = {}
 
     def run(self, wanted: Wanted) -> dict[TopicPartition, Fetched]:
-        """Answers by partition; those that no leader answered in time are left out.
+        """Returns what the leaders answered, by partition. Partitions that were not answered in time are left out.
+
+        Args:
+            wanted: the offset and size to fetch, by partition.
 
         Raises:
-            UnreachableError: no broker tells who leads.
-            AuthenticationError: a leader refuses this client, or is not trusted.
+            UnreachableError: no broker tells who the leaders are.
+            AuthenticationError: a leader refuses this client, or its certificate is not trusted.
+            ConnectorError: a leader refused the request.
         """
         self._began = self._context.begin()
         by_leader: dict[int, dict[TopicPartition, FetchFrom]] = defaultdict(dict)
@@ -58,14 +70,14 @@ class FetchRound:
         return self._end(wanted, by_leader)
 
     def _leaders(self, wanted: Wanted) -> dict[TopicPartition, int]:
-        """The known leaders; where no leader is known, the round waits until metadata may be asked for again."""
+        """Returns the known leaders. If no leader is known, waits until metadata may be requested again."""
         leaders = self._cluster.leaders(wanted)
         while not leaders and (left := self._cluster.retry.next_at - time.monotonic()) > 0:
             self._cluster.connections.wait(left)
         return leaders or self._cluster.leaders(wanted)
 
     def _send(self, by_leader: Mapping[int, Wanted]) -> dict[int, list[Call]]:
-        """Ask those leaders that owe no other answer; what has to be answered yet, by leader."""
+        """Sends the fetches of leaders that have no unanswered request. Returns the unanswered calls by leader."""
         waiting: dict[int, list[Call]] = {}
         for leader, wanted in by_leader.items():
             call = self._calls.get(leader)
@@ -91,7 +103,8 @@ class FetchRound:
     def _allowed(self, tp: TopicPartition) -> float:
         leader = self._cluster.leader(tp)
         throttled = 0.0 if leader is None else self._cluster.connections.throttled_for(leader)
-        throttled = throttled if throttled <= FULL_S else 0.0  # so long no plan waits
+        # A plan does not wait for a longer throttle time.
+        throttled = throttled if throttled <= FULL_S else 0.0
         patience_s = self._patience_s(tp)
         full = patience_s >= self._context.patience.full(tp)
         return patience_s + (self._max_wait_s if full else 0.0) + throttled
@@ -100,7 +113,7 @@ class FetchRound:
         return self._context.patience.seconds(tp, self._began, at_once=True)
 
     def _answers(self, leader: int, response: Any, wanted: Wanted) -> dict[TopicPartition, Fetched]:
-        """What a leader answered; its refusal of the whole request counts for each partition."""
+        """Returns what a leader answered. An error of the whole request counts for each of its partitions."""
         error = int(response.error_code or 0)
         if error and not retriable(error):
             raise refused(f"a fetch by {self._cluster.address(leader)}", error)

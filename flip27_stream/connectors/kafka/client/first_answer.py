@@ -1,4 +1,4 @@
-"""Asks several brokers what any of them can answer, one after the other, and takes the first answer."""
+"""Sends one request to several brokers, one after the other, and takes the first response."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ _MOST_PAUSE_S = 0.5
 
 
 class FirstAnswer:
-    """One request to many brokers.
+    """One request to many brokers, of which the first response counts.
 
-    Each broker has a head start of up to a second before the next one is asked, and all have the rest of the time: one
-    that hangs costs no more than its head start, and one that is slow is heard.
+    Each broker has up to a second to answer before the next one is asked, too. Responses of all brokers are accepted
+    until the time limit. So a broker that hangs delays the result by a second at most, and a slow broker can still
+    answer.
 
     Args:
+        connections: the connections to the brokers.
         request: makes the request.
-        accepts: whether a broker's response will do; one that will not counts as a failure.
+        accepts: returns whether the response of a broker (id, response) can be used; one that cannot is a failure.
     """
 
     def __init__(
@@ -41,14 +43,14 @@ class FirstAnswer:
         self._untried = set(self._waiting)
 
     def get(self, seconds: float, when_all_failed: Callable[[], None] = lambda: None) -> Any | None:
-        """The first response within so many seconds; ``None`` for no response. A broker that fails is asked again.
+        """Returns the first response; ``None`` if there was none in time. A broker that fails is asked again.
 
         Args:
-            seconds: how long to try.
-            when_all_failed: is called once, when each broker has failed and none is being asked.
+            seconds: the time limit.
+            when_all_failed: is called once, when each broker has failed and no request is unanswered.
 
         Raises:
-            AuthenticationError: a broker refuses this client, or this client a broker's certificate.
+            AuthenticationError: a broker refuses this client, or its certificate is not trusted.
         """
         began = time.monotonic()
         deadline = began + seconds

@@ -1,4 +1,4 @@
-"""ListOffsets of many partitions: one request per leader, to all leaders at once, and again where that helps."""
+"""One round of ListOffsets requests: one per leader, to all leaders at once, with retries where they may help."""
 
 from __future__ import annotations
 
@@ -28,17 +28,20 @@ from flip27_stream.errors import AuthenticationError, ConnectorError
 Asked = Mapping[TopicPartition, int]
 Answers = dict[TopicPartition, OffsetAndTimestamp | None]
 
-_Key = tuple[int, TopicPartition]  # number of the mapping in the round, partition
+_Key = tuple[int, TopicPartition]  # index of the mapping in the round, partition
 
 
 class OffsetRound:
-    """One round. How long it waits for whom, its context's patience says.
+    """One round of ListOffsets requests.
+
+    The :class:`AnswerDeadlines` of the context say how long the round waits for each partition.
 
     Args:
-        context: the cluster, and what earlier rounds left.
-        read_committed: the isolation level.
-        late: takes answers to calls of earlier rounds, and leaves its own to later ones.
-        within_s: waits so many seconds for all, whatever the patience is.
+        context: the cluster, and the state that earlier rounds left.
+        read_committed: whether the isolation level is ``read_committed``.
+        late: whether late responses are used: this round takes responses to requests of earlier rounds, and later
+            rounds may take responses to requests of this round.
+        within_s: the time to wait for all partitions, in seconds, instead of the deadlines of the context.
     """
 
     def __init__(
@@ -63,12 +66,18 @@ class OffsetRound:
         self._throttled: dict[TopicPartition, float] = {}
 
     def run(self, asked: Sequence[Asked]) -> list[Answers]:
-        """One answer per mapping. What was not answered is left out; what the leader cannot tell is ``None``.
+        """Returns one mapping of answers per mapping in ``asked``.
+
+        Partitions that were not answered are left out. The answer is ``None`` if the leader cannot tell, see
+        :func:`unanswerable`.
+
+        Args:
+            asked: the timestamp (ms) or marker to look up, by partition.
 
         Raises:
-            UnreachableError: no broker tells who leads.
-            AuthenticationError: a leader refuses this client, or is not trusted.
-            ConnectorError: it refuses to tell about a partition.
+            UnreachableError: no broker tells who the leaders are.
+            AuthenticationError: a leader refuses this client, or its certificate is not trusted.
+            ConnectorError: a leader refuses to tell about a partition.
         """
         self._begin(asked)
         retry = self._cluster.retry
@@ -111,7 +120,7 @@ class OffsetRound:
         yield from self._failed
 
     def _until(self) -> float:
-        """When the last wait for what is not answered ends (monotonic seconds)."""
+        """Returns when the wait for the last unanswered partition ends, in monotonic seconds."""
         return self._began + max((self._allowed(tp) for _, tp in self._pending()), default=0.0)
 
     def _allowed(self, tp: TopicPartition) -> float:
@@ -125,7 +134,7 @@ class OffsetRound:
         return tp, self._asked[i][tp], self._read_committed
 
     def _retry(self, now: float) -> None:
-        """What failed goes out again, to the leaders of now; what does not exist any more does not."""
+        """Requests metadata and schedules failed lookups again. Lookups of partitions that do not exist are dropped."""
         retry = self._cluster.retry
         if not self._failed or not retry.is_due(now):
             return
@@ -136,7 +145,10 @@ class OffsetRound:
         self._unsent += [key for key in failed if key[1] in there]
 
     def _send(self) -> list[Call]:
-        """Send what can be sent; the calls that leaders have to answer before they are asked anything else."""
+        """Sends the lookups to all leaders that have no unanswered request of an earlier round.
+
+        Returns the unanswered calls of earlier rounds. Their leaders get no request until these are answered.
+        """
         unsent, self._unsent = self._unsent, []
         leaders = self._cluster.leaders({tp for _, tp in unsent}) if unsent else {}
         owed = {leader: self._context.under_way.owed_by(leader) for leader in set(leaders.values())}
@@ -159,7 +171,7 @@ class OffsetRound:
         return self._context.call(leader, wanted, lambda: list_offsets_request(wanted, self._read_committed))
 
     def _collect(self) -> bool:
-        """Take in what came; whether anything did."""
+        """Handles the calls that are done. Returns whether there were any."""
         done = [call for call in self._waiting if call.is_done]
         for call in done:
             keys = self._waiting.pop(call)
@@ -185,7 +197,7 @@ class OffsetRound:
                 self._fail((i, tp))
 
     def _act_on(self, call: Call, keys: list[_Key]) -> None:
-        """No answer will come to a call."""
+        """Handles a call that has failed."""
         if isinstance(call.error, AuthenticationError):
             raise call.error
         for i, tp in keys:

@@ -1,4 +1,4 @@
-"""The three requests the source makes, and their answers as small values; kafka-python does the encoding."""
+"""The requests of the source and their responses as small values. kafka-python encodes and decodes them."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from flip27_stream.connectors.kafka.split import TopicPartition
 from flip27_stream.errors import ConnectorError
 
 MAX_TIMESTAMP = -3
-"""Asks ListOffsets for the record with the greatest timestamp (KIP-734)."""
+"""The marker that asks ListOffsets for the record with the greatest timestamp (KIP-734)."""
 
 FETCH_BY_NAME = 11
-"""The greatest version of Fetch that is used where a topic's id is not known."""
+"""The greatest version of Fetch for requests in which the id of a topic is not known."""
 
 FETCH_BY_TOPIC_ID = 13
-"""From this version on topics have ids and no names (KIP-516, Kafka 3.1)."""
+"""The first version of Fetch with topic ids instead of names (KIP-516, Kafka 3.1)."""
 
 OFFSET_OUT_OF_RANGE = 1
 CORRUPT_MESSAGE = 2
@@ -41,13 +41,14 @@ _NO_TOPIC_ID = "00000000-0000-0000-0000-000000000000"
 
 @dataclass(frozen=True)
 class TopicMetadata:
-    """A topic.
+    """The metadata of a topic.
 
     Attributes:
-        topic_id: a new one once the topic was deleted and made again; empty where brokers do not tell.
-        internal: whether it is one of Kafka's own.
-        leaders: each partition's, -1 for none.
-        cluster_id: of the Kafka cluster that it is on; empty where brokers do not tell.
+        topic_id: the id of the topic; empty if brokers do not tell it. A topic that is deleted and created again has
+            another id.
+        internal: whether it is an internal topic of Kafka.
+        leaders: the leader's broker id by partition number; -1 if the partition has no leader.
+        cluster_id: the id of the Kafka cluster; empty if brokers do not tell it.
     """
 
     topic_id: str
@@ -58,9 +59,12 @@ class TopicMetadata:
 
 @dataclass(frozen=True)
 class OffsetAndTimestamp:
-    """An answer of ListOffsets; both are -1 where no record is as asked for.
+    """The answer of ListOffsets about one partition.
 
-    ``late`` answers were asked for more than some seconds ago, by an earlier round.
+    Attributes:
+        offset: the offset; -1 if there is no such record.
+        timestamp: the timestamp of the record in ms; -1 if there is none.
+        late: whether the answer came more than 5 s after the request, which may be that of an earlier round.
     """
 
     offset: int
@@ -70,7 +74,13 @@ class OffsetAndTimestamp:
 
 @dataclass(frozen=True)
 class FetchFrom:
-    """What to fetch of one partition. Without ``topic_id`` the topic is asked for by its name."""
+    """The offset and size to fetch of one partition.
+
+    Attributes:
+        offset: the first offset to fetch.
+        max_bytes: the greatest size of the records, in bytes.
+        topic_id: the id of the topic; if it is empty, the request names the topic.
+    """
 
     offset: int
     max_bytes: int
@@ -79,9 +89,13 @@ class FetchFrom:
 
 @dataclass(frozen=True)
 class Fetched:
-    """What a broker answered about one partition.
+    """The answer of Fetch about one partition.
 
-    ``aborted`` are (producer id, first offset). ``preferred_replica`` is the broker to ask instead (KIP-392), or -1.
+    Attributes:
+        error: the error code; 0 for success.
+        records: the record batches as they are in the log.
+        aborted: the aborted transactions, each as (producer id, first offset).
+        preferred_replica: the id of the broker to fetch from instead (KIP-392); -1 if there is none.
     """
 
     error: int
@@ -91,7 +105,7 @@ class Fetched:
 
 
 def refused(what: str, error: int) -> ConnectorError:
-    """The error for an error code that trying again does not help."""
+    """Returns the error for an error code after which a retry does not help."""
     kind = kafka_errors.for_code(error)
     return ConnectorError(
         f"Kafka refused {what}: {kind.__name__} (error {error}). {getattr(kind, 'description', '')}"
@@ -99,33 +113,42 @@ def refused(what: str, error: int) -> ConnectorError:
 
 
 def retriable(error: int) -> bool:
-    """Whether fresh metadata and another try may help."""
+    """Returns whether new metadata and a retry may help after an error code."""
     return error in _RETRIABLE
 
 
 def forbidden(error: int) -> bool:
-    """Whether ListOffsets is not for this client. Everything else is tried again, as Java's client does."""
+    """Returns whether an error code of ListOffsets means that this client is not authorized.
+
+    Other errors are retried, as Java's client does.
+    """
     return error in _NOT_AUTHORIZED
 
 
 def unanswerable(error: int, timestamp: int) -> bool:
-    """Whether a leader says that it cannot find offsets by this timestamp, or the greatest one (KIP-734)."""
+    """Returns whether a leader cannot look up this timestamp, or not :data:`MAX_TIMESTAMP` (KIP-734)."""
     return error == _UNSUPPORTED_FOR_MESSAGE_FORMAT or (
         timestamp == MAX_TIMESTAMP and error == _UNSUPPORTED_VERSION
     )
 
 
 def fetch_version(wanted: Mapping[TopicPartition, FetchFrom]) -> int:
-    """The greatest version of Fetch in which these partitions can be asked for."""
+    """Returns the greatest version of Fetch for these partitions."""
     return FETCH_BY_TOPIC_ID if all(at.topic_id for at in wanted.values()) else FETCH_BY_NAME
 
 
 def fetch_request(
     wanted: Mapping[TopicPartition, FetchFrom], *, read_committed: bool, max_bytes: int, max_wait_ms: int
 ) -> Any:
-    """A FetchRequest for partitions of one leader, which waits no longer than ``max_wait_ms`` for the first byte.
+    """Returns a FetchRequest for partitions of one leader.
 
-    It has names and ids of topics; its version says which of the two are sent.
+    It has the names and the ids of topics; its version decides which of the two are sent.
+
+    Args:
+        wanted: the offset and size to fetch, by partition.
+        read_committed: whether the isolation level is ``read_committed``.
+        max_bytes: the greatest size of the response, in bytes.
+        max_wait_ms: how long the broker may wait for the first byte, in ms.
     """
     partition = FetchRequest.FetchTopic.FetchPartition
     topics = [
@@ -155,7 +178,7 @@ def fetch_request(
 def fetched_partitions(
     response: Any, wanted: Mapping[TopicPartition, FetchFrom]
 ) -> dict[TopicPartition, Fetched]:
-    """The answers in a FetchResponse (of kafka-python) to a request for ``wanted``."""
+    """Returns the answers in a FetchResponse (of kafka-python) to a request for ``wanted``, by partition."""
     names = {at.topic_id: tp.topic for tp, at in wanted.items()}
     return {
         TopicPartition(topic.topic or names[str(topic.topic_id)], p.partition_index): Fetched(
@@ -170,7 +193,7 @@ def fetched_partitions(
 
 
 def unsure_topics(response: Any) -> dict[str, str]:
-    """The topics in a MetadataResponse about which the broker cannot tell now, with the names of the errors."""
+    """Returns the names of the errors of topics in a MetadataResponse that have a retriable error, by topic."""
     return {
         topic.name: kafka_errors.for_code(topic.error_code).__name__
         for topic in response.topics or ()
@@ -179,10 +202,10 @@ def unsure_topics(response: Any) -> dict[str, str]:
 
 
 def topics_in(response: Any) -> dict[str, TopicMetadata]:
-    """The topics in a MetadataResponse that exist.
+    """Returns the topics in a MetadataResponse that exist, by name.
 
     Raises:
-        ConnectorError: the cluster refuses to tell about one.
+        ConnectorError: the cluster refuses to tell about a topic.
     """
     found: dict[str, TopicMetadata] = {}
     for topic in response.topics or ():
@@ -199,7 +222,7 @@ def topics_in(response: Any) -> dict[str, TopicMetadata]:
 
 
 def list_offsets_request(wanted: Mapping[TopicPartition, int], read_committed: bool) -> Any:
-    """A ListOffsetsRequest for partitions of one leader, by timestamp (ms) or marker."""
+    """Returns a ListOffsetsRequest for partitions of one leader; ``wanted`` has timestamps (ms) or markers."""
     by_topic: dict[str, list[Any]] = defaultdict(list)
     for tp, timestamp in wanted.items():
         partition = ListOffsetsRequest.ListOffsetsTopic.ListOffsetsPartition(
@@ -214,7 +237,7 @@ def list_offsets_request(wanted: Mapping[TopicPartition, int], read_committed: b
 
 
 def partition_offsets(response: Any) -> Iterator[tuple[TopicPartition, int, OffsetAndTimestamp]]:
-    """Partition, error and answer of each partition in a ListOffsetsResponse."""
+    """Yields partition, error code and answer of each partition in a ListOffsetsResponse."""
     for topic in response.topics or ():
         for p in topic.partitions or ():
             yield (

@@ -1,4 +1,4 @@
-"""What one round of requests leaves to the next ones of a client."""
+"""The state that rounds of requests share: the cluster, the deadlines, and the calls that are not answered yet."""
 
 from __future__ import annotations
 
@@ -15,14 +15,20 @@ from flip27_stream.connectors.kafka.split import TopicPartition
 
 @dataclass(frozen=True)
 class RoundContext:
-    """The cluster, the waits for its brokers, and the calls that are not answered yet."""
+    """The state that the rounds of requests of one client share.
+
+    Attributes:
+        cluster: the leaders, and the connections to the brokers.
+        patience: how long a round waits for each partition.
+        under_way: the calls of earlier rounds that are not answered yet.
+    """
 
     cluster: Cluster
     patience: AnswerDeadlines[TopicPartition]
     under_way: CallsUnderWay = field(default_factory=CallsUnderWay)
 
     def begin(self) -> float:
-        """Take in what came since the last round; the time now, in monotonic seconds.
+        """Receives the responses that have come since the last round. Returns the current time in monotonic seconds.
 
         Raises:
             UnreachableError: the first contact with the cluster failed.
@@ -39,22 +45,36 @@ class RoundContext:
         request: Callable[[], Any],
         max_wait_s: float = 0.0,
     ) -> Call:
-        """Ask a leader about partitions; it may wait so long for something to answer."""
+        """Sends a request to a leader, and returns the call.
+
+        Args:
+            leader: the id of the broker.
+            wanted: the partitions of the request; their latency is recorded when the response comes.
+            request: makes the request.
+            max_wait_s: how long the broker may wait for records before it answers, in seconds.
+        """
 
         def answered(latency: float) -> None:
             for tp in wanted:
                 self.patience.answered(tp, latency - max_wait_s)
 
-        self.cluster.connections.wait(0)  # a connection that has ended by now is not used
+        self.cluster.connections.wait(0)  # notices connections that have ended, so that they are not used
         usual_s = max(map(self.patience.latency, wanted)) + max_wait_s
         return Call(self.cluster.connections, leader, request, usual_s, answered)
 
     def wait(self, calls: Collection[Call], until: float) -> None:
-        """Until something happens, or until then (monotonic seconds)."""
+        """Waits until something is sent or received, but not after ``until`` (monotonic seconds)."""
         wait_for_news(self.cluster.connections, calls, until)
 
     def gave_up(self, tp: TopicPartition, waited: float) -> None:
-        """A round ended without an answer about a partition; perhaps somebody else leads it by now."""
+        """Records that a round ended without an answer about a partition.
+
+        Its leader is requested again at the next opportunity, since it may have changed.
+
+        Args:
+            tp: the partition.
+            waited: how long the round waited for it, in seconds.
+        """
         self.cluster.doubt_leader(tp)
         leader = self.cluster.leader(tp)
         if leader is None or not self.cluster.connections.throttled_for(leader):

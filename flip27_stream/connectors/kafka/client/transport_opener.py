@@ -1,6 +1,7 @@
-"""A socket to a broker, with TLS or without, opened within a deadline.
+"""Opens sockets to brokers, with TLS or without, within a deadline.
 
-kafka-python gives the TCP connection a deadline, but not the TLS handshake, and leaves sockets that failed open.
+kafka-python has a deadline for the TCP connection but not for the TLS handshake, and does not close sockets that
+failed.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ class TransportOpener:
     """Opens transports on an event loop.
 
     Attributes:
-        loop: kafka-python's ``NetworkSelector``.
-        tls: ``None`` where connections are not encrypted.
-        socket_options: arguments of ``socket.setsockopt``.
+        loop: the ``NetworkSelector`` of kafka-python.
+        tls: the TLS context; ``None`` for connections without TLS.
+        socket_options: the arguments of ``socket.setsockopt``.
     """
 
     loop: Any
@@ -36,21 +37,22 @@ class TransportOpener:
     async def open(
         self, host: str, port: int, deadline: float, attempt: int, reached: Callable[[], None]
     ) -> Any:
-        """A transport on which a Kafka conversation can begin.
+        """Returns a transport that is ready for Kafka requests.
 
-        A host may have several addresses. Each gets its share of the time, and each attempt begins with another one.
+        If a host has several addresses, the remaining time is divided among them, and each attempt begins with another
+        address.
 
         Args:
             host: a name or an address.
-            port: where the broker listens.
+            port: the port of the broker.
             deadline: when to give up, in monotonic seconds.
-            attempt: how many attempts failed before this one.
-            reached: is called when something took the TCP connection.
+            attempt: the number of attempts that failed before this one.
+            reached: is called when a server has accepted the TCP connection.
 
         Raises:
             AuthenticationError: the certificate is not trusted, or the broker refused TLS.
-            OSError: no address took the connection.
-            KafkaTimeoutError: the time is over.
+            OSError: no address accepted the connection.
+            KafkaTimeoutError: the deadline has passed.
         """
         found = socket.getaddrinfo(host, port, socket.AF_UNSPEC, socket.SOCK_STREAM)
         first = attempt % len(found)

@@ -1,1 +1,1 @@
-"""Reads planned ranges of partitions in a task: fetch connections, responses, the reader."""
+"""The reader of a task, which reads planned ranges of partitions, and the connections that it fetches over."""

@@ -1,4 +1,4 @@
-"""When brokers are to be left alone: on account of their quotas, and after connections that broke."""
+"""The times at which brokers get no request: because of a quota, or after a connection has failed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,11 @@ _WARNED_FROM_MS = 1000
 
 
 class BrokerPauses:
-    """Keeps, for each broker, until when it is sent nothing."""
+    """The time until which each broker gets no request.
+
+    Args:
+        options: the reconnect backoff.
+    """
 
     def __init__(self, options: ConnectionOptions) -> None:
         self._least_s = options.reconnect_backoff_ms / 1000
@@ -25,18 +29,22 @@ class BrokerPauses:
         self._warned: set[int] = set()
 
     def is_paused(self, node: int) -> bool:
+        """Returns whether a broker gets no request now."""
         return time.monotonic() < max(self._until.get(node, 0.0), self.throttled_until(node))
 
     def failures(self, node: int) -> int:
-        """How many connections broke, or were not made, since the broker's last answer."""
+        """Returns how many connections in a row broke, or could not be made, since the last answer of the broker."""
         return self._failures.get(node, 0)
 
     def throttled_until(self, node: int) -> float:
-        """The end (monotonic seconds) of the time that the broker asked for; 0 if it asked for none."""
+        """Returns the end of the throttle time of a broker in monotonic seconds; 0 if the broker does not throttle."""
         return self._throttled_until.get(node, 0.0)
 
     def answered(self, node: int, throttle_ms: int) -> None:
-        """A broker answered, and wants to be sent nothing for so long (KIP-219), a minute of which it is granted."""
+        """Records an answer of a broker, which wants no request for ``throttle_ms`` (KIP-219).
+
+        The pause is limited to ``LONGEST_THROTTLE_MS``.
+        """
         self._failures.pop(node, None)
         self._until.pop(node, None)
         pause_s = min(throttle_ms, LONGEST_THROTTLE_MS) / 1000
@@ -53,7 +61,7 @@ class BrokerPauses:
             )
 
     def failed(self, node: int) -> None:
-        """A connection broke, or was not made: each time in a row it is left alone for twice as long."""
+        """Records a connection that broke, or could not be made. The pause doubles with each failure in a row."""
         failures = self.failures(node)
         self._failures[node] = failures + 1
         self._until[node] = time.monotonic() + min(self._least_s * 2 ** min(failures, 30), self._most_s)

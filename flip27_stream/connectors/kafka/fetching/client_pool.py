@@ -1,4 +1,4 @@
-"""Connections that outlive a task: Python workers are used again, so the next task finds them open."""
+"""A pool of connections that are kept from task to task, since Spark reuses Python workers."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from flip27_stream.connectors.kafka.client.client import KafkaClient
 from flip27_stream.connectors.kafka.client.connection_options import ConnectionOptions
 from flip27_stream.connectors.kafka.fetching.fetcher import Fetcher
 
-_IDLE_S = 300.0  # spark.kafka.consumer.cache.timeout of Spark's own pool
+_IDLE_S = 300.0  # as spark.kafka.consumer.cache.timeout of Spark's pool
 
 
 class FetcherPool:
-    """Fetchers nobody uses at the moment, by their options.
+    """A pool of idle fetchers, by their connection options.
 
-    Those that were not used for five minutes are closed, or for ``connections.max.idle.ms`` if that is less.
-
-    There is no thread that does so: they are looked at whenever one is borrowed or given back.
+    A fetcher that was idle for five minutes is closed, or for ``connections.max.idle.ms`` if that is less. This is
+    checked whenever a fetcher is borrowed or given back; there is no thread for it.
     """
 
     def __init__(self) -> None:
@@ -26,21 +25,21 @@ class FetcherPool:
         self._idle: dict[ConnectionOptions, list[tuple[float, Fetcher]]] = {}
 
     def borrow(self, options: ConnectionOptions) -> Fetcher:
-        """The fetcher that was used last, or a new one; a connection that died meanwhile is made again when used."""
+        """Returns the fetcher that was used last, or a new one. Connections that have broken are made again on use."""
         self._close_unused_for(_IDLE_S)
         with self._lock:
             idle = self._idle.get(options)
             return idle.pop()[1] if idle else Fetcher(KafkaClient(options))
 
     def give_back(self, fetcher: Fetcher) -> None:
-        """Keep a fetcher for the next task."""
+        """Returns a fetcher to the pool."""
         fetcher.give_up()
         with self._lock:
             self._idle.setdefault(fetcher.client.options, []).append((time.monotonic(), fetcher))
         self._close_unused_for(_IDLE_S)
 
     def close(self) -> None:
-        """Close all idle fetchers."""
+        """Closes all idle fetchers."""
         self._close_unused_for(-1.0)
 
     def _close_unused_for(self, seconds: float) -> None:

@@ -1,7 +1,6 @@
-"""A connection to one broker that fetches go over: a blocking socket and one buffer, with nothing in between.
+"""A connection to one broker for fetches: a blocking socket and one buffer.
 
-A response is received in place and looked at without a copy. kafka-python encodes the requests, and says how to
-authenticate.
+A response is received in place and parsed without a copy. kafka-python encodes the requests and authenticates.
 """
 
 from __future__ import annotations
@@ -30,28 +29,29 @@ _HEAD = struct.Struct(">ii")  # size of what follows, correlation id
 _SIZE = struct.Struct(">i")
 _KEPT_BUFFER = 16 << 20
 _LARGEST_TOKEN = 1 << 20
-_RENEW_AT = 0.85  # of a session's life time; brokers end connections that outlive it (KIP-368)
+# The share of a session's life time; when it is over, the broker closes the connection (KIP-368).
+_RENEW_AT = 0.85
 _NOT_YET = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 class FetchConnection:
-    """An open, authenticated connection with at most one request in flight; one thread at a time.
+    """An open, authenticated connection with one request in flight at most. Not thread-safe.
 
     Args:
-        host: of the broker.
-        port: of the broker.
-        options: of all connections.
-        within_s: how long connecting may take, if that is less than the options say.
-        attempt: how many attempts failed before this one.
+        host: the name or address of the broker.
+        port: the port of the broker.
+        options: the connection options.
+        within_s: the time limit for connecting in seconds, if it is shorter than that of the options.
+        attempt: the number of attempts that failed before this one.
 
     Attributes:
         endpoint: host and port of the broker.
-        name: the same, for messages.
-        versions: of requests, that this broker speaks.
+        name: ``host:port`` of the broker, for messages.
+        versions: the versions of requests that the broker supports.
 
     Raises:
-        OSError: the broker can't be reached, or does not answer in time.
-        AuthenticationError: it refused the credentials, or presents a certificate that is not trusted.
+        OSError: the broker cannot be reached, or does not answer in time.
+        AuthenticationError: the broker refused the credentials, or its certificate is not trusted.
     """
 
     def __init__(
@@ -85,21 +85,22 @@ class FetchConnection:
 
     @property
     def received(self) -> int:
-        """Bytes of the response under way that are there."""
+        """The number of bytes of the current response that have been received."""
         return self._received
 
     @property
     def is_usable(self) -> bool:
-        """Whether a connection without a request in flight is good for one.
+        """Whether a request can be sent, if no other request is in flight.
 
-        It is open, was used within ``connections.max.idle.ms``, and its session is not about to end.
+        The connection must be open, must have been used within ``connections.max.idle.ms``, and its session must not be
+        about to end.
         """
         is_fresh = self.idle_s * 1000 < self._options.connections_max_idle_ms
         return is_fresh and time.monotonic() < self._expires and not self._wait_readable(0)
 
     @property
     def idle_s(self) -> float:
-        """Seconds since a byte went over it."""
+        """The time since a byte was sent or received, in seconds."""
         return time.monotonic() - self._used
 
     def fileno(self) -> int:
@@ -109,10 +110,15 @@ class FetchConnection:
         self._socket.close()
 
     def version_of(self, request: Any, least: int, most: int) -> int:
-        """The greatest version of a kind of request (of kafka-python) in these bounds that the broker speaks.
+        """Returns the greatest version of a request type that the broker supports, within bounds.
+
+        Args:
+            request: the request type of kafka-python.
+            least: the least version.
+            most: the greatest version.
 
         Raises:
-            ConnectorError: it speaks no such version.
+            ConnectorError: the broker supports no such version.
         """
         try:
             return int(self.versions.api_version(request, min_version=least, max_version=most))
@@ -123,15 +129,21 @@ class FetchConnection:
             ) from error
 
     def send(self, request: Any, version: int) -> None:
-        """Send a request of kafka-python. OSError if that takes longer than the request time-out."""
+        """Sends a request of kafka-python.
+
+        Raises:
+            OSError: sending failed, or took longer than the request timeout.
+        """
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
         self._send(encoded(request, version, self._correlation_id, self._options.client_id))
 
     def receive(self) -> memoryview | None:
-        """The body of the response, if all of it has come; valid until the next call. Does not wait.
+        """Receives without waiting. Returns the body of the response; ``None`` if it is not complete yet.
+
+        The body is valid until the next call.
 
         Raises:
-            OSError: the connection is broken, or what came answers another request.
+            OSError: the connection is broken, or the response belongs to another request.
         """
         try:
             while self._received < _HEAD.size:
@@ -159,7 +171,7 @@ class FetchConnection:
         self._used = time.monotonic()
 
     def _room(self) -> memoryview:
-        """The memory for the body. The correlation id is checked first, so that only a response takes memory."""
+        """Returns the memory for the body. The correlation id is checked first, so that other data takes no memory."""
         size, correlation_id = _HEAD.unpack(self._head)
         if correlation_id != self._correlation_id or size < 4:
             raise ConnectionAbortedError("it does not speak Kafka's protocol, or answers another request")
@@ -183,7 +195,7 @@ class FetchConnection:
             self._expires = time.monotonic() + _RENEW_AT * session_ms / 1000
 
     def _ask(self, request: Any, version: int) -> Any:
-        """The response to a request that comes before fetches: ApiVersions or SASL."""
+        """Returns the response to a request of the connection set-up: ApiVersions or SASL."""
         self.send(request, version)
         while (body := self.receive()) is None:
             self._wait_for_more()
@@ -193,7 +205,7 @@ class FetchConnection:
             raise ConnectionAbortedError(f"its response to {request.name} can't be read: {error}") from error
 
     def _ask_raw(self, token: bytes) -> bytes:
-        """The token with which a broker answers a token that was sent without a request around it."""
+        """Returns the broker's answer to a SASL token that is sent without a request around it."""
         self._send(_SIZE.pack(len(token)) + token)
         (size,) = _SIZE.unpack(self._exactly(_SIZE.size))
         if not 0 <= size <= _LARGEST_TOKEN:
@@ -217,13 +229,13 @@ class FetchConnection:
 
 
 def _reached(host: str, port: int, deadline: float, attempt: int) -> socket.socket:
-    """A socket to one of a host's addresses.
+    """Returns a socket that is connected to one of the addresses of a host.
 
-    Each address gets its share of the time. Each attempt begins with another address, so that one that hangs does no
-    harm.
+    The remaining time is divided among the addresses. Each attempt begins with another address, so that an address that
+    hangs does not fail all attempts.
 
     Raises:
-        OSError: no address took the connection, or the host has no address.
+        OSError: no address accepted the connection, or the host has no address.
     """
     try:
         found = socket.getaddrinfo(host, port, socket.AF_UNSPEC, socket.SOCK_STREAM)
@@ -248,7 +260,7 @@ def _reached(host: str, port: int, deadline: float, attempt: int) -> socket.sock
 def _connect(
     host: str, port: int, options: ConnectionOptions, deadline: float, attempt: int
 ) -> socket.socket:
-    """A socket in non-blocking mode, with TLS where the options say so."""
+    """Returns a connected socket in non-blocking mode, with TLS if the options say so."""
     plain = _reached(host, port, deadline, attempt)
     try:
         for option in options.socket_options:
@@ -273,7 +285,11 @@ def _connect(
 
 
 def _shake_hands(connection: ssl.SSLSocket, deadline: float) -> None:
-    """Do the TLS handshake. TimeoutError if it is not done by then, however often the broker sends a byte."""
+    """Makes the TLS handshake.
+
+    Raises:
+        TimeoutError: the handshake is not complete at ``deadline`` (monotonic seconds), even if the broker sends bytes.
+    """
     while True:
         poll = select.poll()
         try:

@@ -1,4 +1,4 @@
-"""Fetch responses (versions 4 to 13) without copies: the records stay where they were received."""
+"""Reads Fetch responses (versions 4 to 13) without copying the records."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from flip27_stream.connectors.kafka.fetching.response_fields import FlexibleFiel
 from flip27_stream.connectors.kafka.split import TopicPartition
 
 LEAST_VERSION = 4
-"""Kafka 0.11 began with it."""
+"""The first version of Fetch with record batches (Kafka 0.11)."""
 
-_THROTTLED_BY_CLIENT = 8  # brokers that speak less wait before they answer (KIP-219)
+_THROTTLED_BY_CLIENT = 8  # in lower versions the broker waits itself before it answers (KIP-219)
 _FLEXIBLE = 12
 _INT = struct.Struct(">i")
 _ERROR_AND_SESSION = struct.Struct(">hi")
@@ -34,11 +34,11 @@ _UUID_BYTES = 16
 
 @dataclass(frozen=True)
 class FetchResponse:
-    """What a broker said to a fetch.
+    """The response of a broker to a fetch.
 
     Attributes:
-        partitions: the answers, whose records are views of the response.
-        throttle_ms: how long the broker wants to be sent nothing.
+        partitions: the answer by partition. Its records are views of the response.
+        throttle_ms: how long the broker wants no further request, in ms.
     """
 
     partitions: Mapping[TopicPartition, Fetched]
@@ -48,17 +48,17 @@ class FetchResponse:
 def read_fetch_response(
     body: memoryview, version: int, asked: Mapping[TopicPartition, FetchFrom]
 ) -> FetchResponse:
-    """Read the response to a fetch.
+    """Returns the parsed response to a fetch.
 
     Args:
-        body: what follows the correlation id.
-        version: of request and response.
-        asked: what was asked for, which tells the topics' names from version 13 on.
+        body: the bytes after the correlation id.
+        version: the version of request and response.
+        asked: the partitions of the request, which give the names of topic ids from version 13 on.
 
     Raises:
         ConnectorError: the broker refused the whole request.
-        OSError: it refused it now, and may not when it is asked again.
-        struct.error: the response is cut off, or no response to this request.
+        OSError: the broker refused the whole request with a retriable error.
+        struct.error: the response is cut off, or does not belong to this request.
     """
     fields = FlexibleFields(body) if version >= _FLEXIBLE else ResponseFields(body)
     fields.skip_tags()  # of the response's header

@@ -1,4 +1,4 @@
-"""Fetches from the brokers of a cluster, one in flight to each (Kafka's ``Fetcher``)."""
+"""Sends fetches to the brokers of a cluster, with one in flight to each broker (Kafka's ``Fetcher``)."""
 
 from __future__ import annotations
 
@@ -26,18 +26,28 @@ from flip27_stream.connectors.kafka.split import TopicPartition
 log = logging.getLogger(__name__)
 
 _DOUBT_S = 3.0
-"""Beyond the time that a broker may wait: how long a fetch over a connection may take that was kept or is quiet."""
+"""The time limit, added to ``fetch.max.wait.ms``, of a fetch over a connection that may be dead, in seconds."""
 
 _LEAST_GROWTH = 4096
-"""Bytes of an answer, in which a broker, or a network, shows within the request time-out that it goes on coming."""
+"""The number of further bytes that restart the time limit of a response that is being received.
+
+A slow broker or network sends at least as much within the request timeout; single bytes now and then do not count.
+"""
 
 _QUIET_S = 30.0
-"""No network forgets a connection sooner."""
+"""The idle time after which a connection may be dead, in seconds; networks do not drop connections sooner."""
 
 
 @dataclass(frozen=True)
 class _Fetch:
-    """What a broker is asked for, and until when (monotonic seconds) it is worth while to connect for that."""
+    """A fetch to be sent to one broker.
+
+    Attributes:
+        wanted: the offset and size to fetch, by partition.
+        read_committed: whether the isolation level is ``read_committed``.
+        max_bytes: the greatest size of the response, in bytes.
+        until: the deadline for connecting, in monotonic seconds.
+    """
 
     wanted: Mapping[TopicPartition, FetchFrom]
     read_committed: bool
@@ -47,11 +57,14 @@ class _Fetch:
 
 @dataclass
 class _InFlight:
-    """A fetch that a broker was sent.
+    """A fetch that was sent and is not answered yet.
 
     Attributes:
-        heard: when enough of the answer had come to be worth waiting on (monotonic seconds).
-        received: how many bytes had come then.
+        connection: the connection that it was sent over.
+        fetch: the fetch.
+        version: the version of the request.
+        heard: when the time limit was last restarted, in monotonic seconds.
+        received: the number of bytes received at that time.
     """
 
     connection: FetchConnection
@@ -61,7 +74,7 @@ class _InFlight:
     received: int = 0
 
     def has_grown(self) -> bool:
-        """Whether the answer goes on coming; a byte now and then does not count."""
+        """Returns whether enough of the response has come to restart its time limit."""
         grown = self.connection.received
         if self.received and grown < self.received + _LEAST_GROWTH:
             return False
@@ -71,22 +84,30 @@ class _InFlight:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a broker said to a fetch of ``partitions``; ``fetched`` is None if the connection broke."""
+    """The answer to a fetch.
+
+    Attributes:
+        partitions: the partitions of the fetch.
+        fetched: the answer by partition; ``None`` if the connection failed.
+    """
 
     partitions: Iterable[TopicPartition]
     fetched: Mapping[TopicPartition, Fetched] | None
 
 
 class Fetcher:
-    """Connections for fetches, made when they are needed and kept for the next task. One thread at a time.
+    """Fetches over connections that are made when they are needed and kept for the next task. Not thread-safe.
 
-    Networks drop idle connections without a word, and what is sent over them then is lost. So the first fetch over a
-    connection that was kept, or that was quiet since a task has begun to write its rows, gets little time. Without an
-    answer it is sent again, over a new connection.
+    Networks may drop idle connections without telling either end, and requests sent over them are lost. So a fetch over
+    a connection that was kept from an earlier task, or was idle for 30 s, has a short time limit. If it is not answered
+    in time, it is sent again over a new connection.
+
+    Args:
+        client: finds the leaders.
 
     Attributes:
         client: finds the leaders.
-        failure: why the last connection that broke did so, if nothing was answered since; for messages.
+        failure: why the last connection failed, for messages; ``None`` after the next answer.
     """
 
     def __init__(self, client: KafkaClient) -> None:
@@ -108,22 +129,22 @@ class Fetcher:
         self.client.close()
 
     def give_up(self) -> None:
-        """Wait for no answer any more: a connection with a fetch in flight is good for nothing else."""
+        """Drops all fetches in flight, and closes their connections, which cannot be used for other requests."""
         for node in [*self._in_flight, *self._opening]:
             self._drop(node)
         self._failed.clear()
         self._kept = set(self._open)
 
     def is_busy(self, node: int) -> bool:
-        """Whether a broker is not to be sent a fetch now: it has one to answer, or is to be left alone for a while."""
+        """Returns whether a broker must not get a fetch now, because one is in flight or the broker is paused."""
         return node in self._in_flight or node in self._opening or self._pauses.is_paused(node)
 
     def throttled_until(self, node: int) -> float:
-        """When a broker that sends nothing on account of a quota may be asked again (monotonic seconds); 0 for now."""
+        """Returns the end of the throttle time of a broker in monotonic seconds; 0 if the broker does not throttle."""
         return self._pauses.throttled_until(node)
 
     def partitions_in_flight(self) -> set[TopicPartition]:
-        """The partitions asked for in fetches that are not answered."""
+        """Returns the partitions of the fetches that are not answered yet."""
         asked: list[Iterable[TopicPartition]] = [sent.fetch.wanted for sent in self._in_flight.values()]
         asked += [fetch.wanted for _, fetch in self._opening.values()]
         asked += [answer.partitions for answer in self._failed]
@@ -138,14 +159,14 @@ class Fetcher:
         max_bytes: int,
         within_s: float = math.inf,
     ) -> None:
-        """Send a broker a fetch, or begin to connect to it first. If that fails, :meth:`next_answer` says so.
+        """Sends a fetch to a broker, or begins to connect to it first. :meth:`next_answer` reports failures.
 
         Args:
-            node: the broker.
-            wanted: what is asked for; a response is filled in this order.
-            read_committed: whether the broker sends nothing behind the last stable offset.
-            max_bytes: of the response.
-            within_s: how long connecting may take, if that is less than the options say.
+            node: the id of the broker.
+            wanted: the offset and size to fetch, by partition; a broker fills its response in this order.
+            read_committed: whether the isolation level is ``read_committed``.
+            max_bytes: the greatest size of the response, in bytes.
+            within_s: the time limit for connecting in seconds, if it is shorter than that of the options.
 
         Raises:
             ConnectorError: the broker is too old.
@@ -153,11 +174,13 @@ class Fetcher:
         self._send(node, _Fetch(dict(wanted), read_committed, max_bytes, time.monotonic() + within_s))
 
     def next_answer(self, seconds: float) -> Answer | None:
-        """The answer of the first broker to answer within so many seconds. Its records are valid until the next call.
+        """Returns the next answer; ``None`` if there was none within ``seconds``.
+
+        Its records are valid until the next call.
 
         Raises:
-            AuthenticationError: a broker refused the credentials, or is not trusted.
-            ConnectorError: a broker refused, or is too old.
+            AuthenticationError: a broker refused the credentials, or its certificate is not trusted.
+            ConnectorError: a broker refused the request, or is too old.
         """
         self._grown = set()
         deadline = time.monotonic() + seconds
@@ -173,7 +196,7 @@ class Fetcher:
         return self._failed.pop(0) if self._failed else None
 
     def partitions_under_way(self) -> set[TopicPartition]:
-        """The partitions whose answer has begun to come, and went on coming in the last :meth:`next_answer`."""
+        """Returns the partitions of responses of which the last :meth:`next_answer` received further bytes."""
         return self._grown
 
     def _send(self, node: int, fetch: _Fetch) -> None:
@@ -193,7 +216,7 @@ class Fetcher:
 
         try:
             self._opening[node] = Opening(make), fetch
-        except OSError as error:  # the process has as many files open as it may have
+        except OSError as error:  # the process has reached its limit of open files
             self._fail(node, fetch, error)
 
     def _send_over_new_connections(self) -> None:
@@ -228,7 +251,7 @@ class Fetcher:
         return request
 
     def _usable(self, node: int) -> FetchConnection | None:
-        """The connection to a broker that is open, to the address of now, and good for one more request."""
+        """Returns the open connection to the current address of a broker, if it can take a request; else ``None``."""
         connection, endpoint = self._open.get(node), self.client.endpoint(node)
         if connection is None or not connection.is_usable or endpoint not in (connection.endpoint, None):
             return None
@@ -237,7 +260,7 @@ class Fetcher:
         return connection
 
     def _readable(self, seconds: float) -> list[int]:
-        """The brokers that have sent something, after so many seconds at most, or when a connection is made."""
+        """Waits up to ``seconds``, or until a connection is made, and returns the brokers that have sent something."""
         poll = select.poll()
         nodes = {sent.connection.fileno(): node for node, sent in self._in_flight.items()}
         for descriptor in (*nodes, *(opening.fileno() for opening, _ in self._opening.values())):
@@ -266,7 +289,7 @@ class Fetcher:
         return Answer(tuple(sent.fetch.wanted), response.partitions)
 
     def _patience_s(self, node: int) -> float:
-        """How long a broker may be silent."""
+        """Returns how long a broker may be silent, in seconds."""
         options = self.client.options
         patience_s = options.request_timeout_ms / 1000
         return (
@@ -274,7 +297,7 @@ class Fetcher:
         )
 
     def _drop_silent(self) -> None:
-        """A broker that is frozen, or a connection that is half open, says nothing."""
+        """Drops the connections whose brokers have been silent for too long."""
         now = time.monotonic()
         for node, sent in list(self._in_flight.items()):
             patience_s = self._patience_s(node)
@@ -282,7 +305,7 @@ class Fetcher:
                 self._fail(node, sent.fetch, TimeoutError(f"no answer for {patience_s:g} s"))
 
     def _fail(self, node: int, fetch: _Fetch, error: OSError) -> None:
-        """Note a connection that broke. A fetch over a kept connection is sent again at once, over a new one."""
+        """Closes a connection that failed. A fetch over a kept connection is sent again at once, over a new one."""
         was_kept = node in self._kept
         self.failure = error
         self._drop(node)

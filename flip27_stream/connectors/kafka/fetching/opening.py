@@ -1,4 +1,4 @@
-"""A connection that is being made, in a thread of its own: a broker that hangs does not hold up the others."""
+"""Connects to a broker in its own thread, so that a broker that hangs does not delay fetches from others."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from flip27_stream.threads import start
 
 
 class Opening:
-    """One attempt to connect. Where the system has no thread for it, it is made at once, and waited for.
+    """One attempt to connect, in its own thread. If no thread can be started, it runs in the thread of the caller.
 
     Args:
-        make: connects; it ends within the time that the options give it.
+        make: connects, within the time limit of the options.
     """
 
     def __init__(self, make: Callable[[], FetchConnection]) -> None:
@@ -33,18 +33,19 @@ class Opening:
 
     @property
     def is_over(self) -> bool:
+        """Whether the attempt has ended."""
         return self._is_over
 
     def fileno(self) -> int:
-        """What is readable once it is over, for a poll."""
+        """Returns a file descriptor for ``poll`` that becomes readable when the attempt ends."""
         return self._told.fileno()
 
     def take(self) -> FetchConnection:
-        """The connection, once it is over; once only.
+        """Returns the connection. Must be called once only, after the attempt has ended.
 
         Raises:
-            OSError: there is none.
-            ConnectorError: the broker refused, or is not trusted.
+            OSError: no connection could be made.
+            ConnectorError: the broker refused this client, or its certificate is not trusted.
         """
         self._told.close()
         if self._made is None:
@@ -52,7 +53,7 @@ class Opening:
         return self._made
 
     def abandon(self) -> None:
-        """Close the connection, now or when it is made."""
+        """Closes the connection, now or as soon as it is made."""
         with self._lock:
             self._is_abandoned = True
         self._told.close()
@@ -62,7 +63,7 @@ class Opening:
     def _run(self) -> None:
         try:
             made, error = self._make(), None
-        except BaseException as failed:  # noqa: BLE001 - who asked for the connection is told
+        except BaseException as failed:  # noqa: BLE001 - take() raises it
             made, error = None, failed
         with self._lock:
             self._made, self._error, self._is_over = made, error, True

@@ -1,4 +1,4 @@
-"""Reads planned ranges of partitions into record batches."""
+"""The reader of a task, which reads planned ranges of partitions into record batches."""
 
 from __future__ import annotations
 
@@ -45,11 +45,18 @@ _GUESSED_RECORD = 1 << 10
 
 @dataclass
 class _Progress:
-    """How far a split was read: up to ``position``, in rows that were emitted or are in a response to be decoded.
+    """The progress of one split.
 
-    ``waited`` are the seconds waited since its leader last sent records, of this split or of others asked for with it:
-    a response has room for some, and the rest stand in line. ``asked`` is the broker that was asked last, ``unknown``
-    for how many of these seconds brokers have known no topic of the split's topic id; ``None`` if they do.
+    Attributes:
+        split_id: the id of the split.
+        position: the offset after the last record that was emitted or that is in a response to be decoded.
+        stop: the end of the range, exclusively.
+        rows: makes record batches of the records.
+        topic_id: the id of the topic; empty if it is not known.
+        waited: how long the split has waited, in seconds, since its leader last sent records of any split of the same
+            request. A response has room for some splits, and the others wait for the next one.
+        asked: the id of the broker of the last fetch.
+        unknown: for how many of these seconds brokers have not known the topic id; ``None`` if they know it.
     """
 
     split_id: str
@@ -63,13 +70,20 @@ class _Progress:
 
     @property
     def next_fetch(self) -> int:
-        """Bytes that hold what is left, unless records are large; a range is often much smaller than a full fetch."""
+        """The size of the next fetch in bytes, estimated from the rest of the range, which is often small."""
         return max(_LEAST_FETCH, (self.stop - self.position) * _GUESSED_RECORD)
 
 
 @dataclass
 class _Undecoded:
-    """Records that came for a split, those from ``start`` on are not yet emitted."""
+    """The fetched records of one split.
+
+    Attributes:
+        tp: the partition.
+        progress: the progress of the split.
+        start: the first offset that was not emitted yet.
+        fetched: the answer of the broker.
+    """
 
     tp: TopicPartition
     progress: _Progress
@@ -78,16 +92,16 @@ class _Undecoded:
 
 
 class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
-    """Reads bounded splits, the partitions of each leader together, the next fetch under way while one is decoded.
+    """Reads bounded splits. The partitions of each leader are fetched together, while earlier records are decoded.
 
-    A split ends where its position reaches the stopping offset, not at a record: transaction markers, aborted records
-    and gaps may be last. A partition that moves to another leader is followed.
+    A split ends when its position reaches the stopping offset, not at a certain record, since the last offsets may be
+    transaction markers, aborted records or gaps. If the leader of a partition changes, the reader follows it.
 
     Raises:
         DataLossError: the log no longer has records of a planned range, and ``failOnDataLoss`` is set.
-        ConnectorError: a leader sent nothing for ``kafkaConsumer.pollTimeoutMs``, by default
-            ``default.api.timeout.ms``, or refused.
-        CorruptRecordError: records do not decode.
+        ConnectorError: a leader refused a fetch, or sent nothing for ``kafkaConsumer.pollTimeoutMs``, by default
+            ``default.api.timeout.ms``.
+        CorruptRecordError: records cannot be decoded.
     """
 
     def __init__(
@@ -121,7 +135,7 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
                 self._reading[tp] = _Progress(split.split_id, start, stop, rows, split.topic_id)
 
     def notify_no_more_splits(self) -> None:
-        """Splits are known from the start."""
+        """Does nothing, since the reader gets all its splits at the start."""
 
     def snapshot_state(self) -> Sequence[KafkaPartitionSplit]:
         left = {tp: (progress.position, progress) for tp, progress in self._reading.items()}
@@ -132,7 +146,7 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
         ]
 
     def poll_next(self, output: ReaderOutput) -> InputStatus:
-        """Decodes some megabytes at a time, and waits for more when all are decoded."""
+        """Emits some megabytes of fetched records, and waits for more if all are emitted."""
         for split_id in self._ended:
             output.release_output_for_split(split_id)
         self._ended.clear()
@@ -154,7 +168,7 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
         FETCHERS.give_back(self._fetcher)
 
     def _send_fetches(self) -> None:
-        """Send a fetch to each broker that has no fetch to answer."""
+        """Sends a fetch to each broker that has none in flight and is not paused."""
         asked = self._fetcher.partitions_in_flight()
         waiting = [tp for tp in self._reading if tp not in asked]
         by_node: dict[int, dict[TopicPartition, FetchFrom]] = {}
@@ -178,7 +192,10 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
             )
 
     def _take_answer(self) -> None:
-        """Wait for an answer, and send the next fetch before it is decoded: the network goes on meanwhile."""
+        """Waits for an answer, and sends the next fetch before the answer is decoded.
+
+        So the network is busy while records are decoded.
+        """
         began = time.monotonic()
         if self._pausing:
             time.sleep(_RETRY_S)
@@ -200,10 +217,13 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
             self._send_fetches()
 
     def _take(self, tp: TopicPartition, fetched: Fetched) -> bool:
-        """Take what came for a partition; False if it is to be asked for again, perhaps from another broker."""
+        """Handles the answer about a partition.
+
+        Returns ``False`` if the leader must be looked up before the next fetch.
+        """
         progress = self._reading.get(tp)
         if progress is None:
-            return True  # given up meanwhile
+            return True  # the reader has given up the partition in the meantime
         start = progress.position
         if fetched.error:
             self._act_on(tp, progress, fetched.error)
@@ -217,7 +237,7 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
         return True
 
     def _count_waiting(self, since: float) -> None:
-        """Time in which a quota keeps a broker from sending is not its fault."""
+        """Adds the time since ``since`` (monotonic seconds) to the wait of each split, without throttle times."""
         now = time.monotonic()
         for tp, progress in list(self._reading.items()):
             throttled_until = 0.0 if progress.asked is None else self._fetcher.throttled_until(progress.asked)
@@ -230,19 +250,19 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
         self._restart_patience(self._fetcher.partitions_under_way())
 
     def _look_for_leaders(self, partitions: Iterable[TopicPartition]) -> None:
-        """Ask who leads them before the next fetch."""
+        """Marks the leaders of these partitions as unknown, so that metadata is requested before the next fetch."""
         self._client.forget_leaders(partitions)
         for tp in partitions:
             self._replicas.pop(tp, None)
 
     def _restart_patience(self, partitions: Iterable[TopicPartition]) -> None:
-        """Restart the time limits of splits whose broker sends records of others: their turn is still to come."""
+        """Restarts the time limits of splits whose broker is sending records of other splits first."""
         for tp in partitions:
             if tp in self._reading:
                 self._reading[tp].waited = 0.0
 
     def _advance(self, tp: TopicPartition, progress: _Progress, fetched: Fetched) -> bool:
-        """Move a split behind the batches that came; whether there are any."""
+        """Moves the position of a split after the complete batches of an answer. Returns whether there are any."""
         self._bytes.inc(len(fetched.records))
         headers = batch_headers(fetched.records, str(tp))
         position = max(
@@ -254,8 +274,11 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
         return True
 
     def _move(self, tp: TopicPartition, progress: _Progress, position: int) -> None:
-        """To the end of the line: a leader fills its response in the order asked, and sends a batch that is larger than
-        asked for only to the first."""
+        """Sets the position of a split, and moves the split to the end of the fetch order.
+
+        A leader fills its response in the order of the request, and sends a batch that is larger than the limit only
+        for the first partition.
+        """
         progress.position = min(position, progress.stop)
         progress.waited, progress.unknown = 0.0, None
         del self._reading[tp]
@@ -302,7 +325,10 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
             raise refused(f"a fetch of {tp} at offset {progress.position}", error)
 
     def _act_on_range(self, tp: TopicPartition, progress: _Progress) -> None:
-        """The log does not reach the position; ask what it has, for a new leader may not know its end yet."""
+        """Handles an offset that the leader does not have.
+
+        Compares it with the log, since a new leader may not know its end yet.
+        """
         ends, starts = self._client.list_offsets({tp: LATEST}, {tp: EARLIEST}, read_committed=False)
         if tp in ends and tp in starts and not starts[tp].offset <= progress.position <= ends[tp].offset:
             start, end = starts[tp].offset, ends[tp].offset
@@ -311,14 +337,17 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
             )
 
     def _act_on_topic(self, tp: TopicPartition, progress: _Progress) -> None:
-        """There is no topic of that id. A broker that starts may not know of it yet, so it is asked for a while."""
+        """Handles a topic id that the broker does not know.
+
+        A broker that has just started gets some seconds to learn it.
+        """
         if progress.unknown is None:
             progress.unknown = 0.0
         elif progress.unknown >= _GONE_AFTER_S and self._was_deleted(tp, progress):
             self._lose(tp, progress, _NO_SUCH_TOPIC, progress.stop)
 
     def _give_up(self, tp: TopicPartition, progress: _Progress) -> None:
-        asked = progress.asked  # whoever leads it by now, if anybody does: this one said nothing
+        asked = progress.asked  # the broker that sent nothing; the leader may be another one by now
         who = f"The leader of {tp}" + (f", {self._client.address(asked)}," if asked is not None else "")
         if self._was_deleted(tp, progress):
             self._lose(tp, progress, "nothing, the partition was deleted", progress.stop)
@@ -332,7 +361,7 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
         )
 
     def _was_deleted(self, tp: TopicPartition, progress: _Progress) -> bool:
-        """Whether the topic is gone, or another one has its name; false also where no broker says so in time."""
+        """Returns whether the topic was deleted or recreated. ``False`` if no broker answers in time."""
         within_ms = min(self._patience_ms, self._options.connection.api_timeout_ms)
         try:
             topic = self._client.topics([tp.topic], within_ms).get(tp.topic)
@@ -356,5 +385,5 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
 
 
 def _redirects(answer: Answer) -> bool:
-    """Whether a broker named another one to ask."""
+    """Returns whether a broker named a preferred replica to fetch from."""
     return any(fetched.preferred_replica >= 0 for fetched in (answer.fetched or {}).values())

@@ -1,4 +1,4 @@
-"""The fields of a response, one after the other, without copies: in the encoding of old and of flexible versions."""
+"""Reads the fields of a response in order and without copies, in the encoding of old and of flexible versions."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _LONGEST_SIZE = 5
 
 
 class ResponseFields:
-    """Reads a response from its first byte on, in an encoding before flexible versions.
+    """Reads a response from its first byte on, in the encoding before flexible versions.
 
-    What leaves the response, or cannot be there, raises struct.error. No field is behind the one before it by less
-    than nothing, so that each one brings the end nearer.
+    A field that leaves the response, or that is impossible, raises struct.error. The position never moves backwards, so
+    that reading a damaged response ends.
     """
 
     def __init__(self, body: memoryview) -> None:
@@ -22,13 +22,13 @@ class ResponseFields:
         self._at = 0
 
     def numbers(self, layout: struct.Struct) -> tuple[Any, ...]:
-        """Numbers that follow each other."""
+        """Returns the next numbers, in the layout given."""
         found = layout.unpack_from(self._body, self._at)
         self._at += layout.size
         return found
 
     def take(self, size: int) -> memoryview:
-        """So many bytes, a view of the response."""
+        """Returns the next ``size`` bytes, as a view of the response."""
         end = self._at + size
         if size < 0 or end > len(self._body):
             raise struct.error(f"{size} bytes are not there")
@@ -37,17 +37,17 @@ class ResponseFields:
         return taken
 
     def count(self) -> int:
-        """How many elements an array has, or bytes a field; 0 for null."""
+        """Returns the number of elements of an array, or of bytes of a field; 0 for null."""
         (count,) = self.numbers(_INT)
         return max(int(count), 0)
 
     def text(self) -> str:
-        """A text that is there, though it may be empty."""
+        """Returns a text that is not null; it may be empty."""
         (size,) = self.numbers(_SHORT)
         return self._decoded(size)
 
     def skip_tags(self) -> None:
-        """Go behind the tagged fields, which there are only in flexible versions."""
+        """Skips the tagged fields, which only flexible versions have."""
 
     def _decoded(self, size: int) -> str:
         try:
@@ -57,7 +57,7 @@ class ResponseFields:
 
 
 class FlexibleFields(ResponseFields):
-    """The same for flexible versions (KIP-482)."""
+    """Reads a response in the encoding of flexible versions (KIP-482)."""
 
     def count(self) -> int:
         return max(self._unsigned() - 1, 0)

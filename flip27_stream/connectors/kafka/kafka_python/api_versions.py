@@ -1,4 +1,4 @@
-"""The versions of each request that a broker speaks (KIP-35)."""
+"""Asks a broker for the versions of each request that it supports (KIP-35)."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ from kafka.version import __version__ as client_version
 from flip27_stream.connectors.kafka.kafka_python.messages import ApiVersionsRequest, BrokerVersionData
 
 Ask = Callable[[Any, int], Any]
-"""Sends a request (of kafka-python) in a version, and returns its response."""
+"""A function that sends a request (of kafka-python) in a version, and returns its response."""
 
 _UNSUPPORTED_VERSION = kafka_errors.UnsupportedVersionError.errno
 
 
 def ask_versions(ask: Ask) -> BrokerVersionData:
-    """The versions that a broker speaks. Brokers answer this before a client has authenticated.
+    """Returns the versions of requests that a broker supports. Brokers answer this before authentication.
 
-    A broker that does not know the version of the question answers in version 0 with those that it knows (KIP-511).
+    A broker that does not know the version of the ApiVersions request answers in version 0, with the supported versions
+    (KIP-511).
 
     Raises:
-        OSError: the broker does not answer, or refuses to tell.
+        OSError: the broker does not answer, or refuses.
     """
     version: int = ApiVersionsRequest.max_version
     while True:

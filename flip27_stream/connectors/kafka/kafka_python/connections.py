@@ -1,4 +1,4 @@
-"""kafka-python's connection, with what the source needs of it by documented names."""
+"""kafka-python's connection, with documented methods for what the source needs."""
 
 from __future__ import annotations
 
@@ -20,72 +20,81 @@ log = logging.getLogger(__name__)
 _LARGEST_GREETING = 1 << 20
 
 SaslSteps = Generator["tuple[Any, int] | bytes", Any, int]
-"""The steps of an authentication: requests with their versions, or raw tokens. Each is sent the broker's answer.
+"""The steps of an authentication, which are requests with their versions, or raw tokens.
 
-It returns the life time of the session in ms, 0 for no end.
+The generator is sent the broker's answer to each step. It returns the life time of the session in ms, 0 for an
+unlimited one.
 """
 
 
 class Connection(KafkaConnection):  # type: ignore[misc] # kafka-python has no types
-    """A connection to one broker. Requests wait in it until it is open, and while the broker throttles this client.
+    """A connection to one broker.
+
+    Requests are queued until the connection is open, and while the broker throttles this client.
 
     Args:
-        loop: kafka-python's event loop.
+        loop: the event loop of kafka-python.
         node: the id of the broker.
         server: ``host:port`` of the broker, for messages.
-        config: arguments of kafka-python's connection.
+        config: the arguments of kafka-python's connection.
 
     Attributes:
-        made: when it was made (monotonic seconds).
-        server: as given.
+        made: when the connection was made, in monotonic seconds.
+        server: ``host:port`` of the broker.
     """
 
     def __init__(self, loop: Any, node: int, server: str, config: dict[str, Any]) -> None:
         super().__init__(loop, node_id=node, **config)
         self.server = server
         self._throttled_until = 0.0
-        self._questions = 0  # for versions
+        self._questions = 0  # the number of ApiVersions requests
         self.made = time.monotonic()
 
     @abstractmethod
     def sasl_steps(self, host: str, versions: Any) -> SaslSteps:
-        """The authentication at the broker that was reached by the name ``host`` and speaks ``versions``."""
+        """Returns the steps of authentication at a broker.
+
+        Args:
+            host: the name by which the broker was reached.
+            versions: the versions of requests that the broker supports.
+        """
 
     @abstractmethod
     def explained(self, error: BaseException) -> BaseException:
-        """The error to report for one that ended the connection before it was open."""
+        """Returns the error to report for an error that ended the connection before it was open."""
 
     @property
     def last_heard(self) -> float:
-        """When the broker last sent anything, or, if it throttled this client then, might be heard again.
+        """When the broker last sent anything, in monotonic seconds.
 
-        In monotonic seconds; before anything was sent, when this connection was made.
+        If the broker throttled this client later than that, the end of the throttle time; if it has sent nothing, the
+        time when the connection was made.
         """
         read = self.made if self.transport is None else float(self.transport.last_read)
         return max(read, self._throttled_until)
 
     @property
     def last_used(self) -> float:
-        """When a byte went over it, in monotonic seconds."""
+        """When a byte was last sent or received, in monotonic seconds."""
         return self.made if self.transport is None else float(self.transport.last_activity)
 
     @property
     def is_idle(self) -> bool:
-        """Whether no request waits for its turn or an answer."""
+        """Whether no request is queued or unanswered."""
         return not self.in_flight_requests and not self._request_buffer
 
     @property
     def oldest_request(self) -> float | None:
-        """When the first request that is not answered was sent (monotonic seconds)."""
+        """When the oldest unanswered request was sent, in monotonic seconds; ``None`` if there is none."""
         return float(self.in_flight_requests[0][2]) if self.in_flight_requests else None
 
     @property
     def throttled_for(self) -> float:
-        """Seconds for which the broker wants to hear nothing."""
+        """The rest of the throttle time of the broker, in seconds."""
         return max(0.0, self._throttled_until - time.monotonic())
 
     def send_request(self, request: Any, request_timeout_ms: int | None = None) -> Any:
-        """A future of the response. The request's time begins when it may be sent."""
+        """Returns a future of the response. The time limit of the request begins when it may be sent."""
         if not self.paused or not self.connected:
             return super().send_request(request, request_timeout_ms)
         future = Future()
@@ -99,7 +108,7 @@ class Connection(KafkaConnection):  # type: ignore[misc] # kafka-python has no t
             self.send_buffered()
 
     def connection_made(self, transport: Any) -> None:
-        """Until the broker has shown that it is one, no memory is taken for a large answer."""
+        """Limits the size of responses until the connection is open, since the server may not be a broker."""
         super().connection_made(transport)
         self.parser._max_frame_size = min(_LARGEST_GREETING, self.config["receive_message_max_bytes"])
 
@@ -107,7 +116,10 @@ class Connection(KafkaConnection):  # type: ignore[misc] # kafka-python has no t
         super().connection_lost(self.explained(exc) if self.initializing and exc is not None else exc)
 
     def data_received(self, data: bytes) -> None:
-        """An answer that cannot be read ends the connection, whatever kafka-python raises for it."""
+        """Handles received bytes.
+
+        A response that cannot be decoded closes the connection, whatever kafka-python raises.
+        """
         try:
             super().data_received(data)
         except kafka_errors.InvalidReceiveError as error:
@@ -117,11 +129,11 @@ class Connection(KafkaConnection):  # type: ignore[misc] # kafka-python has no t
             ) from error
         except kafka_errors.KafkaProtocolError:
             raise
-        except Exception as error:  # noqa: BLE001 - else nobody would read from the connection any more
+        except Exception as error:  # noqa: BLE001 - otherwise nothing more would be read from the connection
             self.close(kafka_errors.KafkaProtocolError(f"a response cannot be read: {error!r}"))
 
     def _maybe_throttle(self, response: Any) -> None:
-        """The broker is sent nothing for as long as it says, but for no more than a minute: it may say nonsense."""
+        """Records the throttle time of a response, limited to a minute, since a broker may send a wrong number."""
         if getattr(response, "throttle_time_ms", 0) > LONGEST_THROTTLE_MS:
             log.warning(throttled_for_long(self.server, response.throttle_time_ms))
             response.throttle_time_ms = LONGEST_THROTTLE_MS
@@ -133,7 +145,10 @@ class Connection(KafkaConnection):  # type: ignore[misc] # kafka-python has no t
         super()._init_complete()
 
     def _send_request(self, request: Any, **given: Any) -> Any:
-        """As kafka-python does, which else asks for versions for ever where a broker refuses each version of that."""
+        """Sends a request as kafka-python does, and limits the number of ApiVersions requests.
+
+        kafka-python would repeat them without end to a broker that refuses each version.
+        """
         self._questions += isinstance(request, ApiVersionsRequest)
         if self._questions > ApiVersionsRequest.max_version + 1:
             return Future().failure(
@@ -142,7 +157,7 @@ class Connection(KafkaConnection):  # type: ignore[misc] # kafka-python has no t
         return super()._send_request(request, **given)
 
     async def _sasl_authenticate(self, timeout_at: float | None = None) -> None:
-        """Authenticate as :meth:`sasl_steps` says; kafka-python calls it again before the session ends (KIP-368)."""
+        """Authenticates with :meth:`sasl_steps`. kafka-python calls it again before the session ends (KIP-368)."""
         deadline = self._timeout_at() if timeout_at is None else timeout_at
         steps = self.sasl_steps(self.transport.host or self.transport.getPeer()[0], self.broker_version_data)
         step = next(steps)

@@ -1,4 +1,4 @@
-"""kafka-python's event loop and its futures."""
+"""The event loop and the futures of kafka-python."""
 
 from __future__ import annotations
 

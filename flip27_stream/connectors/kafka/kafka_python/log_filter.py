@@ -1,4 +1,4 @@
-"""Filters of kafka-python's log: no line on stderr, no secret in a line."""
+"""Filters the log of kafka-python, so that it has no secrets and writes nothing to stderr."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import logging
 
 
 def _shows_no_secret(record: logging.LogRecord) -> bool:
-    """Whether a record has no part of a SASL exchange; at DEBUG kafka-python logs what it sends and receives."""
+    """Returns whether a log record has no part of a SASL exchange.
+
+    At DEBUG kafka-python logs what it sends and receives.
+    """
     arguments = record.args if isinstance(record.args, tuple) else ()
     return not any(
         isinstance(a, (bytes, bytearray)) or type(a).__name__.startswith("Sasl") for a in arguments
@@ -14,7 +17,7 @@ def _shows_no_secret(record: logging.LogRecord) -> bool:
 
 
 def quiet_kafka_python() -> None:
-    """Keep secrets out of kafka-python's log, and the log off stderr: failures are in our own messages.
+    """Filters secrets from kafka-python's log, and keeps the log off stderr, since our own messages report failures.
 
     Handlers that the application has set up still get the records.
     """
@@ -22,5 +25,5 @@ def quiet_kafka_python() -> None:
     for talkative in (
         "kafka.net.connection",
         "kafka.protocol.parser",
-    ):  # a filter holds for its own logger only
+    ):  # a filter only applies to its own logger
         logging.getLogger(talkative).addFilter(_shows_no_secret)

@@ -1,4 +1,4 @@
-"""kafka-python's requests, and their bytes."""
+"""The request classes of kafka-python, and functions that encode and decode them."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ __all__ = [
 
 
 def encoded(request: Any, version: int, correlation_id: int, client_id: str) -> bytes:
-    """The bytes of a request, with its size and header in front."""
+    """Returns the bytes of a request, with its size and header in front."""
     request.API_VERSION = version
     request.with_header(correlation_id=correlation_id, client_id=client_id)
     return bytes(request.encode(framed=True, header=True))
 
 
 def decoded(request: Any, version: int, correlation_id: int, body: bytes) -> Any:
-    """The response to a request that :func:`encoded` made.
+    """Returns the response to a request that :func:`encoded` made.
 
     Args:
         request: the request.
         version: the version in which it was sent.
         correlation_id: the id with which it was sent.
-        body: what follows the correlation id of the response.
+        body: the bytes of the response after the correlation id.
 
     Raises:
         ValueError, IndexError, struct.error: the bytes are not such a response.
@@ -54,7 +54,7 @@ def decoded(request: Any, version: int, correlation_id: int, body: bytes) -> Any
 
 
 def bootstrap_addresses(servers: str, *, canonical: bool) -> list[tuple[str, int]]:
-    """Host and port of each bootstrap server.
+    """Returns host and port of each bootstrap server.
 
     Args:
         servers: ``host:port``, several with commas between.

@@ -1,4 +1,4 @@
-"""kafka-python's SASL mechanisms: those with user name and password, and that of Amazon MSK."""
+"""The SASL mechanisms of kafka-python: those with user name and password, and that of Amazon MSK."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from kafka.net.sasl.scram import SaslMechanismScram
 
 
 def password_exchange(mechanism: str, username: str, password: str) -> Any:
-    """A new exchange of PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.
+    """Returns a new authentication with PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.
 
     Args:
         mechanism: one of the three.
-        username: the name of the user; SCRAM separates by commas and equals signs, which are escaped (RFC 5802).
+        username: the name of the user. For SCRAM, commas and equals signs in it are escaped (RFC 5802).
         password: the password.
     """
     if mechanism == "PLAIN":
@@ -27,10 +27,10 @@ def password_exchange(mechanism: str, username: str, password: str) -> Any:
 
 
 class MskExchange:
-    """One authentication at Amazon MSK: a signed request, and an answer that is not empty.
+    """One authentication at Amazon MSK: a signed request, to which the broker answers with a message that is not empty.
 
     Args:
-        client: kafka-python's signer.
+        client: the signer of kafka-python.
     """
 
     def __init__(self, client: AwsMskIamClient) -> None:
@@ -38,11 +38,11 @@ class MskExchange:
         self._is_done = self._is_authenticated = False
 
     def auth_bytes(self) -> bytes:
-        """The signed request, as JSON."""
+        """Returns the signed request, as JSON."""
         return bytes(self._client.first_message())
 
     def receive(self, auth_bytes: bytes) -> None:
-        """Take in the broker's answer."""
+        """Handles the answer of the broker."""
         self._is_done, self._is_authenticated = True, bool(auth_bytes)
 
     def is_done(self) -> bool:
@@ -53,13 +53,13 @@ class MskExchange:
 
 
 def msk_exchange(host: str, region: str, access_key: str, secret_key: str, token: str | None) -> MskExchange:
-    """A new exchange of AWS_MSK_IAM.
+    """Returns a new authentication with AWS_MSK_IAM.
 
     Args:
         host: the name of the broker.
-        region: its AWS region.
+        region: the AWS region of the broker.
         access_key: the id of the AWS access key.
-        secret_key: the secret that goes with it.
-        token: of temporary credentials.
+        secret_key: the secret of the access key.
+        token: the session token of temporary credentials; ``None`` for permanent ones.
     """
     return MskExchange(AwsMskIamClient(host, access_key, secret_key, region, token))

@@ -1,4 +1,4 @@
-"""Sockets of kafka-python's event loop, with TLS or without."""
+"""The sockets of kafka-python's event loop, with TLS or without."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 
 
 class _KeepsLastBytes:
-    """Returns what came before the broker ended the connection, which kafka-python drops together with its end."""
+    """Returns the bytes that arrived just before the broker closed the connection, which kafka-python drops."""
 
     def _sock_recv(self) -> tuple[bytes, Exception | None]:
         data, error = super()._sock_recv()  # type: ignore[misc]
@@ -16,14 +16,14 @@ class _KeepsLastBytes:
 
 
 class TcpTransport(_KeepsLastBytes, KafkaTCPTransport):  # type: ignore[misc] # kafka-python has no types
-    """A socket that is connected."""
+    """A connected socket without TLS."""
 
 
 class TlsTransport(_KeepsLastBytes, KafkaSSLTransport):  # type: ignore[misc] # kafka-python has no types
-    """TLS over a socket that is connected."""
+    """A connected socket with TLS."""
 
     async def handshake(self, deadline: float) -> None:
-        """Agree on keys and check the broker's certificate, until ``deadline`` (monotonic seconds)."""
+        """Makes the TLS handshake, and checks the certificate of the broker, until ``deadline`` (monotonic seconds)."""
         while True:
             try:
                 self._sock.do_handshake()

@@ -1,1 +1,1 @@
-"""The options of the Kafka source, and what they mean."""
+"""The options of the Kafka source and their parsers."""

@@ -1,4 +1,4 @@
-"""Sets of characters as Java's regular expressions name them, of the characters that a topic's name can have: ASCII."""
+"""The character classes of Java's regular expressions, limited to ASCII, which is all that names of topics have."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ASCII: Characters = frozenset(map(chr, range(128)))
 
 
 class JavaPatternError(ValueError):
-    """A regular expression that Java refuses, or that is not translated; the text says what of it."""
+    """The error for a regular expression that Java refuses or that is not translated. The text names the wrong part."""
 
 
 _SPACE = frozenset(" \t\n\x0b\f\r")
@@ -33,7 +33,7 @@ ESCAPES: dict[str, Characters] = {
     "v": _VERTICAL,
     "V": ASCII - _VERTICAL,
 }
-"""Predefined classes by the letter behind their backslash."""
+"""The predefined classes, by the letter after the backslash."""
 
 _PUNCTUATION = frozenset(string.punctuation)
 _GRAPH = frozenset(string.ascii_letters + string.digits) | _PUNCTUATION
@@ -56,10 +56,10 @@ _CATEGORIES = {unicodedata.category(chr(i)) for i in range(0x3000)} | {"Cs", "Co
 
 
 def named_class(name: str) -> Characters:
-    r"""The characters of ``\p{name}``: a POSIX class or a general category of Unicode, such as ``Lu`` or ``L``.
+    r"""Returns the characters of ``\p{name}``, a POSIX class or a general category of Unicode such as ``Lu`` or ``L``.
 
     Raises:
-        JavaPatternError: it is another property.
+        JavaPatternError: the name is another property.
     """
     if name in _POSIX:
         return _POSIX[name]
@@ -72,14 +72,14 @@ def named_class(name: str) -> Characters:
 
 
 def in_both_cases(characters: Iterable[str]) -> Characters:
-    """With the same letters in upper and in lower case."""
+    """Returns the characters, with each letter in upper and in lower case."""
     return frozenset(
         each for c in characters for each in (c, *((c.lower(), c.upper()) if c in ASCII else ()))
     )
 
 
 def python_class(characters: Characters) -> str:
-    """These characters as a class of Python's."""
+    """Returns the characters as a character class of Python."""
     if not characters:
         return "(?!)"
     codes = [f"\\x{ord(c):02x}" for c in sorted(characters)]

@@ -1,7 +1,7 @@
 """The settings of Java's Kafka consumer (``kafka.*``): translated ones, ones without effect, and refused ones.
 
-Each name of Apache Kafka's ``ConsumerConfig`` is in one of the tables, so that no setting is ignored silently: it is
-translated, or warned of once, or refused with the reason. A name that is no setting is unknown.
+Each name of Apache Kafka's ``ConsumerConfig`` is in one of the tables, so that no setting is ignored silently. A
+setting is translated, or logged once as a warning, or refused with the reason. Other names are unknown options.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ CONNECTION_OPTIONS: Final[tuple[Option[Any], ...]] = (
 )
 
 OPTIONS: Final = (*CONNECTION_OPTIONS, *SECURITY_OPTIONS)
-"""Settings that are translated."""
+"""The settings that are translated."""
 
 _SEE_BOTH = "startingOffsets says where a new query starts; after that the checkpoint does, so that no record is missed"
 _JAVA_CLASS = "It names a Java class, and no Java client runs here."
@@ -177,7 +177,10 @@ FORBIDDEN = {
     "kafka.ssl.engine.factory.class": _JAVA_CLASS,
     "kafka.ssl.provider": _JAVA_CLASS,
 }
-"""Settings that cannot be given, and those whose names begin so and a dot, and why (the first five are Spark's)."""
+"""The refused settings and the reasons; the first five are Spark's.
+
+A name stands for itself and for all names that begin with it and a dot.
+"""
 
 _NO_MEMBER = "this source takes no part in the group's rebalancing"
 _KNOWN_RANGES = "each task reads a range that is known to be there"
@@ -260,14 +263,14 @@ WITHOUT_EFFECT = {
         _PRODUCER,
     ),
 }
-"""Options that are accepted and change nothing, and why."""
+"""The options that are accepted and have no effect, and the reasons."""
 
 
 def refuse_forbidden(name: str) -> None:
-    """Check a name, in lower case.
+    """Checks the name of an option, in lower case.
 
     Raises:
-        OptionError: it is forbidden.
+        OptionError: the option is refused.
     """
     for forbidden, reason in FORBIDDEN.items():
         if name == forbidden or name.startswith(f"{forbidden}."):
@@ -276,12 +279,12 @@ def refuse_forbidden(name: str) -> None:
 
 @functools.cache
 def warn_without_effect(name: str, reason: str) -> None:
-    """Once per process, however often options are parsed."""
+    """Logs a warning that an option has no effect, once per process."""
     log.warning("Option '%s' has no effect: %s.", name, reason)
 
 
 def parse_connection(options: Mapping[str, str]) -> ConnectionOptions:
-    """How to reach the cluster.
+    """Returns how to reach the cluster.
 
     Args:
         options: the options of the query, by their names in lower case.
@@ -318,6 +321,6 @@ def parse_connection(options: Mapping[str, str]) -> ConnectionOptions:
 
 
 def _buffer(option: Option[int], options: Mapping[str, str]) -> int | None:
-    """The buffer of a socket in bytes; ``None`` for -1, which leaves it to the system, as in Java."""
+    """Returns the size of a socket buffer in bytes; ``None`` for -1, the default of the system, as in Java."""
     given = option.require(options)
     return None if given < 0 else given

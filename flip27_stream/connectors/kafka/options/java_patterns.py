@@ -1,9 +1,10 @@
-r"""Regular expressions as Java reads them, translated for Python's ``re``.
+"""Translates Java's regular expressions for Python's ``re``.
 
-Spark hands ``subscribePattern`` to ``java.util.regex.Pattern``. Its language (JDK 9 and later) is not Python's, and
-Python does not always refuse what it reads otherwise: ``[a-z&&[^m]]`` is an intersection of sets to Java, and to Python
-a set with ``[`` and ``&`` in it. Names of topics are ASCII (letters, digits, ``.``, ``_``, ``-``), so a class of
-characters is worked out as a set of ASCII characters. What is not translated is refused by name.
+Spark passes ``subscribePattern`` to ``java.util.regex.Pattern``. Its syntax (JDK 9 and later) differs from Python's,
+and Python does not refuse all expressions that it reads differently: ``[a-z&&[^m]]`` is an intersection of sets in
+Java, and a set with ``[`` and ``&`` in Python. Names of topics are ASCII (letters, digits, ``.``, ``_``, ``-``), so
+each character class is computed as a set of ASCII characters. Syntax that is not translated is refused with an error
+that names it.
 """
 
 from __future__ import annotations
@@ -38,17 +39,17 @@ _FLAGS_FOR_LINES = "dms"  # names of topics have no line breaks
 
 
 def compile_java_pattern(text: str) -> re.Pattern[str]:
-    """A pattern that matches the names of topics that Java's would.
+    """Returns a pattern that matches the same names of topics as Java's pattern.
 
     Raises:
-        JavaPatternError: Java refuses it, or it has something that is not translated.
-        re.error: Python refuses what it was translated to.
+        JavaPatternError: Java refuses the pattern, or part of it is not translated.
+        re.error: Python refuses the translated pattern.
     """
     return re.compile(_Translation(_without_quotes(text)).run(), re.ASCII)
 
 
 def _without_quotes(text: str) -> str:
-    r"""Without ``\Q`` and ``\E``: the characters between them are escaped."""
+    r"""Returns the pattern without ``\Q`` and ``\E``; the characters between them are escaped."""
 
     def escaped(match: re.Match[str]) -> str:
         quoted: str | None = match[1]
@@ -58,7 +59,7 @@ def _without_quotes(text: str) -> str:
 
 
 class _Translation:
-    """Goes through a pattern once, from its first character to its last."""
+    """Translates a pattern in one pass from its first character to its last."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -73,7 +74,7 @@ class _Translation:
         return translated
 
     def _alternatives(self) -> str:
-        """Up to the end of the group, where the flags are again what they were before it."""
+        """Translates the rest of a group, and restores the flags that held before the group."""
         before, parts = self._any_case, []
         while self._at < len(self._text) and self._peek() != ")":
             parts.append("|" if self._take("|") else self._quantified())
@@ -123,7 +124,7 @@ class _Translation:
         return f"({kind}{self._rest_of_group()})"
 
     def _flags(self) -> str:
-        """Flags, which hold to the end of the group that they stand in, or in a group of their own."""
+        """Translates flags, which hold to the end of the enclosing group, or in a group of their own."""
         flags = self._match(_FLAGS)
         if flags is None:
             raise self._error(f"the group (?{self._text[self._at : self._at + 1]}")
@@ -166,7 +167,7 @@ class _Translation:
         return f"(?i:{reference})" if self._any_case else f"(?:{reference})"
 
     def _group_number(self, number: int) -> int:
-        """With as many digits as there are groups for."""
+        """Returns the number of a back reference, with as many digits as there are groups for."""
         while self._peek() in string.digits and self._peek():
             longer = number * 10 + int(self._peek())
             if longer > self._groups:
@@ -176,7 +177,7 @@ class _Translation:
         return number
 
     def _escaped_class(self) -> Characters | None:
-        """Behind a backslash; ``None`` if no class of characters is there."""
+        """Returns the character class after a backslash; ``None`` if there is none."""
         c = self._peek()
         if c in ESCAPES:
             self._at += 1
@@ -192,7 +193,7 @@ class _Translation:
         return found if c == "p" else ASCII - found
 
     def _escaped_character(self) -> str | None:
-        """Behind a backslash; ``None`` if something else than one character is there."""
+        """Returns the character after a backslash; ``None`` if the escape is not a single character."""
         if (code := self._match(_HEX)) is not None:
             return self._character(int(code[1] or code[2] or code[3], 16))
         if (code := self._match(_OCTAL)) is not None:
@@ -224,7 +225,10 @@ class _Translation:
             raise self._error(f"a character named {name}") from None
 
     def _class(self) -> Characters:
-        """Behind the opening bracket, up to and with the closing one: unions, of which there is an intersection."""
+        """Returns the characters of a class, from after its opening bracket up to its closing one.
+
+        A class is a union, or an intersection of unions.
+        """
         negated, began = self._take("^"), self._at
         found = self._union(began)
         if self._at == began:
@@ -236,7 +240,10 @@ class _Translation:
         return ASCII - found if negated else found
 
     def _operand(self) -> Characters:
-        """What stands behind ``&&``. Java reads a class beside other characters there in a way of its own."""
+        """Returns the characters of the operand after ``&&``.
+
+        Java has a special meaning for a class beside other characters there, so that is refused.
+        """
         began = self._at
         found = self._class() if self._take("[") else self._union(None)
         followed = self._text[self._at :].startswith(("]", "&&"))
@@ -248,7 +255,7 @@ class _Translation:
         return found
 
     def _union(self, first: int | None) -> Characters:
-        """Up to a bracket that closes, or ``&&``; a bracket at ``first`` is a character."""
+        """Returns the characters up to a closing bracket or ``&&``; a bracket at position ``first`` is a character."""
         found: Characters = frozenset()
         while self._at < len(self._text):
             closes = self._peek() == "]" and self._at != first

@@ -118,14 +118,16 @@ OPTIONS: Final = (*STARTING, *ENDING, *BOUNDED)
 
 
 def parse_starting_offsets(options: Mapping[str, str], *, bounded: bool) -> OffsetsInitializer:
-    """Where a query begins. One time for all partitions goes before a time for each, and that before offsets (SK-15).
+    """Returns where a query begins.
+
+    One time for all partitions takes precedence over a time for each, and that takes precedence over offsets (SK-15).
 
     Args:
         options: the options of the query, by their names in lower case.
         bounded: whether this is a batch read.
 
     Raises:
-        OptionError: a value is wrong, or says latest for a batch read.
+        OptionError: a value is wrong, or is latest for a batch read.
     """
     latest = STARTING_STRATEGY.require(options)
     by_time = _by_time(options, STARTING_TIMESTAMP, STARTING_TIMES, latest)
@@ -150,13 +152,19 @@ def parse_starting_offsets(options: Mapping[str, str], *, bounded: bool) -> Offs
 def parse_stopping_offsets(
     options: Mapping[str, str], subscriber: KafkaSubscriber, group: str | None, *, bounded: bool
 ) -> OffsetsInitializer | None:
-    """``ending...`` of a batch read, which ends at the latest offsets by default, or ``scan.bounded...`` of a stream.
+    """Returns where a query ends; ``None`` for an unbounded stream.
 
-    Returns:
-        ``None`` for a stream without end.
+    A batch read has the options ``ending...`` and ends at the latest offsets by default. A stream has
+    ``scan.bounded...``.
+
+    Args:
+        options: the options of the query, by their names in lower case.
+        subscriber: the partitions to read.
+        group: the consumer group of option ``kafka.group.id``; ``None`` if it is not given.
+        bounded: whether this is a batch read.
 
     Raises:
-        OptionError: a value is wrong, says earliest, or the option is one of the other kind.
+        OptionError: a value is wrong or earliest, or a batch read has an option of streams, or the reverse.
     """
     if not bounded:
         _refuse_endings(options)
@@ -179,10 +187,12 @@ def parse_stopping_offsets(
 
 
 def check_order(start: OffsetsInitializer, stop: OffsetsInitializer | None) -> None:
-    """Compare what is comparable before anything is looked up: offsets with offsets, times with times.
+    """Checks that reading does not begin after its end, as far as this is known without lookups.
+
+    Offsets are compared with offsets, and times with times.
 
     Raises:
-        OptionError: the two name different partitions, or a start lies after its end.
+        OptionError: the two options name different partitions, or a start is after its end.
     """
     if isinstance(start, Specific) and isinstance(stop, Specific):
         _compare("offset", start.option, start.offsets, stop.option, stop.offsets)
@@ -296,7 +306,10 @@ def _stream_end(
 
 
 def _bounded_offsets(options: Mapping[str, str], subscriber: KafkaSubscriber) -> dict[TopicPartition, int]:
-    """As JSON, or in Flink's form, which names no topic and so needs exactly one."""
+    """Returns the offsets of ``scan.bounded.specific-offsets``.
+
+    The option is JSON, or has Flink's form, which does not name topics and so needs exactly one topic.
+    """
     option, text = BOUNDED_OFFSETS.name, BOUNDED_OFFSETS.require(options).strip()
     if text.startswith("{"):
         return _ends(text, option)

@@ -1,4 +1,4 @@
-"""Options of the Kafka source: the names, meanings and errors of Spark's built-in source."""
+"""The options of the Kafka source, with the names, meanings and errors of Spark's built-in source."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = ["FORBIDDEN", "KNOWN_OPTIONS", "OPTIONS", "WITHOUT_EFFECT", "KafkaOpti
 
 
 def _delay(text: str, option: str) -> int:
-    """Milliseconds; a number without a unit is milliseconds, as in Spark."""
+    """Returns a duration in ms; a number without a unit is in ms, as in Spark."""
     text = text.strip()
     return parse_duration(f"{text} ms" if re.fullmatch(r"\d+", text, re.ASCII) else text, option)
 
@@ -181,28 +181,36 @@ OPTIONS: Final[tuple[Option[Any], ...]] = (
     MAX_PARTITION_FETCH_BYTES,
     *java_client_options.OPTIONS[1:],
 )
-"""Every option that has an effect."""
+"""All options that have an effect."""
 
 KNOWN_OPTIONS: Final = canonical_names(OPTIONS) | {name.lower(): name for name in WITHOUT_EFFECT}
-"""The canonical spelling of every option that is accepted, by the name in lower case."""
+"""The canonical spelling of all accepted options, by their names in lower case."""
 
 
 @dataclass(frozen=True)
 class KafkaOptions:
-    """The options of a Kafka source, checked.
+    """The checked options of a Kafka source.
 
     Attributes:
-        stopping_offsets: where reading ends; ``None`` for a stream without end.
+        connection: how to reach the cluster.
+        subscriber: chooses the partitions.
+        starting_offsets: where a new query begins.
+        stopping_offsets: where reading ends; ``None`` for an unbounded stream.
+        limits: the sizes of micro-batches and tasks.
+        fail_on_data_loss: whether lost records are an error.
+        read_committed: whether the isolation level is ``read_committed``.
         discovery_interval_ms: how often new partitions are looked for; ``None`` for never.
-        trusted_cluster: the id of a Kafka cluster to which topics were migrated with their offsets kept; ``None`` for
-            none.
-        batch: a batch read, for which all that the options name has to be there.
-        group_id: the consumer group that processed offsets are committed to; ``None`` where nothing is committed.
-        fetch_retries: how often offsets are asked for before giving up.
-        fetch_retry_interval_ms: how long to wait in between.
-        poll_timeout_ms: how long a task waits for records that should be there.
-        fetch_max_bytes: bytes per fetch from one broker; a larger record batch is read all the same.
-        max_partition_fetch_bytes: bytes per fetch of one partition, likewise.
+        trusted_cluster: the id of a Kafka cluster to which topics were migrated with their offsets kept; ``None`` if no
+            cluster is trusted.
+        include_headers: whether there is a column ``headers``.
+        batch: whether this is a batch read, for which all named records have to exist.
+        group_id: the consumer group that processed offsets are committed to; ``None`` if they are not committed.
+        fetch_retries: how often offsets are asked for before an error.
+        fetch_retry_interval_ms: the pause between two of these attempts.
+        poll_timeout_ms: how long a task waits for planned records; ``None`` for ``default.api.timeout.ms``.
+        fetch_max_bytes: the bytes of a fetch from one broker; a larger record batch is still read.
+        max_partition_fetch_bytes: the bytes of a fetch of one partition; a larger record batch is still read.
+        values: how values are decoded.
     """
 
     connection: ConnectionOptions
@@ -226,15 +234,15 @@ class KafkaOptions:
 
 
 def parse_kafka_options(options: Mapping[str, str], *, bounded: bool = False) -> KafkaOptions:
-    """Check options, whose names may be in any case.
+    """Returns the checked options.
 
     Args:
-        options: as the user gave them.
-        bounded: for a batch read, which begins at the earliest offset by default and cannot begin at the latest, and
-            ends at the latest by default.
+        options: the options as the user gave them, with names in any case.
+        bounded: whether this is a batch read. It begins at the earliest offsets by default and cannot begin at the
+            latest; it ends at the latest offsets by default.
 
     Raises:
-        OptionError: one is unknown, missing or wrong.
+        OptionError: an option is unknown, missing or wrong.
     """
     given = {name.lower(): value for name, value in options.items()}
     for name in sorted(given):
@@ -288,9 +296,9 @@ def _limits(options: Mapping[str, str], *, bounded: bool) -> ReadLimits:
 
 
 def _commits(options: Mapping[str, str], group: str | None, *, reads_group: bool, bounded: bool) -> bool:
-    """Whether processed offsets are committed (Flink ``commit.offsets.on.checkpoint``); by default they are not.
+    """Returns whether processed offsets are committed (Flink ``commit.offsets.on.checkpoint``).
 
-    The group may belong to another application, whose position a commit would move.
+    By default they are not, since the group may belong to another application, whose position a commit would move.
     """
     commits = COMMIT_OFFSETS.require(options)
     if commits and group is None:

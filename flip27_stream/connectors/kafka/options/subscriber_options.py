@@ -1,4 +1,4 @@
-"""The options that say which partitions are read: ``subscribe``, ``subscribePattern``, ``assign``."""
+"""The options that name the partitions to read: ``subscribe``, ``subscribePattern``, ``assign``."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ OPTIONS: Final = (SUBSCRIBE, SUBSCRIBE_PATTERN, ASSIGN)
 
 
 def parse_subscriber(options: Mapping[str, str]) -> KafkaSubscriber:
-    """The subscriber that exactly one of these options describes.
+    """Returns the subscriber that exactly one of these options describes.
 
     Args:
         options: the options of the query, by their names in lower case.

@@ -1,1 +1,1 @@
-"""The enumerator of Kafka, and what it asks the cluster: ranges, positions by event time, committed offsets."""
+"""The Kafka enumerator and what it asks the cluster for: offset ranges, positions by event time, committed offsets."""

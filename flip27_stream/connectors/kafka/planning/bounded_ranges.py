@@ -1,4 +1,4 @@
-"""The ranges of the logs that a bounded source reads, which end where the options say."""
+"""The ranges of a bounded source, which end at the stopping offsets of the options."""
 
 from __future__ import annotations
 
@@ -17,7 +17,13 @@ Stops = Mapping[TopicPartition, int]
 
 
 def up_to(stops: Stops, splits: Splits, ranges: Ranges) -> dict[str, SplitRange]:
-    """The part of each range before its stop. A split is finished once its stop is reached."""
+    """Returns each range cut at its stopping offset. A range that ends at its stopping offset is final.
+
+    Args:
+        stops: the offsets at which reading ends, exclusively.
+        splits: the splits by split id.
+        ranges: the ranges of the logs by split id.
+    """
     cut = {}
     for split_id, r in ranges.items():
         stop = stops.get(splits[split_id].topic_partition, r.position)
@@ -28,10 +34,12 @@ def up_to(stops: Stops, splits: Splits, ranges: Ranges) -> dict[str, SplitRange]
 
 
 def refuse_reversed(starts: Mapping[TopicPartition, int], stops: Stops) -> None:
-    """A batch read does not begin behind its end (Spark's ``KafkaSourceRDD``); :data:`EARLIEST` is not known yet.
+    """Checks that no partition of a batch read starts after its end (Spark ``KafkaSourceRDD``).
+
+    The marker :data:`EARLIEST` is less than all offsets, so it passes.
 
     Raises:
-        OptionError: it would.
+        OptionError: a partition starts after its end.
     """
     for tp, start in sorted(starts.items()):
         if start > stops[tp]:
@@ -43,17 +51,17 @@ def refuse_reversed(starts: Mapping[TopicPartition, int], stops: Stops) -> None:
 
 
 def check_batch(stops: Stops, splits: Splits, ranges: Ranges, *, fail_on_data_loss: bool) -> None:
-    """A stream waits for records up to its stop; a batch read has only those that are there now.
+    """Checks that the logs have all records of a batch read, which does not wait for records as a stream does.
 
     Args:
-        stops: where reading ends, exclusively.
-        splits: never planned, so that they still say where reading begins.
-        ranges: what the logs have, of the splits whose leaders answered.
-        fail_on_data_loss: else what is there is read, with a warning.
+        stops: the offsets at which reading ends, exclusively.
+        splits: the splits by split id, not planned yet, so that their starting offsets are those of the options.
+        ranges: the ranges of the logs, of the splits whose leaders answered.
+        fail_on_data_loss: whether missing records are an error; else a warning is logged and the rest is read.
 
     Raises:
-        OptionError: a log begins behind its stop.
-        DataLossError: a log ends before its stop.
+        OptionError: a log begins after its stopping offset.
+        DataLossError: a log ends before its stopping offset, and ``fail_on_data_loss`` is set.
     """
     looked = [(splits[split_id], r) for split_id, r in ranges.items()]
     earliest = {s.topic_partition: r.position for s, r in looked if s.starting_offset == EARLIEST}

@@ -1,4 +1,4 @@
-"""Discovers partitions, assigns them, and knows how far they can be read."""
+"""The enumerator of the Kafka source, which discovers partitions, assigns them and determines their offset ranges."""
 
 from __future__ import annotations
 
@@ -40,7 +40,14 @@ _FLUSH_S = 2.0
 
 @dataclass(frozen=True)
 class Discovery:
-    """What one look at the cluster found, where partitions that are new begin, and where all end, if they do."""
+    """The result of one discovery of topics and partitions.
+
+    Attributes:
+        topics: the topics that were looked up and exist, by name.
+        starting_offsets: the offset at which reading of each partition begins if the partition is new.
+        stopping_offsets: the offset at which reading of each partition ends, exclusively; ``None`` for an unbounded
+            source.
+    """
 
     topics: Mapping[str, TopicMetadata]
     starting_offsets: Mapping[TopicPartition, int]
@@ -49,7 +56,14 @@ class Discovery:
 
 @dataclass(frozen=True)
 class Finding:
-    """How positions by event time are found, and for which event time and disorder (ms)."""
+    """The objects that find positions by event time, and the settings that they were made for.
+
+    Attributes:
+        assigner: gives the event time of each record.
+        max_out_of_orderness_ms: the greatest disorder of event times within a partition, in ms.
+        probe: fetches records and computes their event times.
+        finder: searches positions by event time.
+    """
 
     assigner: TimestampAssigner
     max_out_of_orderness_ms: int
@@ -64,23 +78,24 @@ class KafkaSourceEnumerator(
 
     Life cycle:
 
-    1. :meth:`start` calls for the initial discovery, once, in a worker thread, and for further ones every
+    1. :meth:`start` schedules the initial discovery, once, in a worker thread, and a further discovery every
        ``scan.topic-partition-discovery.interval``.
-    2. A discovery lists the topics (:meth:`_discover`). The initial one of a new query also resolves where reading
-       begins: ``latest`` becomes an offset now, ``earliest`` stays a marker until the split is planned; and, for a
-       bounded source, where it ends. Where it ends is kept in the state; partitions found later are not read then.
-       What the options name and the checkpoint does not have must be there. What it has and they do not name any more
-       is left (:meth:`_leave_unsubscribed`).
+    2. A discovery lists the topics (:meth:`_discover`). The initial discovery of a new query also resolves the starting
+       offsets: ``latest`` becomes an offset at once, ``earliest`` stays a marker until the split is planned. For a
+       bounded source it also resolves the stopping offsets. The state keeps the stopping offsets; partitions that are
+       found later are then not read. Partitions that the options name and the checkpoint does not have must exist.
+       Partitions that the checkpoint has and the options do not name any more are dropped
+       (:meth:`_leave_unsubscribed`).
     3. In the planning thread, :meth:`_take_in` makes splits of the partitions that were not assigned yet, sorted by
-       topic and number, and assigns each to the reader its topic and number say. Partitions found after the initial
-       discovery, or made while the query was stopped, begin at offset 0, whatever the options say; if that is gone
-       already, records are lost, as in Spark's source.
-    4. For each micro-batch :meth:`split_ranges` looks where the logs end, and whether they still have what is to be
+       topic and number, and assigns each split to a reader (:func:`reader_of`). Partitions that are found after the
+       initial discovery, or that were created while the query was stopped, begin at offset 0, whatever the options say.
+       If offset 0 does not exist any more, that is a data loss, as in Spark's source.
+    4. For each micro-batch, :meth:`split_ranges` asks where the logs end, and whether they still have the records to
        read (:class:`LogRanges`).
     5. With alignment, :meth:`event_time_positions` finds event times in these ranges (:class:`PositionFinder`).
-    6. :meth:`snapshot_state` gives the partitions assigned so far, with the ids of their topics and of the cluster, for
-       the offset.
-    7. :meth:`notify_checkpoint_complete` commits what is processed to the consumer group, if the options name one.
+    6. :meth:`snapshot_state` returns the partitions assigned so far, with the ids of their topics and of the cluster,
+       for the offset.
+    7. :meth:`notify_checkpoint_complete` commits the processed offsets to the consumer group, if the options name one.
     """
 
     def __init__(
@@ -143,7 +158,7 @@ class KafkaSourceEnumerator(
         self._ranges.freeze()
 
     def describe_positions(self, positions: Mapping[str, int]) -> Mapping[str, Any]:
-        """As Spark's source writes offsets: ``{"topic": {"0": 23}}``, in order."""
+        """Returns the positions in the form of Spark's Kafka offsets, ``{"topic": {"0": 23}}``, sorted by partition."""
         described: dict[str, dict[str, int]] = {}
         for tp, offset in sorted((self._splits[i].topic_partition, o) for i, o in positions.items()):
             described.setdefault(tp.topic, {})[str(tp.partition)] = offset
@@ -156,11 +171,15 @@ class KafkaSourceEnumerator(
         return finder.positions({split.split_id: split for split in splits}, request)
 
     def snapshot_state(self) -> KafkaEnumeratorState:
-        """Without the partitions that were not planned yet: a restart has to find them again."""
+        """Returns the state without the partitions that were not planned yet; a restart discovers these again."""
         return self._state.without(self._unplanned) if self._unplanned else self._state
 
     def notify_checkpoint_complete(self, positions: Mapping[str, int]) -> None:
-        """Spark can end the process of an AvailableNow run at any time after this, so such a run waits for it."""
+        """Commits the processed offsets to the consumer group, if the options name one.
+
+        Spark can end the process of an AvailableNow run at any time after this call, so in such a run the call waits up
+        to 2 s for the commit.
+        """
         if self._committer is not None:
             self._committer.processed(
                 {tp: positions[str(tp)] for tp in self._state.partitions if str(tp) in positions}
@@ -175,12 +194,12 @@ class KafkaSourceEnumerator(
         self._discovery_client.close()
 
     def _discover(self) -> Discovery:
-        """The initial discovery; in a worker thread.
+        """Returns the result of the initial discovery. Runs in a worker thread.
 
         Raises:
             MissingTopicError: a topic or partition that the options name does not exist.
-            OptionError: the starting offsets do not fit, or lie behind the end of a batch read.
-            UnreachableError: nobody answered.
+            OptionError: the starting offsets do not fit the partitions, or a batch read would start after its end.
+            UnreachableError: no broker answered.
         """
         subscriber, client = self._options.subscriber, self._discovery_client
         topics = client.topics(subscriber.topic_names)
@@ -198,7 +217,7 @@ class KafkaSourceEnumerator(
             starts = {tp: offset for tp, offset in starts.items() if tp in stops}
             if options.batch:
                 refuse_reversed(starts, stops)
-                # Nothing is asked for of the others, so nothing has to be there.
+                # A partition with an empty range is not read, so its log is not checked for the records.
                 starts = {tp: offset for tp, offset in starts.items() if offset != stops[tp]}
         return Discovery(topics, starts, stops)
 
@@ -208,7 +227,10 @@ class KafkaSourceEnumerator(
         return Discovery(topics, dict.fromkeys(subscriber.partitions(topics), 0))
 
     def _find_for(self, request: PositioningRequest) -> Finding:
-        """How event times are found: as the source was told, or else as the query says, which may change its mind."""
+        """Returns the objects that find event times, for the watermark strategy of the source or else of the request.
+
+        They are made again if the assigner changed or the disorder of the request became greater.
+        """
         says = self._strategy or request
         assigner, disorder = says.timestamp_assigner, says.max_out_of_orderness_ms
         found = self._finding
@@ -241,10 +263,10 @@ class KafkaSourceEnumerator(
         self._take_in(discovery)
 
     def _leave_unsubscribed(self) -> None:
-        """Partitions that the checkpoint has and the options do not name any more are gone, as in Spark's source.
+        """Drops the partitions that the checkpoint has and the options do not name any more, as Spark's source does.
 
         Raises:
-            DataLossError: there are some, and ``failOnDataLoss`` is set.
+            DataLossError: there are such partitions, and ``failOnDataLoss`` is set.
         """
         subscriber = self._options.subscriber
         gone = sorted(tp for tp in self._state.partitions if not subscriber.names(tp))
@@ -290,9 +312,13 @@ class KafkaSourceEnumerator(
 
 
 def reader_of(tp: TopicPartition, readers: int) -> int:
-    """The reader that a partition belongs to, so that the partitions of one topic are spread evenly.
+    """Returns the index of the reader that reads a partition; the partitions of one topic are spread evenly.
 
-    Flink's ``KafkaSourceEnumerator.getSplitOwner``, with Java's ``String.hashCode`` and its 32 bits.
+    The rule is that of Flink's ``KafkaSourceEnumerator.getSplitOwner``, with the 32 bits of Java's ``String.hashCode``.
+
+    Args:
+        tp: the partition.
+        readers: the number of readers.
     """
     topic_hash = 0
     for character in tp.topic:

@@ -1,4 +1,4 @@
-"""What the enumerator keeps in a checkpoint."""
+"""The state that the enumerator keeps in a checkpoint, and its serializer."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class AssignedTopic:
-    """A topic that splits were made of.
+    """A topic of which partitions were assigned.
 
     Attributes:
-        topic_id: tells the topic from its successor of the same name; empty where it is not known.
-        partitions: those that were assigned.
-        orphans: those of the partitions that belonged to a predecessor, and that this topic did not have when it was
-            found. If it gets them, they are other logs.
-        cluster_id: of the Kafka cluster that it was last seen on; empty where it is not known.
+        topic_id: the id that tells the topic from a later topic of the same name; empty if it is not known.
+        partitions: the numbers of the assigned partitions.
+        orphans: the assigned partitions that existed in an earlier topic of the same name, and not in this topic when
+            it was found. If this topic gets partitions of these numbers, their logs are new.
+        cluster_id: the id of the Kafka cluster where the topic was last seen; empty if it is not known.
     """
 
     topic_id: str
@@ -37,13 +37,14 @@ class AssignedTopic:
 
 @dataclass(frozen=True)
 class KafkaEnumeratorState:
-    """The partitions that were assigned (Flink ``KafkaSourceEnumState``). Positions are the coordinator's business.
+    """The partitions that were assigned (Flink ``KafkaSourceEnumState``). The coordinator keeps the positions.
 
     Attributes:
-        topics: by name.
-        initial_discovery_finished: partitions found from now on are read from their beginning.
-        stopping_offsets: where reading ends, exclusively; ``None`` for a stream without end. No partition is read that
-            is not in here.
+        topics: the topics of these partitions, by name.
+        initial_discovery_finished: whether the initial discovery is done. Partitions found later are read from offset
+            0.
+        stopping_offsets: the offset at which each partition ends, exclusively; ``None`` for an unbounded source.
+            Partitions that are not in this mapping are not read.
     """
 
     topics: Mapping[str, AssignedTopic] = field(default_factory=dict)
@@ -52,6 +53,7 @@ class KafkaEnumeratorState:
 
     @cached_property
     def partitions(self) -> frozenset[TopicPartition]:
+        """The assigned partitions of all topics."""
         return frozenset(
             TopicPartition(name, n) for name, topic in self.topics.items() for n in topic.partitions
         )
@@ -59,10 +61,14 @@ class KafkaEnumeratorState:
     def for_reader(
         self, split: KafkaPartitionSplit, trusted_cluster: str | None = None
     ) -> KafkaPartitionSplit:
-        """With the id of the topic that the positions of the split are of, empty where it is not known.
+        """Returns the split with the id of its topic, or unchanged if the id is not known.
 
-        Where the user trusts the offsets of another cluster than the one that this state was made on, the topic has
-        another id there, which is not known until the next plan.
+        If the user trusts the offsets of a cluster other than that of this state, the topic has another id there, which
+        is not known until the next plan.
+
+        Args:
+            split: a split without a topic id.
+            trusted_cluster: the id of the cluster whose offsets the user trusts.
         """
         topic = self.topics.get(split.topic)
         if topic is None or split.partition in topic.orphans:
@@ -72,7 +78,7 @@ class KafkaEnumeratorState:
         return replace(split, topic_id=topic.topic_id)
 
     def with_partitions(self, new: Mapping[TopicPartition, str]) -> KafkaEnumeratorState:
-        """With partitions that were assigned now, and the ids of their topics."""
+        """Returns the state with newly assigned partitions; ``new`` maps each partition to the id of its topic."""
         topics = dict(self.topics)
         for tp, topic_id in sorted(new.items()):
             known = topics.get(tp.topic, AssignedTopic(topic_id, ()))
@@ -80,7 +86,7 @@ class KafkaEnumeratorState:
         return replace(self, topics=topics, initial_discovery_finished=True)
 
     def without(self, partitions: Collection[TopicPartition]) -> KafkaEnumeratorState:
-        """As if these partitions had not been found."""
+        """Returns the state without these partitions."""
         kept = {
             name: replace(
                 topic,
@@ -92,7 +98,11 @@ class KafkaEnumeratorState:
         return replace(self, topics={name: topic for name, topic in kept.items() if topic.partitions})
 
     def with_successors(self, recreated: Mapping[TopicPartition, str]) -> KafkaEnumeratorState:
-        """With the ids of topics that were deleted and made again, by the partitions that go on in these."""
+        """Returns the state with the ids of recreated topics.
+
+        Args:
+            recreated: the new topic id, by partition.
+        """
         topics = dict(self.topics)
         for tp, topic_id in recreated.items():
             known = topics[tp.topic]
@@ -102,7 +112,11 @@ class KafkaEnumeratorState:
         return replace(self, topics=topics)
 
     def with_identities(self, identified: Mapping[str, TopicMetadata]) -> KafkaEnumeratorState:
-        """With the ids that these topics have now, and those of their clusters; what is not told stays as it is."""
+        """Returns the state with the current ids of topics and clusters. An id that brokers do not tell stays as it is.
+
+        Args:
+            identified: the current metadata of topics, by name.
+        """
         topics = dict(self.topics)
         for name, topic in identified.items():
             known = topics[name]
@@ -115,11 +129,11 @@ class KafkaEnumeratorState:
 
 
 class KafkaEnumeratorStateSerializer(SimpleVersionedSerializer[KafkaEnumeratorState]):
-    """``{"cluster": id, "discovered": true, "topics": {name: [topic id, [partition, ...]]}}``.
+    """Writes the state as ``{"cluster": id, "discovered": true, "topics": {name: [topic id, [partition, ...]]}}``.
 
-    Of a bounded source also ``"stops": {name: [[partition, offset], ...]}``, which version 1 did not know. A topic with
-    orphans has a list of these, too, which version 2 did not know. Version 3 did not know ``cluster``, which is left
-    out if it is not known; a topic of another cluster than most has the id of its own at the end.
+    A bounded source has ``"stops": {name: [[partition, offset], ...]}`` (since version 2). A topic with orphans has a
+    list of these after its partitions (since version 3). ``cluster`` is the id that most topics have, and is left out
+    if it is not known (since version 4). A topic of another cluster has that cluster's id as its last element.
     """
 
     @property

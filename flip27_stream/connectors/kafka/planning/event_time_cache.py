@@ -1,4 +1,4 @@
-"""What is known of the event times in a partition: pieces of its log that were looked at, kept as two columns."""
+"""The known event times of a partition, by offset, in chunks of two columns."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 NO_EVENT_TIME = -1
-"""Stands for a missing or negative event time in a column of event times (ms)."""
+"""The value of a missing or negative event time in a column of event times (ms)."""
 
 Longs = npt.NDArray[np.int64]
 
 
 class Hit(NamedTuple):
-    """Where a search ended: at a record with an event time, or with ``None`` at the first offset not known."""
+    """The result of a search: a record and its event time (ms), or the first unknown offset and ``None``."""
 
     offset: int
     time: int | None
@@ -25,7 +25,14 @@ class Hit(NamedTuple):
 
 @dataclass(frozen=True)
 class Chunk:
-    """The data records with ``start`` <= offset < ``stop``: their offsets, ascending, and event times (ms)."""
+    """The data records with ``start`` <= offset < ``stop``.
+
+    Attributes:
+        start: the first offset of the chunk.
+        stop: the end of the chunk, exclusively.
+        offsets: the offsets of the data records, ascending.
+        times: their event times in ms, or :data:`NO_EVENT_TIME`.
+    """
 
     start: int
     stop: int
@@ -33,7 +40,7 @@ class Chunk:
     times: Longs
 
     def between(self, start: int, stop: int) -> Chunk:
-        """The part of this chunk in a range of offsets."""
+        """Returns the part of this chunk with ``start`` <= offset < ``stop``."""
         if start <= self.start and self.stop <= stop:
             return self
         start, stop = max(start, self.start), min(stop, self.stop)
@@ -41,7 +48,7 @@ class Chunk:
         return Chunk(start, stop, self.offsets[first:end], self.times[first:end])
 
     def first(self, at_least: int, at_most: int | None) -> Hit | None:
-        """The first record with an event time in these bounds."""
+        """Returns the first record with an event time (ms) from ``at_least`` to ``at_most``; ``None`` without one."""
         found = self.times >= max(at_least, 0)
         if at_most is not None:
             found &= self.times <= at_most
@@ -51,19 +58,19 @@ class Chunk:
         return Hit(int(self.offsets[index]), int(self.times[index]))
 
     def last_below(self, event_time: int) -> int | None:
-        """The offset of the last record that has an event time, one below ``event_time``."""
+        """Returns the offset of the last record with an event time below ``event_time`` (ms); ``None`` without one."""
         found = np.flatnonzero((self.times >= 0) & (self.times < event_time))
         return int(self.offsets[found[-1]]) if len(found) else None
 
     def greatest(self, at_most: int | None) -> int | None:
-        """The greatest event time, ``None`` if no record has one."""
+        """Returns the greatest event time (ms) that is not above ``at_most``; ``None`` if no record has one."""
         times = self.times if at_most is None else self.times[self.times <= at_most]
         greatest = int(times.max()) if len(times) else NO_EVENT_TIME
         return greatest if greatest >= 0 else None
 
 
 class EventTimeCache:
-    """The chunks known of one partition; they never overlap."""
+    """The known chunks of one partition; they do not overlap. Its length is the number of records."""
 
     def __init__(self) -> None:
         self._starts: list[int] = []
@@ -73,16 +80,23 @@ class EventTimeCache:
         return sum(len(chunk.offsets) for chunk in self._chunks)
 
     def add(self, chunk: Chunk) -> None:
-        """Take in a chunk; what is known already of its range stays."""
+        """Adds a chunk. Offsets that are known already keep their event times."""
         for start, stop in list(self._gaps(chunk.start, chunk.stop)):
             at = bisect_right(self._starts, start)
             self._starts.insert(at, start)
             self._chunks.insert(at, chunk.between(start, stop))
 
     def first(self, low: int, high: int, at_least: int, at_most: int | None) -> Hit:
-        """The first event time in these bounds from ``low`` to ``high``, as far as known without a gap.
+        """Returns the first record with ``low`` <= offset < ``high`` whose event time fits the bounds.
 
-        Without one: the first gap, or ``high``.
+        If there is no such record before the first unknown offset, the hit is at that offset, or at ``high``, without a
+        time.
+
+        Args:
+            low: the first offset.
+            high: the end of the offsets, exclusively.
+            at_least: the least event time (ms).
+            at_most: the greatest event time (ms); ``None`` for no bound.
         """
         for chunk in self._from(low):
             if chunk.start > low or low >= high:
@@ -94,7 +108,7 @@ class EventTimeCache:
         return Hit(min(low, high), None)
 
     def known_until(self, low: int) -> int:
-        """The first offset from ``low`` on that nothing is known of."""
+        """Returns the first unknown offset at or after ``low``."""
         for chunk in self._from(low):
             if chunk.start > low:
                 break
@@ -102,19 +116,19 @@ class EventTimeCache:
         return low
 
     def within(self, low: int, high: int) -> Iterator[Chunk]:
-        """What is known of a range, in order, with gaps."""
+        """Yields the known chunks with ``low`` <= offset < ``high``, in order; there may be gaps between them."""
         for chunk in self._from(low):
             if chunk.start >= high:
                 return
             yield chunk.between(low, high)
 
     def greatest(self, low: int, high: int, at_most: int | None) -> int | None:
-        """The greatest event time known in a range."""
+        """Returns the greatest known event time (ms) with ``low`` <= offset < ``high``; ``None`` if there is none."""
         known = (chunk.greatest(at_most) for chunk in self.within(low, high))
         return max((time for time in known if time is not None), default=None)
 
     def trim(self, position: int, most: int) -> None:
-        """Forget what lies before ``position``, and the farthest if there are more than so many records."""
+        """Drops the records before ``position``, and the last chunks while there are more than ``most`` records."""
         kept = list(self.within(position, 2**63 - 1))
         while kept and sum(len(chunk.offsets) for chunk in kept) > most:
             kept.pop()
@@ -122,7 +136,7 @@ class EventTimeCache:
         self._starts = [chunk.start for chunk in kept]
 
     def _from(self, offset: int) -> Iterator[Chunk]:
-        """The chunk that contains ``offset``, if there is one, and those behind it."""
+        """Yields the chunk that contains ``offset``, if there is one, and all later chunks."""
         at = bisect_right(self._starts, offset) - 1
         if at >= 0 and self._chunks[at].stop > offset:
             yield self._chunks[at]

@@ -1,4 +1,4 @@
-"""Looking at event times in the log itself, with small fetches."""
+"""Finds event times in the log itself, with small fetches."""
 
 from __future__ import annotations
 
@@ -33,7 +33,14 @@ _NO_STOP = 2**63 - 1
 
 
 class EventTimeProbe:
-    """Reads pieces of partitions and finds the event times of their records."""
+    """Fetches pieces of partitions and computes the event times of their records.
+
+    Args:
+        client: sends the fetches.
+        assigner: gives the event time of each record.
+        layout: the columns that the assigner sees; by default those of Kafka records.
+        read_committed: whether records of aborted transactions are left out.
+    """
 
     def __init__(
         self,
@@ -50,10 +57,12 @@ class EventTimeProbe:
         self._out_of_range: set[TopicPartition] = set()
 
     def read(self, wanted: Mapping[TopicPartition, FetchFrom]) -> dict[TopicPartition, Chunk]:
-        """At least one record batch at each offset; a partition whose leader does not answer is left out.
+        """Returns a chunk for each partition, with at least one record batch from its offset on.
+
+        A partition whose leader does not answer within 5 s is left out.
 
         Raises:
-            ConnectorError: a broker refused, or the log is damaged.
+            ConnectorError: a broker refused the fetch, or the log is damaged.
         """
         chunks: dict[TopicPartition, Chunk] = {}
         pending = dict(wanted)
@@ -67,14 +76,18 @@ class EventTimeProbe:
             if time.monotonic() + pause_s > deadline:
                 break
             time.sleep(pause_s)
-            # A broker sends a batch larger than asked for only to the first in line, and nothing to the others.
+            # A broker sends a batch larger than the limit only for the first partition of a request. So partitions
+            # that need a greater limit come first.
             pending = {**hungry, **{tp: pending[tp] for tp in stuck}}
         return chunks
 
     def _fetch(
         self, pending: Mapping[TopicPartition, FetchFrom], chunks: dict[TopicPartition, Chunk]
     ) -> dict[TopicPartition, FetchFrom]:
-        """One round, of which chunks are added; returns what is to be asked for at once, with more room."""
+        """Makes one round of fetches and adds their chunks to ``chunks``.
+
+        Returns the fetches to repeat at once with a greater ``max_bytes``, because a record batch did not fit.
+        """
         hungry: dict[TopicPartition, FetchFrom] = {}
         answers = self._client.fetch(pending, read_committed=self._read_committed, max_bytes=_ROUND_BYTES)
         for tp, fetched in answers.items():
@@ -87,17 +100,20 @@ class EventTimeProbe:
         return hungry
 
     def _longer(self, pause_s: float) -> float:
-        """The pause after one of so many seconds (``retry.backoff.ms``), which changed nothing."""
+        """Returns the next pause in seconds, after a pause of ``pause_s`` brought no answer.
+
+        The least is ``retry.backoff.ms``.
+        """
         least_s = max(self._client.options.retry_backoff_ms, _LEAST_BACKOFF_MS) / 1000
         return max(least_s, min(2 * pause_s, _LONGEST_PAUSE_S))
 
     @property
     def out_of_range(self) -> Set[TopicPartition]:
-        """The partitions whose log no longer had an offset asked for."""
+        """The partitions whose logs no longer had a requested offset, since the last :meth:`take_out_of_range`."""
         return self._out_of_range
 
     def take_out_of_range(self) -> set[TopicPartition]:
-        """Those of :attr:`out_of_range` since the last call."""
+        """Returns :attr:`out_of_range` and clears it."""
         found, self._out_of_range = self._out_of_range, set()
         return found
 

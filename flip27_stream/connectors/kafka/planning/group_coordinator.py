@@ -1,4 +1,4 @@
-"""The broker that keeps what a consumer group has committed."""
+"""Requests to the broker that keeps the committed offsets of a consumer group."""
 
 from __future__ import annotations
 
@@ -16,13 +16,17 @@ from flip27_stream.errors import UnreachableError
 
 _TRY_S = 3.0
 _LOOK_AGAIN = frozenset({-1, 7, 14, 15, 16})
-"""Unknown server error; the coordinator is slow, is loading, is not available, is another one."""
+"""The error codes after which the coordinator is looked up again.
+
+They are UNKNOWN_SERVER_ERROR, REQUEST_TIMED_OUT, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE and
+NOT_COORDINATOR.
+"""
 _ONE_KEY = 3
 _ONE_GROUP = 7
 
 
 class GroupCoordinator:
-    """Finds the coordinator of one group, and finds it again where it moved."""
+    """Finds the coordinator of one consumer group, and finds it again when it has moved."""
 
     def __init__(self, client: KafkaClient, group: str) -> None:
         self._client = client
@@ -31,19 +35,19 @@ class GroupCoordinator:
         self._closed = threading.Event()
 
     def close(self) -> None:
-        """Ask nothing any more: what is under way in another thread ends after 3 s at most."""
+        """Stops new requests. A request that is under way in another thread ends after 3 s at most."""
         self._closed.set()
 
     def ask(self, request: Callable[[], Any], errors: Callable[[Any], Collection[int]]) -> Any:
-        """The answer to a request, which is made anew for each try.
+        """Returns the response of the coordinator to a request.
 
         Args:
-            request: makes it.
-            errors: the error codes in an answer.
+            request: makes the request; it is called for each attempt.
+            errors: returns the error codes in a response.
 
         Raises:
-            UnreachableError: no coordinator answered within ``api_timeout_ms``, or this was closed.
-            ConnectorError: it refused.
+            UnreachableError: no coordinator answered within ``api_timeout_ms``, or this object was closed.
+            ConnectorError: the coordinator refused the request.
         """
         options = self._client.options
         deadline = time.monotonic() + options.api_timeout_ms / 1000
@@ -57,7 +61,7 @@ class GroupCoordinator:
             if final := sorted(failed - _LOOK_AGAIN):
                 raise refused(f"a request about consumer group '{self._group}'", final[0])
             self._node = None
-            if answer is None:  # brokers may have moved, or the coordinator may be a new one
+            if answer is None:  # brokers may have new addresses, or the coordinator may have changed
                 self._look_for_brokers(deadline)
             self._client.wait(max(options.retry_backoff_ms, 10) / 1000)
         if self._closed.is_set():
@@ -68,7 +72,10 @@ class GroupCoordinator:
         )
 
     def committed_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """What the group has committed; left out where it has not. Errors as :meth:`ask`."""
+        """Returns the offsets that the group has committed; partitions without one are left out.
+
+        Raises as :meth:`ask`.
+        """
         numbers: dict[str, list[int]] = {}
         for tp in sorted(partitions):
             numbers.setdefault(tp.topic, []).append(tp.partition)

@@ -1,4 +1,4 @@
-"""Commits what is processed to a consumer group that has no members, so that lag tools see the query."""
+"""Commits the processed offsets to a consumer group without members, so that tools can show the lag of the query."""
 
 from __future__ import annotations
 
@@ -22,9 +22,13 @@ _BY_TOPIC_NAME = 8
 
 
 class GroupCommitter:
-    """Commits what is processed, in a worker thread of its own; trouble is only warned of.
+    """Commits processed offsets in its own worker thread. Failures are logged as warnings and do not stop the query.
 
-    What is not committed yet when more is processed is subsumed.
+    If more offsets are processed before a commit is sent, only the newest ones are committed.
+
+    Args:
+        client: a client that only this object uses; the object closes it.
+        group: the consumer group.
     """
 
     def __init__(self, client: KafkaClient, group: str) -> None:
@@ -38,7 +42,7 @@ class GroupCommitter:
         self._worker: threading.Thread | None = None
 
     def processed(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Everything before these offsets is processed; only what changed is committed."""
+        """Tells that all records before these offsets are processed. Only offsets that changed are committed."""
         changed = {
             tp: offset for tp, offset in offsets.items() if offset >= 0 and self._told.get(tp) != offset
         }
@@ -64,14 +68,20 @@ class GroupCommitter:
             self._lacks_thread = True
 
     def flush(self, timeout_s: float) -> bool:
-        """Wait until everything is committed, or was tried; false if that takes longer."""
+        """Waits up to ``timeout_s`` seconds until all offsets are committed, or failed to.
+
+        Returns whether that is so.
+        """
         with self._changed:
             return self._changed.wait_for(
                 lambda: not self._due and not self._busy, timeout_s if self._worker else 0
             )
 
     def close(self, timeout_s: float) -> None:
-        """Commit what is due, but try no longer than so. What is under way then ends soon, in its own thread."""
+        """Commits the offsets that are due within ``timeout_s`` seconds, and ends the worker thread.
+
+        A commit that is under way after that time ends within some seconds, in the worker thread.
+        """
         self.flush(timeout_s)
         with self._changed:
             self._closed = True
@@ -81,7 +91,7 @@ class GroupCommitter:
             self._client.close()
 
     def _work(self) -> None:
-        """The client is this thread's alone, so it is closed here, too."""
+        """Runs the worker thread. It also closes the client, since only this thread uses it."""
         try:
             self._commit_what_is_due()
         finally:
@@ -111,7 +121,10 @@ class GroupCommitter:
 
 
 def _commit_request(group: str, offsets: Mapping[TopicPartition, int]) -> Any:
-    """By nobody: a group without members accepts that, one with members refuses."""
+    """Returns an OffsetCommitRequest without a member id.
+
+    A group without members accepts it, one with members refuses it.
+    """
     topic = OffsetCommitRequest.OffsetCommitRequestTopic
     partition = topic.OffsetCommitRequestPartition
     return OffsetCommitRequest(

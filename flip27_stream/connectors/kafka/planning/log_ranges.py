@@ -1,4 +1,4 @@
-"""What can be read of each partition now, and whether records were lost."""
+"""The offset range that can be read of each partition now, and the detection of lost records."""
 
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ _GONE_AFTER_S = 5.0
 
 @dataclass
 class Looked:
-    """The outcome of one look.
+    """The result of :meth:`LogRanges.look`.
 
     Attributes:
-        ranges: by split id; a split is left out if its leader did not answer, or if it is missing for too short a time
-            to be gone.
-        recreated: partitions that go on in a topic that was deleted and made again, with its id.
-        identified: topics whose id, or whose cluster's, is another one now, as they are there.
-        reset: partitions that go on elsewhere: their records are gone, or they are on another cluster.
+        ranges: the offset range of each split, by split id. A split is left out if its leader did not answer, or if its
+            partition has been missing for less than 5 s.
+        recreated: the partitions whose topic was deleted and created again, with the id of the new topic.
+        identified: the current metadata of topics whose id or cluster id has changed, by name.
+        reset: the partitions whose cached event times are invalid, because their records are lost or their topic has
+            another id or cluster.
     """
 
     ranges: dict[str, SplitRange] = field(default_factory=dict)
@@ -42,10 +43,15 @@ class Looked:
 
 @dataclass(frozen=True)
 class _Bounds:
-    """Where logs end and, of those asked about that, begin.
+    """The first and last offsets of logs, as the leaders told them.
 
-    ``high_watermark`` is told of positions behind ``end``, the last stable offset: records there may have been read
-    without isolation, before a transaction that is still open ended. ``late`` are ends of some time ago.
+    Attributes:
+        end: the end of each log, exclusively. In isolation ``read_committed`` this is the last stable offset.
+        start: the first offset of each log, for the partitions for which it was asked.
+        high_watermark: the high watermark of partitions whose position is after ``end``. Such a query may have read
+            records in isolation ``read_uncommitted`` that belong to a transaction that is still open.
+        late: the partitions whose ``end`` answers a request that was sent more than 5 s before, by an earlier
+            micro-batch.
     """
 
     end: Mapping[TopicPartition, int]
@@ -54,19 +60,19 @@ class _Bounds:
     late: Collection[TopicPartition] = ()
 
     def reach(self, tp: TopicPartition) -> int:
-        """The greatest position that a query can have come to without a loss."""
+        """Returns the greatest position that a query can have reached if no records are lost."""
         return self.high_watermark.get(tp, self.end[tp])
 
 
 class LogRanges:
-    """Asks the leaders where logs begin and end: in a steady query one round of requests per micro-batch.
+    """Asks the leaders where logs begin and end, with one round of requests per micro-batch in a steady query.
 
-    Where a log begins is only asked when a split is planned for the first time, or when a fetch found an offset gone.
-    Where there is something to read, a broker is asked for the topics' ids afterwards: if these are still the same, it
-    was these topics whose ends the leaders told.
+    The beginning of a log is only asked for when a split is planned for the first time, or after a fetch at an offset
+    that does not exist any more. If there are records to read, a broker is then asked for the ids of the topics. If the
+    ids are the same as before, the leaders answered about these topics and not about successors of the same name.
 
     Attributes:
-        topics: the cluster's topics as last seen.
+        topics: the metadata of the topics as last seen, by name.
     """
 
     def __init__(self, client: KafkaClient, options: KafkaOptions) -> None:
@@ -82,29 +88,35 @@ class LogRanges:
 
     @staticmethod
     def unanswered(client: KafkaClient, options: KafkaOptions) -> Unanswered:
-        """Fails where a partition stays unanswered for as long as Spark's source tries."""
+        """Returns the check that fails if a partition gets no answer for as long as Spark's source tries."""
         longest_ms = options.fetch_retries * options.connection.api_timeout_ms
         return Unanswered(longest_ms, lambda tp: client.why_silent(tp))
 
     @property
     def frozen(self) -> bool:
+        """Whether :meth:`freeze` was called."""
         return self._frozen is not None
 
     def freeze(self) -> None:
-        """The run reads only what is known now, so from now on no partition that is there must vanish."""
+        """Marks the start of an AvailableNow run. From now on the loss of a known partition is an error."""
         self._frozen = _partitions(self.topics)
 
     def verify(self, partitions: Iterable[TopicPartition]) -> None:
-        """Ask again where these logs begin."""
+        """Asks for the beginning of these logs again in the next :meth:`look`."""
         self._verified.difference_update(partitions)
 
     def look(
         self, positions: Mapping[KafkaPartitionSplit, int | None], state: KafkaEnumeratorState
     ) -> Looked:
-        """Ranges of splits, by their next positions.
+        """Returns the ranges of splits.
+
+        Args:
+            positions: the next position of each split; ``None`` for a split that was not planned yet.
+            state: the partitions and topic ids of the checkpoint.
 
         Raises:
-            DataLossError: records at a position are gone, and ``failOnDataLoss`` is set.
+            DataLossError: records at a position do not exist any more, and ``failOnDataLoss`` is set; or see
+                :meth:`_refuse_lost`.
             UnreachableError: a partition has no leader that answers, see :class:`Unanswered`.
         """
         wanted = {s.topic_partition: s.starting_offset if p is None else p for s, p in positions.items()}
@@ -126,7 +138,7 @@ class LogRanges:
                 continue
             offset = wanted[tp]
             if tp not in bounds.start and tp in self._verified and offset <= end:
-                looked.ranges[str(tp)] = SplitRange(offset, end)  # by far the most
+                looked.ranges[str(tp)] = SplitRange(offset, end)  # the usual case
             elif tp in self._verified or tp in bounds.start:
                 self._settle(tp, offset, bounds, looked)
         self._identify(changes, wanted, state, looked)
@@ -140,7 +152,7 @@ class LogRanges:
         state: KafkaEnumeratorState,
         looked: Looked,
     ) -> None:
-        """A topic has its new identity once all its partitions go on under it."""
+        """Records the new id or cluster of each topic whose partitions all have a range."""
         unsettled = {tp.topic for tp in wanted if str(tp) not in looked.ranges}
         settled = [tp for tp in (*changes.renamed, *looked.recreated) if tp.topic not in unsettled]
         looked.identified = {tp.topic: self.topics[tp.topic] for tp in settled}
@@ -151,7 +163,14 @@ class LogRanges:
     def _ask(
         self, wanted: Mapping[TopicPartition, int], changes: IdentityChanges, *, again: bool = False
     ) -> _Bounds:
-        """Where logs end and begin; ``again`` where the first answer was doubtful, so that no late one will do."""
+        """Returns where logs end and begin.
+
+        Args:
+            wanted: the next position of each partition.
+            changes: the partitions whose topic differs from that of the checkpoint.
+            again: whether the first answer was doubtful; answers to requests of earlier micro-batches are not used
+                then.
+        """
         there = [tp for tp in wanted if changes.successors.get(tp) != ""]
         new = changes.successors.keys() | changes.renamed
         unsure = [tp for tp in there if tp in new or tp not in self._verified or wanted[tp] == EARLIEST]
@@ -166,7 +185,7 @@ class LogRanges:
         high_watermarks = self._high_watermarks(behind)
         for tp in behind:
             if tp not in high_watermarks:
-                del ends[tp]  # the leader fell silent between the two questions
+                del ends[tp]  # the leader answered the first request and not the second one
         starts = {tp: at.offset for tp, at in start.items()}
         return _Bounds(ends, starts, high_watermarks, [tp for tp, at in end.items() if at.late])
 
@@ -179,7 +198,11 @@ class LogRanges:
     def _settle_gone(
         self, wanted: Mapping[TopicPartition, int], state: KafkaEnumeratorState, looked: Looked
     ) -> None:
-        """A broker that starts may not know of topics yet, so a partition has to be missing for a while."""
+        """Gives empty ranges to the partitions that have been missing for at least 5 s, and reports their loss.
+
+        Partitions that are missing for less time get no range, since a broker that has just started may not know all
+        topics.
+        """
         now = time.monotonic()
         self._missing_since = {tp: self._missing_since.get(tp, now) for tp in wanted}
         gone = {tp for tp, since in self._missing_since.items() if now - since >= _GONE_AFTER_S}
@@ -204,7 +227,11 @@ class LogRanges:
         bounds: _Bounds,
         looked: Looked,
     ) -> None:
-        """Topics all of whose leaders answered; the others stay unknown, since a topic changes its id at once."""
+        """Gives ranges to partitions of recreated topics, and reports their loss.
+
+        A topic is left out if the leader of any of its partitions did not answer, since the partitions of one topic
+        have to change to the new topic id together.
+        """
         self._refuse_lost({tp: self.topics[tp.topic].topic_id for tp in wanted})
         unknown = {tp.topic for tp in wanted if tp not in bounds.start or tp not in bounds.end}
         for tp, offset in wanted.items():
@@ -235,9 +262,15 @@ class LogRanges:
         self._verified.add(tp)
 
     def _refuse_lost(self, found: Mapping[TopicPartition, str | None]) -> None:
-        """Under ``Trigger.AvailableNow``, as Spark does, whatever ``failOnDataLoss`` says (scenario SK-02).
+        """Fails if partitions were lost during an AvailableNow run, whatever ``failOnDataLoss`` says (scenario SK-02).
 
-        Only of partitions that were there when the run began, by their topics' ids now; ``None`` for gone.
+        Only partitions that existed when the run began count.
+
+        Args:
+            found: the current topic id of partitions that may be lost; ``None`` for a partition that does not exist.
+
+        Raises:
+            DataLossError: a partition was deleted or recreated during the run.
         """
         frozen = self._frozen or {}
         lost = [tp for tp, topic_id in found.items() if tp in frozen and frozen[tp] != topic_id]
@@ -273,9 +306,10 @@ class LogRanges:
         log.warning("%s The query goes on, since option 'failOnDataLoss' is false.", what)
 
     def _with_drained(self, looked: Looked, late: Collection[TopicPartition]) -> Looked:
-        """An open transaction hides records behind the end (the last stable offset) of a split that was read to it.
+        """Returns ``looked`` with the splits marked as not drained whose leaders may have more records.
 
-        Nor is a split known to be drained whose end is that of some time ago.
+        A split is not known to be drained if its end comes from an earlier request. In isolation ``read_committed`` it
+        is also not drained if an open transaction holds records between the last stable offset and the high watermark.
         """
         for split_id in looked.ranges.keys() & set(map(str, late)):
             looked.ranges[split_id] = replace(looked.ranges[split_id], drained=False)
@@ -296,7 +330,7 @@ class LogRanges:
 
 
 def _partitions(topics: Mapping[str, TopicMetadata]) -> dict[TopicPartition, str]:
-    """All there are, with their topics' ids."""
+    """Returns the ids of the topics of all partitions in ``topics``, by partition."""
     return {TopicPartition(name, n): topic.topic_id for name, topic in topics.items() for n in topic.leaders}
 
 

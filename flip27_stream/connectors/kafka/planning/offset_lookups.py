@@ -1,4 +1,4 @@
-"""What initializers ask the cluster, with the retries that ``fetchOffset.*`` allow."""
+"""The offset requests of initializers to the cluster, with the retries of options ``fetchOffset.*``."""
 
 from __future__ import annotations
 
@@ -23,8 +23,10 @@ class ClusterOffsets:
     """The ``OffsetLookups`` of a real cluster.
 
     Attributes:
-        attempts: how often to ask before giving up (``fetchOffset.numRetries``); each may take ``api_timeout_ms``.
-        interval_ms: how long to wait in between (``fetchOffset.retryIntervalMs``).
+        client: sends the requests.
+        read_committed: whether the end of a log is its last stable offset.
+        attempts: the number of attempts (``fetchOffset.numRetries``); each may take ``api_timeout_ms``.
+        interval_ms: the pause between two attempts, in ms (``fetchOffset.retryIntervalMs``).
     """
 
     client: KafkaClient
@@ -33,21 +35,27 @@ class ClusterOffsets:
     interval_ms: int = 1000
 
     def start_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """Where each partition begins now."""
+        """Returns the first offset of each partition now."""
         return self._list(dict.fromkeys(partitions, EARLIEST))
 
     def end_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """Where each partition ends now, in the isolation level of the source."""
+        """Returns the end of each partition now, exclusively, in the isolation level of the source."""
         return self._list(dict.fromkeys(partitions, LATEST))
 
     def offsets_for_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """The first offset with a timestamp (ms) at or after the one given; left out where there is none."""
+        """Returns the first offset of each partition with a timestamp (ms) at or after the one given.
+
+        Partitions without such a record are left out.
+        """
         return {tp: offset for tp, offset in self._list(times).items() if offset >= 0}
 
     def committed_offsets(
         self, group: str, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, int]:
-        """What a consumer group has committed; left out where it has not."""
+        """Returns the offsets that a consumer group has committed.
+
+        Partitions without a committed offset are left out.
+        """
         return self._retried(lambda: GroupCoordinator(self.client, group).committed_offsets(partitions))
 
     def _list(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:

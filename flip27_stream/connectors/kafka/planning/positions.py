@@ -1,8 +1,8 @@
-"""Positions by event time in Kafka: the splits of one plan are searched in step, one request per leader and step.
+"""Positions by event time in Kafka; all splits of one plan are searched together, one request per leader and step.
 
-A search of one split is a generator. It yields what it wants to know, a :class:`Lookup` in the broker's time index or a
-:class:`Read` of the log, and gets the answer, or ``None`` if the leader gave none. What a search reads is kept in a
-:class:`EventTimeCache` for the next searches and plans, so a piece of log is fetched once while it lasts.
+The search of one split is a generator. It yields a request, a :class:`Lookup` in the time index of the broker or a
+:class:`Read` of the log, and receives the answer, or ``None`` if the leader gave no answer. Records that were read are
+kept in an :class:`EventTimeCache` for later searches and plans, so that they are not fetched twice.
 """
 
 from __future__ import annotations
@@ -32,14 +32,17 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Lookup:
-    """The first record with a timestamp (ms) at or above this one, in the whole log, or :data:`MAX_TIMESTAMP`."""
+    """A request for the first record of the log with a timestamp (ms) at or above ``timestamp`` (ListOffsets).
+
+    With :data:`MAX_TIMESTAMP` it asks for the record with the greatest timestamp.
+    """
 
     timestamp: int
 
 
 @dataclass(frozen=True)
 class Read:
-    """Records from an offset on."""
+    """A request to fetch records from ``offset`` on, ``max_bytes`` at most."""
 
     offset: int
     max_bytes: int = _PROBE_BYTES
@@ -51,7 +54,14 @@ Search = Generator[Ask, Answer, T]
 
 
 class KnownPositions:
-    """The answers of one plan about one split, kept monotone: what lies between two equal ones needs no search."""
+    """The positions by event time that one plan has found in one split, kept monotone in event time.
+
+    If two event times have the same position, event times between them need no search.
+
+    Args:
+        position: the first offset of the range.
+        limit: the end of the range, exclusively.
+    """
 
     def __init__(self, position: int, limit: int) -> None:
         self._position = position
@@ -60,7 +70,10 @@ class KnownPositions:
         self._positions: list[int] = []
 
     def bounds(self, event_time: int) -> tuple[int, int]:
-        """Between which positions the answer lies; no record before the first is at or above ``event_time``."""
+        """Returns two offsets; the position of ``event_time`` (ms) lies between them, or is one of them.
+
+        No record before the first offset is at or above ``event_time``. Both are equal if the position is known.
+        """
         at = bisect_left(self._times, event_time)
         if at < len(self._times) and self._times[at] == event_time:
             return self._positions[at], self._positions[at]
@@ -68,7 +81,10 @@ class KnownPositions:
         return low, self._positions[at] if at < len(self._times) else self._limit
 
     def learn(self, event_time: int, position: int) -> None:
-        """An answer; where an earlier one of a smaller event time lies behind it, that one stands for both."""
+        """Adds a position of ``event_time`` (ms).
+
+        A greater position of a smaller event time takes precedence over it.
+        """
         at = bisect_left(self._times, event_time)
         if at == len(self._times) or self._times[at] != event_time:
             self._times.insert(at, event_time)
@@ -76,9 +92,21 @@ class KnownPositions:
 
 
 class SplitSearch:
-    """One split in one plan.
+    """The searches in one split for one plan.
 
-    ``latest_plausible`` (ms, or ``None``) bounds the event times believed, ``limit`` the positions that matter.
+    Args:
+        position: the first offset of the range.
+        end: the end of the range, exclusively.
+        request: the budget in records and the greatest plausible event time (ms).
+        scanned: the event times of the partition that are known.
+        locator: finds where to begin reading.
+
+    Attributes:
+        position: the first offset of the range.
+        end: the end of the range, exclusively.
+        limit: the greatest position that a search returns: ``end``, or less if the request has a budget.
+        latest_plausible: the greatest event time (ms) that is not ignored as implausible; ``None`` for no bound.
+        scanned: the event times of the partition that are known.
     """
 
     def __init__(
@@ -98,7 +126,7 @@ class SplitSearch:
         self._known = KnownPositions(position, self.limit)
 
     def event_times(self) -> Search[EventTimes | None]:
-        """First and greatest event time; ``None`` if the leader did not answer."""
+        """Returns the first and the greatest known event time (ms); ``None`` if the leader did not answer."""
         first = yield from self.scan(self.position, self.end, 0)
         if first.time is None:
             return EventTimes(None, None) if first.offset >= self.end else None
@@ -108,7 +136,7 @@ class SplitSearch:
         return EventTimes(first.time, self.scanned.greatest(self.position, self.end, self.latest_plausible))
 
     def first_at_or_after(self, event_time: int) -> Search[int]:
-        """The first position with an event time at or above this one."""
+        """Returns the first position with an event time at or above ``event_time`` (ms), at most :attr:`limit`."""
         event_time = max(event_time, 0)
         low, high = self._known.bounds(event_time)
         if low >= high:
@@ -123,12 +151,18 @@ class SplitSearch:
         return hit.offset
 
     def known(self, low: int, high: int, event_time: int) -> Hit:
-        """The first record from ``low`` at or above ``event_time`` in what was read already, or the first gap there."""
+        """Returns the first known record at or above ``event_time`` (ms) from offset ``low`` up to ``high``.
+
+        If there is none before the first unknown offset, the hit is at that offset, or at ``high``, without a time.
+        """
         return self.scanned.first(low, high, event_time, self.latest_plausible)
 
     def scan(self, low: int, high: int, event_time: int) -> Search[Hit]:
-        """Read forward to the first record at or above ``event_time``; without one the hit is at ``high``, or at the
-        place where the leader gave no answer."""
+        """Reads forward from ``low`` and returns the first record at or above ``event_time`` (ms).
+
+        If there is no such record, the hit is at ``high``, without a time. If the leader gave no answer, the hit is at
+        the first offset that is not known, without a time.
+        """
         size = _PROBE_BYTES
         while True:
             hit = self.known(low, high, event_time)
@@ -140,7 +174,7 @@ class SplitSearch:
             size = min(size * 4, _SCAN_BYTES)
 
     def read(self, offset: int, max_bytes: int = _PROBE_BYTES) -> Search[bool]:
-        """Read some records at ``offset``; whether there was an answer."""
+        """Reads some records at ``offset``, ``max_bytes`` at most. Returns whether the leader answered."""
         chunk = yield Read(offset, max_bytes)
         if not isinstance(chunk, Chunk):
             return False
@@ -148,7 +182,7 @@ class SplitSearch:
         return True
 
     def look_at_tail(self, first: int) -> Search[None]:
-        """Read some records before the end, farther back until one of them has an event time."""
+        """Reads some records before the end of the range, and further back until one of them has an event time."""
         back = _TAIL_RECORDS
         for _ in range(_TAIL_TRIES):
             start = max(first, self.end - back)
@@ -166,24 +200,24 @@ class SplitSearch:
 
 
 class Locator:
-    """How to skip what lies before an event time without reading it; this one reads everything."""
+    """Finds where to begin reading for an event time. This base class skips nothing, so that all records are read."""
 
     def skip(self, search: SplitSearch, low: int, high: int, event_time: int) -> Search[int]:
-        """A position from ``low`` on; no record between the two is at or above ``event_time``."""
+        """Returns an offset from ``low`` to ``high`` before which no record is at or above ``event_time`` (ms)."""
         return low
         yield Lookup(0)
 
     def look_for_greatest(self, search: SplitSearch, first: int) -> Search[None]:
-        """Bring a record with an event time as late as possible into what was read."""
+        """Reads a record with an event time that is as late in the range as possible."""
         yield from search.look_at_tail(first)
 
 
 class TimestampIndex(Locator):
-    """Event time is the record's timestamp: the broker's index (ListOffsets) knows where it lies.
+    """Locates event times that are record timestamps with the time index of the broker (ListOffsets).
 
-    Its answer is the first record of the whole log, and may be a transaction marker, an aborted record, one from the
-    far future, or one below the position. So it only says where to begin reading, or that there is nothing; the record
-    itself is read before it counts.
+    ListOffsets answers with the first matching record of the whole log. This may be a transaction marker, an aborted
+    record, a record with an implausible timestamp, or a record before the position. So the answer only says where to
+    begin reading, or that there is no such record; the search reads the record itself before it uses it.
     """
 
     def skip(self, search: SplitSearch, low: int, high: int, event_time: int) -> Search[int]:
@@ -202,10 +236,13 @@ class TimestampIndex(Locator):
 
 
 class Bisection(Locator):
-    """Event time is in the payload: bisect by small reads.
+    """Locates event times that are part of the payload, by bisection with small reads.
 
-    With event times that fall back by at most B, nothing before a record below H - B is at or above H. Where the data
-    break that promise, a record may be read too early, but no answer moves backwards.
+    If event times fall back by at most B ms, no record before a record below H - B is at or above H. If the records
+    break this bound, a record may be read too early, but no position moves backwards.
+
+    Args:
+        max_out_of_orderness_ms: the bound B, in ms.
     """
 
     def __init__(self, max_out_of_orderness_ms: int) -> None:
@@ -235,7 +272,7 @@ class Bisection(Locator):
 
 
 class KafkaEventTimePositions(EventTimePositions):
-    """Positions within the ranges of one plan."""
+    """Positions by event time within the ranges of one plan."""
 
     def __init__(self, searches: Mapping[TopicPartition, SplitSearch], finder: PositionFinder) -> None:
         self._searches = searches
@@ -256,7 +293,15 @@ class KafkaEventTimePositions(EventTimePositions):
 
 
 class PositionFinder:
-    """Makes the :class:`EventTimePositions` of each plan; what was read stays from plan to plan."""
+    """Makes the :class:`EventTimePositions` of each plan, and keeps the event times that were read from plan to plan.
+
+    Args:
+        client: asks the time index of the brokers.
+        probe: fetches records and computes their event times.
+        locator: finds where to begin reading.
+        read_committed: whether the isolation level is ``read_committed``.
+        unanswered: fails if a partition cannot be read for too long.
+    """
 
     def __init__(
         self,
@@ -278,14 +323,17 @@ class PositionFinder:
         self._topic_ids: dict[TopicPartition, str] = {}
 
     def forget(self, tp: TopicPartition) -> None:
-        """Its log is another one now, or has lost records."""
+        """Drops the known event times of a partition, because its log was replaced or has lost records."""
         self._scanned.pop(tp, None)
 
     def positions(
         self, splits: Mapping[str, KafkaPartitionSplit], request: PositioningRequest
     ) -> KafkaEventTimePositions:
-        """Positions in the ranges of ``request``; ``splits`` are those ranges' splits, by id, as readers get
-        them.
+        """Returns the positions in the ranges of ``request``.
+
+        Args:
+            splits: the splits of these ranges by split id, in the form that readers get.
+            request: the ranges, and the bounds of the searches.
 
         Raises:
             UnreachableError: a partition could not be read for too long, though its leader may tell where its log ends.
@@ -302,7 +350,10 @@ class PositionFinder:
         return KafkaEventTimePositions(searches, self)
 
     def run(self, searches: Mapping[TopicPartition, Search[T]]) -> dict[TopicPartition, T]:
-        """Run searches to their ends, answering what all of them ask in one round."""
+        """Runs searches to their ends, and returns their results.
+
+        The requests of all searches are sent together in each step.
+        """
         results: dict[TopicPartition, T] = {}
         running = dict(searches)
         answers: dict[TopicPartition, Answer] = {}
@@ -335,7 +386,7 @@ class PositionFinder:
         return answers
 
     def _note_unread(self) -> None:
-        """What came of the fetches of the last plan."""
+        """Tells :class:`Unanswered` which partitions the fetches of the last plan could read."""
         if self._unanswered is not None:
             self._unanswered.note(self._read, self._read - self._unread)
         self._read, self._unread = set(), set()

@@ -1,4 +1,4 @@
-"""Offsets that Spark's built-in Kafka source stored in a checkpoint."""
+"""Reads the offsets that Spark's built-in Kafka source stored in a checkpoint."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _NEW_PARTITION_BEGINS_AT = 0
 def adopted(
     document: Mapping[str, Any], starting_offsets: OffsetsInitializer
 ) -> AdoptedOffset[KafkaPartitionSplit, KafkaEnumeratorState] | None:
-    """The state of our source at an offset of Spark's: ``{"topic": {"0": 23}}`` (Spark ``JsonUtils.partitionOffsets``).
+    """Returns the state of this source at an offset of Spark's source; ``None`` if the document has another form.
+
+    Spark's source writes ``{"topic": {"0": 23}}`` (Spark ``JsonUtils.partitionOffsets``).
 
     Args:
-        document: as the offset log of the checkpoint has it.
-        starting_offsets: of the options. Spark's source keeps where its first batch begins outside of the offset log;
-            where the options say it for each partition, the first batch can be read again, too.
-
-    Returns:
-        ``None`` where the document is not of that form.
+        document: the offset as the offset log of the checkpoint has it.
+        starting_offsets: the starting offsets of the options. The offset log of Spark's source does not have the
+            beginning of the first batch; if the options give an offset for each partition, the first batch can be read
+            again.
     """
     found = list(_offsets(document))
     if not found or any(offset is None for _, offset in found):
@@ -44,7 +44,7 @@ def adopted(
 
 
 def _offsets(document: Mapping[str, Any]) -> Iterator[tuple[TopicPartition, int | None]]:
-    """Each partition and its offset; ``None`` for what is not of the form."""
+    """Yields each partition and its offset; the offset is ``None`` if the entry has another form."""
     for topic, partitions in document.items():
         if not isinstance(partitions, Mapping):
             yield TopicPartition(topic, 0), None

@@ -1,4 +1,4 @@
-"""Whether the topics that are there are those that a checkpoint has, or others of the same names."""
+"""Tells whether the topics of the cluster are those of the checkpoint, or other topics of the same names."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class IdentityChanges:
-    """How topics differ from those that a checkpoint has.
+    """The differences between the topics of the cluster and those of the checkpoint.
 
     Attributes:
-        successors: partitions whose topic is another one, with that topic's id; it is empty if there is none.
-        renamed: partitions that go on at their offsets under another topic id, or on another cluster.
+        successors: the partitions that do not exist any more, or whose topic is another one, with the id of that topic;
+            the id is empty if the partition does not exist.
+        renamed: the partitions that are read on at their offsets under another topic id, or on another cluster.
     """
 
     successors: Mapping[TopicPartition, str]
@@ -28,11 +29,12 @@ class IdentityChanges:
 
 
 class TopicIdentities:
-    """Compares topics by their ids, and their clusters by theirs.
+    """Compares topics by their ids, and clusters by theirs.
 
-    A topic that was deleted and made again has another id, and its offsets mean nothing. So has one that was migrated
-    to another cluster with its offsets kept; these are good if the user says so of that cluster. Once the topic's new
-    identity is in the checkpoint, that word has no further effect.
+    A topic that was deleted and created again has another id, and its offsets are meaningless. A topic that was
+    migrated to another cluster has another id, too. Its offsets are valid if the user trusts that cluster
+    (``trusted_cluster`` of the options). After the new identity of the topic is in the checkpoint, the option has no
+    effect on it.
     """
 
     def __init__(self, options: KafkaOptions) -> None:
@@ -46,7 +48,13 @@ class TopicIdentities:
         state: KafkaEnumeratorState,
         topics: Mapping[str, TopicMetadata],
     ) -> IdentityChanges:
-        """What differs between ``state`` and ``topics``, which are there."""
+        """Returns the differences between the topics of the checkpoint and those of the cluster.
+
+        Args:
+            partitions: the partitions to compare.
+            state: the topics of the checkpoint.
+            topics: the topics of the cluster, by name.
+        """
         successors: dict[TopicPartition, str] = {}
         renamed = set()
         for tp in partitions:
@@ -58,13 +66,21 @@ class TopicIdentities:
         return IdentityChanges(successors, frozenset(renamed))
 
     def replaced(self, known: AssignedTopic, topic: TopicMetadata) -> None:
-        """From now on a broker that tells of ``known`` does not know of ``topic`` yet."""
+        """Records that ``topic`` has replaced ``known``.
+
+        A broker that still tells the id of ``known`` has outdated metadata.
+        """
         self._replaced |= {known.topic_id} - {topic.topic_id, ""}
         if _is_elsewhere(known, topic.cluster_id):
             self._log_move(known, topic)
 
     def cause(self, known: AssignedTopic, cluster_id: str) -> str:
-        """Why a topic may have another id, or may be gone, now that ``cluster_id`` answers; "" for no migration."""
+        """Returns the reason why a topic may have another id or be missing, for a message; "" on the same cluster.
+
+        Args:
+            known: the topic of the checkpoint.
+            cluster_id: the id of the cluster that answers now.
+        """
         if not cluster_id or known.cluster_id == cluster_id:
             return ""
         was = (
@@ -83,14 +99,17 @@ class TopicIdentities:
         if topic is None or tp.partition not in topic.leaders:
             return ""
         if topic.topic_id in self._replaced:
-            return ""  # told by a broker that does not know of the successor yet
+            return ""  # the metadata is outdated: this broker does not know the new topic yet
         is_other = known.topic_id and topic.topic_id and topic.topic_id != known.topic_id
         if (is_other and not self._is_trusted(known, topic)) or tp.partition in known.orphans:
             return topic.topic_id
         return None
 
     def _is_trusted(self, known: AssignedTopic, topic: TopicMetadata) -> bool:
-        """Only where the checkpoint does not have the topic on that cluster yet: there a new id is another topic."""
+        """Whether the user trusts the cluster of ``topic`` and the checkpoint has the topic on another cluster.
+
+        If the checkpoint has the topic on the trusted cluster already, a new id there means another topic.
+        """
         return topic.cluster_id == self._trusted and topic.cluster_id != known.cluster_id
 
     def _log_move(self, known: AssignedTopic, topic: TopicMetadata) -> None:

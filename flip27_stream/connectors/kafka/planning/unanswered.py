@@ -1,4 +1,4 @@
-"""The partitions whose leaders do not answer, and the time limit for that."""
+"""The partitions whose leaders do not answer, and the time after which this is an error."""
 
 from __future__ import annotations
 
@@ -14,7 +14,13 @@ _LEAST_LOOKS = 3
 
 @dataclass
 class _Silence:
-    """Since when a partition is not answered, when it was asked about last (monotonic seconds), and how often."""
+    """The state of a partition whose leader does not answer.
+
+    Attributes:
+        since: when the first unanswered request was made, in monotonic seconds.
+        asked: when the last request was made, in monotonic seconds.
+        looks: the number of unanswered requests.
+    """
 
     since: float
     asked: float
@@ -22,11 +28,11 @@ class _Silence:
 
 
 class Unanswered:
-    """Fails where a partition stays unanswered for longer than Spark's source would try.
+    """Fails if a partition gets no answer for longer than Spark's source would try.
 
     Args:
-        longest_ms: how long it may be unanswered, if it was asked about three times at least.
-        why: says why there is no answer about a partition.
+        longest_ms: the longest time without an answer, in ms. At least three requests must have been made, too.
+        why: returns the reason why there is no answer about a partition, for the message.
     """
 
     def __init__(self, longest_ms: int, why: Callable[[TopicPartition], str]) -> None:
@@ -35,10 +41,12 @@ class Unanswered:
         self._silences: dict[TopicPartition, _Silence] = {}
 
     def note(self, asked: Collection[TopicPartition], answered: Collection[TopicPartition]) -> None:
-        """The outcome of one look. A partition that it does not ask about is as silent as it was, for that time.
+        """Records which partitions were asked for in one round of requests, and which were answered.
+
+        A partition that was not asked for keeps its state, unless its last request is longer ago than ``longest_ms``.
 
         Raises:
-            UnreachableError: a partition was not answered for too long.
+            UnreachableError: a partition got no answer for too long.
         """
         now = time.monotonic()
         oldest = now - self._longest_s

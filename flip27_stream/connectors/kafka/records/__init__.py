@@ -1,1 +1,1 @@
-"""The wire format of records (magic 0, 1 and 2), decoded into columns."""
+"""Decoders of the wire format of records (magic 0, 1 and 2) into columns."""

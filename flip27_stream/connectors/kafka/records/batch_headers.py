@@ -1,4 +1,4 @@
-"""What the header of a record batch tells, without touching its records."""
+"""Reads the headers of record batches, without their records."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 from flip27_stream.errors import CorruptRecordError
 
 HEADER_SIZE = 61
-"""Bytes of a batch before its records (magic 2)."""
+"""The size of the header of a batch (magic 2), in bytes."""
 
 _LOG_OVERHEAD = 12
 _MAGIC_AT = 16
@@ -21,11 +21,24 @@ _V1 = Struct(">qiIbbq")
 
 
 class BatchHeader(NamedTuple):
-    """Header of a record batch, or of a message of the formats before it (``DefaultRecordBatch``, ``LegacyRecord``).
+    """The header of a record batch, or of a message of magic 0 or 1 (``DefaultRecordBatch``, ``LegacyRecord``).
 
-    Times are ms since the epoch, -1 for none. ``position`` and ``size`` are bytes in the data scanned; ``complete``
-    says whether all of them are there. Of a compressed message with magic 0 or 1 only the last offset is in the
-    header: ``base_offset`` equals it, and ``record_count`` is 1.
+    The header of a compressed message of magic 0 or 1 only has the last offset: ``base_offset`` equals it, and
+    ``record_count`` is 1.
+
+    Attributes:
+        base_offset: the first offset.
+        last_offset: the last offset.
+        magic: the version of the format.
+        attributes: the flags as they are in the header.
+        crc: the checksum as it is in the header.
+        base_timestamp: in ms since the epoch; -1 for no timestamp.
+        max_timestamp: in ms since the epoch; -1 for no timestamp.
+        producer_id: the id of the producer; -1 for no id.
+        record_count: the number of records.
+        position: the first byte of the batch in the data.
+        size: the size of the batch in bytes, with its header.
+        complete: whether the data has all bytes of the batch.
     """
 
     base_offset: int
@@ -43,28 +56,34 @@ class BatchHeader(NamedTuple):
 
     @property
     def codec(self) -> int:
-        """Number of the compression codec, 0 for none."""
+        """The number of the compression codec; 0 for no compression."""
         return self.attributes & 0x07
 
     @property
     def log_append_time(self) -> bool:
-        """Whether ``max_timestamp``, set by the broker, is the timestamp of every record."""
+        """Whether ``max_timestamp``, which the broker set, is the timestamp of every record."""
         return self.attributes & 0x08 != 0
 
     @property
     def transactional(self) -> bool:
+        """Whether the batch belongs to a transaction."""
         return self.attributes & 0x10 != 0
 
     @property
     def control(self) -> bool:
-        """Whether the batch is a transaction marker and no data."""
+        """Whether the batch is a transaction marker and not data."""
         return self.attributes & 0x20 != 0
 
 
 def batch_headers(data: bytes | memoryview, source: str = "a fetch response") -> Iterator[BatchHeader]:
-    """The headers in ``data``, which begins with a batch and may be cut off anywhere, even right after a header.
+    """Yields the headers of the batches in ``data``. Checksums are not checked.
 
-    The checksum is not looked at. CorruptRecordError, naming ``source``, on a header that no batch can have.
+    Args:
+        data: begins with a batch, and may be cut off at any byte.
+        source: the partition, for errors.
+
+    Raises:
+        CorruptRecordError: a header is impossible.
     """
     at, total = 0, len(data)
     while total - at > _MAGIC_AT:
@@ -117,7 +136,7 @@ def _check(header: BatchHeader, source: str) -> None:
 
 
 def corrupt(source: str, offset: int, wrong: object) -> CorruptRecordError:
-    """The error for a batch that can't be decoded."""
+    """Returns the error for a batch that cannot be decoded."""
     return CorruptRecordError(
         f"Corrupt record batch at offset {offset} of {source}: {wrong}. The log or the network damaged it; "
         "read it with another client to find out which, and start behind it to go on without it."

@@ -1,4 +1,4 @@
-"""Arrow binary columns out of pieces of a buffer."""
+"""Makes Arrow binary columns from pieces of a buffer."""
 
 from __future__ import annotations
 
@@ -10,10 +10,15 @@ from flip27_stream.connectors.kafka.records.varints import Bytes, Longs
 
 
 def gather(buffer: Bytes, at: Longs, sizes: Longs) -> pa.BinaryArray:
-    """The pieces of ``buffer`` that begin at ``at`` (in rising order, not overlapping); a negative size is a null.
+    """Returns the pieces of ``buffer`` as one binary column.
 
-    An Arrow array can't express gaps between its values. So the values and the gaps together are an array over the
-    buffer as it is, and every second one is taken: a single copy, made by Arrow.
+    Arrow arrays have no gaps between values. So the values and the gaps between them form one array over the buffer,
+    and Arrow takes every second element, with a single copy.
+
+    Args:
+        buffer: the bytes.
+        at: the positions of the pieces, ascending; pieces do not overlap.
+        sizes: the sizes of the pieces in bytes; a negative size is a null.
     """
     rows = len(at)
     if not rows:

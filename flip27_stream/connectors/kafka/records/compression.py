@@ -1,4 +1,4 @@
-"""Kafka's compression codecs, with a bound on what a batch may grow to."""
+"""The compression codecs of Kafka, with a limit on the decompressed size of a batch."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ import numpy as np
 from flip27_stream.connectors.kafka.records.varints import Bytes, MalformedError
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-"""Names by the codec's number in a batch's attributes."""
+"""The names of the codecs, by the number in the attributes of a batch."""
 
 LARGEST_BATCH = 256 << 20
-"""Bytes that one batch may decompress to; brokers bound only its compressed size (``message.max.bytes``)."""
+"""The greatest decompressed size of one batch, in bytes.
+
+Brokers only limit the compressed size (``message.max.bytes``).
+"""
 
 _XERIAL = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = 16
@@ -22,9 +25,13 @@ _ROOM_AT_FIRST = 4
 
 
 class Inflated:
-    """Batches decompressed into one buffer, one behind the other.
+    """A buffer of decompressed batches, one after the other.
 
-    ``compressed`` is the number of bytes to come, a hint for the first size of the buffer.
+    Args:
+        compressed: the number of compressed bytes to expect, from which the first size of the buffer is estimated.
+
+    Attributes:
+        used: the number of bytes in the buffer.
     """
 
     def __init__(self, compressed: int) -> None:
@@ -33,11 +40,19 @@ class Inflated:
 
     @property
     def bytes(self) -> Bytes:
-        """All that was added so far."""
+        """The bytes of all batches that were added."""
         return self._buffer[: self.used]
 
     def add(self, codec: int, payload: Bytes) -> tuple[int, int]:
-        """Decompress ``payload``; the span of the result in :attr:`bytes`. MalformedError if that can't be done."""
+        """Decompresses ``payload`` and returns its span, the first byte and the end, in :attr:`bytes`.
+
+        Args:
+            codec: the number of the codec, see :data:`CODECS`.
+            payload: the compressed bytes.
+
+        Raises:
+            MalformedError: the codec is not known, or the bytes are damaged or too large.
+        """
         if codec >= len(CODECS):
             raise MalformedError(f"unknown compression codec {codec}")
         while (written := self._decompressed(codec, payload)) is None:
@@ -46,12 +61,13 @@ class Inflated:
         return self.used - written, self.used
 
     def _decompressed(self, codec: int, payload: Bytes) -> int | None:
-        """The number of bytes written behind those that are there, None if there may be too little room."""
+        """Returns the number of bytes appended to the buffer; ``None`` if the buffer may be too small."""
         room = self._buffer[self.used : self.used + LARGEST_BATCH]
         try:
             return _decompress(codec, payload, room)
         except cramjam.DecompressionError as error:
-            # A buffer that is too small can't be told from damaged bytes, so only the largest one decides.
+            # The error is the same for a buffer that is too small and for damaged bytes, so a larger buffer is tried
+            # until it has the greatest size.
             if len(room) < LARGEST_BATCH:
                 return None
             raise MalformedError(
@@ -59,7 +75,10 @@ class Inflated:
             ) from error
 
     def _grow(self) -> None:
-        """A larger buffer; the old one goes before the new one comes, what it had in use is copied twice for that."""
+        """Makes the buffer larger.
+
+        The used bytes are copied twice, so that the old buffer is freed before the new one is allocated.
+        """
         size, used = min(4 * len(self._buffer), self.used + LARGEST_BATCH), self.bytes.copy()
         self._buffer = used
         self._buffer = np.empty(size, np.uint8)
@@ -67,7 +86,7 @@ class Inflated:
 
 
 def _decompress(codec: int, payload: Any, room: Any) -> int:
-    """Decompress ``payload`` into ``room``; the number of bytes written."""
+    """Decompresses ``payload`` into ``room`` and returns the number of bytes written."""
     if codec == 0:
         if len(payload) > len(room):
             raise cramjam.DecompressionError("no room")
@@ -80,7 +99,7 @@ def _decompress(codec: int, payload: Any, room: Any) -> int:
 
 
 def _snappy(payload: Any, room: Any) -> int:
-    """Raw snappy (librdkafka), or the blocks with lengths that the xerial library writes (Java)."""
+    """Decompresses raw snappy (librdkafka), or the blocks with lengths that the xerial library writes (Java)."""
     if payload[: len(_XERIAL)].tobytes() != _XERIAL:
         return int(cramjam.snappy.decompress_raw_into(payload, room))
     at, written = _XERIAL_HEADER, 0

@@ -1,8 +1,8 @@
-"""The records of a FetchResponse as columns: what a broker keeps, without an object per record.
+"""Decodes the records of a FetchResponse into columns, without an object per record.
 
-A broker answers a fetch at an offset with whole record batches as they are in its log: the first may begin before that
-offset, the last may be cut off, transaction markers and the records of aborted transactions are among them.
-:func:`decode` does with them what Kafka's own consumer does (``CompletedFetch``).
+A broker answers a fetch with whole record batches as they are in its log. The first batch may begin before the offset
+of the fetch, the last one may be cut off, and transaction markers and records of aborted transactions are included.
+:func:`decode` treats them as Kafka's consumer does (``CompletedFetch``).
 """
 
 from __future__ import annotations
@@ -37,10 +37,13 @@ _ABORT = b"\x00\x00"
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """Records, and where to fetch next.
+    """The decoded records, and the offset of the next fetch.
 
-    ``next_offset`` is behind the last batch seen, also where that held no data (markers, aborted or compacted records),
-    but not above ``stop``. It is ``start`` if the data held no complete batch: a larger fetch may bring one.
+    Attributes:
+        records: the data records.
+        next_offset: the offset after the last batch that was seen, also if that batch has no data records (markers,
+            aborted or compacted records), but not above ``stop``. It is ``start`` if the data has no complete batch; a
+            larger fetch may then bring one.
     """
 
     records: RecordColumns
@@ -60,16 +63,26 @@ def decode(
     check_crcs: bool = True,
     enough: int | None = None,
 ) -> Decoded:
-    """The records with ``start`` <= offset < ``stop`` in ``data``, the records of one partition in a FetchResponse.
+    """Returns the records with ``start`` <= offset < ``stop``.
 
-    ``aborted`` are the response's aborted transactions, (producer id, first offset), whose records are left out; None
-    keeps them (read_uncommitted). ``source`` names the partition in errors. ``headers``, ``keys`` and ``values`` say
-    which columns are wanted; headers that aren't wanted aren't checked either.
+    Damaged data is refused before any row is returned, and before more memory is taken than the data justifies.
 
-    What comes after ``enough`` bytes of records (decompressed) is left for the next call with the same data, at
-    ``next_offset``; without it there is a limit far above what a fetch brings.
-    CorruptRecordError, naming the offset, on bytes that aren't what the format demands, before any row is returned and
-    before memory is taken that the data doesn't justify.
+    Args:
+        data: the records of one partition in a FetchResponse.
+        start: the first offset to return.
+        stop: the end of the offsets to return, exclusively.
+        source: the partition, for errors.
+        aborted: the aborted transactions of the response, each as (producer id, first offset), whose records are left
+            out; ``None`` to keep them (``read_uncommitted``).
+        headers: whether the column of headers is wanted; headers that are not wanted are not checked.
+        keys: whether the column of keys is wanted.
+        values: whether the column of values is wanted.
+        check_crcs: whether checksums are checked.
+        enough: the number of decompressed bytes after which decoding stops. The rest is left for the next call with the
+            same data, from ``next_offset`` on. By default the limit is far above the size of a fetch.
+
+    Raises:
+        CorruptRecordError: the bytes do not follow the format; the message names the offset.
     """
     view = memoryview(data)[:_ARROW_LIMIT]
     enough = LARGEST_BATCH if enough is None else enough
@@ -100,7 +113,7 @@ def _data_batches(
     check_crcs: bool,
     enough: int,
 ) -> tuple[list[BatchHeader], int]:
-    """The complete batches that may hold records asked for, and the offset behind the last batch seen."""
+    """Returns the complete batches that may have wanted records, and the offset after the last batch seen."""
     batches: list[BatchHeader] = []
     next_offset = size = 0
     transactions = None if aborted is None else _Transactions(aborted)
@@ -125,14 +138,14 @@ def _data_batches(
 
 
 class _Transactions:
-    """Which batches belong to aborted transactions, as read_committed consumers see it (KIP-98)."""
+    """Tells which batches belong to aborted transactions, for isolation level ``read_committed`` (KIP-98)."""
 
     def __init__(self, aborted: Sequence[tuple[int, int]]) -> None:
         self._to_come = sorted(aborted, key=lambda transaction: transaction[1], reverse=True)
-        self._open: set[int] = set()  # producers whose transaction under way was aborted
+        self._open: set[int] = set()  # ids of producers whose current transaction was aborted
 
     def skip(self, view: memoryview, batch: BatchHeader, source: str) -> bool:
-        """Whether ``batch`` is to be left out; to be asked for every batch in turn, markers included."""
+        """Returns whether ``batch`` is left out. It must be called for each batch in order, markers included."""
         while self._to_come and self._to_come[-1][1] <= batch.last_offset:
             self._open.add(self._to_come.pop()[0])
         if batch.control:
@@ -143,7 +156,10 @@ class _Transactions:
 
 
 def _is_abort_marker(view: memoryview, batch: BatchHeader, source: str) -> bool:
-    """The key of a marker's only record is its version and type (``ControlRecordType``); compaction may empty it."""
+    """Returns whether a transaction marker is ABORT.
+
+    The key of its only record has a version and a type (``ControlRecordType``). Compaction may remove the record.
+    """
     if batch.record_count == 0:
         return False
     marker, _, _ = _read_v2(view, [batch], Wanted(0, batch.last_offset + 1, values=False), source)
@@ -154,7 +170,7 @@ def _is_abort_marker(view: memoryview, batch: BatchHeader, source: str) -> bool:
 
 
 def _alike(batches: list[BatchHeader]) -> list[BatchHeader]:
-    """The first of ``batches`` that can be read in one go."""
+    """Returns the first of ``batches`` that one decoder can read together."""
     return list(next(groupby(batches, lambda batch: batch.magic == 2))[1])
 
 
@@ -166,7 +182,7 @@ def _check_crc(view: memoryview, batch: BatchHeader, source: str) -> None:
 def _read_v2(
     view: memoryview, batches: list[BatchHeader], wanted: Wanted, source: str, enough: int = LARGEST_BATCH
 ) -> tuple[RecordColumns, int, int]:
-    """Records, how many of the batches they are from, and the bytes that those were decompressed to."""
+    """Returns the records, the number of batches that were decoded, and their decompressed size in bytes."""
     buffer, spans = _payloads(view, batches, source, enough)
     taken = batches[: len(spans)]
     inflated = len(buffer) if any(batch.codec for batch in taken) else 0
@@ -182,7 +198,7 @@ def _read_v2(
 def _damage(
     buffer: Bytes, spans: list[tuple[int, int]], batches: list[BatchHeader], wanted: Wanted, source: str
 ) -> CorruptRecordError | None:
-    """Which of the batches it is that can't be read, if there are several."""
+    """Returns the error of the first batch that cannot be read; ``None`` for a single batch, or if all can be read."""
     if len(batches) == 1:
         return None
     for i, batch in enumerate(batches):
@@ -196,7 +212,10 @@ def _damage(
 def _payloads(
     view: memoryview, batches: list[BatchHeader], source: str, enough: int
 ) -> tuple[Bytes, list[tuple[int, int]]]:
-    """One buffer with the records of the batches, and where each one's are; of fewer batches if they grow too large."""
+    """Returns a buffer with the decompressed records of the batches, and the span of each batch in it.
+
+    There are fewer spans than batches if the decompressed size reaches ``enough`` bytes.
+    """
     data = np.frombuffer(view, np.uint8)
     spans = [(batch.position + HEADER_SIZE, batch.position + batch.size) for batch in batches]
     if not any(batch.codec for batch in batches):
@@ -221,7 +240,12 @@ def _read_legacy(
     enough: int,
     before: int,
 ) -> tuple[RecordColumns, int, int]:
-    """As :func:`_read_v2`; offsets are above ``before``, which the header of compressed messages does not say."""
+    """Returns the same as :func:`_read_v2`, for batches of magic 0 and 1.
+
+    Raises:
+        CorruptRecordError: the data is damaged, or an offset is not above ``before``. The header of compressed messages
+            does not tell their first offset, so this is checked here.
+    """
     messages: list[legacy.Message] = []
     inflated = taken = 0
     try:

@@ -1,7 +1,7 @@
-"""The records of many batches (magic 2) as columns, with numpy over their bytes instead of a loop over the records.
+"""Decodes the records of many batches (magic 2) into columns, with numpy instead of a loop over the records.
 
-Three steps: find where each record starts (the only part that has to go from one record to the next), read the fields
-of all records together, and let Arrow gather keys and values.
+There are three steps: find where each record begins, read the fields of all records together, and let Arrow copy keys
+and values. Only the first step goes from record to record.
 """
 
 from __future__ import annotations
@@ -24,7 +24,15 @@ _LONG_VARINT = 10
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The records asked for (``start`` <= offset < ``stop``), and their columns besides offset and time."""
+    """The records and columns to decode. Offsets and timestamps are always decoded.
+
+    Attributes:
+        start: the first offset.
+        stop: the end of the offsets, exclusively.
+        keys: whether keys are decoded.
+        values: whether values are decoded.
+        headers: whether headers are decoded.
+    """
 
     start: int
     stop: int
@@ -35,12 +43,16 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class RecordColumns:
-    """Data records of one contiguous piece of one partition's log, as columns of one length.
+    """The data records of one contiguous piece of the log of one partition, as columns of one length.
 
-    ``offsets`` increase strictly. ``timestamps`` are ms since the epoch, -1 for none. ``timestamp_types`` are Kafka's:
-    0 CreateTime, 1 LogAppendTime, -1 none (magic 0). Keys and values may be null. ``headers`` are
-    ``list<struct<key: string, value: binary>>``, null for a record without any, as Spark has it. A column that was
-    not asked for is None.
+    Attributes:
+        offsets: strictly increasing.
+        timestamps: in ms since the epoch; -1 for a record without a timestamp.
+        timestamp_types: 0 for CreateTime, 1 for LogAppendTime, -1 for magic 0, which has no timestamps.
+        keys: may have nulls; ``None`` if the column was not asked for.
+        values: may have nulls; ``None`` if the column was not asked for.
+        headers: ``list<struct<key: string, value: binary>>``, as in Spark, null for a record without headers; ``None``
+            if the column was not asked for.
     """
 
     offsets: Longs
@@ -57,9 +69,18 @@ class RecordColumns:
 def read_records(
     buffer: Bytes, spans: Sequence[tuple[int, int]], batches: Sequence[BatchHeader], wanted: Wanted
 ) -> RecordColumns:
-    """Decode ``batches``, whose records (decompressed) are the ``spans`` of ``buffer``; MalformedError if they aren't.
+    """Returns the records of batches as columns.
 
-    Memory is bounded by the size of ``buffer``: a record count that it can't hold is refused first.
+    Memory is bounded by the size of ``buffer``: a record count that does not fit in it is refused first.
+
+    Args:
+        buffer: the decompressed records.
+        spans: the first byte and the end of each batch in ``buffer``.
+        batches: the headers of the batches.
+        wanted: the offsets and columns to decode.
+
+    Raises:
+        MalformedError: the bytes are not the records of these batches.
     """
     try:
         return _read(buffer, spans, batches, wanted)
@@ -96,7 +117,7 @@ def _read(
 
 
 def _check_ends(header_counts: Longs, headers_at: Longs, ends: Longs) -> None:
-    """Records end behind their headers, of which each takes two bytes at least."""
+    """Checks that each record ends after its headers, each of which takes at least two bytes."""
     without = header_counts == 0
     if (headers_at != ends)[without].any():
         raise MalformedError("the fields of a record don't fill it")
@@ -117,7 +138,10 @@ def _offsets(deltas: Longs, counts: Longs, batches: Sequence[BatchHeader]) -> Lo
 def _times(
     deltas: Longs, counts: Longs, batches: Sequence[BatchHeader]
 ) -> tuple[Longs, npt.NDArray[np.int32]]:
-    """Timestamps and their types. With a delete horizon (KIP-534) that is the base, and the deltas are made for it."""
+    """Returns timestamps (ms) and their types.
+
+    The base timestamp of a batch may be a delete horizon (KIP-534); the deltas are relative to it, so the sum is right.
+    """
     timestamps = deltas + np.repeat([batch.base_timestamp for batch in batches], counts)
     types = np.repeat(np.array([batch.log_append_time for batch in batches], np.int32), counts)
     if types.any():

@@ -1,4 +1,4 @@
-"""The headers of records (KIP-82) as one Arrow column."""
+"""Decodes the headers of records (KIP-82) into one Arrow column."""
 
 from __future__ import annotations
 
@@ -15,15 +15,24 @@ from flip27_stream.connectors.kafka.records.varints import (
 )
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
-"""Type of the column, that of Spark's Kafka source."""
+"""The Arrow type of the column, which is that of Spark's Kafka source."""
 
 _FEW_RECORDS = 32
 
 
 def read_headers(buffer: Bytes, at: Longs, counts: Longs, ends: Longs) -> pa.ListArray:
-    """The ``counts`` headers of each record, the first at ``at``, the last up to ``ends``; null where there are none.
+    """Returns the headers of each record, null for a record without headers.
 
-    Goes over the first header of all records, then the second, and so on. MalformedError if they don't end at ``ends``.
+    All first headers are read together, then all second ones, and so on.
+
+    Args:
+        buffer: the decompressed records.
+        at: the position of the first header of each record.
+        counts: the number of headers of each record.
+        ends: the end of each record.
+
+    Raises:
+        MalformedError: the headers of a record do not end at its end, or a header has no key.
     """
     if not counts.any():
         return pa.nulls(len(counts), HEADERS)
@@ -53,7 +62,7 @@ def read_headers(buffer: Bytes, at: Longs, counts: Longs, ends: Longs) -> pa.Lis
 
 
 def _read_one(data: bytes, begin: int, pieces: Longs) -> None:
-    """One record's headers, for records that have more of them than the others."""
+    """Reads the headers of one record, for records that have more headers than the others."""
     at = 0
     for k in range(pieces.shape[1]):
         key_size, key_at = read_varint(data, at)
@@ -72,7 +81,7 @@ def _check_ends(at: Longs, ends: Longs) -> None:
 
 
 def _strings(keys: pa.BinaryArray) -> pa.StringArray:
-    """Header keys as text; bytes that aren't UTF-8 become U+FFFD, as in Kafka's own client."""
+    """Returns header keys as text; bytes that are not UTF-8 become U+FFFD, as in Kafka's client."""
     try:
         return keys.cast(pa.string())
     except pa.ArrowInvalid:

@@ -1,10 +1,9 @@
-"""Where the records of batches begin: the only part of decoding in which one record depends on the one before it.
+"""Finds where the records of batches begin, which is the only step of decoding that goes from record to record.
 
-Each record begins with its length, so a loop can follow them, one after the other. Numpy is faster in two cases.
-Records of one length are followed many at a time: where the bytes of a length are the same at every stride, each
-record ends where the next begins. And for small records without headers it looks for the bytes around every beginning,
-in all batches at once, and then proves that the places found are linked by their lengths from the first byte of a
-batch to its last.
+Each record begins with its length, so a loop can find the records one after the other. Numpy is faster in two cases. If
+many records have the same length, one comparison finds all of them: the encoded length is the same at every stride. If
+records are small and have no headers, a search in all batches at once finds the bytes that surround each beginning. The
+search then checks that the lengths link all places found, from the first byte of a batch to its last.
 """
 
 from __future__ import annotations
@@ -22,21 +21,30 @@ from flip27_stream.connectors.kafka.records.varints import (
 )
 
 SMALLEST_RECORD = 7
-"""Bytes of a record with null key, null value and no headers."""
+"""The size of a record with null key, null value and no headers, in bytes."""
 
-# Bytes a record, on average; looking at every byte of larger ones takes longer than following them.
+# Average bytes per record up to which the search is faster than the loop.
 _SEARCH_UP_TO = 600
-_MANY = 512  # records of a batch in which it pays to look whether they are of one length
+_MANY = 512  # records of a batch from which on a check for equal lengths is worth its time
 _FEWEST_RUNS, _SHORT_RUN = 8, 64
 _MOST_PLACES = 3
-_CHUNK = 1 << 18  # stays in cache
+_CHUNK = 1 << 18  # bytes that fit into the cache of the processor
 
 
 def find_records(buffer: Bytes, spans: Sequence[tuple[int, int]], counts: Longs) -> tuple[Longs, Longs]:
-    """Where each record begins (with its length), and where the next begins or its span ends.
+    """Returns where each record begins, at its length, and where it ends.
 
-    MalformedError or IndexError if the ``counts`` of records can't be in the ``spans``. That a record is as long as it
-    says is proven for some of them only: the caller compares.
+    A record ends where the next one begins, or where its span ends. Only some lengths are checked against these ends;
+    the caller has to check them all.
+
+    Args:
+        buffer: the decompressed records.
+        spans: the first byte and the end of each batch in ``buffer``.
+        counts: the number of records of each batch.
+
+    Raises:
+        MalformedError: the records cannot be in the spans.
+        IndexError: a record leaves its batch.
     """
     lows, highs = np.array(spans, np.int64).T
     if (counts * SMALLEST_RECORD > highs - lows).any():
@@ -59,7 +67,10 @@ def find_records(buffer: Bytes, spans: Sequence[tuple[int, int]], counts: Longs)
 
 
 def _follow_runs(buffer: Bytes, lows: Longs, highs: Longs, counts: Longs, starts: Longs) -> Longs:
-    """Fill ``starts`` for the batches whose records are of few lengths; the numbers of the other batches."""
+    """Fills ``starts`` for the batches whose records have few different lengths.
+
+    Returns the indexes of other batches.
+    """
     behind = np.cumsum(counts)
     for batch, (low, high, end) in enumerate(np.stack([lows, highs, behind], axis=1).tolist()):
         if not _runs(buffer[low:high], starts[end - int(counts[batch]) : end]):
@@ -69,7 +80,7 @@ def _follow_runs(buffer: Bytes, lows: Longs, highs: Longs, counts: Longs, starts
 
 
 def _runs(data: Bytes, starts: Longs) -> bool:
-    """Whether the records are of few lengths; then ``starts`` are where they begin."""
+    """Fills ``starts`` if the records have few different lengths. Returns whether that is so."""
     at = row = runs = 0
     while row < len(starts):
         if runs >= _FEWEST_RUNS and row < _SHORT_RUN * runs:
@@ -89,7 +100,7 @@ def _runs(data: Bytes, starts: Longs) -> bool:
 
 
 def _same(heads: Bytes) -> int:
-    """How many of the first rows are alike."""
+    """Returns how many of the first rows are equal."""
     differs = np.zeros(len(heads), bool)
     for column in heads.T:
         differs |= column != column[0]
@@ -98,7 +109,7 @@ def _same(heads: Bytes) -> int:
 
 
 def _follow(data: memoryview, count: int) -> list[int]:
-    """The beginnings of ``count`` records, from one to the next."""
+    """Returns the beginnings of ``count`` records, found one after the other."""
     starts, at = [], 0
     for _ in range(count):
         starts.append(at)
@@ -114,7 +125,10 @@ def _follow(data: memoryview, count: int) -> list[int]:
 
 
 def _search(buffer: Bytes, lows: Longs, highs: Longs, counts: Longs, starts: Longs) -> Longs:
-    """Fill ``starts`` for the batches in which a search finds all records; the numbers of the other batches."""
+    """Fills ``starts`` for the batches in which the search finds all records.
+
+    Returns the indexes of the other batches.
+    """
     places, ends = _lengths(buffer, _places(buffer, lows, highs, _MOST_PLACES * len(starts)))
     if len(places) != len(starts):
         places, ends = _linked(places, ends, lows, len(buffer))
@@ -122,7 +136,7 @@ def _search(buffer: Bytes, lows: Longs, highs: Longs, counts: Longs, starts: Lon
     found = behind - first == counts
     following = np.append(places[1:], -1)
     following[behind[found] - 1] = highs[found]
-    # The places that are not linked with the next one, counted up to each place: a batch must hold none.
+    # The number of places before each place that do not end where the next one begins. A batch must have none.
     broken = np.append(0, np.cumsum(ends != following))
     found &= broken[behind] == broken[first]
     found[found] = places[first[found]] == lows[found]
@@ -136,7 +150,10 @@ def _search(buffer: Bytes, lows: Longs, highs: Longs, counts: Longs, starts: Lon
 
 
 def _linked(places: Longs, ends: Longs, lows: Longs, size: int) -> tuple[Longs, Longs]:
-    """The places at which a batch begins or another place ends; one within a key or a value rarely is among them."""
+    """Returns the places where a batch begins or where the record of another place ends, and the ends of their records.
+
+    This removes most places that lie within a key or a value.
+    """
     reached = np.zeros(size + 1, bool)
     reached[ends[ends <= size]] = True
     reached[lows] = True
@@ -145,9 +162,11 @@ def _linked(places: Longs, ends: Longs, lows: Longs, size: int) -> tuple[Longs, 
 
 
 def _places(buffer: Bytes, lows: Longs, highs: Longs, most: int) -> Longs:
-    """Places, in order, where a record may begin: behind a zero (no headers), before a length and a zero (attributes).
+    """Returns the positions where a record may begin, in order.
 
-    The first record of each batch is among them. Nothing if there are more than ``most``, in data full of zeros.
+    Such a position follows a zero byte (no headers), and a zero byte (attributes) follows its length. The first record
+    of each batch is always included. The result is empty if there are more than ``most`` positions, as in data full of
+    zeros.
     """
     begin, end, found, total = int(lows[0]) + 1, int(highs[-1]), [lows[:1]], 1
     for at in range(begin, end, _CHUNK):
@@ -164,7 +183,7 @@ def _places(buffer: Bytes, lows: Longs, highs: Longs, most: int) -> Longs:
 
 
 def _lengths(buffer: Bytes, places: Longs) -> tuple[Longs, Longs]:
-    """The places that have a length of one or two bytes before a zero, and where a record of that length would end."""
+    """Returns the places that have a length of one or two bytes before a zero byte, and the ends of these records."""
     low, high = buffer.take(places), buffer.take(places + 1)
     two = low >> 7
     bodies = places + 1 + two

@@ -1,7 +1,7 @@
-"""A few small records as columns, read one record after the other.
+"""Decodes a few small records into columns, one record after the other.
 
-Reading columns with numpy takes some hundred microseconds however few records there are. A planner that looks at one
-record of each of a thousand partitions would spend its time there, and so would a task of a query that is caught up.
+The decoder with numpy takes some hundred microseconds, however few records there are. That is too slow for a planner
+that looks at one record of each of a thousand partitions, and for the tasks of a query that has no backlog.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _FEW = 32
 _SMALL = 1 << 16
 
 Row = tuple[int, int, int, bytes | None, bytes | None, list[dict[str, Any]] | None]
-"""Offset, timestamp and its type, key, value, headers."""
+"""Offset, timestamp (ms), timestamp type, key, value, headers."""
 
 
 def are_few(spans: Sequence[tuple[int, int]], batches: Sequence[BatchHeader], wanted: Wanted) -> bool:
-    """Whether :func:`read_few` is faster than reading columns."""
+    """Returns whether :func:`read_few` is faster than reading columns with numpy."""
     if sum(batch.record_count for batch in batches) > _FEW:
         return False
     is_light = not (wanted.keys or wanted.values or wanted.headers)
@@ -35,9 +35,9 @@ def are_few(spans: Sequence[tuple[int, int]], batches: Sequence[BatchHeader], wa
 def read_few(
     buffer: Bytes, spans: Sequence[tuple[int, int]], batches: Sequence[BatchHeader], wanted: Wanted
 ) -> RecordColumns:
-    """As :func:`~flip27_stream.connectors.kafka.records.record_columns.read_records`.
+    """Returns the same as :func:`~flip27_stream.connectors.kafka.records.record_columns.read_records`.
 
-    Where neither keys nor values nor headers are wanted, nothing behind the offset of a record is looked at.
+    If neither keys nor values nor headers are wanted, the bytes of a record after its offset are not checked.
     """
     rows: list[Row] = []
     try:
@@ -83,7 +83,7 @@ def _read_batch(data: memoryview, batch: BatchHeader, wanted: Wanted, rows: list
 def _fields(
     data: memoryview, at: int, end: int, wanted: Wanted, offset: int
 ) -> tuple[bytes | None, bytes | None, list[dict[str, Any]] | None]:
-    """What stands behind the offset of a record: its key, its value and, as far as they are wanted, its headers."""
+    """Returns the key and the value of a record, and its headers if they are wanted."""
     key, at = _blob(data, at)
     value, at = _blob(data, at)
     count, at = read_varint(data, at)
@@ -118,5 +118,5 @@ def _blob(data: memoryview, at: int) -> tuple[bytes | None, int]:
 
 
 def _wrapped(number: int) -> int:
-    """As Java adds longs."""
+    """Returns a number as a 64-bit integer with Java's overflow."""
     return (number + 2**63) % 2**64 - 2**63

@@ -1,7 +1,7 @@
-"""Message sets of the formats before record batches (magic 0 and 1, KIP-31 and KIP-32), message by message.
+"""Decodes message sets of magic 0 and 1 (KIP-31, KIP-32), message by message.
 
-Brokers hand these out for topics that were written before Kafka 0.11. kafka-python reads them too, but where a length
-is damaged it cuts fields short or goes on for ever, and it expands without a bound; so they are taken apart here.
+Brokers return these for topics that were written before Kafka 0.11. kafka-python has a decoder, too. But on a damaged
+length it cuts fields short or does not end, and it decompresses without a limit.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ _WORD = 0xFFFFFFFF
 
 
 class Message(NamedTuple):
+    """One message: offset, timestamp (ms) and its type, key and value."""
+
     offset: int
     timestamp: int
     timestamp_type: int
@@ -36,7 +38,11 @@ class Message(NamedTuple):
 
 
 def read_messages(data: bytes | memoryview, header: BatchHeader, check_crcs: bool) -> list[Message]:
-    """The record at ``header``, or the records within it if it is compressed; MalformedError if they are damaged."""
+    """Returns the message at ``header``, or the messages within it if it is compressed.
+
+    Raises:
+        MalformedError: the bytes are damaged.
+    """
     message = _message(data, header, check_crcs)
     if not header.codec:
         return [message]
@@ -48,7 +54,7 @@ def read_messages(data: bytes | memoryview, header: BatchHeader, check_crcs: boo
 
 
 def records(messages: Iterable[Message], wanted: Wanted) -> RecordColumns:
-    """Messages as columns."""
+    """Returns messages as columns."""
     rows = [message for message in messages if wanted.start <= message.offset < wanted.stop]
     return RecordColumns(
         np.array([row.offset for row in rows], np.int64),
@@ -93,7 +99,11 @@ def _inflate(header: BatchHeader, payload: bytes) -> bytes:
 
 
 def _inner_headers(inner: bytes, outer: BatchHeader) -> list[BatchHeader]:
-    """Headers of the messages within one; nothing may be cut off, compressed once more or of another format."""
+    """Returns the headers of the messages within a compressed message.
+
+    Raises:
+        MalformedError: a message is cut off, is compressed itself, or has another magic.
+    """
     try:
         headers = list(batch_headers(inner))
     except CorruptRecordError as error:
@@ -106,7 +116,11 @@ def _inner_headers(inner: bytes, outer: BatchHeader) -> list[BatchHeader]:
 
 
 def _absolute(messages: list[Message], outer: Message, header: BatchHeader) -> list[Message]:
-    """Offsets within magic 1 are relative, the outer one is that of the last; a broker's time is the outer one."""
+    """Returns messages with absolute offsets and their final timestamps.
+
+    In magic 1 the offsets within a compressed message are relative, and its own offset is that of its last message. If
+    the broker sets timestamps (LogAppendTime), all messages have that of the outer one.
+    """
     shift = outer.offset - messages[-1].offset if header.magic else 0
     time = outer.timestamp if header.log_append_time else None
     offsets = [each.offset + shift for each in messages]
@@ -123,7 +137,7 @@ def _absolute(messages: list[Message], outer: Message, header: BatchHeader) -> l
 
 
 def _with_frame_checksum(payload: bytes) -> bytes:
-    """The frame with the right checksum in its header: clients before Kafka 0.10 computed another (KIP-57)."""
+    """Returns the LZ4 frame with a correct header checksum; clients before Kafka 0.10 computed another one (KIP-57)."""
     if len(payload) < 15:
         raise MalformedError("LZ4 frame cut off")
     at = 14 if payload[4] & 0x08 else 6  # the header is longer when it has the size of the content
@@ -131,7 +145,7 @@ def _with_frame_checksum(payload: bytes) -> bytes:
 
 
 def _xxh32(data: bytes) -> int:
-    """xxHash of fewer than 16 bytes, seed 0, which is what the checksum is a byte of."""
+    """Returns the xxHash32 of fewer than 16 bytes with seed 0. One of its bytes is the header checksum of LZ4."""
     words = len(data) & ~3
     value = 0x165667B1 + len(data)
     for i in range(0, words, 4):

@@ -1,4 +1,4 @@
-"""Zigzag varints (KIP-98; ``ByteUtils`` in Kafka), many at a time."""
+"""Decodes zigzag varints (KIP-98; Kafka's ``ByteUtils``), many at a time."""
 
 from __future__ import annotations
 
@@ -11,21 +11,30 @@ Bytes = npt.NDArray[np.uint8]
 Longs = npt.NDArray[np.int64]
 
 INT_BYTES = 5
-"""The longest encoding of an int32; one of an int64 takes 10."""
+"""The greatest number of bytes of an encoded int32; an int64 takes up to 10."""
 
 
 _LONG_BYTES = 10
 
 
 class MalformedError(ValueError):
-    """Bytes that are no records; the text says what is wrong with them, not where they are."""
+    """The error for bytes that are not records. Its text says what is wrong, and not where."""
 
 
 def read_varints(buffer: Bytes, at: Longs, longest: int = INT_BYTES) -> tuple[Longs, Longs]:
-    """The numbers encoded in ``buffer`` at the positions ``at``, and the positions behind them.
+    """Returns the numbers at the positions ``at``, and the positions after them.
 
-    Nearly all numbers of a record take one or two bytes: those are decoded for all rows at once, longer ones row by row
-    in step. MalformedError on an encoding of more than ``longest`` bytes, IndexError where one leaves the buffer.
+    Nearly all numbers of a record take one or two bytes. Those are decoded for all rows at once; the third and later
+    bytes are decoded only for the rows that have them.
+
+    Args:
+        buffer: the bytes.
+        at: the positions of the numbers.
+        longest: the greatest number of bytes of an encoded number.
+
+    Raises:
+        MalformedError: a number takes more than ``longest`` bytes.
+        IndexError: a number leaves the buffer.
     """
     first = buffer.take(at)
     long = first >> 7
@@ -42,7 +51,7 @@ def read_varints(buffer: Bytes, at: Longs, longest: int = INT_BYTES) -> tuple[Lo
 
 
 def _finish(buffer: Bytes, at: Longs, raw: Any, behind: Longs, rows: Longs, longest: int) -> None:
-    """Add the third and later bytes of the numbers in ``rows`` to ``raw`` and ``behind``."""
+    """Adds the third and later bytes of the numbers in ``rows`` to ``raw`` and ``behind``."""
     for k in range(2, longest):
         byte = buffer.take(at[rows] + k)
         raw[rows] |= (byte & 0x7F).astype(np.uint64) << np.uint64(7 * k)
@@ -56,19 +65,19 @@ def _finish(buffer: Bytes, at: Longs, raw: Any, behind: Longs, rows: Longs, long
 
 
 def unzigzag(raw: npt.NDArray[np.uint64]) -> Longs:
-    """0, 1, 2, 3, 4 stand for 0, -1, 1, -2, 2."""
+    """Returns the signed numbers of zigzag-encoded ones: 0, 1, 2, 3, 4 stand for 0, -1, 1, -2, 2."""
     halves: Longs = (raw >> np.uint64(1)).view(np.int64)
     halves ^= -(raw & np.uint64(1)).view(np.int64)
     return halves
 
 
 def read_varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
-    """The one int32 encoded at ``at``, and the position behind it."""
+    """Returns the int32 encoded at ``at``, and the position after it."""
     return _read(data, at, INT_BYTES)
 
 
 def read_varlong(data: bytes | memoryview, at: int) -> tuple[int, int]:
-    """The one int64 encoded at ``at``, and the position behind it."""
+    """Returns the int64 encoded at ``at``, and the position after it."""
     number, behind = _read(data, at, _LONG_BYTES)
     if behind - at == _LONG_BYTES and data[behind - 1] > 1:
         raise MalformedError("a number does not fit 64 bits")

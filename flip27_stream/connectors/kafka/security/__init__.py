@@ -1,1 +1,1 @@
-"""Encryption and authentication: TLS, SASL, and the key stores of Java."""
+"""Encryption and authentication of connections to Kafka: TLS, SASL, and the key stores of Java."""

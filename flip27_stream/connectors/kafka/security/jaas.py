@@ -1,4 +1,4 @@
-"""The parser of ``sasl.jaas.config``. The text holds a password, so no message repeats it."""
+"""Parses ``sasl.jaas.config``. The text has a password, so no message repeats the text."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "a": "\a", "v
 
 
 def parse_password(text: str, mechanism: str, module: str) -> tuple[str, str]:
-    """The user name and the password. Arguments and errors as :func:`parse_jaas`."""
+    """Returns the user name and the password. Arguments and errors are those of :func:`parse_jaas`."""
     given = parse_jaas(text, mechanism, module)
     if given.get("tokenauth", "false").lower() == "true":
         raise OptionError(f"Option '{_OPTION}' sets tokenauth: delegation tokens are not supported.")
@@ -30,12 +30,12 @@ def parse_password(text: str, mechanism: str, module: str) -> tuple[str, str]:
 
 
 def parse_jaas(text: str, mechanism: str, module: str) -> dict[str, str]:
-    """The options of the login module.
+    """Returns the options of the login module, by name.
 
     Args:
         text: such as ``org.apache...PlainLoginModule required username="me" password="...";``.
         mechanism: the SASL mechanism, for messages.
-        module: the simple name of the login module that goes with the mechanism.
+        module: the simple name of the login module of the mechanism.
 
     Raises:
         OptionError: the text is not of that form, or names another login module.
@@ -56,7 +56,7 @@ def parse_jaas(text: str, mechanism: str, module: str) -> dict[str, str]:
 
 
 def _tokens(text: str) -> list[tuple[str, str]]:
-    """The tokens of a text, each as its kind and its text, without quotes and comments."""
+    """Returns the tokens of a text, each as its kind and its text, without quotes and comments."""
     tokens, at = [], 0
     while at < len(text):
         match = _TOKEN.match(text, at)

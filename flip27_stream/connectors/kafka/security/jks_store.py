@@ -1,6 +1,6 @@
-"""Java key stores (JKS, as ``sun.security.provider.JavaKeyStore`` writes them).
+"""Reads Java key stores in the format JKS, as ``sun.security.provider.JavaKeyStore`` writes them.
 
-Written here since the library that reads them, pyjks, cannot be installed without a C compiler.
+The library pyjks reads them, too, but it cannot be installed without a C compiler.
 """
 
 from __future__ import annotations
@@ -20,13 +20,18 @@ _CUT_SHORT = "it ends too early"
 
 @dataclass(frozen=True)
 class ProtectedKey:
-    """A private key as it is stored, and its certificates (DER), its own first."""
+    """An encrypted private key and its certificates.
+
+    Attributes:
+        protected: the encrypted key as it is in the store.
+        chain: the certificates in DER, that of the key first.
+    """
 
     protected: bytes = field(repr=False)
     chain: Sequence[bytes]
 
     def pkcs8(self, password: str) -> bytes:
-        """The key in PKCS #8, DER.
+        """Returns the private key in PKCS #8, DER.
 
         Raises:
             ValueError: the password is wrong.
@@ -49,17 +54,22 @@ class ProtectedKey:
 
 @dataclass(frozen=True)
 class JavaKeyStore:
-    """What a store holds."""
+    """The contents of a store.
+
+    Attributes:
+        trusted: the trusted certificates, in DER.
+        keys: the private keys and their certificates.
+    """
 
     trusted: Sequence[bytes]
     keys: Sequence[ProtectedKey]
 
 
 def read_jks(data: bytes, password: str | None) -> JavaKeyStore:
-    """The contents of a store. Without a password it is not checked for damage, as in Java.
+    """Returns the contents of a store. Without a password its integrity is not checked, as in Java.
 
     Raises:
-        ValueError: it is damaged, or the password is wrong.
+        ValueError: the store is damaged, or the password is wrong.
     """
     if password is not None:
         salted = password.encode("utf-16-be") + b"Mighty Aphrodite" + data[:-_DIGEST_BYTES]
@@ -74,7 +84,7 @@ def read_jks(data: bytes, password: str | None) -> JavaKeyStore:
     for _ in range(count):
         tag = stream.number()
         stream.text()  # the alias
-        stream.take(8)  # when it was made
+        stream.take(8)  # the time of creation
         if tag == _TRUSTED:
             trusted.append(stream.certificate(version))
         elif tag == _KEY:
@@ -88,7 +98,7 @@ def read_jks(data: bytes, password: str | None) -> JavaKeyStore:
 
 
 class _Stream(BytesIO):
-    """Java's ``DataInputStream``."""
+    """Reads numbers and texts as Java's ``DataInputStream`` does."""
 
     def take(self, size: int) -> bytes:
         taken = self.read(size)
@@ -104,19 +114,19 @@ class _Stream(BytesIO):
 
     def certificate(self, version: int) -> bytes:
         if version > 1:
-            self.text()  # its type, always X.509
+            self.text()  # the type of the certificate, always X.509
         return self.take(self.number())
 
 
 def _octets(encrypted: bytes) -> bytes:
-    """The data in a DER ``EncryptedPrivateKeyInfo``: the second element of a sequence."""
+    """Returns the data of a DER ``EncryptedPrivateKeyInfo``, which is the second element of the sequence."""
     _, body = _element(encrypted)
     rest, _ = _element(body)
     return _element(rest)[1]
 
 
 def _element(der: bytes) -> tuple[bytes, bytes]:
-    """What follows the first element of ``der``, and its content."""
+    """Returns the bytes after the first element of ``der``, and the content of that element."""
     stream = _Stream(der)
     stream.take(1)
     size = stream.take(1)[0]

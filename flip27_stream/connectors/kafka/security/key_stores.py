@@ -1,4 +1,4 @@
-"""Trust stores and key stores of Java's client: what the options say of them, and how they get into an SSL context."""
+"""The trust stores and key stores of Java's client: their options, and how they are loaded into an SSL context."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _KEY_STORE = "kafka.ssl.keystore.location"
 
 
 class StoreType(Enum):
-    """Formats, by their names in Java's client."""
+    """The formats of stores, by their names in Java's client."""
 
     JKS = "JKS"
     PKCS12 = "PKCS12"
@@ -31,11 +31,13 @@ class StoreType(Enum):
 
 @dataclass(frozen=True)
 class TrustStore:
-    """The certificates that this client trusts, of brokers or of authorities: a file, or PEM text.
+    """The certificates that this client trusts, of brokers or of authorities, in a file or as PEM text.
 
     Attributes:
-        password: checks the integrity of a JKS store, decrypts a PKCS12 store; PEM has none.
-        certificates: PEM text (``ssl.truststore.certificates``), in place of a file.
+        type: the format.
+        location: the path of the file; ``None`` for PEM text.
+        password: checks the integrity of a JKS store, or decrypts a PKCS12 store; PEM has none.
+        certificates: the PEM text (``ssl.truststore.certificates``); ``None`` for a file.
     """
 
     type: StoreType
@@ -44,10 +46,10 @@ class TrustStore:
     certificates: str | None = field(default=None, repr=False)
 
     def load_into(self, context: SSLContext) -> None:
-        """Trust these certificates, be they of an authority or of the broker itself.
+        """Makes an SSL context trust these certificates, those of authorities and those of single brokers.
 
         Raises:
-            OptionError: the store cannot be read or opened, or holds no certificate.
+            OptionError: the store cannot be read or opened, or has no certificate.
         """
         option, where = _place("truststore", self.location, "ssl.truststore.certificates")
         data = _read(self.location, self.certificates, option)
@@ -63,11 +65,14 @@ class TrustStore:
 
 @dataclass(frozen=True)
 class KeyStore:
-    """The key and the certificates of this client: a file, or PEM text.
+    """The private key and the certificates of this client, in a file or as PEM text.
 
     Attributes:
-        key: PEM text (``ssl.keystore.key``), in place of a file.
-        certificate_chain: PEM text (``ssl.keystore.certificate.chain``), likewise.
+        type: the format.
+        location: the path of the file; ``None`` for PEM text.
+        password: decrypts the store; PEM has none.
+        key: the PEM text of the key (``ssl.keystore.key``); ``None`` for a file.
+        certificate_chain: the PEM text of the certificates (``ssl.keystore.certificate.chain``); ``None`` for a file.
         key_password: decrypts the key in the store or in the PEM text.
     """
 
@@ -79,10 +84,10 @@ class KeyStore:
     key_password: str | None = field(default=None, repr=False)
 
     def load_into(self, context: SSLContext) -> None:
-        """Present this certificate.
+        """Makes an SSL context present this certificate.
 
         Raises:
-            OptionError: the store cannot be read or opened, or does not hold exactly one key with its certificate.
+            OptionError: the store cannot be read or opened, or does not have exactly one key with its certificate.
         """
         check_installed("cryptography", "keystores", f"Option '{_KEY_STORE}'")
         option, where = _place("keystore", self.location, "ssl.keystore.key")
@@ -99,7 +104,7 @@ class KeyStore:
 
 
 def _present(pair: KeyAndChain, context: SSLContext) -> None:
-    """Load a key into a context. OpenSSL takes keys from files only, so a short-lived, encrypted one is written."""
+    """Loads a key into an SSL context. OpenSSL only reads keys from files, so a temporary encrypted file is written."""
     password = secrets.token_hex(16)
     with TemporaryDirectory() as directory:
         path = Path(directory, "client.pem")
@@ -113,7 +118,7 @@ def _format(kind: StoreType, data: bytes) -> type[StoreFormat]:
 
 
 def _place(store: str, location: str | None, inline: str) -> tuple[str, str]:
-    """The option that says where the store is, and the store in words."""
+    """Returns the name of the option with the store's location, and a phrase that names the store."""
     if location is None:
         return f"kafka.{inline}", f"The PEM text of option 'kafka.{inline}'"
     return f"kafka.ssl.{store}.location", f"The {store} at {location}"

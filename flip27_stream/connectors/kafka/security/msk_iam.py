@@ -1,4 +1,4 @@
-"""SASL/AWS_MSK_IAM: authentication at Amazon MSK by a request that AWS credentials sign (aws-msk-iam-auth)."""
+"""SASL/AWS_MSK_IAM, the authentication at Amazon MSK with a request signed by AWS credentials (aws-msk-iam-auth)."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ CLIENT_HANDLER: Final = Option(
 
 @dataclass(frozen=True)
 class MskIam:
-    """AWS credentials, found as boto3 finds them.
+    """The settings with which boto3 finds AWS credentials.
 
     Attributes:
-        profile: the profile of AWS's configuration files.
-        role_arn: the role to assume with the credentials found.
-        role_session_name: the name of its sessions.
-        role_external_id: the id that the role's trust policy asks for.
-        sts_region: the region whose STS is asked.
+        profile: the profile in AWS's configuration files; ``None`` for boto3's default.
+        role_arn: the role to assume with these credentials; ``None`` to assume no role.
+        role_session_name: the name of the role's sessions.
+        role_external_id: the external id that the trust policy of the role requires; ``None`` if it requires none.
+        sts_region: the region of the STS endpoint; ``None`` for boto3's default.
     """
 
     profile: str | None = None
@@ -63,10 +63,10 @@ class MskIam:
     option: ClassVar[str] = _JAAS
 
     def exchange(self, host: str) -> SaslExchange:
-        """A new authentication at the broker of that name, which has the region in it.
+        """Returns a new authentication at a broker, whose name contains the region.
 
         Raises:
-            AuthenticationError: there are no credentials, or the name has no region in it.
+            AuthenticationError: there are no credentials, or the name contains no region.
             OSError: AWS cannot be reached now.
         """
         check_installed("boto3", "aws", "SASL/AWS_MSK_IAM")
@@ -79,15 +79,15 @@ class MskIam:
         return exchange
 
     def refused(self) -> bool:
-        """False: boto3 renews credentials by itself, ahead of their expiry."""
+        """Returns ``False``, since boto3 renews credentials itself before they expire."""
         return False
 
 
 def region_of(host: str) -> str:
-    """The AWS region in the name of a broker of Amazon MSK.
+    """Returns the AWS region in the name of a broker of Amazon MSK.
 
     Raises:
-        AuthenticationError: the name has no region in it.
+        AuthenticationError: the name contains no region.
     """
     match = _HOST.search(host)
     if match is None:
@@ -99,11 +99,11 @@ def region_of(host: str) -> str:
 
 
 def parse_msk_iam(options: Mapping[str, str], jaas: str | None, protocol: str) -> MskIam:
-    """The credentials of mechanism AWS_MSK_IAM.
+    """Returns the credentials of mechanism AWS_MSK_IAM.
 
     Args:
         options: the options of the query, by their names in lower case.
-        jaas: the text of ``kafka.sasl.jaas.config``; ``None`` where it is not given.
+        jaas: the text of ``kafka.sasl.jaas.config``; ``None`` if it is not given.
         protocol: the security protocol.
 
     Raises:
@@ -131,7 +131,7 @@ def parse_msk_iam(options: Mapping[str, str], jaas: str | None, protocol: str) -
 
 
 def _keys(options: MskIam) -> Any:
-    """Access key, secret key and session token that are good now. Errors as :meth:`MskIam.exchange`."""
+    """Returns the current access key, secret key and session token. Raises as :meth:`MskIam.exchange`."""
     from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
 
     try:
@@ -147,7 +147,7 @@ def _keys(options: MskIam) -> Any:
 
 @functools.lru_cache(maxsize=16)
 def _source(options: MskIam) -> Any:
-    """The credentials of a process; botocore renews those that expire."""
+    """Returns the credentials of this process. botocore renews those that expire."""
     import boto3
     from botocore.credentials import RefreshableCredentials
     from botocore.exceptions import NoCredentialsError

@@ -28,7 +28,10 @@ _EXTENSION_VALUE: Final = re.compile(r"[\x21-\x7e \t\r\n]+")
 
 
 def _java_class(*names: str) -> Kind[str]:
-    """Names of Java classes whose work is done here, as Apache Kafka and Databricks (``kafkashaded.``) name them."""
+    """Returns the kind of names of Java classes whose function this source has.
+
+    The names are those of Apache Kafka, or with the prefix of Databricks (``kafkashaded.``).
+    """
 
     def parse(text: str, option: str) -> str:
         name = text.strip().removeprefix("kafkashaded.")
@@ -139,11 +142,11 @@ OAUTH_OPTIONS: Final[tuple[Option[Any], ...]] = (
 
 
 def parse_oauth(options: Mapping[str, str], jaas: str | None) -> OAuthBearer:
-    """The credentials of mechanism OAUTHBEARER.
+    """Returns the credentials of mechanism OAUTHBEARER.
 
     Args:
         options: the options of the query, by their names in lower case.
-        jaas: the text of ``kafka.sasl.jaas.config``; ``None`` where it is not given.
+        jaas: the text of ``kafka.sasl.jaas.config``; ``None`` if it is not given.
 
     Raises:
         OptionError: a value is wrong, missing or given twice.
@@ -191,7 +194,7 @@ def _needed(option: Option[str], options: Mapping[str, str], given: Mapping[str,
 
 
 def _extensions(given: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """The SASL extensions (RFC 7628, section 3.1); other options of the login module are refused."""
+    """Returns the SASL extensions (RFC 7628, section 3.1). Other options of the login module are an error."""
     found = []
     for name, value in sorted(given.items()):
         if name in ("clientId", "clientSecret", "scope"):

@@ -1,4 +1,4 @@
-"""SASL/OAUTHBEARER: authentication by a bearer token (RFC 7628, KIP-255)."""
+"""SASL/OAUTHBEARER, the authentication with a bearer token (RFC 7628, KIP-255)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from flip27_stream.connectors.kafka.security.token_cache import TOKENS, TokenPro
 from flip27_stream.errors import AuthenticationError
 
 _TOKEN = re.compile(r"[-._~+/A-Za-z0-9]+=*")
-"""RFC 6750, section 2.1: a token has no character that ends the field of the message that it stands in."""
+"""The form of a token (RFC 6750, section 2.1). It has no character that would end the field of the message."""
 
 
 class OAuthBearerExchange:
@@ -19,7 +19,7 @@ class OAuthBearerExchange:
 
     Args:
         token: the token.
-        extensions: names and values that go with it.
+        extensions: the SASL extensions, as names and values.
     """
 
     def __init__(self, token: str, extensions: Sequence[tuple[str, str]]) -> None:
@@ -28,11 +28,15 @@ class OAuthBearerExchange:
         self._is_refused = self._is_done = False
 
     def auth_bytes(self) -> bytes:
-        """The token; after an error of the broker, the word that ends the exchange."""
+        """Returns the message with the token; after an error of the broker, the byte that ends the exchange."""
         return b"\x01" if self._is_refused else self._message.encode()
 
     def receive(self, auth_bytes: bytes) -> None:
-        """Take in the broker's answer: nothing, or the error as JSON, which it repeats as it refuses."""
+        """Handles the answer of the broker, which is empty for success, or an error as JSON.
+
+        Raises:
+            ValueError: the broker goes on with an exchange after an error.
+        """
         if self._is_refused:
             raise ValueError("the broker did not end an authentication that it refused")
         self._is_refused, self._is_done = bool(auth_bytes), not auth_bytes
@@ -46,12 +50,12 @@ class OAuthBearerExchange:
 
 @dataclass(frozen=True)
 class OAuthBearer:
-    """Credentials that are a token.
+    """Credentials that are a bearer token.
 
     Attributes:
-        provider: where tokens are from.
-        extensions: names and values that go to the broker with the token, such as ``logicalCluster``.
-        option: the option that the credentials are from, for messages.
+        provider: provides tokens.
+        extensions: the SASL extensions that are sent with the token, such as ``logicalCluster``.
+        option: the option with the credentials, for messages.
     """
 
     provider: TokenProvider
@@ -62,11 +66,11 @@ class OAuthBearer:
     credentials: ClassVar[str] = "token"
 
     def exchange(self, host: str) -> OAuthBearerExchange:
-        """A new authentication.
+        """Returns a new authentication.
 
         Raises:
-            AuthenticationError: there is no token, or what there is cannot be one.
-            OSError: the source of tokens cannot be reached now.
+            AuthenticationError: there is no token, or it has an invalid character.
+            OSError: the provider of tokens cannot be reached now.
         """
         token = TOKENS.token(self.provider)
         if not _TOKEN.fullmatch(token.value):
@@ -77,5 +81,5 @@ class OAuthBearer:
         return OAuthBearerExchange(token.value, self.extensions)
 
     def refused(self) -> bool:
-        """Forget the token; whether another may be accepted."""
+        """Drops the token, which a broker refused. Returns whether a new one may be accepted."""
         return TOKENS.refused(self.provider)

@@ -1,4 +1,4 @@
-"""Authentication by SASL, as steps that any connection can take: those of planning, of fetches and of a diagnosis."""
+"""The steps of SASL authentication, which all connections share: those of planning, of fetches and of diagnosis."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ _FAILED = kafka_errors.SaslAuthenticationFailedError.errno
 
 
 class CredentialsUncheckedError(ConnectionAbortedError):
-    """A broker could not check the credentials now; Java's client closes the connection and tries again."""
+    """The error if a broker could not check the credentials now. As in Java's client, a new connection tries again."""
 
 
 def sasl_steps(broker: str, host: str, sasl: SaslCredentials, versions: BrokerVersionData) -> SaslSteps:
-    """The steps of SASL with one broker (KIP-43, KIP-152).
+    """Yields the steps of SASL with one broker (KIP-43, KIP-152).
 
-    Brokers before 1.0 know SaslHandshake version 0 only; they take tokens without requests around them.
+    Brokers before 1.0 only know SaslHandshake version 0. They expect tokens without requests around them.
 
     Args:
-        broker: its address, for messages.
-        host: the name by which it was reached.
+        broker: the address of the broker, for messages.
+        host: the name by which the broker was reached.
         sasl: the credentials.
-        versions: the versions that the broker speaks.
+        versions: the versions of requests that the broker supports.
 
     Returns:
-        A generator that yields each request with its version, or a raw token, is sent the broker's answer, and returns
-        the life time of the session in ms (KIP-368), 0 for no end.
+        A generator that yields each request with its version, or a raw token, and is sent the broker's answer. It
+        returns the life time of the session in ms (KIP-368), 0 for an unlimited one.
 
     Raises:
-        AuthenticationError: the broker refused, or did not prove who it is.
+        AuthenticationError: the broker refused, or did not prove that it knows the credentials.
         CredentialsUncheckedError: the broker could not check the credentials.
     """
     handshake = SaslHandshakeRequest(mechanism=sasl.mechanism)
@@ -64,7 +64,7 @@ def sasl_steps(broker: str, host: str, sasl: SaslCredentials, versions: BrokerVe
             received = yield token
         try:
             exchange.receive(received)
-        except (ValueError, LookupError):  # what SCRAM's last word must be
+        except (ValueError, LookupError):  # the last message of SCRAM is wrong
             raise _unproven(broker, sasl) from None
     if not exchange.is_authenticated():
         raise _unproven(broker, sasl)
@@ -72,15 +72,15 @@ def sasl_steps(broker: str, host: str, sasl: SaslCredentials, versions: BrokerVe
 
 
 def run_sasl(steps: SaslSteps, ask: Ask, ask_raw: Callable[[bytes], bytes]) -> int:
-    """Take the steps over a connection that blocks.
+    """Runs the steps over a blocking connection.
 
     Args:
-        steps: those of :func:`sasl_steps`.
+        steps: the steps of :func:`sasl_steps`.
         ask: sends a request in a version, and returns its response.
-        ask_raw: sends a token without a request around it, and returns the broker's token.
+        ask_raw: sends a token without a request around it, and returns the token of the broker.
 
     Returns:
-        The life time of the session in ms, 0 for no end.
+        The life time of the session in ms; 0 for an unlimited one.
     """
     step = next(steps)
     while True:

@@ -1,7 +1,7 @@
-"""The options of encryption and authentication, as values.
+"""The checked options of encryption and authentication.
 
-The values travel to the executors, so they are small, hashable and picklable; stores are opened and contexts built
-where a connection is made. No secret is in a ``repr``, so none gets into a log or an error through one.
+They are sent to the executors, so they are small, hashable and picklable. Stores are opened and contexts are made when
+a connection is made. No ``repr`` shows a secret, so none gets into a log or an error by one.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ class SslOptions:
     """The options of TLS.
 
     Attributes:
-        trust: ``None`` for the certificate authorities that this machine trusts.
-        keys: ``None`` where brokers do not ask for a client's certificate.
-        check_hostname: a broker's certificate must name the host that was connected to.
-        least: the oldest version of the protocol that is spoken.
-        most: the newest.
+        trust: the trusted certificates; ``None`` for the certificate authorities that the machine trusts.
+        keys: the certificate of this client; ``None`` if brokers do not require one.
+        check_hostname: whether the certificate of a broker must name the host of the connection.
+        least: the oldest allowed version of TLS.
+        most: the newest allowed version of TLS.
     """
 
     trust: TrustStore | None = None
@@ -32,10 +32,10 @@ class SslOptions:
     most: TLSVersion = TLSVersion.TLSv1_3
 
     def context(self) -> SSLContext:
-        """A new context.
+        """Returns a new SSL context.
 
         Raises:
-            OptionError: a store cannot be read or opened, or does not hold a certificate or key.
+            OptionError: a store cannot be read or opened, or has no certificate or key.
         """
         context = SSLContext(PROTOCOL_TLS_CLIENT)
         context.minimum_version, context.maximum_version = self.least, self.most
@@ -50,14 +50,14 @@ class SslOptions:
 
 
 class SaslExchange(Protocol):
-    """One authentication under way: tokens of this client and answers of the broker take turns."""
+    """One authentication. Messages of this client and answers of the broker alternate."""
 
     def auth_bytes(self) -> bytes:
-        """The next token of this client."""
+        """Returns the next message of this client."""
         ...
 
     def receive(self, auth_bytes: bytes) -> object:
-        """Take in the broker's answer.
+        """Handles the answer of the broker.
 
         Raises:
             ValueError, LookupError: the answer does not prove that the broker knows the credentials.
@@ -65,16 +65,16 @@ class SaslExchange(Protocol):
         ...
 
     def is_done(self) -> bool:
-        """Whether there is no token to send any more."""
+        """Returns whether there is no further message to send."""
         ...
 
     def is_authenticated(self) -> bool:
-        """Whether the broker accepted the credentials, and proved who it is where the mechanism has it."""
+        """Returns whether the broker accepted the credentials, and proved its identity if the mechanism has that."""
         ...
 
 
 class SaslCredentials(Protocol):
-    """What a client proves to a broker, and by which mechanism. Hashable and picklable."""
+    """The credentials of this client and their mechanism. Hashable and picklable."""
 
     @property
     def mechanism(self) -> str:
@@ -83,46 +83,46 @@ class SaslCredentials(Protocol):
 
     @property
     def credentials(self) -> str:
-        """What is proven, for messages."""
+        """The kind of credentials, for messages."""
         ...
 
     @property
     def option(self) -> str:
-        """The option that the credentials are from, for messages."""
+        """The option with the credentials, for messages."""
         ...
 
     def exchange(self, host: str) -> SaslExchange:
-        """A new authentication at the broker that was reached by the name ``host``."""
+        """Returns a new authentication at the broker that was reached by the name ``host``."""
         ...
 
     def refused(self) -> bool:
-        """Take note that a broker refused; whether a new connection may be let in all the same."""
+        """Records that a broker refused the credentials. Returns whether a new connection may succeed."""
         ...
 
 
 @dataclass(frozen=True)
 class SaslOptions:
-    """A user name and password, and how they are proven: ``PLAIN``, ``SCRAM-SHA-256`` or ``SCRAM-SHA-512``."""
+    """A user name and a password, for ``PLAIN``, ``SCRAM-SHA-256`` or ``SCRAM-SHA-512``."""
 
     mechanism: str
     username: str
     password: str = field(repr=False)
 
     credentials: ClassVar[str] = "user name and password"
-    """What is proven, for messages."""
+    """The kind of credentials, for messages."""
     option: ClassVar[str] = "kafka.sasl.jaas.config"
-    """The option that the credentials are from, for messages."""
+    """The option with the credentials, for messages."""
 
     def exchange(self, host: str) -> SaslExchange:
-        """A new authentication at the broker that was reached by the name ``host``."""
-        # Only a process that connects needs the client.
+        """Returns a new authentication at the broker that was reached by the name ``host``."""
+        # Imported on use, since only processes that connect need kafka-python.
         from flip27_stream.connectors.kafka.kafka_python.sasl_mechanisms import password_exchange
 
         exchange: SaslExchange = password_exchange(self.mechanism, self.username, self.password)
         return exchange
 
     def refused(self) -> bool:
-        """False: a password stays what it is."""
+        """Returns ``False``, since a password does not change."""
         return False
 
 
@@ -132,8 +132,8 @@ class SecurityOptions:
 
     Attributes:
         protocol: ``security.protocol`` of Java's client.
-        ssl: for SSL and SASL_SSL, else ``None``.
-        sasl: for SASL_PLAINTEXT and SASL_SSL, else ``None``.
+        ssl: the options of TLS for SSL and SASL_SSL; else ``None``.
+        sasl: the credentials for SASL_PLAINTEXT and SASL_SSL; else ``None``.
     """
 
     protocol: str = "PLAINTEXT"
@@ -141,7 +141,7 @@ class SecurityOptions:
     sasl: SaslCredentials | None = None
 
     def ssl_context(self) -> SSLContext | None:
-        """A new context; ``None`` where connections are not encrypted.
+        """Returns a new SSL context; ``None`` for connections without TLS.
 
         Raises:
             OptionError: as :meth:`SslOptions.context`.

@@ -1,6 +1,6 @@
-"""Java's settings for encryption and authentication (``kafka.security.protocol``, ``kafka.sasl.*``, ``kafka.ssl.*``).
+"""Java's settings of encryption and authentication (``kafka.security.protocol``, ``kafka.sasl.*``, ``kafka.ssl.*``).
 
-No message of this module repeats a value that may hold a secret.
+No message of this module repeats a value that may have a secret.
 """
 
 from __future__ import annotations
@@ -158,14 +158,14 @@ SECURITY_OPTIONS: Final[tuple[Option[Any], ...]] = (
 
 
 def parse_security(options: Mapping[str, str], warn: Callable[[str, str], None]) -> SecurityOptions:
-    """How connections are protected.
+    """Returns the options of encryption and authentication.
 
     Args:
         options: the options of the query, by their names in lower case.
-        warn: told the name of an option that has no effect, and why.
+        warn: is called with the name of each option that has no effect, and the reason.
 
     Raises:
-        OptionError: something is wrong, missing or cannot be kept.
+        OptionError: a value is wrong, missing or not supported.
     """
     protocol = PROTOCOL.require(options)
     uses = {"ssl": protocol.endswith("SSL"), "sasl": protocol.startswith("SASL")}
@@ -282,7 +282,7 @@ def _one_place(
 
 
 def _store_type(options: Mapping[str, str], type_: Option[StoreType], pem: Option[str]) -> StoreType:
-    """The format of a store: JKS where it is not given, as in Java."""
+    """Returns the format of a store, which is JKS by default, as in Java."""
     kind = type_.get(options) or StoreType.JKS
     if pem.is_given(options) and kind is not StoreType.PEM:
         raise OptionError(f"Option '{pem.name}' needs option '{type_.name}' to be PEM; it is {kind.value}.")

@@ -1,4 +1,4 @@
-"""Certificates and keys in the formats that Java's client reads. All errors are ``ValueError`` or ``TypeError``."""
+"""Reads certificates and keys in the formats of Java's client. All errors are ``ValueError`` or ``TypeError``."""
 
 from __future__ import annotations
 
@@ -21,13 +21,18 @@ _ENCRYPTED = b"-----BEGIN ENCRYPTED PRIVATE KEY-----"
 
 
 class KeyAndChain(NamedTuple):
-    """A private key with the certificates that go with it (DER), its own first."""
+    """A private key and its certificates.
+
+    Attributes:
+        key: the private key.
+        chain: the certificates in DER, that of the key first.
+    """
 
     key: PrivateKeyTypes
     chain: Sequence[bytes]
 
     def pem(self, password: str) -> str:
-        """The key, encrypted, and the certificates as one PEM text."""
+        """Returns the encrypted key and the certificates as one PEM text."""
         from cryptography.hazmat.primitives.serialization import (
             BestAvailableEncryption,
             Encoding,
@@ -40,21 +45,29 @@ class KeyAndChain(NamedTuple):
 
 
 class StoreFormat(ABC):
-    """Reads one format."""
+    """Reads one format of stores."""
 
     @staticmethod
     @abstractmethod
     def certificates(data: bytes, password: str | None) -> list[bytes]:
-        """The certificates of a trust store, in DER."""
+        """Returns the certificates of a trust store, in DER."""
 
     @staticmethod
     @abstractmethod
     def keys(data: bytes, password: str | None, key_password: str | None) -> list[KeyAndChain]:
-        """The keys of a key store, with their certificates."""
+        """Returns the keys of a key store, with their certificates."""
 
 
 def format_of(data: bytes, *, pem: bool = False) -> type[StoreFormat]:
-    """The format of a store. Java opens stores of type JKS and PKCS12 as what they are, whichever was named."""
+    """Returns the format of a store. Java detects JKS and PKCS12 in the bytes, whichever of the two types is named.
+
+    Args:
+        data: the bytes of the store.
+        pem: whether the type is PEM.
+
+    Raises:
+        ValueError: the bytes are PEM text and ``pem`` is not set.
+    """
     if pem:
         return Pem
     if b"-----BEGIN " in data:
@@ -63,7 +76,7 @@ def format_of(data: bytes, *, pem: bool = False) -> type[StoreFormat]:
 
 
 class Pem(StoreFormat):
-    """PEM: blocks in any order, with other text between them."""
+    """PEM text: blocks in any order, with other text between them."""
 
     @staticmethod
     def certificates(data: bytes, password: str | None) -> list[bytes]:
@@ -86,7 +99,7 @@ class Pem(StoreFormat):
 
 
 class Pkcs12(StoreFormat):
-    """PKCS12, the default of Java's keytool; it has one password for all entries."""
+    """PKCS12, the default of Java's keytool. It has one password for all entries."""
 
     @staticmethod
     def certificates(data: bytes, password: str | None) -> list[bytes]:
@@ -111,11 +124,11 @@ def _load_pkcs12(data: bytes, password: str | None) -> tuple[PrivateKeyTypes | N
 
 
 class Jks(StoreFormat):
-    """JKS, Java's older format."""
+    """JKS, the older format of Java."""
 
     @staticmethod
     def certificates(data: bytes, password: str | None) -> list[bytes]:
-        """As Java's trust manager has it, the certificate of a private key is trusted, too."""
+        """Returns the trusted certificates, and those of private keys, which Java's trust manager trusts, too."""
         store = read_jks(data, password)
         return [*store.trusted, *(key.chain[0] for key in store.keys)]
 
@@ -129,7 +142,7 @@ class Jks(StoreFormat):
 
 
 def _blocks(data: bytes) -> list[tuple[str, bytes]]:
-    """The label and the DER of each PEM block. Line breaks may be escaped, as in JSON."""
+    """Returns the label and the DER of each PEM block. Line breaks may be escaped, as in JSON."""
     data = _WRITTEN_BREAK.sub(b"\n", data)
     return [(m[1].decode(), b64decode(b"".join(m[2].split()))) for m in _BLOCK.finditer(data)]
 
@@ -140,5 +153,5 @@ def _pem(label: str, der: bytes) -> str:
 
 
 def join_pem(certificates: Sequence[bytes]) -> str:
-    """Certificates in DER as one PEM text."""
+    """Returns certificates in DER as one PEM text."""
     return "".join(_pem("CERTIFICATE", der) for der in certificates)

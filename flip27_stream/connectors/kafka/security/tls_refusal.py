@@ -1,4 +1,4 @@
-"""The errors for TLS handshakes that one side refused."""
+"""The errors of TLS handshakes that one side refused."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from flip27_stream.errors import AuthenticationError
 
 
 def tls_refusal(server: str, error: BaseException) -> AuthenticationError | None:
-    """The error for a TLS handshake that one side refused; ``None`` where it failed in another way."""
+    """Returns the error of a TLS handshake that one side refused; ``None`` if it failed in another way."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return _untrusted(server, error)
     reason = (error.reason or "") if isinstance(error, ssl.SSLError) else ""

@@ -1,4 +1,4 @@
-"""Bearer tokens, one for each source of tokens in a process, renewed ahead of their expiry."""
+"""Caches bearer tokens, one for each token provider in a process, and renews them before they expire."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from flip27_stream.threads import start
 log = logging.getLogger(__name__)
 
 _RENEW_AT = 0.8
-"""Of a token's life time: Java's ``sasl.login.refresh.window.factor``."""
+"""The share of a token's life time after which it is renewed (Java's ``sasl.login.refresh.window.factor``)."""
 
 _USABLE_UNTIL = 0.95
-"""Of a token's life time. After that a new connection waits for a new token."""
+"""The share of a token's life time after which new connections wait for a new token."""
 
 _NEW_S = 60.0
-"""A token of this age that a broker refuses is wrong; an older one may have been revoked."""
+"""The age in seconds up to which a refused token is taken to be wrong. An older token may have been revoked."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,8 @@ class Token:
     """A bearer token.
 
     Attributes:
-        value: the token itself; never shown.
-        expires_at: when it expires, in seconds since the epoch; ``None`` where that is not known.
+        value: the token itself, which is never shown.
+        expires_at: when it expires, in seconds since the epoch; ``None`` if that is not known.
     """
 
     value: str = field(repr=False)
@@ -41,21 +41,29 @@ class Token:
 
 
 class TokenProvider(Protocol):
-    """A source of bearer tokens. It is hashable: equal sources share a token."""
+    """A provider of bearer tokens. It is hashable; equal providers share a token."""
 
     def fetch(self) -> Token:
-        """A new token.
+        """Returns a new token.
 
         Raises:
-            AuthenticationError: the source refused.
-            OSError: the source cannot be reached now.
+            AuthenticationError: the provider refused.
+            OSError: the provider cannot be reached now.
         """
         ...
 
 
 @dataclass
 class _Kept:
-    """The token of a source, with the times (seconds since the epoch) at which it was fetched and has to be renewed."""
+    """A cached token. Times are in seconds since the epoch.
+
+    Attributes:
+        token: the token.
+        fetched_at: when it was fetched.
+        renew_at: from when on it is renewed.
+        usable_until: until when new connections use it.
+        renewing: whether a thread is renewing it.
+    """
 
     token: Token
     fetched_at: float
@@ -67,10 +75,11 @@ class _Kept:
 class TokenCache:
     """The tokens of a process.
 
-    A token is used until 95 % of its life time. From 80 % on it is renewed in a thread, so that no connection waits.
+    A token is used until 95 % of its life time has passed. After 80 % it is renewed in a thread, so that no connection
+    has to wait.
 
     Args:
-        clock: seconds since the epoch.
+        clock: returns the time in seconds since the epoch.
     """
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
@@ -81,23 +90,26 @@ class TokenCache:
         self._failed: dict[TokenProvider, tuple[float, Exception]] = {}
 
     def token(self, provider: TokenProvider) -> Token:
-        """The token of a source; a new one where there is no usable one. Errors as :meth:`TokenProvider.fetch`."""
+        """Returns the cached token of a provider, or a new one if none is usable.
+
+        Raises as :meth:`TokenProvider.fetch`.
+        """
         kept = self._usable(provider)
         if kept is None:
             began = self._clock()
             with self._lock:
                 fetching = self._fetching.setdefault(provider, threading.Lock())
-            with fetching:  # connections that waited meanwhile get the same token, or the same error
+            with fetching:  # connections that wait here get the same token or the same error
                 kept = self._usable(provider) or self._fetch_unless_failed(provider, began)
         if self._clock() >= kept.renew_at:
             self._renew(provider, kept)
         return kept.token
 
     def refused(self, provider: TokenProvider) -> bool:
-        """Forget the token of a source, which a broker refused.
+        """Drops the token of a provider, which a broker refused.
 
         Returns:
-            Whether a new token may be accepted: the refused one was not new.
+            Whether a new token may be accepted, because the refused one was not new.
         """
         with self._lock:
             kept = self._kept.pop(provider, None)
@@ -138,13 +150,13 @@ class TokenCache:
                     target=self._try_renew, args=(provider, kept), name="flip27-token", daemon=True
                 )
             )
-        except ConnectorError:  # no thread can be had; the next connection tries again
+        except ConnectorError:  # no thread could be started; the next connection tries again
             kept.renewing = False
 
     def _try_renew(self, provider: TokenProvider, kept: _Kept) -> None:
         try:
             self._fetch(provider)
-        except Exception as error:  # noqa: BLE001 - the token is good for some time; then the error is raised
+        except Exception as error:  # noqa: BLE001 - the token is still usable; later the error is raised
             log.warning("A token for SASL/OAUTHBEARER was not renewed: %s", error)
         finally:
             kept.renewing = False
@@ -155,7 +167,7 @@ TOKENS = TokenCache()
 
 
 def jwt_expiry(token: str) -> float | None:
-    """When a JSON Web Token expires, in seconds since the epoch; ``None`` where the token does not say so."""
+    """Returns when a JSON Web Token expires, in seconds since the epoch; ``None`` if the token does not tell."""
     try:
         payload = token.split(".")[1]
         claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))

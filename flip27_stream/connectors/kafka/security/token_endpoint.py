@@ -1,4 +1,4 @@
-"""Tokens of an OAuth 2.0 server, by the grant of client credentials (RFC 6749, section 4.4; KIP-768)."""
+"""Fetches tokens from an OAuth 2.0 server with the client credentials grant (RFC 6749, section 4.4; KIP-768)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TRY_AGAIN = frozenset({408, 425, 429})
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """A redirect would send the credentials to another place."""
+    """Refuses redirects, which would send the credentials to another server."""
 
     def redirect_request(self, *_: Any) -> None:
         return None
@@ -30,17 +30,17 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 
 @dataclass(frozen=True)
 class TokenEndpoint:
-    """A client of an OAuth server.
+    """The token endpoint of an OAuth server.
 
     Attributes:
-        url: where tokens are asked for.
-        client_id: the name of the client.
-        client_secret: proves it.
-        scope: what the token is for; ``None`` for the server's default.
-        url_encode: whether id and secret are URL-encoded before they are put into the header (KIP-1025).
-        timeout_ms: how long one request may take.
-        retry_ms: how long to wait before the first new try.
-        retry_max_ms: how long to go on trying, from the first try on.
+        url: the address of the endpoint.
+        client_id: the id of the client.
+        client_secret: the secret of the client.
+        scope: the scope of tokens; ``None`` for the default of the server.
+        url_encode: whether id and secret are URL-encoded in the header (KIP-1025).
+        timeout_ms: the time limit of one request, in ms.
+        retry_ms: the pause before the first retry, in ms; it doubles with each retry.
+        retry_max_ms: the time limit of all tries together, in ms.
     """
 
     url: str
@@ -53,11 +53,11 @@ class TokenEndpoint:
     retry_max_ms: int = 10_000
 
     def fetch(self) -> Token:
-        """A new token.
+        """Returns a new token.
 
         Raises:
-            AuthenticationError: the server refused, or answered with something else than a token.
-            OSError: the server cannot be reached, does not answer in time, or is not well.
+            AuthenticationError: the server refused, or its response has no token.
+            OSError: the server cannot be reached, does not respond in time, or responds with a temporary error.
         """
         deadline = time.monotonic() + self.retry_max_ms / 1000
         wait = self.retry_ms / 1000
@@ -137,7 +137,11 @@ class TokenEndpoint:
 
 
 def _body(response: Any, deadline: float) -> bytes:
-    """The bytes of an answer. OSError if it does not end in time, however often the server sends a byte."""
+    """Returns the bytes of a response.
+
+    Raises:
+        OSError: the response is too large, or does not end in time, even if the server goes on sending bytes.
+    """
     parts: list[bytes] = []
     size = 0
     while part := response.read1(_CHUNK):

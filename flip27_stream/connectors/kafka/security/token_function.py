@@ -1,4 +1,4 @@
-"""Tokens of a function of the user's own: ``module:function``."""
+"""Gets tokens from a function of the user, ``module:function``."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _FORM = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 
 @dataclass(frozen=True)
 class TokenFunction:
-    """A function without arguments that returns a token, or a pair of the token and its expiry.
+    """A function without arguments that returns a token, or a pair of a token and its expiry.
 
-    The expiry is in seconds since the epoch; without it, a JSON Web Token says itself when it expires, and another
+    The expiry is in seconds since the epoch. Without it, that of a JSON Web Token is read from the token. Any other
     token is used for one connection.
 
     Attributes:
-        name: ``module:function``; both the driver and the executors must be able to import it.
+        name: ``module:function``; the driver and the executors must be able to import it.
     """
 
     name: str
@@ -34,18 +34,18 @@ class TokenFunction:
             )
 
     def fetch(self) -> Token:
-        """A new token.
+        """Returns a new token.
 
         Raises:
             AuthenticationError: the function cannot be imported, fails, or returns something else.
-            OSError: the function raised it: its source cannot be reached now.
+            OSError: the function raised it, because its source cannot be reached now.
         """
         module, _, function = self.name.partition(":")
         try:
             found = getattr(importlib.import_module(module), function)()
         except OSError:
             raise
-        except Exception as error:  # noqa: BLE001 - code of the user's
+        except Exception as error:  # noqa: BLE001 - a function of the user may raise anything
             # The text of the error may have a secret in it.
             raise AuthenticationError(
                 f"The token provider {self.name} of option '{OPTION}' failed with {type(error).__name__}. Call it on "

@@ -1,1 +1,1 @@
-"""The rows that a query gets: their layout, and values decoded into columns."""
+"""The rows that a query gets: their columns, and the decoders of values."""

@@ -1,4 +1,4 @@
-"""The Avro schema of ``value.avro.schema``."""
+"""Parses the Avro schema of option ``value.avro.schema``."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _UNPARSABLE = (
     ValueError,
     struct.error,
 )
-"""What fastavro raises for a text that is not a schema."""
+"""The exceptions that fastavro raises for a text that is not a schema."""
 
 
 def writer_schema(text: str, option: str = "value.avro.schema") -> Any:
-    """The parsed form of an Avro schema.
+    """Returns the parsed form of an Avro schema.
 
     Args:
         text: the schema, as JSON.
-        option: the option that it is the value of, for the error.
+        option: the name of the option, for the error.
 
     Raises:
         OptionError: the text is not an Avro schema of a record.

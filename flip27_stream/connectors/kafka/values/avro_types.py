@@ -1,4 +1,4 @@
-"""Which Arrow types the fields of an Avro schema have."""
+"""The Arrow types of the fields of an Avro schema."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ _WIDER: Final = {
 
 
 def field_types(schema: Any) -> dict[str, pa.DataType | None]:
-    """The Arrow type of each field of a record; ``None`` for those that have none.
+    """Returns the Arrow type of each field of a record; ``None`` for a field whose type is not supported.
 
-    Unions of several types, durations, times of a day, UUIDs and types that contain themselves have none.
+    Unions of several types, durations, times of day, UUIDs and recursive types are not supported.
     """
     named: dict[str, Any] = {}
     _collect(schema, named)
@@ -44,7 +44,7 @@ def field_types(schema: Any) -> dict[str, pa.DataType | None]:
 
 
 def fits(wanted: pa.DataType, written: pa.DataType) -> bool:
-    """Whether values of one type can be had as another: it is the same, or wider."""
+    """Returns whether values of type ``written`` can be read as type ``wanted``: the same type or a wider one."""
     if pa.types.is_struct(wanted) and pa.types.is_struct(written):
         names = {written.field(i).name for i in range(written.num_fields)}
         fields = [wanted.field(i) for i in range(wanted.num_fields)]
@@ -57,7 +57,7 @@ def fits(wanted: pa.DataType, written: pa.DataType) -> bool:
 
 
 def as_written(wanted: pa.DataType, written: pa.DataType) -> pa.DataType:
-    """The type ``wanted``, which fits, with the scalars that were written."""
+    """Returns the type ``wanted`` with the scalar types of ``written``, which it fits."""
     if pa.types.is_struct(wanted):
         fields = [wanted.field(i) for i in range(wanted.num_fields)]
         return pa.struct([f.with_type(as_written(f.type, written.field(f.name).type)) for f in fields])
@@ -71,7 +71,7 @@ def as_written(wanted: pa.DataType, written: pa.DataType) -> pa.DataType:
 
 
 def _collect(schema: Any, named: dict[str, Any]) -> None:
-    """The named types in ``schema``, by their full names."""
+    """Adds the named types in ``schema`` to ``named``, by their full names."""
     if isinstance(schema, list):
         for member in schema:
             _collect(member, named)
@@ -114,6 +114,6 @@ def _arrow_type(schema: Any, named: Mapping[str, Any], within: tuple[str, ...]) 
 
 
 def _struct(schema: Any, named: Mapping[str, Any], within: tuple[str, ...]) -> pa.DataType | None:
-    """A record, with those of its fields that have a type."""
+    """Returns the type of a record, without the fields whose types are not supported."""
     fields = [(field["name"], _arrow_type(field["type"], named, within)) for field in schema["fields"]]
     return pa.struct([(name, kind) for name, kind in fields if kind is not None])

@@ -1,4 +1,4 @@
-"""A walk over the bytes of a record in Avro, stricter than fastavro's reader, and slower."""
+"""Checks the bytes of a record in Avro, more strictly than fastavro's reader, and more slowly."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any, Final
 _NUMBER: Final = re.compile(rb"[\x80-\xff]{0,8}[\x00-\x7f]|[\x80-\xff]{9}[\x00\x01]")
 
 _Walk = Callable[[bytes, int], int]
-"""Goes over what begins at a position; returns the position behind it. An ``IndexError`` is the end of the bytes."""
+"""A function that skips the value at a position and returns the position after it; ``IndexError`` if the bytes end."""
 
 
 class RecordWalk:
-    """Finds what fastavro does not: numbers of more than 64 bits, wrong indexes, and nesting that exhausts its stack.
+    """Finds damage that fastavro accepts: numbers of more than 64 bits, wrong indexes, and nesting that is too deep.
 
     Args:
-        schema: the writer's, parsed by fastavro.
+        schema: the writer's schema, parsed by fastavro.
 
     Attributes:
-        recursive: the schema contains itself, so that values may be nested without end.
+        recursive: whether the schema contains itself, so that values may be nested without limit.
     """
 
     def __init__(self, schema: Any) -> None:
@@ -28,11 +28,11 @@ class RecordWalk:
         self._record = self._walk(schema)
 
     def check(self, data: bytes, start: int) -> None:
-        """Walk over a record that begins at ``start``.
+        """Checks the record that begins at ``start``.
 
         Raises:
-            EOFError: it goes on behind the end of ``data``.
-            ValueError: it is none; the text says why.
+            EOFError: the record goes on after the end of ``data``.
+            ValueError: the bytes are not a record; the text says why.
         """
         try:
             end = self._record(data, start)
@@ -66,7 +66,7 @@ class RecordWalk:
         return walk
 
     def _reference(self, name: str) -> _Walk:
-        # A type is known here once all of it was seen.
+        # A type is added to _named after all its fields. So a name that is not there is a type within itself.
         self.recursive |= name not in self._named
         return lambda data, at: self._named[name](data, at)
 
@@ -83,7 +83,7 @@ def _long(data: bytes, at: int) -> int:
 
 
 def _decoded(data: bytes, at: int) -> tuple[int, int]:
-    """The number at a position, and the position behind it."""
+    """Returns the number at a position, and the position after it."""
     byte = data[at]
     if byte < 0x80:
         return (byte >> 1) ^ -(byte & 1), at + 1

@@ -1,4 +1,4 @@
-"""Which columns a query gets: the schema that options give, and what the user made of it with ``.schema(...)``."""
+"""Determines the columns of a query, from the options and from the schema that the user gave with ``.schema(...)``."""
 
 from __future__ import annotations
 
@@ -30,10 +30,14 @@ _TAGGED = ("variant", "geometry", "geography")
 
 
 def records_schema(values: ValueOptions, include_headers: bool) -> pa.Schema:
-    """The columns that a query gets whose user gave no schema.
+    """Returns the schema of a query whose user gave no schema.
+
+    Args:
+        values: the options of values.
+        include_headers: whether there is a column ``headers``.
 
     Raises:
-        OptionError: the format has no columns of its own.
+        OptionError: the format of values needs a schema.
     """
     if values.format.has_fields:
         raise OptionError(
@@ -45,10 +49,16 @@ def records_schema(values: ValueOptions, include_headers: bool) -> pa.Schema:
 
 
 def row_layout(schema: pa.Schema, values: ValueOptions) -> RowLayout:
-    """Rows of ``schema``: columns of the record by name, in any case and order, and what the value is decoded into.
+    """Returns the layout of rows for a schema.
+
+    Columns of the record are matched by name, in any case and order. The other columns are fields of the value.
+
+    Args:
+        schema: the schema of the query.
+        values: the options of values.
 
     Raises:
-        OptionError: the schema has a column that there is not, or of another type.
+        OptionError: a column does not exist, or has another type.
     """
     _refuse_duplicates(schema.names, "of the schema")
     for field in schema:
@@ -71,7 +81,7 @@ def row_layout(schema: pa.Schema, values: ValueOptions) -> RowLayout:
 
 
 def _own_columns(kind: ValueFormat) -> dict[str, pa.Field]:
-    """The record's own columns by name."""
+    """Returns the columns of a record by name."""
     fields = {field.name: field for field in SCHEMA} | {"headers": pa.field("headers", HEADERS)}
     if kind is ValueFormat.STRING:
         fields["value"] = pa.field("value", pa.string())
@@ -79,7 +89,7 @@ def _own_columns(kind: ValueFormat) -> dict[str, pa.Field]:
 
 
 def _record_column(field: pa.Field, own: dict[str, pa.Field], values: ValueOptions) -> str | None:
-    """The column of the record that ``field`` is, ``None`` if it is made of the value."""
+    """Returns the name of the record's column that ``field`` copies; ``None`` if the column is made from the value."""
     if values.corrupt_column is not None and field.name.lower() == values.corrupt_column.lower():
         return None
     if values.format.has_fields and values.fields_prefix and field.name.startswith(values.fields_prefix):
@@ -98,7 +108,7 @@ def _record_column(field: pa.Field, own: dict[str, pa.Field], values: ValueOptio
 
 
 def _same_type(given: pa.DataType, own: pa.DataType) -> bool:
-    """Whether two types are one to Spark, whatever Arrow calls the elements of lists."""
+    """Returns whether two types are the same to Spark. Arrow's names of list elements do not count."""
     if pa.types.is_list(given) and pa.types.is_list(own):
         return bool(given.value_type == own.value_type)
     return bool(given == own)
@@ -122,7 +132,7 @@ def _refuse_duplicates(names: Iterable[str], where: str) -> None:
 
 
 def _refuse_inside(column: str, kind: pa.DataType) -> None:
-    """Refuse what no decoder can make of a column, at any depth."""
+    """Raises OptionError if a column has a type, at any depth, that no decoder can make."""
     if tagged := _tagged(kind):
         raise OptionError(
             f"Column '{column}' of the schema is {tagged} or has it inside, which values cannot be decoded into. "
@@ -142,7 +152,7 @@ def _refuse_inside(column: str, kind: pa.DataType) -> None:
 
 
 def _tagged(kind: pa.DataType) -> str | None:
-    """The name of a type of Spark's that Arrow has as a struct, which says so in a field."""
+    """Returns the name of a Spark type that is a struct with a tag in its metadata in Arrow; ``None`` for others."""
     if not pa.types.is_struct(kind):
         return None
     tags = {tag for i in range(kind.num_fields) for tag in kind.field(i).metadata or {}}
@@ -173,7 +183,7 @@ def _corrupt_column(schema: pa.Schema, own: Iterable[str], values: ValueOptions)
 
 
 def _is_field(column: str, values: ValueOptions) -> bool:
-    """Whether a column is known to be a field of the value."""
+    """Returns whether a column is known to be a field of the value."""
     if values.fields_prefix:
         return column.startswith(values.fields_prefix)
     if values.avro_schema is None:
@@ -183,7 +193,7 @@ def _is_field(column: str, values: ValueOptions) -> bool:
 
 def _decoder(fields: pa.Schema, values: ValueOptions) -> ValueDecoder:
     named = pa.schema([field.with_name(field.name[len(values.fields_prefix) :]) for field in fields])
-    # A query needs one of these, and Avro's needs a library.
+    # Imported on use: a query needs only one of the decoders, and that of Avro needs an optional library.
     if values.format is ValueFormat.AVRO:
         from flip27_stream.connectors.kafka.values.value_avro import AvroDecoder
 
@@ -195,7 +205,7 @@ def _decoder(fields: pa.Schema, values: ValueOptions) -> ValueDecoder:
 
 
 def type_name(kind: pa.DataType) -> str:
-    """Spark's name of a type, as in DDL."""
+    """Returns Spark's name of a type, as in DDL."""
     if pa.types.is_list(kind):
         return f"array<{type_name(kind.value_type)}>"
     if pa.types.is_struct(kind):

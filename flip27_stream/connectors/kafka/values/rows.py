@@ -1,4 +1,4 @@
-"""Rows of the source: what they are made of, and record batches of them."""
+"""Makes record batches of rows from Kafka records."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SCHEMA = pa.schema(
         ("timestampType", pa.int32()),
     ]
 )
-"""The schema of Spark's built-in source: every column is nullable (``KafkaRecordToRowConverter``)."""
+"""The schema of Spark's built-in Kafka source (``KafkaRecordToRowConverter``); every column is nullable."""
 
 _TIMESTAMP = SCHEMA.field("timestamp").type
 _GREATEST_MS = (2**63 - 1) // 1000
@@ -37,15 +37,15 @@ _FEWEST_CONSTANTS = 1 << 10
 
 @dataclass(frozen=True)
 class RowLayout:
-    """The columns of rows, and where they come from. Picklable.
+    """The columns of rows and their sources. Picklable.
 
     Attributes:
-        schema: of the record batches made.
-        record_columns: for each column the column of the record that it is, by Spark's name; ``None`` for a column
-            that ``decoder`` makes.
-        decoder: makes columns of values.
-        fail_fast: fail at a value that does not decode.
-        corrupt_column: position of the column that has the values that do not decode, if any.
+        schema: the schema of the record batches.
+        record_columns: for each column the name of the record's column that it copies, as in Spark; ``None`` for a
+            column that ``decoder`` makes.
+        decoder: makes columns from values; ``None`` if values are not decoded.
+        fail_fast: whether a value that cannot be decoded is an error.
+        corrupt_column: the index of the column with the bytes of values that cannot be decoded; ``None`` without one.
     """
 
     schema: pa.Schema
@@ -56,24 +56,32 @@ class RowLayout:
 
     @classmethod
     def of_records(cls, schema: pa.Schema = SCHEMA) -> RowLayout:
-        """Rows that are records as they are."""
+        """Returns the layout in which each column copies the record's column of the same name."""
         return cls(schema, tuple(schema.names))
 
     @property
     def needs_keys(self) -> bool:
+        """Whether the keys of records have to be decoded."""
         return "key" in self.record_columns
 
     @property
     def needs_values(self) -> bool:
+        """Whether the values of records have to be decoded."""
         return "value" in self.record_columns or self.decoder is not None
 
     @property
     def needs_headers(self) -> bool:
+        """Whether the headers of records have to be decoded."""
         return "headers" in self.record_columns
 
 
 class RowMaker:
-    """Makes record batches of one partition; keeps the constant columns between them."""
+    """Makes the record batches of one partition. It reuses the columns ``topic`` and ``partition``, which are constant.
+
+    Args:
+        partition: the partition.
+        layout: the columns; by default those of Spark's Kafka source.
+    """
 
     def __init__(self, partition: TopicPartition, layout: RowLayout | None = None) -> None:
         self._partition = partition
@@ -82,11 +90,14 @@ class RowMaker:
         self._numbers = pa.array([], pa.int32())
 
     def rows(self, records: RecordColumns) -> pa.RecordBatch:
-        """``records``, which have the columns that the layout needs. A missing timestamp is -1 ms, as in Spark.
+        """Returns the rows of ``records``. A missing timestamp becomes -1 ms, as in Spark.
+
+        Args:
+            records: records with the columns that the layout needs.
 
         Raises:
-            RecordFormatError: a value does not decode, and the layout says to fail; a column that is NOT NULL has
-                nothing; or a timestamp is outside those of Spark.
+            RecordFormatError: a value cannot be decoded and ``fail_fast`` is set; a column that is NOT NULL has a null;
+                or a timestamp does not fit Spark's type.
         """
         layout = self._layout
         decoded = self._decoded(records)
@@ -113,7 +124,10 @@ class RowMaker:
         return {"key": records.keys, "value": records.values, "headers": records.headers}[name]
 
     def _timestamps(self, records: RecordColumns) -> pa.Array:
-        """In microseconds. Kafka takes any number of milliseconds; Spark fails at one too large, too."""
+        """Returns the column of timestamps in microseconds.
+
+        Kafka accepts timestamps that do not fit 64 bits in microseconds. They are an error, as in Spark.
+        """
         outside = (records.timestamps > _GREATEST_MS) | (records.timestamps < _LEAST_MS)
         if outside.any():
             row = int(outside.argmax())
@@ -132,7 +146,7 @@ class RowMaker:
         return (self._topics if name == "topic" else self._numbers).slice(0, count)
 
     def _decoded(self, records: RecordColumns) -> Iterator[pa.Array]:
-        """The columns that are made of values, in the layout's order."""
+        """Returns the columns that are made from values, in the order of the layout."""
         layout = self._layout
         if layout.decoder is None:
             return iter(())
@@ -162,7 +176,7 @@ class RowMaker:
 
 
 def record_timestamps(records: RecordColumns) -> pa.Int64Array:
-    """The records' timestamps (ms), null where there is none."""
+    """Returns the timestamps of records in ms, null for a record without a timestamp."""
     missing = records.timestamps < 0
     return pa.array(records.timestamps, mask=missing if missing.any() else None)
 

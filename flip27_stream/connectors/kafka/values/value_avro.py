@@ -1,4 +1,4 @@
-"""Avro values into columns."""
+"""The decoder of Avro values."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from flip27_stream.connectors.kafka.values.value_decoder import DecodedValues, V
 from flip27_stream.errors import OptionError
 
 _FRAME = 5
-_LONGEST = 10  # bytes of a number
+_LONGEST = 10  # the greatest number of bytes of an encoded number
 _DAMAGE = (ArithmeticError, EOFError, LookupError, MemoryError, struct.error, TypeError, ValueError)
-"""What fastavro raises for bytes that are no record, and Arrow for a record that is not of its schema."""
+"""The exceptions of fastavro for bytes that are not a record, and of Arrow for a record that does not fit."""
 
 
 class AvroDecoder(ValueDecoder):
-    """Single records in Avro's binary encoding, all written with one schema.
+    """Decodes single records in Avro's binary encoding, all written with one schema.
 
-    fastavro reads them. It takes what is no record in three ways, so such values are sorted out before: indexes below
-    zero (by :func:`_guarded`), numbers of more than 64 bits, and nesting without end (by :class:`RecordWalk`).
+    fastavro reads the records. It accepts three kinds of damage, so values with these are removed first: negative
+    indexes (:func:`_guarded`), and numbers of more than 64 bits and endless nesting (:class:`RecordWalk`).
 
     Args:
-        fields: the columns wanted, each a field of the record.
+        fields: the wanted columns, each of which is a field of the record.
         schema: the writer's schema, as JSON.
-        framed: each value begins with a zero byte and a schema id of 4 bytes (Confluent). The id is not looked at.
+        framed: whether each value begins with a zero byte and a schema id of 4 bytes (Confluent). The id is ignored.
 
     Raises:
-        OptionError: a column is no field of the record, or of another type.
+        OptionError: a column is not a field of the record, or has another type.
     """
 
     format = ValueFormat.AVRO
@@ -92,7 +92,7 @@ class AvroDecoder(ValueDecoder):
         return ""
 
     def _rows(self, records: Sequence[Mapping[str, Any] | None]) -> pa.StructArray:
-        """Raises one of ``_DAMAGE`` where a field is not of its type."""
+        """Returns records as a struct array. Raises one of ``_DAMAGE`` if a field does not have its type."""
         rows = pa.array(records, self._written)
         return rows if self._written == self._wanted else rows.cast(self._wanted)
 
@@ -104,7 +104,7 @@ class AvroDecoder(ValueDecoder):
         return True
 
     def _without_faulty(self, values: pa.BinaryArray) -> pa.BinaryArray:
-        """``values``, with nulls for those that fastavro cannot be given."""
+        """Returns ``values`` with nulls for those that fastavro must not read."""
         doubtful = np.arange(len(values)) if self._walk.recursive else _rows_with_long_runs(values)
         if not len(doubtful):
             return values
@@ -143,15 +143,15 @@ class AvroDecoder(ValueDecoder):
 
 
 def _guarded(schema: Any) -> Any:
-    """A parsed schema, changed in place, with which fastavro takes no index below zero.
+    """Returns a parsed schema with which fastavro accepts no negative index; ``schema`` is changed in place.
 
-    Python counts such an index from the end of a list; in a mapping it is not found. Of logical types only decimals are
-    left: Arrow takes dates and times as the numbers that they are, in years that Python has not, and a field that is
-    not wanted need not be what its logical type says.
+    For Python a negative index of a list counts from its end, so lists are replaced by mappings, which do not have it.
+    All logical types except decimals are removed. Arrow converts the numbers of dates and times, also for years that
+    Python does not support. Fields that are not wanted are then not converted.
     """
     if isinstance(schema, list):
         members = [_guarded(member) for member in schema]
-        # fastavro knows a union by its being a list, and adds the length to an index below zero.
+        # To fastavro a union is a list, and it adds the length of the list to a negative index.
         lookup = {"__getitem__": dict(enumerate(members)).__getitem__, "__len__": lambda _: 0}
         return type("Union", (list,), lookup)(members)
     if not isinstance(schema, dict):
@@ -169,7 +169,10 @@ def _guarded(schema: Any) -> Any:
 
 
 def _rows_with_long_runs(values: pa.BinaryArray) -> npt.NDArray[np.int64]:
-    """Which values may have a number of more than 64 bits: bytes with the high bit set, and one that is too great."""
+    """Returns the rows of values that may have a number of more than 64 bits.
+
+    These have nine bytes in a row with the high bit set, and a tenth byte that is greater than 1.
+    """
     _, starts, content = values.buffers()
     if content is None:
         return np.empty(0, np.int64)
@@ -180,7 +183,8 @@ def _rows_with_long_runs(values: pa.BinaryArray) -> npt.NDArray[np.int64]:
     run = data.view(np.int8) < 0
     for reach in (1, 2, 4):
         run = run[:-reach] & run[reach:]
-    # Now eight in a row; the ninth goes on as well, and of the tenth only the lowest bit belongs to the number.
+    # ``run`` now marks eight bytes in a row with the high bit set. The ninth byte has it, too. Only the lowest bit of
+    # the tenth byte fits into 64 bits.
     run = run[:-2] & (data[8:-1] > 0x7F) & (data[9:] > 1)
     begins = run.copy()
     begins[1:] &= ~run[:-1]

@@ -1,4 +1,4 @@
-"""What a decoder of values is, and which formats there are."""
+"""The interface of value decoders, the formats of values, and the decoder of text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 
 class ValueFormat(Enum):
-    """``value.format``."""
+    """The format of values (option ``value.format``)."""
 
     RAW = "raw"
     STRING = "string"
@@ -27,9 +27,12 @@ class ValueFormat(Enum):
 
 @dataclass(frozen=True)
 class DecodedValues:
-    """Columns made of values, and which of these did not decode; ``None`` where all did.
+    """The columns decoded from values.
 
-    A value that did not decode has nulls in its row, as far as its fields could not be read.
+    Attributes:
+        columns: one array for each column. A value that cannot be decoded has nulls, except for the fields that can be
+            read.
+        bad: which values cannot be decoded; ``None`` if all can.
     """
 
     columns: Sequence[pa.Array]
@@ -37,21 +40,21 @@ class DecodedValues:
 
 
 class ValueDecoder(ABC):
-    """Makes columns of values. Picklable."""
+    """Decodes values into columns. Picklable."""
 
     format: ValueFormat
 
     @abstractmethod
     def decode(self, values: pa.BinaryArray) -> DecodedValues:
-        """Columns of ``values``, as many rows as there are; a value that is null has nulls, and is not bad."""
+        """Returns the columns of ``values``, with one row per value. A null value has nulls and is not bad."""
 
     @abstractmethod
     def explain(self, value: bytes) -> str:
-        """What is wrong with a value that does not decode; nothing of the value itself is told."""
+        """Returns why a value cannot be decoded. The text has no part of the value."""
 
 
 class StringDecoder(ValueDecoder):
-    """Text in UTF-8."""
+    """Decodes values as UTF-8 text."""
 
     format = ValueFormat.STRING
 

@@ -1,4 +1,4 @@
-"""JSON values into columns."""
+"""The decoder of JSON values."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from flip27_stream.errors import OptionError
 
 
 class JsonValueDecoder(ValueDecoder):
-    """Objects, each with a field of the same name for every column of ``fields``; as ``from_json`` decodes them.
+    """Decodes JSON objects as Spark's ``from_json`` does.
+
+    Each column of ``fields`` is the object's field of the same name.
 
     Raises:
-        OptionError: a column is of a type that JSON has nothing for.
+        OptionError: a column has a type that JSON cannot be decoded into.
     """
 
     format = ValueFormat.JSON

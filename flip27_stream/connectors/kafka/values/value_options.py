@@ -1,4 +1,4 @@
-"""The options that say how the value of a record becomes columns: ``value.*``."""
+"""The options of values (``value.*``), which say how the value of a record becomes columns."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from flip27_stream.options.option import Kind, Option
 
 @dataclass(frozen=True)
 class ValueOptions:
-    """The options of values, checked.
+    """The checked options of values.
 
     Attributes:
-        fail_fast: fail at a value that does not decode, in place of nulls.
-        corrupt_column: the column that gets the bytes of a value that does not decode.
-        fields_prefix: what the names of columns begin with that are fields of the value; where it is empty, every
-            column is a field that is none of the record's own.
-        avro_schema: the writer's schema, JSON.
-        confluent_framing: values begin with a zero byte and a schema id of 4 bytes.
+        format: the format of values.
+        fail_fast: whether a value that cannot be decoded is an error; else its fields are null.
+        corrupt_column: the column with the bytes of values that cannot be decoded; ``None`` without one.
+        fields_prefix: the prefix of columns that are fields of the value. If it is empty, all columns that the record
+            does not have are fields of the value.
+        avro_schema: the writer's schema as JSON; ``None`` for other formats than Avro.
+        confluent_framing: whether values begin with a zero byte and a schema id of 4 bytes.
     """
 
     format: ValueFormat = ValueFormat.RAW
@@ -90,13 +91,13 @@ OPTIONS: Final[tuple[Option[Any], ...]] = (
 
 
 def parse(options: Mapping[str, str]) -> ValueOptions:
-    """The options of values.
+    """Returns the checked options of values.
 
     Args:
         options: the options of the query, by their names in lower case.
 
     Raises:
-        OptionError: a value is wrong, or an option has no effect with the others.
+        OptionError: a value is wrong, or an option has no effect together with the others.
     """
     kind = FORMAT.require(options)
     fail_fast = MODE.get(options) or False
