@@ -42,7 +42,7 @@ def aligned(table: Path | str, **more: str) -> AlignmentOptions:
 
 
 def spec(options: dict[str, str], event_time: str | None = None) -> SourceSpec:
-    alignment = aligned("unused", event_time=event_time) if event_time is not None else None
+    alignment = aligned("/unused", event_time=event_time) if event_time is not None else None
     return SourceSpec(KafkaSource({**SERVERS, **options}), WatermarkStrategy(), alignment, Driver())
 
 
