@@ -161,7 +161,7 @@ class SplitRange:
 
     @property
     def cost(self) -> int:
-        """What the range takes of a limit of rows: at least 1 where there is something to read."""
+        """The share of a row limit that the range takes, at least 1 where there is something to read."""
         if self.position == self.end:
             return 0
         return self.end - self.position if self.rows is None else max(self.rows, 1)
