@@ -329,10 +329,7 @@ class ProcessedFiles:
             self._start_generation(members)
 
     def settle(self, untaken: Callable[[], Iterable[FoundFile]]) -> None:
-        """Closes the open generation if all its files are taken.
-
-        The cut moves up, but stays below the newest files taken.
-        """
+        """Closes the open generation if all its files are taken. The cut then moves up."""
         if self._state.until is None or self._members:
             return
         self.generations += 1
@@ -382,9 +379,7 @@ class ProcessedFiles:
         return newest[-1] if len(newest) > keep else -1
 
     def _move_cut(self, cut: int) -> None:
-        """Sets the cut. Files below it move from the marks into the digest, files above it from the digest to the
-        marks.
-        """
+        """Sets the cut. Marks below it move into the digest, and files above it get marks again."""
         self._changed = True
         self._state = replace(self._state, cut=cut)
         below = [file for path in self._recent if (file := self._taken[path]).modified <= cut]
