@@ -100,8 +100,8 @@ class HybridSourceSplitEnumerator(
         self._limits = limits
         self._admit()
         if self._restored:
-            # The offset does not tell whether the source was finished when the last process ended, and a run with Trigger.Once
-            # has only this plan.
+            # The offset does not tell whether the source was finished when the last process ended. A run with
+            # Trigger.Once has only this plan.
             self._restored = False
             self._ends = dict(self._child.split_ranges(self._child_context.positions(self._processed)))
         while not self._active.is_last and self._is_finished():
@@ -153,7 +153,7 @@ class HybridSourceSplitEnumerator(
         )
         positions = self._child.event_time_positions(mine)
         if ranges and not positions.event_times():
-            positions = self._child.event_time_positions(mine)  # the first call changed the order by event time
+            positions = self._child.event_time_positions(mine)  # now in that order
         return HybridEventTimePositions(
             positions,
             self._active.index,
@@ -238,7 +238,7 @@ class HybridSourceSplitEnumerator(
         self._child.admit(self._active.source.read_limits if limited else self._limits)
 
     def _tell_event_time(self) -> None:
-        """Passes the event-time column to the source before it assigns splits, so that it assigns them in that order."""
+        """Passes the event-time column to the source before it assigns splits, since it assigns them in that order."""
         if self._active.event_time is not None and isinstance(self._child, SupportsEventTimePositions):
             request = PositioningRequest(timestamp_assigner=self._active.event_time)
             self._child.event_time_positions(request)

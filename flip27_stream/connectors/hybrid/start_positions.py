@@ -62,7 +62,7 @@ def _is_another_log(split: HybridSourceSplit, known: int, end: int) -> DataLossE
 
 
 def moved(ranges: Mapping[str, SplitRange], begins: Mapping[str, int]) -> dict[str, SplitRange]:
-    """Returns ``ranges`` with other start positions, for splits of which the source returns no range when asked again."""
+    """Returns ``ranges`` with other start positions, for splits without a range in the source's second answer."""
     return {
         name: replace(r, position=at, end=max(r.end, at)) if (at := begins.get(name)) is not None else r
         for name, r in ranges.items()

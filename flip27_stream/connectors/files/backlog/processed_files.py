@@ -37,10 +37,7 @@ from flip27_stream.errors import DataLossError
 log = logging.getLogger(__name__)
 
 WINDOW: Final = 4096
-"""The greatest number of marks of one kind in the checkpoint.
-
-When there are more, the older half moves below the cut.
-"""
+"""The greatest number of marks of one kind in the checkpoint. If there are more, older ones move below the cut."""
 
 _GONE_WINDOWS: Final = 16
 """How many times ``WINDOW`` marks of gone files are kept in memory."""
