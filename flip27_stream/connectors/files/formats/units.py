@@ -99,7 +99,5 @@ class FileUnits:
         It can be after the end of the file.
         """
         deleted = self.deleted[np.searchsorted(self.deleted, position) :]
-        before = (
-            deleted - position - np.arange(len(deleted))
-        )  # the number of rows left before each deleted row
+        before = deleted - position - np.arange(len(deleted))  # how many rows are left before each
         return position + count + int(np.searchsorted(before, count - 1, "right"))
