@@ -1,7 +1,7 @@
-"""A small world around the planner: growing logs, the coordinator's loop over them, and Spark's watermark.
+"""A simulation around the planner: growing logs, the coordinator's loop over them, and Spark's watermark.
 
-A :class:`Member` does what the coordinator of one source does: snapshot, plan, read, keep what an offset keeps. A
-:class:`Batch` is one round of it, with the truth about the logs beside it.
+A :class:`Member` does what the coordinator of one source does: it takes a snapshot, plans, reads, and keeps what an
+offset keeps. A :class:`Batch` is one round of it, with the contents of the logs.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from watermark_alignment.states import SplitStatus
 
 @dataclass(frozen=True)
 class Hidden:
-    """What an index by time shows and no row counts for: a marker, an aborted or an implausible record."""
+    """An entry that an index by time shows and that is not a row: a marker, an aborted record or an implausible one."""
 
     time: int
 
 
 Entry = int | Hidden | None
-"""The event time of a record; ``None`` for a record without one."""
+"""The event time of a record, ``None`` for a record without one, or a hidden entry."""
 
 
 @dataclass
 class Log:
-    """One split's data; the last ``open`` entries belong to a transaction that is not decided yet."""
+    """The data of one split. The last ``open`` entries belong to a transaction that is not decided yet."""
 
     entries: list[Entry] = field(default_factory=list)
     open: int = 0
@@ -40,17 +40,17 @@ class Log:
         return [e for e in self.entries[start:end] if isinstance(e, int)]
 
     def first(self, start: int, end: int, time: int) -> int:
-        """The first position from ``start`` on with event time >= ``time``, or ``end``."""
+        """Returns the first position from ``start`` on with event time >= ``time``, or ``end``."""
         found = (p for p in range(start, end) if isinstance(e := self.entries[p], int) and e >= time)
         return next(found, end)
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What varies between lives, beside the logs.
+    """The settings that vary between lives.
 
-    ``budget``: ``at`` stops at the limit. ``exact_reach``: reach is the greatest event time, not that of the last
-    record. ``reports``: what tasks saw gets back, else only what planning itself knows.
+    ``budget``: ``at`` stops at the limit. ``exact_reach``: the reach is the greatest event time, not that of the last
+    record. ``reports``: reports of tasks arrive; otherwise only planning's own knowledge is used.
     """
 
     limit: int | None = None
@@ -64,7 +64,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Kept:
-    """What the offset document keeps of a split."""
+    """What the offset document has of a split."""
 
     position: int = 0
     read_max: int | None = None

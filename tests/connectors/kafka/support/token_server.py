@@ -1,4 +1,4 @@
-"""A token server on this machine, with faults, and tokens that are signed as the real ones."""
+"""A token server on this machine with faults, and signed tokens."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _base64(data: bytes) -> str:
 
 
 class Signer:
-    """Signs JSON Web Tokens (RS256), and has the set of keys that a broker checks them with."""
+    """Signs JSON Web Tokens (RS256), and has the set of keys with which a broker checks them."""
 
     def __init__(self) -> None:
         self._key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
