@@ -197,7 +197,9 @@ class OptionSets:
         return self._tasks() | {"maxOffsetsPerTrigger": str(limit)}
 
     def _offsets(self, markers: list[int], part: tuple[float, float] = (0, 0.3)) -> str:
-        """An offset in that part of each partition, now and then a marker; seldom one that is not there."""
+        """Returns an offset in that part of each partition, sometimes a marker, rarely an offset that does not
+        exist.
+        """
 
         def offset(begin: int, end: int) -> int:
             if self.rng.random() < 0.3:
