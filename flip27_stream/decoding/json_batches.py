@@ -1,4 +1,4 @@
-"""Many JSON documents parsed at once by Arrow, which is quick but does not know all that Spark takes."""
+"""Parses many JSON documents at once with Arrow, which is fast but does not accept all that Spark accepts."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
-# Arrow's parser takes these for numbers, which no other does, or ends at them. Single bytes are found much faster.
+# Arrow's parser takes these for numbers, unlike other parsers, or ends at them. Single bytes are found much faster.
 _ODD_SIGNS = ((b"I", b"Inf"), (b"N", b"-NaN"), (b"\x00", b"\x00"))
 _ODD = r"\x00|[\s:,\[+-]Inf[\s,\]}]|-NaN"
 
 
 def plain_objects(documents: pa.BinaryArray) -> pa.BooleanArray:
-    """Which documents begin and end as objects do, and have nothing that Arrow reads differently; false for null."""
+    """Returns which documents begin and end like an object and have nothing that Arrow reads differently.
+
+    Null is false.
+    """
     plain = pc.and_(pc.starts_with(documents, "{"), pc.ends_with(documents, "}")).fill_null(False)
     if _may_be_odd(bytes(memoryview(documents.buffers()[2] or b""))):
         plain = pc.and_not(plain, pc.match_substring_regex(documents, _ODD).fill_null(False))
@@ -20,7 +23,7 @@ def plain_objects(documents: pa.BinaryArray) -> pa.BooleanArray:
 
 
 def has_odd_signs(documents: bytes) -> bool:
-    """Whether some of ``documents``, one a line, have something in them that Arrow reads differently."""
+    """Whether some of ``documents``, one in each line, have something in them that Arrow reads differently."""
     return _may_be_odd(documents) and pc.match_substring_regex(pa.scalar(documents), _ODD).as_py()
 
 
@@ -29,18 +32,19 @@ def _may_be_odd(content: bytes) -> bool:
 
 
 def one_a_line(documents: pa.BinaryArray) -> pa.Buffer:
-    """All ``documents``, with a line break between any two."""
+    """Returns all ``documents``, with a line break between any two."""
     return pc.binary_join(pa.ListArray.from_arrays([0, len(documents)], documents), b"\n")[0].as_buffer()
 
 
 def parsed(text: pa.Buffer, count: int, fields: pa.Schema) -> pa.Table | None:
-    """The fields of ``count`` documents, each a plain object in a line; ``None`` if they are not one object each.
+    """Returns the fields of ``count`` documents, or ``None`` if some of them have more than one object.
 
-    A document begins with ``{`` and ends with ``}``. No JSON goes on over the line break in ``}{``, so each is at least
-    one object, and as many objects as documents are one each.
+    Each document is in a line, and begins with ``{`` and ends with ``}``. No JSON value can extend over the line break
+    in ``}{``, so each document has at least one object. If there are as many objects as documents, each has exactly
+    one.
 
     Raises:
-        pa.ArrowInvalid: Arrow cannot parse them.
+        pa.ArrowInvalid: Arrow cannot parse the documents.
     """
     table = pj.read_json(
         pa.BufferReader(text),
@@ -51,10 +55,10 @@ def parsed(text: pa.Buffer, count: int, fields: pa.Schema) -> pa.Table | None:
 
 
 def check_utf8(text: pa.Buffer) -> None:
-    """Check that all bytes are UTF-8, which Arrow's parser takes for granted.
+    """Checks that all bytes are UTF-8, which Arrow's parser assumes.
 
     Raises:
-        pa.ArrowInvalid: some are not.
+        pa.ArrowInvalid: Some bytes are not UTF-8.
     """
     bounds = pa.array([0, text.size], pa.int64()).buffers()[1]
     pa.Array.from_buffers(pa.large_string(), 1, [None, bounds, text]).validate(full=True)

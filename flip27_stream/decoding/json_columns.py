@@ -1,4 +1,4 @@
-"""The decoder of JSON documents into columns: all of a batch at once with Arrow, and one by one where that fails."""
+"""The decoder of JSON documents into columns. It decodes a whole batch with Arrow, or one by one if that fails."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from flip27_stream.decoding.time_patterns import TimePattern
 from flip27_stream.decoding.times import INSTANT, LOCAL, dates, instants, local_times
 
 _FEW, _MANY, _SAMPLES = 16, 500, 5
-_MOST_DIGITS = 19  # half of those of 128 bits
+_MOST_DIGITS = 19  # half of the digits in 128 bits
 _BLANK = " \t\r\n"
 _OPENING, _CLOSING, _RETURN, _BREAK = b"{}\r\n"
-# A parser needs a column to count rows by; no document has a raw NUL in a name that Arrow sees.
+# The parser needs a column to count rows. Names that Arrow sees have no raw NUL in them.
 _NO_FIELDS = pa.schema([("\0", pa.string())])
 
 
 class _Form(Enum):
-    """How the instants of a column are written, as far as it is known."""
+    """The form of the instants in a column, as far as it is known."""
 
     ISO_8601 = "as Arrow's parser of JSON takes them"
     TEXT = "otherwise, as text"
@@ -35,16 +35,16 @@ class _Form(Enum):
 
 
 class JsonColumns:
-    """Makes columns of objects, each with a field of the same name for every column. Picklable.
+    """Decodes JSON objects into columns. Each column has the values of the field with its name. Picklable.
 
-    Arrow parses documents that look like objects together. Where it refuses, they are halved until few are left, and
-    these are decoded by :class:`JsonRows`, which has the last word on what is bad.
+    Arrow parses documents that look like objects together. If it refuses, they are halved until few are left. These are
+    decoded by :class:`JsonRows`, which decides what is malformed.
 
     Args:
-        fields: the columns, of types that :func:`~flip27_stream.decoding.json_converters.can_decode`.
-        pattern: the form of times; ``None`` for the forms that Spark casts from.
-        strict_utf8: whether a document is bad that is not UTF-8, as in Spark's source of JSON files; otherwise U+FFFD
-            is put there, as by ``from_json``.
+        fields: The columns, of types that :func:`~flip27_stream.decoding.json_converters.can_decode` accepts.
+        pattern: The form of times; ``None`` for the forms that Spark casts from.
+        strict_utf8: Whether a document that is not UTF-8 is bad, as in Spark's source of JSON files. Otherwise invalid
+            bytes become U+FFFD, as in ``from_json``.
     """
 
     def __init__(
@@ -61,11 +61,11 @@ class JsonColumns:
         return _json_columns, (self._fields, self._pattern, self._rows.strict_utf8)
 
     def decode(self, documents: pa.BinaryArray, *, some_are_bad: bool = False) -> DecodedDocuments:
-        """Columns of ``documents``, as many rows as there are; one that is null or blank has nulls, and is not bad.
+        """Returns the columns of ``documents``, with a row for each. A null or blank document has nulls and is not bad.
 
         Args:
-            documents: that are to be decoded.
-            some_are_bad: as far as the caller knows, so that it is in vain to parse all at once.
+            documents: The documents.
+            some_are_bad: Whether the caller knows that some are bad, so that parsing all at once would fail.
         """
         if not self._arrow_can:
             return self._rows.decode(documents)
@@ -83,7 +83,7 @@ class JsonColumns:
         return _replaced(decoded, rows, self._one_by_one(documents.take(pa.array(rows))))
 
     def decode_lines(self, lines: bytes, starts: npt.NDArray[np.int64]) -> Sequence[pa.Array] | None:
-        """Columns of lines that begin at ``starts``, without a copy; ``None`` if :meth:`decode` must look at them."""
+        """Returns the columns of the lines that begin at ``starts``, or ``None`` if :meth:`decode` must decode them."""
         if not self._arrow_can or not len(starts) or not _are_objects(lines, starts) or has_odd_signs(lines):
             return None
         text = pa.py_buffer(lines)
@@ -93,7 +93,7 @@ class JsonColumns:
         return columns
 
     def explain(self, document: bytes, *, with_values: bool = False) -> str:
-        """What is wrong with a document that is bad, and with its values if these may be told."""
+        """Returns what is wrong with a bad document, with its values if ``with_values`` is set."""
         return self._rows.explain(document, with_values=with_values)
 
     def _decoded(self, objects: pa.BinaryArray, some_are_bad: bool = False) -> DecodedDocuments:
@@ -108,7 +108,7 @@ class JsonColumns:
         return _concatenated([self._decoded(objects.slice(0, half)), self._decoded(objects.slice(half))])
 
     def _one_by_one(self, documents: pa.BinaryArray) -> DecodedDocuments:
-        """What :class:`JsonRows` makes of them; of documents that are nested too deeply for it, what Arrow does."""
+        """Decodes documents with :class:`JsonRows`, or with Arrow if they are nested too deeply for it."""
         decoded = self._rows.decode(documents)
         for row in decoded.too_deep:
             one = documents.slice(row, 1)
@@ -118,12 +118,12 @@ class JsonColumns:
         return decoded
 
     def _arrow_refuses_all(self, objects: pa.BinaryArray) -> bool:
-        """Whether it is likely that Arrow refuses each, so that halving is in vain."""
+        """Whether Arrow probably refuses every document, so that halving would not help."""
         samples = np.linspace(0, len(objects) - 1, _SAMPLES, dtype=np.int64).tolist()
         return all(self._joined(objects.slice(i, 1)) is None for i in samples)
 
     def _joined(self, objects: pa.BinaryArray) -> Sequence[pa.Array] | None:
-        """The columns of ``objects``, ``None`` where Arrow cannot make them."""
+        """Returns the columns of ``objects``, or ``None`` if Arrow cannot decode them."""
         if not len(objects):
             return [pa.array([], field.type) for field in self._fields]
         return self._at_once(one_a_line(objects), len(objects))
@@ -142,7 +142,7 @@ class JsonColumns:
             return None
 
     def _to_parse(self) -> pa.Schema:
-        """What Arrow is told to parse. Casts are stricter than its parser about precision, days and zones."""
+        """Returns the schema for Arrow's parser. Casts are stricter than the parser about precision, days and zones."""
         if not len(self._fields):
             return _NO_FIELDS
         kinds = {_Form.ISO_8601: INSTANT, _Form.TEXT: pa.string(), _Form.SECONDS: pa.int64()}
@@ -152,7 +152,7 @@ class JsonColumns:
         )
 
     def _converted(self, column: pa.Array, field: pa.Field) -> pa.Array:
-        """What Arrow parsed, in the type of the column."""
+        """Converts a column that Arrow parsed to the type of ``field``."""
         if column.type == field.type:
             return column
         if self._forms.get(field.name) is _Form.SECONDS:
@@ -166,7 +166,7 @@ class JsonColumns:
         return instants(column) if field.type == INSTANT else local_times(column)
 
     def _look_at_times(self, objects: pa.BinaryArray) -> bool:
-        """Whether times are written otherwise than it was thought, as far as the first object tells."""
+        """Updates the forms of times from the first object, and returns whether they have changed."""
         first = self._rows.first_object(objects) if self._forms else {}
         forms = {name: self._form(name, first) for name in self._forms}
         if forms == self._forms:
@@ -191,7 +191,7 @@ def _json_columns(fields: pa.Schema, pattern: TimePattern | None, strict_utf8: b
 
 
 def _are_objects(lines: bytes, starts: npt.NDArray[np.int64]) -> bool:
-    """Whether every line begins and ends as an object does."""
+    """Whether every line begins and ends like an object."""
     data = np.frombuffer(lines, np.uint8)
     ends = np.append(starts[1:] - 1, len(data) - (data[-1] == _BREAK)) - 1
     ends -= data[ends] == _RETURN
@@ -203,7 +203,7 @@ def _all_right(columns: Sequence[pa.Array], count: int) -> DecodedDocuments:
 
 
 def _concatenated(parts: Sequence[DecodedDocuments]) -> DecodedDocuments:
-    """The rows of ``parts``, one after the other."""
+    """Returns the rows of ``parts``, one after the other."""
     columns = [pa.concat_arrays(pieces) for pieces in zip(*(part.columns for part in parts), strict=True)]
     return DecodedDocuments(columns, pa.concat_arrays([part.bad for part in parts]))
 
@@ -211,7 +211,7 @@ def _concatenated(parts: Sequence[DecodedDocuments]) -> DecodedDocuments:
 def _replaced(
     decoded: DecodedDocuments, rows: npt.NDArray[np.int64], instead: DecodedDocuments
 ) -> DecodedDocuments:
-    """``decoded`` with ``rows`` taken from ``instead``."""
+    """Returns ``decoded`` with the rows numbered ``rows`` replaced by those of ``instead``."""
     both = _concatenated([decoded, instead])
     order = np.arange(len(decoded.bad))
     order[rows] = len(order) + np.arange(len(rows))
@@ -232,7 +232,7 @@ def _is_time(kind: pa.DataType) -> bool:
 
 
 def _arrow_can(kind: pa.DataType, times: bool) -> bool:
-    """Whether Arrow's parser knows the type at any depth, times included if they have no form of their own."""
+    """Whether Arrow's parser supports the type at any depth. ``times`` says whether it supports the times in it."""
     if pt.is_binary(kind) or pt.is_map(kind) or (_is_time(kind) and not times):
         return False
     return all(_arrow_can(kind.field(i).type, times) for i in range(kind.num_fields))
@@ -242,7 +242,7 @@ def _parsed_type(kind: pa.DataType) -> pa.DataType:
     if pt.is_date32(kind) or kind == LOCAL:
         return pa.string()
     if pt.is_decimal(kind):
-        # An exponent may wrap what it yields around; in so many more digits than wanted, that is seen.
+        # An exponent may overflow its result. With so many more digits than needed, that is detected.
         return (
             pa.decimal128(38, kind.scale) if kind.precision <= _MOST_DIGITS else pa.decimal256(76, kind.scale)
         )

@@ -1,4 +1,4 @@
-"""What makes of a JSON value the value of a column, with the meaning that Spark's ``from_json`` gives it."""
+"""Converts JSON values to the values of columns, with the meaning of Spark's ``from_json``."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ _LONGEST_SHOWN: Final = 100
 
 @dataclass(frozen=True)
 class Mismatch:
-    """A field that is not of its column's type.
+    """A field whose value does not have its column's type.
 
     Attributes:
-        path: its name, behind those of the fields that it is in.
-        value: what it is.
-        expected: what its type takes.
+        path: The name of the field, after the names of the fields that contain it.
+        value: The value.
+        expected: What the type accepts.
     """
 
     path: str
@@ -51,7 +51,7 @@ class Mismatch:
     expected: str
 
     def described(self, *, with_value: bool) -> str:
-        """What is wrong, in a few words."""
+        """Returns a short text about the error, with the value if that is allowed."""
         if not with_value:
             return f"field {self.path} is not {self.expected}"
         shown = json_text(self.value)
@@ -60,19 +60,19 @@ class Mismatch:
 
 
 class _NotOfTypeError(Exception):
-    """A value is not of its column's type; the text says what the type takes."""
+    """A value does not have its column's type. The message says what the type accepts."""
 
 
 Converter = Callable[[Any, list[Mismatch]], Any]
-"""Makes of a JSON value what Arrow takes; notes the fields inside that are wrong.
+"""Converts a JSON value to one that Arrow accepts. Wrong fields inside the value are added to the list.
 
 Raises:
-    _NotOfTypeError: the value itself is wrong.
+    _NotOfTypeError: The value itself is wrong.
 """
 
 
 def can_decode(kind: pa.DataType) -> bool:
-    """Whether a column of this type can be made of JSON."""
+    """Whether a column of this type can be decoded from JSON."""
     if pt.is_struct(kind):
         return all(can_decode(kind.field(i).type) for i in range(kind.num_fields))
     if pt.is_list(kind):
@@ -87,14 +87,14 @@ def can_decode(kind: pa.DataType) -> bool:
 def object_converter(
     fields: Mapping[str, pa.DataType], pattern: TimePattern | None, path: str = ""
 ) -> Converter:
-    """Makes a mapping of the fields that an object has of ``fields``; one that is wrong is noted, and left out.
+    """Returns a converter of an object to a mapping of its fields. Wrong fields are reported and left out.
 
-    Of fields with the same name, the last that is right counts.
+    If several fields have the same name, the last correct one is taken.
 
     Args:
-        fields: names and types of the fields wanted.
-        pattern: the form of times; ``None`` for the forms that Spark casts from.
-        path: of the object in the document, with a dot behind it.
+        fields: The names and types of the wanted fields.
+        pattern: The form of times; ``None`` for the forms that Spark casts from.
+        path: The path of the object in the document, with a dot at its end.
     """
     inner = {
         name: (f"{path}{name}", _converter(f"{path}{name}", kind, pattern)) for name, kind in fields.items()
@@ -123,7 +123,7 @@ def _converter(path: str, kind: pa.DataType, pattern: TimePattern | None) -> Con
     if pt.is_struct(kind):
         inner = (kind.field(i) for i in range(kind.num_fields))
         return object_converter({field.name: field.type for field in inner}, pattern, f"{path}.")
-    # An array or a map with a wrong item is wrong as a whole, and a struct is not: so it is in Spark.
+    # As in Spark, an array or a map with a wrong item is wrong as a whole, and a struct is not.
     if pt.is_list(kind):
         return partial(_array, _converter(f"{path}[]", kind.value_type, pattern))
     if pt.is_map(kind):
@@ -180,13 +180,14 @@ def _single(value: Any) -> float:
     nearest = ctypes.c_float(number).value
     other = 2 * number - nearest
     if other != nearest and ctypes.c_float(other).value == other:
-        # Halfway between two floats: the digits may be nearer to one of them than the double that they were rounded to.
+        # Halfway between two floats. The digits may be nearer to one of them than the double to which they were
+        # rounded.
         return float(pa.scalar(str(value)).cast(pa.float32()).as_py())
     return nearest
 
 
 def _decimal(value: Any, *, precision: int, scale: int) -> Decimal:
-    # Spark takes the commas out of text.
+    # Spark removes commas from text.
     digits = value.replace(",", "") if isinstance(value, str) else ""
     if _DECIMAL.fullmatch(digits):
         try:
@@ -205,7 +206,7 @@ def _string(value: Any) -> str:
 
 
 def json_text(value: Any) -> str:
-    """A value as JSON, its numbers as they were written."""
+    """Returns a value as JSON, with numbers as they were written."""
     if type(value) is tuple:
         return "{" + ",".join(f"{_quoted(name)}:{json_text(item)}" for name, item in value) + "}"
     if isinstance(value, list):
@@ -222,7 +223,7 @@ def _quoted(text: str) -> str:
 
 
 def utf_8(text: str) -> str:
-    """``text`` with ``?`` in place of halves of surrogate pairs, as Java writes them."""
+    """Returns ``text`` with ``?`` in place of single surrogates, as Java writes them."""
     return text.encode("utf-8", "replace").decode()
 
 

@@ -1,4 +1,4 @@
-"""JSON documents as Python values, with numbers as they were written and all fields of an object."""
+"""Parses JSON documents into Python values. Numbers stay text, and objects keep all their fields."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ class Number(str):
 
 
 class DocumentError(ValueError):
-    """A text is no JSON document; the message says where."""
+    """An error for a text that is not a JSON document. The message has the position."""
 
 
 _DECODER: Final = json.JSONDecoder(
     parse_int=Number, parse_float=Number, parse_constant=Number, object_pairs_hook=tuple
 )
 
-# What Jackson takes by Spark's default options, and JSON does not have.
+# What Jackson accepts with Spark's default options, and JSON does not allow.
 _LENIENT: Final = re.compile(
     r"""("(?:[^"\\]|\\.)*")|'((?:[^'\\]|\\.)*)'|(?:\+Infinity|([+-])INF)(?![^\s,\]}])""", re.DOTALL
 )
@@ -30,18 +30,19 @@ _ESCAPE_OR_QUOTE: Final = re.compile(r'\\(.)|"', re.DOTALL)
 
 
 def parse_document(document: bytes, *, strict_utf8: bool = False) -> Any:
-    """The value that ``document`` is: None, bool, str, :class:`Number`, list or, of an object, a tuple.
+    """Returns the value of ``document``: ``None``, bool, str, :class:`Number`, list, or a tuple for an object.
 
-    The tuple has the name and the value of each field in their order, also of those whose names are repeated. As
-    Jackson does in Spark, it takes single quotes for double ones, and ``+INF``, ``-INF`` and ``+Infinity`` for numbers.
+    The tuple has the name and the value of each field in their order, including fields with repeated names. Like
+    Jackson in Spark, it accepts single quotes in place of double quotes, and ``+INF``, ``-INF`` and ``+Infinity`` as
+    numbers.
 
     Args:
         document: JSON in UTF-8.
-        strict_utf8: refuse bytes that are no UTF-8, in place of putting U+FFFD there.
+        strict_utf8: Whether to refuse bytes that are not UTF-8. Otherwise they are replaced by U+FFFD.
 
     Raises:
-        DocumentError: it is not JSON, or something follows the value.
-        RecursionError: it is nested too deeply for Python's parser.
+        DocumentError: The text is not JSON, or something follows the value.
+        RecursionError: The value is nested too deeply for Python's parser.
     """
     try:
         text = document.decode("utf-8", "strict" if strict_utf8 else "replace")

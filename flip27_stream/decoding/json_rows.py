@@ -1,4 +1,4 @@
-"""JSON documents into columns one by one: the last word on what a document means."""
+"""Decodes JSON documents into columns one by one. This decides what a document means."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _TOO_DEEP: Final = ("it is nested too deeply",)
 
 @dataclass(frozen=True)
 class DecodedDocuments:
-    """Columns made of documents, with a row for each.
+    """The columns of decoded documents, with a row for each document.
 
     Attributes:
-        columns: in the order of the fields.
-        bad: which documents are wrong. Their fields are null, except those that are right.
-        too_deep: rows of documents that are nested too deeply for Python's parser; they are bad, too.
+        columns: The columns, in the order of the fields.
+        bad: Which documents are bad. Their fields are null, except correct ones.
+        too_deep: The rows of documents that are nested too deeply for Python's parser. They are also bad.
     """
 
     columns: Sequence[pa.Array]
@@ -39,12 +39,12 @@ class DecodedDocuments:
 
 @dataclass(frozen=True)
 class JsonRows:
-    """Decodes single documents; a field that is not of its column's type is null and makes its document bad.
+    """Decodes single documents. A field that does not have its column's type is null and makes its document bad.
 
     Attributes:
-        fields: the columns.
-        pattern: the form of times; ``None`` for the forms that Spark casts from.
-        strict_utf8: whether a document is bad that is not UTF-8.
+        fields: The columns.
+        pattern: The form of times; ``None`` for the forms that Spark casts from.
+        strict_utf8: Whether a document that is not UTF-8 is bad.
     """
 
     fields: pa.Schema
@@ -52,7 +52,7 @@ class JsonRows:
     strict_utf8: bool = False
 
     def decode(self, documents: pa.BinaryArray) -> DecodedDocuments:
-        """Columns of ``documents``; one that is null or blank has nulls, and is not bad."""
+        """Returns the columns of ``documents``. A null or blank document has nulls and is not bad."""
         rows, bad, too_deep = [], [], []
         for number, document in enumerate(documents.to_pylist()):
             row, wrong = self._row(document)
@@ -64,11 +64,11 @@ class JsonRows:
         return DecodedDocuments(columns, pa.array(bad, pa.bool_()), too_deep)
 
     def explain(self, document: bytes, *, with_values: bool) -> str:
-        """What is wrong with ``document``; empty if nothing is.
+        """Returns what is wrong with ``document``, or an empty text if it is correct.
 
         Args:
-            document: that is to be explained.
-            with_values: tell the values that are wrong.
+            document: The document.
+            with_values: Whether to include the wrong values.
         """
         _, wrong = self._row(document)
         return "; ".join(
@@ -76,7 +76,7 @@ class JsonRows:
         )
 
     def first_object(self, documents: pa.BinaryArray) -> Mapping[str, Any]:
-        """The fields of the first document; empty if there is none, or if it is no object."""
+        """Returns the fields of the first document, or an empty mapping if it is not an object."""
         try:
             found = parse_document(documents[0].as_py()) if len(documents) else None
         except (DocumentError, RecursionError):
@@ -84,7 +84,7 @@ class JsonRows:
         return dict(found) if type(found) is tuple else {}
 
     def _row(self, document: bytes | None) -> tuple[Mapping[str, Any], Sequence[Mismatch | str]]:
-        """The fields of a document, and what is wrong with it."""
+        """Returns the fields of a document, and what is wrong with it."""
         if document is None or not document.strip(b" \t\r\n"):
             return {}, ()
         try:

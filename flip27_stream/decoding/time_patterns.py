@@ -1,4 +1,4 @@
-"""Times in a form that the user gives as one of Java's patterns, such as ``dd/MM/yyyy HH:mm``."""
+"""Decodes times with one of Java's patterns, such as ``dd/MM/yyyy HH:mm``."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _PARTS: Final = re.compile(r"'([^']*)'|([A-Za-z])\2*|[^A-Za-z']+")
 
 @dataclass(frozen=True)
 class TimePattern:
-    """Parses times of one form. What the pattern lacks is as on 1970-01-01 at midnight, in UTC.
+    """Parses times of one form. Parts that the pattern lacks are those of 1970-01-01 00:00:00 UTC.
 
     Attributes:
-        expression: a regular expression for a whole text, with a group for each letter of the pattern.
-        iso_8601: the same time in ISO 8601's form, with references to these groups.
+        expression: A regular expression for a whole text, with a group for each letter of the pattern.
+        iso_8601: The same time in ISO 8601, with references to these groups.
     """
 
     expression: str
@@ -43,10 +43,10 @@ class TimePattern:
 
     @classmethod
     def of(cls, option: str, pattern: str) -> TimePattern:
-        """What ``pattern``, the value of ``option``, says.
+        """Returns the parser for ``pattern``, which is the value of ``option``.
 
         Raises:
-            OptionError: it has letters that are not known, or one of them twice.
+            OptionError: The pattern has a letter that is not supported, or the same letter twice.
         """
         expression, groups, at = "", list[str](), 0
         while at < len(pattern):
@@ -67,10 +67,10 @@ class TimePattern:
         return cls(f"^{expression}$", clock + zone)
 
     def times(self, text: pa.StringArray, kind: pa.DataType) -> pa.TimestampArray:
-        """The column of type ``kind``, :data:`INSTANT` or :data:`LOCAL`, that ``text`` is.
+        """Returns the times of a text column, with the type ``kind``, :data:`INSTANT` or :data:`LOCAL`.
 
         Raises:
-            pa.ArrowInvalid: a text is not of this form, or no time that there is; the message quotes it.
+            pa.ArrowInvalid: A text does not have this form, or is not a valid time. The message quotes it.
         """
         fits = pc.match_substring_regex(text, self.expression)
         if pc.any(pc.invert(fits)).as_py():
@@ -80,7 +80,7 @@ class TimePattern:
         return found.cast(LOCAL) if kind == LOCAL else found
 
     def microseconds(self, text: str) -> int | None:
-        """Microseconds since the epoch, ``None`` if ``text`` is no such time."""
+        """Returns the microseconds since the epoch, or ``None`` if ``text`` is not such a time."""
         try:
             return int(self.times(pa.array([text], pa.string()), INSTANT)[0].value)
         except pa.ArrowInvalid:

@@ -1,4 +1,4 @@
-"""Dates and times in text, in the forms that Spark casts from; as columns, and one by one."""
+"""Dates and times in text, in the forms that Spark casts from: decoded as columns, and one by one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TIME: Final = re.compile(
     r"(?: *(?:(Z|UTC|GMT|UT)|(?:UTC|GMT|UT)?([+-])([0-9]{1,2})(?::?([0-9]{1,2})(?::?([0-9]{2}))?)?))?)?"
 )
 _BLANK: Final = "".join(map(chr, (*range(33), 127)))
-_ERA: Final = 400, 146_097  # years and days after which the calendar repeats
+_ERA: Final = 400, 146_097  # the calendar repeats after this number of years, or days
 
 _ZONED: Final = r":\d\d(\.\d*)?(Z|[+-]\d\d(:?\d\d)?)$"
 _TOO_FINE: Final = r"(\.\d{6})\d+"
@@ -32,10 +32,10 @@ _DATE_ALONE: Final = r"^\d{4}-\d\d-\d\d$"
 
 
 def dates(text: pa.StringArray) -> pa.Date32Array:
-    """The column of dates that ``text`` is; a time behind a date is ignored.
+    """Returns the dates of a text column. A time after the date is ignored.
 
     Raises:
-        pa.ArrowInvalid: a text is no date; the message quotes it.
+        pa.ArrowInvalid: A text is not a date. The message quotes it.
     """
     try:
         return text.cast(pa.date32())
@@ -44,10 +44,10 @@ def dates(text: pa.StringArray) -> pa.Date32Array:
 
 
 def instants(text: pa.StringArray) -> pa.TimestampArray:
-    """The column of instants that ``text`` is, in UTC where it names no zone, as :func:`microseconds` has them.
+    """Returns the instants of a text column, in UTC if a text has no time zone; see :func:`microseconds`.
 
     Raises:
-        pa.ArrowInvalid: a text is no time; the message quotes it.
+        pa.ArrowInvalid: A text is not a time. The message quotes it.
     """
     try:
         return text.cast(INSTANT)
@@ -63,7 +63,7 @@ def instants(text: pa.StringArray) -> pa.TimestampArray:
 
 
 def local_times(text: pa.StringArray) -> pa.TimestampArray:
-    """The column of times without a zone that ``text`` is; see :func:`instants`."""
+    """Returns the local times of a text column; see :func:`instants`."""
     try:
         return text.cast(LOCAL)
     except pa.ArrowInvalid:
@@ -75,19 +75,19 @@ def local_times(text: pa.StringArray) -> pa.TimestampArray:
 
 
 def days(text: str) -> int | None:
-    """Days since the epoch, ``None`` if ``text`` is no date; a time behind it is ignored."""
+    """Returns the days since the epoch, or ``None`` if ``text`` is not a date. A time after the date is ignored."""
     parts = _DAY.fullmatch(text.strip(_BLANK))
     return None if parts is None else _days(*parts.groups("1"))
 
 
 def microseconds(text: str, *, zoned: bool) -> int | None:
-    """Microseconds since the epoch, ``None`` if ``text`` is no time, or one that 64 bits do not hold.
+    """Returns the microseconds since the epoch, or ``None`` if ``text`` is not a time or its time exceeds 64 bits.
 
-    Decimals behind the sixth are cut off.
+    Decimals of a second after the sixth are dropped.
 
     Args:
-        text: a date and a time, of which the end may be missing.
-        zoned: it may name an offset from UTC, and is in UTC if it names none; otherwise it is a local time.
+        text: A date and a time. Parts at the end can be missing.
+        zoned: Whether it can have an offset from UTC. Without an offset it is in UTC. If false, it is a local time.
     """
     parts = _TIME.fullmatch(text.strip(_BLANK))
     if parts is None:
@@ -113,7 +113,10 @@ def _seconds(hour: str | None, minute: str | None, second: str | None) -> int | 
 
 
 def _days(year: str, month: str, day: str) -> int | None:
-    """Days since the epoch. Python knows the years from 1 to 9999; days are 32 bits."""
+    """Returns the days since the epoch, or ``None`` if they exceed 32 bits.
+
+    Python's dates have only the years 1 to 9999.
+    """
     era, year_of_era = divmod(int(year), _ERA[0])
     try:
         in_era = date(_ERA[0] + year_of_era, int(month), int(day)).toordinal() - _EPOCH
@@ -124,7 +127,7 @@ def _days(year: str, month: str, day: str) -> int | None:
 
 
 def _no_finer(text: pa.StringArray) -> pa.StringArray:
-    """``text`` without blanks around it and without decimals behind the sixth."""
+    """Returns ``text`` without surrounding blanks and without decimals of a second after the sixth."""
     return pc.replace_substring_regex(pc.ascii_trim(text, _BLANK), _TOO_FINE, r"\1")
 
 

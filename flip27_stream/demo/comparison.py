@@ -1,4 +1,4 @@
-"""One job with two sources, Spark's own for Kafka and ``flip27_kafka``: run one after the other, shown side by side."""
+"""Runs a job with Spark's own Kafka source, then with ``flip27_kafka``, and shows both runs side by side."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ RunT = TypeVar("RunT", bound="ComparedRun[Any]")
 
 
 class ComparedRun(Run[BatchT]):
-    """A run of the job with one of the sources, the same for both but for the options of alignment."""
+    """A run of the job with one of the sources. Only the options of alignment differ."""
 
     @property
     @abstractmethod
     def so_far(self) -> str:
-        """How far the run is, in one line."""
+        """The progress of the run in one line."""
 
     @abstractmethod
     def start(self, stage: Stage) -> StreamingQuery:
-        """Start the query; it ends when all that was written has been read."""
+        """Starts the query, which ends when all that was written has been read."""
 
     @abstractmethod
     def count(self, stage: Stage) -> None:
-        """Count the result of the query, which has ended."""
+        """Counts the result of the query, which has ended."""
 
     def records(self, stage: Stage, topic: str, group: str, max_drift: int, source_id: str) -> DataFrame:
-        """The records of a topic; what is said of alignment, only ``flip27_kafka`` knows."""
+        """Returns the records of a topic. Only ``flip27_kafka`` gets the options of alignment."""
         options = {
             "kafka.bootstrap.servers": stage.broker.bootstrap_servers,
             "subscribe": topic,
@@ -56,10 +56,10 @@ class ComparedRun(Run[BatchT]):
 
 
 def compare(stage: Stage, runs: Sequence[RunT], shown: Callable[[], RenderableType]) -> None:
-    """Run the job once for each, and show ``shown()`` meanwhile.
+    """Runs the job once for each run, and shows ``shown()`` meanwhile.
 
     Raises:
-        StreamingQueryException: a query failed.
+        StreamingQueryException: A query failed.
     """
     flip27_stream.register(stage.spark)
     with Screen(stage.console) as terminal:
@@ -72,7 +72,7 @@ def compare(stage: Stage, runs: Sequence[RunT], shown: Callable[[], RenderableTy
 
 
 def section(run: ComparedRun[Any], details: Table) -> RenderableType:
-    """A run on the terminal while it goes on."""
+    """Returns a run for the terminal, while it is running."""
     begun = run.started is not None
     sign = mark(begun=begun, over=run.finished)
     head = Text.assemble(sign, " ", (NAMES[run.format], "bold"), "   ", run.so_far if begun else "waits")
@@ -80,7 +80,7 @@ def section(run: ComparedRun[Any], details: Table) -> RenderableType:
 
 
 def side_by_side(runs: Sequence[RunT], rows: Mapping[str, Callable[[RunT], RenderableType]]) -> Table:
-    """The result: a column for each run; what stands in a row, by its name."""
+    """Returns the result: a column for each run, and a row for each function in ``rows``, by its name."""
     table = Table(caption="The first run also warms Spark up; make bench compares speed.")
     table.add_column()
     for run in runs:

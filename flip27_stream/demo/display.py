@@ -1,4 +1,4 @@
-"""What the terminal shows of every demo."""
+"""The terminal output that all demos share."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _LINE_EVERY_S = 3.0
 
 
 class Screen:
-    """Shows how far a query is: on a terminal in one place that is written anew, elsewhere in a line now and then.
+    """Shows the progress of a query: on a terminal in place, elsewhere as a line every few seconds.
 
     Args:
-        console: where to.
-        clock: tells seconds that only rise.
+        console: The console.
+        clock: Returns monotonic seconds.
     """
 
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
@@ -43,7 +43,7 @@ class Screen:
             self._live.stop()
 
     def update(self, shown: RenderableType, line: str) -> None:
-        """Show ``shown`` on a terminal; elsewhere print ``line``, at most every 3 s."""
+        """Shows ``shown`` on a terminal, or prints ``line`` elsewhere, at most every 3 s."""
         if self._live is not None:
             self._live.update(shown)
         elif self._clock() >= self._due:
@@ -52,10 +52,10 @@ class Screen:
 
 
 def mark(*, begun: bool, over: bool) -> Text:
-    """What stands before the name of something that takes time."""
+    """Returns the mark before the name of a task: waiting, running or done."""
     return Text("✓", style="green") if over else Text("▸" if begun else " ", style="cyan")
 
 
 def alarm(count: int) -> Text:
-    """A number that should be 0."""
+    """Returns a number, in red unless it is 0."""
     return Text(f"{count:,}", style="bold red" if count else "bold green")

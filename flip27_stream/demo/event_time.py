@@ -1,4 +1,4 @@
-"""Event times, which are milliseconds since the epoch."""
+"""Functions for event times, which are milliseconds since the epoch."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ def now() -> int:
 
 
 def parse(text: str) -> int:
-    """From how a query's progress writes it."""
+    """Returns the event time of a timestamp in a query's progress."""
     return int(datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() * 1000)
 
 
 def clock(event_time: int) -> str:
-    """As hours and minutes, UTC."""
+    """Returns hours and minutes, UTC."""
     return f"{datetime.fromtimestamp(event_time / 1000, tz=timezone.utc):%H:%M}"
 
 
 def to_numpy(event_times: Sequence[int]) -> NDArray[np.datetime64]:
-    """As pictures take them."""
+    """Returns an array for Matplotlib."""
     return np.array(event_times, "datetime64[ms]")

@@ -1,4 +1,4 @@
-"""How the pictures look: axes, colours, and what is dropped as late."""
+"""The style of the pictures: axes, colours, and the range that is dropped as late."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def tidy(panel: Axes) -> None:
 
 
 def title_with_lost(panel: Axes, source: str, lost: int, of: int, what: str) -> None:
-    """A title that names the source and how many rows it lost, in alarm if any."""
+    """Sets a title with the source and the number of rows that it lost, in red if any were lost."""
     text = f"{NAMES[source]}\n{lost:,} of {of:,} {what} lost"
     panel.set_title(text, fontweight="bold", color=DROPPED if lost else "black")
 
@@ -48,7 +48,7 @@ def title_with_lost(panel: Axes, source: str, lost: int, of: int, what: str) -> 
 def shade_dropped(
     panel: Axes, batches: Sequence[int], watermarks: NDArray[np.datetime64], linestyle: str = "-"
 ) -> None:
-    """Shade the event times below Spark's watermark; the panel keeps its limits."""
+    """Shades the event times below Spark's watermark. The limits of the panel do not change."""
     bottom, top = panel.get_ylim()
     panel.fill_between(batches, bottom, watermarks, color=DROPPED, alpha=0.12, linewidth=0, zorder=0)
     panel.plot(batches, watermarks, color=DROPPED, linewidth=1, linestyle=linestyle, zorder=1)

@@ -1,4 +1,4 @@
-"""One run of a query, as its progress tells it."""
+"""A run of a query, read from its progress."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ if TYPE_CHECKING:
 BatchT = TypeVar("BatchT")
 
 Positions = Mapping[str, int]
-"""By split, ``topic-partition``, the offset to read next."""
+"""The next offset to read of each split ``topic-partition``."""
 
 _POLL_S = 0.2
 
 
 @dataclass
 class Run(ABC, Generic[BatchT]):
-    """A run, as far as it has come.
+    """A run and its progress.
 
     Attributes:
-        format: the source.
-        batches: what counts of each micro-batch.
-        started: when it was first followed (``time.monotonic``).
-        seconds: how long it has been followed.
-        finished: whether the query has ended.
+        format: The format of the source.
+        batches: The recorded micro-batches.
+        started: When it was first followed (``time.monotonic``).
+        seconds: How long it has been followed (s).
+        finished: Whether the query has ended.
     """
 
     format: str
@@ -40,17 +40,17 @@ class Run(ABC, Generic[BatchT]):
 
     @abstractmethod
     def batch(self, progress: StreamingQueryProgress) -> BatchT | None:
-        """What counts of this micro-batch; ``None`` if it is left out."""
+        """Returns what is recorded of a micro-batch, or ``None`` to skip it."""
 
     def peak(self, figure: Callable[[BatchT], int]) -> int:
-        """The greatest ``figure`` of a batch."""
+        """Returns the greatest ``figure`` of all batches."""
         return max(map(figure, self.batches), default=0)
 
     def follow(self, query: StreamingQuery) -> bool:
-        """Take in what the query has done since; true once it has ended.
+        """Reads the new progress of the query. Returns true once the query has ended.
 
         Raises:
-            StreamingQueryException: it failed.
+            StreamingQueryException: The query failed.
         """
         self.started = self.started or time.monotonic()
         time.sleep(_POLL_S)
@@ -64,7 +64,7 @@ class Run(ABC, Generic[BatchT]):
 
 
 def positions_of(offset: dict[str, Any]) -> Positions:
-    """From the offset of either source: ``{topic: {partition: position}}``, or an offset document of ours."""
+    """Returns the positions in an offset of Spark's source (``{topic: {partition: position}}``) or of this project."""
     if "splits" in offset:
         return {split: state[0] for split, state in offset["splits"].items()}
     return {f"{topic}-{p}": position for topic, by_p in offset.items() for p, position in by_p.items()}

@@ -1,4 +1,4 @@
-"""The frame of every demo: a command line, a broker, a Spark and a folder, and the story that is told with them."""
+"""What all demos share: a command line, a broker, a Spark session and a folder for the output."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ _CONF = {"spark.sql.shuffle.partitions": "2", "spark.sql.streaming.numRecentProg
 
 @dataclass(frozen=True)
 class Stage:
-    """What a story is told with.
+    """The resources of a demo.
 
     Attributes:
-        console: the terminal.
-        broker: it has no topics yet.
-        spark: it keeps the progress of every batch.
-        records: how many are to be written.
-        rows_per_batch: how many are to be read at once.
-        picture: the file to be drawn.
+        console: The terminal.
+        broker: A broker without topics.
+        spark: A session that keeps the progress of every batch.
+        records: The number of records to write.
+        rows_per_batch: The number of rows to read in a batch.
+        picture: The file of the picture.
     """
 
     console: Console
@@ -49,16 +49,16 @@ class Stage:
 
     @property
     def folder(self) -> Path:
-        """Where tables and checkpoints go."""
+        """The folder for tables and checkpoints."""
         return OUTPUT.absolute()
 
     @property
     def watermarks(self) -> str:
-        """The split-watermark table."""
+        """The path of the split-watermark table."""
         return str(self.folder / "split_watermarks")
 
     def alignment(self, group: str, max_drift: int) -> dict[str, str]:
-        """The options of alignment; ``max_drift`` is in ms."""
+        """Returns the options of alignment. ``max_drift`` is in ms."""
         return {
             "scan.watermark.alignment.group": group,
             "scan.watermark.alignment.max-drift": f"{max_drift} ms",
@@ -66,29 +66,31 @@ class Stage:
         }
 
     def show(self, result: Table, remark: str = "") -> None:
-        """The end of a story: its result, and where its picture is."""
+        """Prints the result and the path of the picture."""
         self.console.print()
         self.console.print(result)
         self.console.print(f"Picture: {self.picture}{remark}")
 
 
 Story = Callable[[Stage], bool]
-"""Tells it whole; true if every row was counted right."""
+"""Runs a demo, and returns whether every row was counted correctly."""
 
 
 def main(
     module: str, description: str | None, story: Story, picture: str, *, records: int, rows_per_batch: int
 ) -> int:
-    """The command of a demo: tell ``story``, which draws ``picture``, in ``./demo-output``, emptied first.
+    """Runs the command of a demo. The output goes to ``./demo-output``, which is emptied first.
 
     Args:
-        module: whose command it is.
-        description: for ``--help``.
-        records: how many are written, unless the command says otherwise.
-        rows_per_batch: likewise, ``maxOffsetsPerTrigger``.
+        module: The module of the command.
+        description: The description for ``--help``.
+        story: Runs the demo.
+        picture: The file name of the picture.
+        records: The default number of records.
+        rows_per_batch: The default of ``maxOffsetsPerTrigger``.
 
     Returns:
-        The exit code: 0 if the story ended well.
+        The exit code, which is 0 if the demo succeeded.
     """
     parser = argparse.ArgumentParser(prog=f"python -m {module}", description=description)
     parser.add_argument("--records", type=int, default=records, help="records written (%(default)s)")
@@ -129,7 +131,7 @@ def _tell(story: Story, console: Console, picture: Path, options: argparse.Names
 
 @contextmanager
 def _standard_error_to(path: Path) -> Iterator[None]:
-    """Send what this process and its children say on standard error to a file: the terminal is for the story."""
+    """Redirects the standard error of this process and its children to a file, to keep the terminal clear."""
     sys.stderr.flush()
     terminal = os.dup(2)
     with path.open("ab") as log:

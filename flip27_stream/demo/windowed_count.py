@@ -1,4 +1,4 @@
-"""The count that two of the demos make: rows by partition and window of their event time, in a Delta table."""
+"""The count of two demos: rows by partition and window of their event time, in a Delta table."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ DELAY = 10 * MINUTE
 """The delay of ``withWatermark``."""
 
 Counts = Counter[tuple[int, int]]
-"""Rows by partition and start of the window (ms)."""
+"""The number of rows by partition and start of the window (ms)."""
 
 
 def writer(stage: Stage, records: DataFrame, name: str) -> DataStreamWriter:
-    """The query, which is yet to be started."""
+    """Returns the query. It is not started."""
     from pyspark.sql.functions import window
 
     windows = records.withWatermark("timestamp", f"{DELAY} milliseconds").groupBy(
@@ -37,7 +37,7 @@ def writer(stage: Stage, records: DataFrame, name: str) -> DataStreamWriter:
 
 
 def counted(stage: Stage, name: str) -> Counts:
-    """What the query counted."""
+    """Returns the result of the query."""
     rows = stage.spark.read.format("delta").load(_table(stage, name))
     counts: Counts = Counter()
     for row in rows.selectExpr("partition", "unix_millis(window.start) AS start", "count").collect():
@@ -50,7 +50,7 @@ def _table(stage: Stage, name: str) -> str:
 
 
 def right_counts(event_times: Sequence[NDArray[np.int64]]) -> Counts:
-    """The right result; event times are given by partition."""
+    """Returns the correct result for event times by partition."""
     right: Counts = Counter()
     for partition, times in enumerate(event_times):
         for start, rows in zip(*np.unique(times // WINDOW * WINDOW, return_counts=True), strict=True):

@@ -94,7 +94,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """The conformance suite is loaded when asked for: it knows the Spark adapter, which a broker does not need."""
+    """Imports the conformance suite on demand, since it imports the Spark adapter, which a broker does not need."""
     if name in ("ExternalSystem", "NotProvided", "SourceConformanceSuite"):
         from flip27_stream.testing import conformance
 

@@ -1,4 +1,4 @@
-"""Fetch every set of jars, with a line for each step: ``python -m flip27_stream.testing``."""
+"""Fetches every set of jars, with a line for each step: ``python -m flip27_stream.testing``."""
 
 from __future__ import annotations
 

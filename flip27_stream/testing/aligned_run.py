@@ -1,4 +1,4 @@
-"""Runs a source aligned, without Spark, and looks at every boundary between two micro-batches whether it is."""
+"""Runs a source with alignment, without Spark, and checks the drift between any two micro-batches."""
 
 from __future__ import annotations
 
@@ -22,7 +22,12 @@ _EMPTY_BATCHES = 20
 
 @dataclass
 class SplitTimes:
-    """Event times of one split, in its order, of the records that have one; the first ``read`` of them were read."""
+    """The event times of one split.
+
+    Attributes:
+        times: The event times (ms) of the records that have one, in the order of the split.
+        read: How many of them were read.
+    """
 
     times: list[int]
     read: int = 0
@@ -33,7 +38,7 @@ class SplitTimes:
 
     @property
     def front(self) -> int | None:
-        """Greatest event time read or next to read."""
+        """The greatest event time (ms) that was read or is next to be read."""
         return max(self.times[: self.read + 1], default=None)
 
     @property
@@ -43,19 +48,19 @@ class SplitTimes:
 
 @dataclass
 class AlignedRun:
-    """One aligned query over a system that nobody writes to.
+    """One aligned query over a system to which nobody writes.
 
     Attributes:
-        source: what is read.
-        strategy: how event time is found in its rows.
-        max_drift_ms: what is asked for.
-        unit_ms: what is allowed beyond it, where splits cannot be cut at any event time.
-        limit: rows of a micro-batch.
-        splits: event times of each split, by id, as far as they are believed; empty if nobody asks for the drift.
-        exact: whether positions by event time are known, so that the drift is bounded at every boundary.
-        splits_finish: whether a split that is read to its end does not count any more.
-        latest_plausible: event times (ms) a day after this, and later, are not believed; ``None`` for no bound.
-        implausible: what is done with records that have one: ``fail``, ``skip`` or ``pass``.
+        source: The source.
+        strategy: How event time is found in its rows.
+        max_drift_ms: The allowed drift (ms).
+        unit_ms: How much the drift may exceed that (ms), if splits cannot be divided at any event time.
+        limit: The greatest number of rows of a micro-batch.
+        splits: The plausible event times of each split, by id; empty to check no drift.
+        exact: Whether the source supports positions by event time, so that the drift is bounded after each batch.
+        splits_finish: Whether a split that is read to its end no longer counts.
+        latest_plausible: Event times (ms) a day after this and later are implausible; ``None`` for no bound.
+        implausible: What happens to records with an implausible event time: ``fail``, ``skip`` or ``pass``.
     """
 
     source: Any
@@ -73,10 +78,14 @@ class AlignedRun:
     _nobody_is_idle: bool = True
 
     def run(self, expected: int, restart_after: int = 2) -> None:
-        """Read all there is, with a restart after some batches.
+        """Reads all rows, with a restart after some batches.
+
+        Args:
+            expected: The number of rows.
+            restart_after: The number of batches before the restart.
 
         Raises:
-            AssertionError: the drift is more than was asked for, or not all rows come.
+            AssertionError: The drift exceeds its limit, or rows are missing.
         """
         clock = ManualClock(wall_clock())
         with tempfile.TemporaryDirectory() as folder:
@@ -87,7 +96,7 @@ class AlignedRun:
                     offset = query.offset
 
     def check_replays(self) -> None:
-        """Another process plans the very same ranges of every batch, from its two offsets."""
+        """Checks that another process plans the same ranges for every batch, from its two offsets."""
         with SourceQuery(self.source) as query:
             for start, end, ranges in self.batches:
                 replayed = query.tasks(start, end)
@@ -98,7 +107,7 @@ class AlignedRun:
         while len(self.rows) < expected and (stop_after is None or len(self.batches) < stop_after):
             batch = query.next_batch(self.limit)
             if batch is None:
-                # Splits at their ends hold the others until they are idle.
+                # Splits at their ends hold the others back until they are idle.
                 vain += 1
                 assert vain < 100, (
                     f"{expected - len(self.rows)} rows are not read, and nobody holds them back"
@@ -123,7 +132,9 @@ class AlignedRun:
                 self._check_drift()
 
     def _check_drift(self) -> None:
-        """I3: the greatest event time read, less the least front of those that count."""
+        """Checks I3: the greatest event time read, less the least front of the splits that count, is within the
+        limit.
+        """
         read = max((s.read_max for s in self.splits.values() if s.read_max is not None), default=None)
         counting = [s for s in self.splits.values() if s.has_more or self._at_ends_count]
         least = min((s.front for s in counting if s.front is not None), default=None)
@@ -157,14 +168,14 @@ class AlignedRun:
 
 
 def believed(times: Sequence[int], latest_plausible: int | None) -> list[int]:
-    """The event times (ms) that count: after the epoch, and no more than a day after ``latest_plausible``."""
+    """Returns the plausible event times (ms): after the epoch, and at most a day after ``latest_plausible``."""
     return [t for t in times if 0 < t <= (latest_plausible or t) + _MAX_FUTURE_MS]
 
 
 def event_times(
     query: SourceQuery, split: SourceSplit, start: int, end: int, strategy: WatermarkStrategy
 ) -> list[int]:
-    """Event times (ms) of the records of a range that have one, in order."""
+    """Returns the event times (ms) of the records of a range that have one, in order."""
     output = TaskRows(query.source.schema, [PlannedRange(split, start, end)])
     query.read_into(output)
     return [

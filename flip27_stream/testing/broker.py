@@ -1,4 +1,4 @@
-"""A real Kafka broker for tests and demos: one node, its own controller (KRaft), on free loopback ports."""
+"""A real Kafka broker for tests and demos: one node with its own controller (KRaft), on free loopback ports."""
 
 from __future__ import annotations
 
@@ -24,20 +24,22 @@ _HEAP = "512m"
 
 
 class KafkaBroker(Topics):
-    """A context manager that starts a broker and stops it again, whatever happens inside.
+    """A context manager that starts a broker, and stops it in any case.
 
-    The broker keeps records of any age, creates no topic by itself and knows transactions. Its data live in
-    a temporary directory that is removed at the end; :meth:`kill` and :meth:`restart` keep them, and the
-    address. If the process that started it dies, by ``kill -9`` too, the broker goes with it.
+    The broker keeps records of any age, does not create topics automatically, and supports transactions. Its data are
+    in a temporary directory that is removed at the end. :meth:`kill` and :meth:`restart` keep the data and the address.
+    If the process that started it dies, even by ``kill -9``, the broker ends with it.
 
-    ``properties`` are added to the broker's configuration, or replace what is there. ``listeners`` are opened
-    beside the one that asks for nothing, :attr:`bootstrap_servers`; :attr:`secure` says how to get in there.
-    ``through`` makes a link to each of them, which has its name ("PLAINTEXT", "SASL_SSL", ...) and whose address the
-    broker advertises: :meth:`FaultyNetwork.link <flip27_stream.testing.FaultyNetwork.link>`. The kit itself, and what
-    is given :attr:`direct_servers`, does not go through it.
+    Args:
+        properties: Properties that are added to the broker's configuration, or replace properties there.
+        listeners: Listeners to open besides :attr:`bootstrap_servers`, which needs no authentication. :attr:`secure`
+            has what clients need to connect to them.
+        through: Makes a link to each listener, with its name ("PLAINTEXT", "SASL_SSL", ...). The broker advertises the
+            address of the link. Use :meth:`FaultyNetwork.link <flip27_stream.testing.FaultyNetwork.link>`. The test
+            kit, and clients of :attr:`direct_servers`, bypass the link.
 
     Raises:
-        ConnectorError: it did not start; the message ends with the last lines of its log.
+        ConnectorError: The broker did not start. The message ends with the last lines of its log.
     """
 
     def __init__(
@@ -57,7 +59,7 @@ class KafkaBroker(Topics):
 
     @property
     def bootstrap_servers(self) -> str:
-        """``host:port``, for clients."""
+        """The address for clients, as ``host:port``."""
         return self._plain.address
 
     @property
@@ -66,14 +68,14 @@ class KafkaBroker(Topics):
 
     @property
     def secure(self) -> SecureListeners:
-        """The listeners asked for, with users, passwords and certificates."""
+        """The listeners that were requested, with users, passwords and certificates."""
         if self._secure is None:
             raise ConnectorError("The broker was not started, or has been stopped: enter the context.")
         return self._secure
 
     @property
     def pid(self) -> int:
-        """The process id of the running (or paused) broker; another one after a restart."""
+        """The process id of the running or paused broker. A restart changes it."""
         return self._started().pid
 
     def __enter__(self) -> Self:
@@ -100,7 +102,7 @@ class KafkaBroker(Topics):
         self.stop()
 
     def stop(self) -> None:
-        """Stop the broker and remove its data; does nothing where it was not started or is stopped."""
+        """Stops the broker and removes its data. Does nothing if it was not started or is stopped."""
         if self._node is not None:
             self._node.stop()
             self._node = self._secure = None
@@ -109,19 +111,19 @@ class KafkaBroker(Topics):
             self._home = None
 
     def pause(self) -> None:
-        """Freeze the broker (SIGSTOP): connections stay open and nobody answers."""
+        """Freezes the broker (SIGSTOP): connections stay open and it does not answer."""
         self._started().pause()
 
     def resume(self) -> None:
-        """Let a paused broker go on (SIGCONT)."""
+        """Resumes a paused broker (SIGCONT)."""
         self._started().resume()
 
     def kill(self) -> None:
-        """End the broker without a chance to tidy up (SIGKILL), as a power cut would."""
+        """Kills the broker without a clean shutdown (SIGKILL), as a power failure does."""
         self._started().kill()
 
     def restart(self) -> None:
-        """Start again on the same data and address, killed or running; returns when the broker answers."""
+        """Starts the broker again on the same data and address, whether killed or running. Returns when it answers."""
         node = self._started()
         node.stop()
         node.launch()
@@ -134,5 +136,5 @@ class KafkaBroker(Topics):
 
 
 def new_cluster_id() -> str:
-    """As Kafka writes them: 16 random bytes in base 64."""
+    """Returns a new cluster id in Kafka's form: 16 random bytes in Base64."""
     return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")

@@ -1,4 +1,4 @@
-"""Records by the million: NumPy lays out whole batches, ten times as fast as a producer does.
+"""Writes millions of records. NumPy lays out whole batches, which is ten times as fast as a producer.
 
 The layout is record batch format v2 (KIP-98; ``DefaultRecordBatch`` and ``DefaultRecord`` in Kafka).
 """
@@ -38,15 +38,23 @@ def write_bulk(
     compression: Codec | None = None,
     batch_records: int = 8192,
 ) -> int:
-    """Append one record per timestamp to a partition and return the offset of the first.
+    """Appends one record for each timestamp to a partition, and returns the offset of the first one.
 
-    When it returns, the broker has them all. ``timestamps`` are milliseconds since the epoch; ``values`` is
-    as long, or one value for all; nulls become null keys and values. A batch has at most ``batch_records``
-    records, fewer where they would exceed 900 kB.
+    It returns when the broker has all records.
+
+    Args:
+        bootstrap_servers: The address of the broker.
+        topic: The topic.
+        partition: The partition.
+        timestamps: Milliseconds since the epoch.
+        values: As many values as timestamps, or one value for all records. Nulls become null values.
+        keys: As many keys as timestamps; ``None`` for no keys. Nulls become null keys.
+        compression: The codec; ``None`` for no compression.
+        batch_records: The greatest number of records in a batch. A batch has fewer if they would exceed 900 kB.
 
     Raises:
-        MissingTopicError: there is no such partition.
-        ConnectorError: the broker refused a batch.
+        MissingTopicError: There is no such partition.
+        ConnectorError: The broker refused a batch.
     """
     if isinstance(values, bytes):
         values = _repeated(values, len(timestamps))
@@ -69,7 +77,7 @@ def encode_batch(
     keys: pa.BinaryArray | None = None,
     compression: Codec | None = None,
 ) -> bytes:
-    """One record batch of format v2, base offset 0, without headers and without a producer id."""
+    """Returns one record batch of format v2 with base offset 0, without headers and without a producer id."""
     count = len(timestamps)
     base = int(timestamps[0])
     payload = _records(timestamps - base, values, keys)
@@ -121,7 +129,7 @@ def _records(deltas: NDArray[np.int64], values: pa.BinaryArray, keys: pa.BinaryA
 
 
 class _Column:
-    """Bytes of a column: where each value starts, how long it is, and -1 for null as the wire has it."""
+    """The bytes of a column: where each value starts, and its length, which is -1 for null as in Kafka's format."""
 
     def __init__(
         self, data: NDArray[np.uint8], starts: NDArray[np.int64], wire_lengths: NDArray[np.int64]
@@ -148,7 +156,7 @@ class _Column:
         return cls(np.empty(0, np.uint8), np.zeros(count, np.int64), np.full(count, -1, np.int64))
 
     def put(self, out: NDArray[np.uint8], at: NDArray[np.int64]) -> None:
-        """Copy every value to its place in ``out``."""
+        """Copies every value to its place in ``out``."""
         length = int(self.lengths[0])
         if length and (self.lengths == length).all():
             lane = np.arange(length)
@@ -196,7 +204,7 @@ def _repeated(value: bytes, count: int) -> pa.BinaryArray:
 def _batch_bounds(
     count: int, values: pa.BinaryArray, keys: pa.BinaryArray | None, batch_records: int
 ) -> Iterator[tuple[int, int]]:
-    overhead = 40  # of a record, at most
+    overhead = 40  # bytes of a record besides key and value, at most
     sizes = overhead + _Column.of(values).lengths
     if keys is not None:
         sizes = sizes + _Column.of(keys).lengths

@@ -1,4 +1,4 @@
-"""Server processes that never outlive the process that started them, however it ends."""
+"""Server processes that end with the process that started them, however that ends."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-# Reads until end of file, which comes when the parent dies, by kill -9 too. (The kernel's own parent-death
-# signal would fire when the *thread* that started the child ends.)
+# Reads until end of file, which comes when the parent dies, even by kill -9. (The kernel's parent-death signal is
+# sent when the *thread* that started the child ends.)
 _WATCH = 'read -r _; kill -9 "$1" 2>/dev/null; rm -rf "$2"'
 
 
 def free_port() -> int:
-    """A loopback port nobody listens on, below the range from which the system draws its own."""
+    """Returns a loopback port on which no process listens, below the system's range of ephemeral ports."""
     while True:
         port = random.randint(15_000, 32_000)
         with socket.socket() as probe:
@@ -29,10 +29,10 @@ def free_port() -> int:
 
 
 class Child:
-    """A running command whose output goes to the file ``log``.
+    """A running command whose output is written to the file ``log``.
 
-    It is a session of its own, so that Ctrl-C in a terminal leaves its end to us. If this process dies first,
-    the command is killed and ``scratch`` is removed.
+    It has its own session, so that Ctrl-C in a terminal does not end it. If this process dies first, the command is
+    killed and ``scratch`` is removed.
     """
 
     def __init__(self, command: Sequence[str], *, log: Path, scratch: Path) -> None:
@@ -56,7 +56,7 @@ class Child:
         return self._process.poll() is None
 
     def pause(self) -> None:
-        """Freeze it; returns when all its threads stand still. :meth:`resume` lets it go on."""
+        """Freezes the process (SIGSTOP). Returns when all its threads are stopped. :meth:`resume` continues it."""
         self._process.send_signal(signal.SIGSTOP)
         os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
@@ -64,7 +64,7 @@ class Child:
         self._process.send_signal(signal.SIGCONT)
 
     def stop(self, timeout: float) -> None:
-        """End it: SIGTERM, and SIGKILL if that takes longer than ``timeout`` seconds."""
+        """Ends the process with SIGTERM, or with SIGKILL if that takes longer than ``timeout`` seconds."""
         self.resume()
         self._process.terminate()
         try:
@@ -75,13 +75,13 @@ class Child:
             self.kill()
 
     def kill(self) -> None:
-        """End it at once (SIGKILL) and wait until it is gone; does nothing where it has ended."""
-        # The watch goes first: it must not kill a process id that by then is somebody else's.
+        """Kills the process (SIGKILL) and waits until it has ended. Does nothing if it has ended."""
+        # The watch ends first. Otherwise it could kill a process id that has been given to another process.
         self._watch.kill()
         self._watch.communicate()
         self._process.kill()
         self._process.wait()
 
     def tail(self, lines: int = 30) -> str:
-        """The last lines of its output."""
+        """Returns the last lines of its output."""
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])

@@ -1,4 +1,4 @@
-"""Clocks: event-time code asks one for the time, so that tests can decide what time it is."""
+"""Clocks. Event-time code gets the time from a clock, so that tests can set it."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from collections.abc import Callable
 from threading import Lock
 
 Clock = Callable[[], int]
-"""Called without arguments it returns the time in milliseconds since the epoch."""
+"""A function without arguments that returns the time in milliseconds since the epoch."""
 
 
 class ManualClock:
-    """A :data:`Clock` that stands still until it is advanced; safe to share between threads.
+    """A :data:`Clock` that changes only when it is advanced. It can be shared between threads.
 
-    ``start`` is in milliseconds since the epoch.
+    Args:
+        start: The first time (milliseconds since the epoch).
     """
 
     def __init__(self, start: int = 0) -> None:
@@ -23,7 +24,7 @@ class ManualClock:
         return self._now
 
     def advance(self, ms: int) -> int:
-        """Move on by ``ms`` milliseconds (negative: a clock that steps back) and return the new time."""
+        """Advances the time by ``ms`` milliseconds, back if they are negative, and returns the new time."""
         with self._lock:
             self._now += ms
             return self._now

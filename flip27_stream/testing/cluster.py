@@ -1,4 +1,4 @@
-"""Several real Kafka brokers, for what one cannot show: leaders that die, freeze and move."""
+"""Several real Kafka brokers, for tests in which leaders die, freeze and move."""
 
 from __future__ import annotations
 
@@ -25,15 +25,20 @@ _PATIENCE_MS = 2_000
 
 
 class KafkaCluster(Topics):
-    """A context manager like :class:`~flip27_stream.testing.KafkaBroker`, of several nodes; ids begin at 1.
+    """A context manager like :class:`~flip27_stream.testing.KafkaBroker`, with several nodes. Their ids begin at 1.
 
-    Each node is broker and controller, so more than half of them have to be up. Topics have a replica on every node
-    unless said otherwise. A leader that is killed or paused is replaced within about four seconds. At the end all
-    nodes are killed, paused or not. ``through`` makes a link to each node, "node-1" and so on, as
-    :class:`~flip27_stream.testing.KafkaBroker` has it; what nodes tell each other does not go through it.
+    Each node is broker and controller, so more than half of them must be running. By default topics have a replica on
+    every node. A leader that is killed or paused is replaced within about four seconds. At the end all nodes are
+    killed.
+
+    Args:
+        nodes: The number of nodes.
+        properties: Properties that are added to the brokers' configuration, or replace properties there.
+        through: Makes a link to each node, "node-1" and so on, as for :class:`~flip27_stream.testing.KafkaBroker`.
+            Messages between nodes bypass the links.
 
     Raises:
-        ConnectorError: a node did not start; the message ends with the last lines of its log.
+        ConnectorError: A node did not start. The message ends with the last lines of its log.
     """
 
     def __init__(
@@ -48,7 +53,7 @@ class KafkaCluster(Topics):
 
     @property
     def bootstrap_servers(self) -> str:
-        """``host:port`` of every node, up or not, separated by commas."""
+        """The addresses of all nodes, running or not, as ``host:port`` separated by commas."""
         return ",".join(self.address(node) for node in self._nodes)
 
     @property
@@ -61,11 +66,11 @@ class KafkaCluster(Topics):
         return [number for number, node in self._nodes.items() if node.up]
 
     def address(self, node: int) -> str:
-        """``host:port`` of a node, for clients."""
+        """Returns the address of a node for clients, as ``host:port``."""
         return self._plain[node].address
 
     def pid(self, node: int) -> int:
-        """The process id of a running (or paused) node; another one after a restart."""
+        """Returns the process id of a running or paused node. A restart changes it."""
         return self._nodes[node].pid
 
     def __enter__(self) -> Self:
@@ -91,7 +96,7 @@ class KafkaCluster(Topics):
         self.stop()
 
     def stop(self) -> None:
-        """Kill all nodes and remove their data; does nothing where nothing was started or all is stopped."""
+        """Kills all nodes and removes their data. Does nothing if no node was started or all are stopped."""
         for node in self._nodes.values():
             if node.running:
                 node.kill()
@@ -101,19 +106,22 @@ class KafkaCluster(Topics):
             self._home = None
 
     def pause(self, node: int) -> None:
-        """Freeze a node (SIGSTOP): connections stay open and it does not answer."""
+        """Freezes a node (SIGSTOP): connections stay open and it does not answer."""
         self._nodes[node].pause()
 
     def resume(self, node: int) -> None:
-        """Let a paused node go on (SIGCONT)."""
+        """Resumes a paused node (SIGCONT)."""
         self._nodes[node].resume()
 
     def kill(self, node: int) -> None:
-        """End a node without a chance to tidy up (SIGKILL), as a power cut would."""
+        """Kills a node without a clean shutdown (SIGKILL), as a power failure does."""
         self._nodes[node].kill()
 
     def restart(self, node: int) -> None:
-        """Start a node again on the same data and address; returns when it answers and is a member again."""
+        """Starts a node again on the same data and address.
+
+        Returns when it answers and is a member of the cluster again.
+        """
         started = self._nodes[node]
         if started.running:
             started.kill()
@@ -122,7 +130,7 @@ class KafkaCluster(Topics):
         self._wait_until_members({node})
 
     def leader_of(self, topic: str, partition: int = 0) -> int:
-        """The node that leads a partition; waits until that is one that is up."""
+        """Returns the node that leads a partition. Waits until that is a running one."""
         found: list[int] = []
 
         def led() -> bool:
@@ -152,7 +160,7 @@ class KafkaCluster(Topics):
         wait_until(joined, f"nodes {sorted(wanted)} to be members of the cluster")
 
     def _metadata(self, *topics: str) -> Any:
-        """What one node that is up knows of the cluster; None if it did not answer. (Clients ask any they know of.)"""
+        """Returns the cluster metadata from a running node, or ``None`` if it did not answer."""
         from kafka.errors import KafkaError
         from kafka.net.compat import KafkaNetClient
         from kafka.protocol.metadata import MetadataRequest

@@ -1,9 +1,9 @@
-"""The Java libraries that tests, demo and benchmarks need, fetched by the Ivy that Spark ships.
+"""Fetches the Java libraries that tests, demo and benchmarks need, with the Ivy that Spark ships.
 
-``python -m flip27_stream.testing`` fetches every set. They are kept in ``$FLIP27_JARS``, else in
-``.jars`` of the checkout, else in ``~/.cache/flip27-stream``: one directory a set, named after what is in it,
-which appears whole or not at all. So a set that is there is complete, and a change of versions (Spark's too)
-fetches anew.
+``python -m flip27_stream.testing`` fetches every set. They are stored in ``$FLIP27_JARS``, else in ``.jars`` of the
+checkout, else in ``~/.cache/flip27-stream``. Each set has a directory whose name is derived from its contents. The
+directory is created complete or not at all. So an existing set is complete, and new versions (also of Spark) are
+fetched into a new directory.
 """
 
 from __future__ import annotations
@@ -31,10 +31,13 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class JarSet:
-    """Artifacts as ``organisation:module:revision``, resolved together with all that they need.
+    """Artifacts as ``organisation:module:revision``, which are resolved together with their dependencies.
 
-    ``beside_spark`` leaves out what Spark has among its own jars, in whatever version. ``pinned`` artifacts
-    replace every other revision of the same module.
+    Attributes:
+        name: The name of the set.
+        artifacts: The artifacts.
+        beside_spark: Whether to leave out modules that are among Spark's own jars, in whatever version.
+        pinned: Artifacts that replace every other revision of the same module.
     """
 
     name: str
@@ -52,19 +55,22 @@ KAFKA_SOURCE = JarSet(
     "kafka-source",
     ("org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",),
     beside_spark=True,
-    # Its own 4.2.0 is not always to be had; 4.0.0 does the same for sources without delegation tokens.
+    # Its own 4.2.0 is not always available. 4.0.0 does the same for sources without delegation tokens.
     pinned=("org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",),
 )
 ALL = (KAFKA_BROKER, DELTA, KAFKA_SOURCE)
 
 
 def fetch(jar_set: JarSet, progress: Progress | None = None, directory: Path | None = None) -> list[Path]:
-    """The jars of a set, resolved and downloaded if they are not there yet.
+    """Returns the jars of a set. They are resolved and downloaded if they are missing.
 
-    ``progress`` gets a line for every module found and every jar downloaded.
+    Args:
+        jar_set: The set.
+        progress: Called with a line for every module found and every jar downloaded.
+        directory: Where to store sets; see :func:`default_directory`.
 
     Raises:
-        ConnectorError: Java, Ivy or an artifact is not to be had; the message ends with Ivy's last lines.
+        ConnectorError: Java, Ivy or an artifact is not available. The message ends with Ivy's last lines.
     """
     root = directory or default_directory()
     spark_jars = _spark_jars()
@@ -79,7 +85,7 @@ def fetch(jar_set: JarSet, progress: Progress | None = None, directory: Path | N
 
 
 def default_directory() -> Path:
-    """Where the sets are kept unless said otherwise; see the module's docstring."""
+    """Returns the default directory for sets; see the module's docstring."""
     configured = os.environ.get("FLIP27_JARS")
     if configured:
         return Path(configured)
@@ -90,7 +96,7 @@ def default_directory() -> Path:
 
 
 def _spark_jars() -> Path:
-    # Found without importing it: a broker is started by processes that want no Spark.
+    # Found without importing it, since processes that start a broker do not need Spark.
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
         raise ConnectorError(

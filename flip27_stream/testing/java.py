@@ -1,4 +1,4 @@
-"""Where Java is."""
+"""Finds Java."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from flip27_stream.errors import ConnectorError
 
 
 def java() -> str:
-    """The ``java`` executable: that of ``JAVA_HOME`` where it is set, else the one on the path.
+    """Returns the path of ``java``: that in ``JAVA_HOME`` if this is set, otherwise the one in ``PATH``.
 
     Raises:
-        ConnectorError: there is none.
+        ConnectorError: Java was not found.
     """
     home = os.environ.get("JAVA_HOME")
     wanted = os.path.join(home, "bin", "java") if home else "java"

@@ -21,8 +21,8 @@ _EXTENSIONS = (
 class KeyPair:
     """A private key and its self-signed certificate for 127.0.0.1 and localhost, valid for two days.
 
-    The files lie in ``directory`` and are made when they are asked for. All stores and the keys in them have one
-    ``password``; PEM files have none.
+    The files are created in ``directory`` when they are requested. All stores and the keys in them have one
+    ``password``. PEM files have no password.
     """
 
     def __init__(self, directory: Path, name: str, password: str) -> None:
@@ -31,7 +31,7 @@ class KeyPair:
 
     @property
     def certificate(self) -> Path:
-        """The certificate in PEM."""
+        """The path of the certificate in PEM."""
         path = self._file("pem")
         if not path.exists():
             self._keytool("-exportcert", "-rfc", "-file", str(path), store=self.key_store("PKCS12"))
@@ -39,7 +39,7 @@ class KeyPair:
 
     @property
     def private_key(self) -> Path:
-        """The private key in PEM (PKCS #8); needs the package ``cryptography``."""
+        """The path of the private key in PEM (PKCS #8). Needs the package ``cryptography``."""
         path = self._file("key.pem")
         if not path.exists():
             from cryptography.hazmat.primitives import serialization
@@ -58,7 +58,7 @@ class KeyPair:
         return path
 
     def trust_store(self, kind: StoreType) -> Path:
-        """A store with the certificate alone, for those who shall trust it."""
+        """Returns the path of a store with only the certificate, for clients that trust it."""
         if kind == "PEM":
             return self.certificate
         path = self._file(f"trust.{kind.lower()}")
@@ -68,7 +68,7 @@ class KeyPair:
         return path
 
     def key_store(self, kind: StoreType) -> Path:
-        """A store with the private key and the certificate."""
+        """Returns the path of a store with the private key and the certificate."""
         path = self._file("keys." + kind.lower())
         if path.exists():
             return path

@@ -1,4 +1,4 @@
-"""One process of a Kafka broker that is its own controller, too: its configuration, storage, life and death."""
+"""One Kafka broker process that is its own controller, too: its configuration, its storage, its start and its end."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from flip27_stream.testing.java import java
 from flip27_stream.testing.waiting import wait_until
 
 Through = Callable[[str, str], Link]
-"""Makes a link of a name to ``host:port``: :meth:`FaultyNetwork.link`."""
+"""Makes a link with a name to ``host:port``; see :meth:`FaultyNetwork.link`."""
 
 _JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 _START_SECONDS = 60.0
@@ -44,11 +44,15 @@ appender.out.layout.pattern = %d %p %c{1}: %m%n
 def node_properties(
     node: int, controllers: Mapping[int, int], listeners: Mapping[str, int], advertised: Mapping[str, str]
 ) -> dict[str, str]:
-    """Configuration of one node, for ``server.properties``.
+    """Returns the configuration of one node, for ``server.properties``.
 
-    ``controllers`` are the controller ports of all nodes by their ids, ``listeners`` the ports of this one's
-    listeners by their names, ``advertised`` the ``host:port`` that clients of a listener are told.
-    The broker keeps records of any age, creates no topic by itself and knows transactions.
+    The broker keeps records of any age, does not create topics automatically, and supports transactions.
+
+    Args:
+        node: The id of the node.
+        controllers: The controller ports of all nodes, by their ids.
+        listeners: The ports of this node's listeners, by their names.
+        advertised: The ``host:port`` that is advertised to clients of each listener.
     """
     nodes = len(controllers)
     addresses = ",".join(f"{name}://127.0.0.1:{port}" for name, port in listeners.items())
@@ -64,7 +68,7 @@ def node_properties(
         "auto.create.topics.enable": "false",
         "default.replication.factor": str(nodes),
         "min.insync.replicas": str(min(2, nodes)),
-        # Records with the event times of last year stay.
+        # Records keep event times of last year.
         "log.retention.ms": "-1",
         "log.message.timestamp.after.max.ms": str(2**63 - 1),
         "offsets.topic.num.partitions": "1",
@@ -75,7 +79,7 @@ def node_properties(
         "share.coordinator.state.topic.replication.factor": str(nodes),
         "share.coordinator.state.topic.min.isr": "1",
         "group.initial.rebalance.delay.ms": "0",
-        # Small, and quick to come back after kill -9.
+        # Small, so that the broker restarts fast after kill -9.
         "log.cleaner.dedupe.buffer.size": "2097152",
         "log.index.size.max.bytes": "1048576",
         "broker.session.timeout.ms": "3000",
@@ -87,12 +91,12 @@ def node_properties(
 
 @dataclass(frozen=True)
 class Plain:
-    """The listeners of a node that ask for nothing.
+    """The listeners of a node that need no authentication.
 
     Attributes:
-        port: of the one for clients.
-        address: ``host:port`` that clients are told: of the link, where there is one.
-        direct_port: of the one for brokers and the test kit; the same where there is no link.
+        port: The port of the listener for clients.
+        address: The advertised ``host:port``, which is that of the link if there is one.
+        direct_port: The port for brokers and the test kit, the same as ``port`` if there is no link.
     """
 
     port: int
@@ -101,7 +105,7 @@ class Plain:
 
     @staticmethod
     def open(link: str, through: Through | None) -> Plain:
-        """On free ports; the link gets the name ``link``."""
+        """Returns listeners on free ports. The link gets the name ``link``."""
         port = free_port()
         address = f"127.0.0.1:{port}"
         if through is None:
@@ -110,12 +114,12 @@ class Plain:
 
     @property
     def ports(self) -> dict[str, int]:
-        """By the name of the listener."""
+        """The ports, by the name of the listener."""
         return {PLAINTEXT: self.port} | ({} if self.direct_port == self.port else {_DIRECT: self.direct_port})
 
     @property
     def advertised(self) -> dict[str, str]:
-        """``host:port`` by the name of the listener."""
+        """The advertised ``host:port``, by the name of the listener."""
         direct = {} if self.direct_port == self.port else {_DIRECT: f"127.0.0.1:{self.direct_port}"}
         return {PLAINTEXT: self.address} | direct
 
@@ -123,7 +127,8 @@ class Plain:
 class Node:
     """A broker process in the directory ``home``, which must exist.
 
-    If this process dies first, by ``kill -9`` too, the node is killed and ``scratch``, by default ``home``, removed.
+    If this process dies first, even by ``kill -9``, the node is killed and ``scratch`` (by default ``home``) is
+    removed.
     """
 
     def __init__(
@@ -147,17 +152,17 @@ class Node:
 
     @property
     def running(self) -> bool:
-        """Whether it was started and not killed; it may be paused."""
+        """Whether the node was started and not killed. It can be paused."""
         return self._child is not None
 
     @property
     def up(self) -> bool:
-        """Whether it is running and not paused."""
+        """Whether the node is running and not paused."""
         return self.running and not self._paused
 
     def format(self, cluster_id: str, scram_users: Iterable[str] = ()) -> None:
-        """Prepare the storage; ``scram_users`` are arguments of ``--add-scram``."""
-        # "--cluster-id=ID" because an id may begin with a dash.
+        """Formats the storage. ``scram_users`` are arguments of ``--add-scram``."""
+        # "--cluster-id=ID", since an id can begin with a dash.
         options = [f"--cluster-id={cluster_id}", "--config", str(self._configuration)]
         for user in scram_users:
             options += ["--add-scram", user]
@@ -167,13 +172,13 @@ class Node:
             raise ConnectorError(f"Kafka could not format its storage:\n{done.stdout}{done.stderr}")
 
     def launch(self) -> None:
-        """Start the process; see :meth:`wait_until_ready`."""
+        """Starts the process; see :meth:`wait_until_ready`."""
         command = self._java("kafka.Kafka", str(self._configuration))
         self._paused = False
         self._child = Child(command, log=self._home / "broker.log", scratch=self._scratch)
 
     def wait_until_ready(self) -> None:
-        """Return when it answers requests."""
+        """Returns when the node answers requests."""
         child = self._running()
 
         def ready() -> bool:
@@ -202,7 +207,7 @@ class Node:
         self._child = None
 
     def stop(self) -> None:
-        """End it in good order; does nothing where it does not run."""
+        """Ends the node with a clean shutdown. Does nothing if it does not run."""
         if self._child is not None:
             self._child.stop(_STOP_SECONDS)
             self._child = None
@@ -225,7 +230,7 @@ class Node:
 
 
 def answers_api_versions(host: str, port: int, timeout: float = 1.0) -> bool:
-    """Whether a broker answers there: a connection alone is made before it does."""
+    """Whether a broker answers a request. A connection can be made before it does."""
     api_versions_v0 = struct.pack(">ihhih", 10, 18, 0, 1, -1)
     try:
         with socket.create_connection((host, port), timeout) as connection:

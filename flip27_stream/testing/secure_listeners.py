@@ -1,4 +1,4 @@
-"""Listeners of the test broker that want a password, encrypt, or both."""
+"""Listeners of the test broker that need a password, encrypt, or both."""
 
 from __future__ import annotations
 
@@ -12,19 +12,22 @@ from flip27_stream.testing.key_pair import KeyPair
 from flip27_stream.testing.node import Through
 
 SecureListener = Literal["SASL_PLAINTEXT", "SSL", "SASL_SSL", "MUTUAL_TLS"]
-"""Security protocols by their names; ``MUTUAL_TLS`` is ``SSL`` to clients with a certificate the broker knows."""
+"""Security protocols by their names.
+
+``MUTUAL_TLS`` is ``SSL`` for clients with a certificate that the broker trusts.
+"""
 
 _MODULES = "org.apache.kafka.common.security"
 
 
 class SecureListeners:
-    """Where they listen, and what clients need to be let in.
+    """The addresses of secure listeners, and what clients need to connect to them.
 
     Attributes:
-        user: may log in with SASL, by PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.
-        password: that user's; drawn at random, so that tests can look where it turns up.
-        broker_keys: its trust stores are for clients.
-        client_keys: its key stores are for clients at ``MUTUAL_TLS``.
+        user: The user for SASL with PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.
+        password: The password of that user. It is random, so that tests can check where it appears.
+        broker_keys: The broker's keys. Clients need its trust stores.
+        client_keys: The client's keys. Clients of ``MUTUAL_TLS`` need its key stores.
     """
 
     def __init__(self, names: Collection[SecureListener], directory: Path, through: Through | None) -> None:
@@ -45,26 +48,26 @@ class SecureListeners:
 
     @property
     def ports(self) -> dict[str, int]:
-        """Port by listener."""
+        """The port of each listener."""
         return self._ports
 
     @property
     def advertised(self) -> dict[str, str]:
-        """``host:port`` that clients are told, by listener."""
+        """The advertised ``host:port`` of each listener."""
         return self._addresses
 
     def bootstrap_servers(self, listener: SecureListener) -> str:
-        """``host:port`` of a listener, for clients."""
+        """Returns the address of a listener for clients, as ``host:port``."""
         return self._addresses[listener]
 
     @property
     def scram_users(self) -> list[str]:
-        """Arguments of the storage tool's ``--add-scram``."""
+        """The arguments of ``--add-scram`` of Kafka's storage tool."""
         user = f"[name={self.user},password={self.password},iterations=4096]"
         return [f"SCRAM-SHA-{bits}={user}" for bits in (256, 512)] if self._with_sasl else []
 
     def properties(self) -> dict[str, str]:
-        """What they add to the broker's configuration; none listen: nothing."""
+        """Returns the properties that the listeners add to the broker's configuration, empty without listeners."""
         if not self._ports:
             return {}
         found: dict[str, str] = {}

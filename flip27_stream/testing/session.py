@@ -15,7 +15,7 @@ from flip27_stream.testing import jars
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Spark's launcher always adds this module, and nothing but the module's absence silences the line.
+# Spark's launcher always adds this module. The line does not appear only if the module is missing.
 _LAUNCH_NOISE = b"WARNING: Using incubator modules: jdk.incubator.vector"
 
 
@@ -26,12 +26,17 @@ def local_session(
     kafka_source: bool = False,
     conf: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """A Spark session that reads and writes Delta, listens on the loopback only and logs errors only.
+    """Returns a Spark session that reads and writes Delta, listens on the loopback only, and logs errors only.
 
-    ``kafka_source`` adds Spark's built-in Kafka source, for comparison. ``conf`` is added last. Jars and the
-    settings of the JVM hold for the first session of a process.
+    Jars and settings of the JVM apply only to the first session of a process.
+
+    Args:
+        app_name: The name of the application.
+        master: Spark's master.
+        kafka_source: Whether to add Spark's built-in Kafka source, for comparison.
+        conf: Settings that override all others.
     """
-    # Workers run the interpreter that this is, not the first python3 of the path.
+    # Workers use this Python interpreter, not the first python3 in PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     from pyspark.sql import SparkSession
@@ -63,7 +68,7 @@ def _settings(kafka_source: bool) -> dict[str, str]:
 
 @contextmanager
 def _without_launch_noise() -> Iterator[None]:
-    """Filter what a JVM started meanwhile says on standard error: all but the launch noise is passed on."""
+    """Filters the standard error of a JVM that is started within the block. Only the launch noise is dropped."""
     source, sink = os.pipe()
     ours = os.dup(2)
     os.dup2(sink, 2)

@@ -46,23 +46,23 @@ _PAUSE_S = 0.02
 
 
 class SourceQuery:
-    """Plans and reads micro-batches as Spark does; another one goes on from its offset.
+    """Plans and reads micro-batches as Spark does. Another query can continue from its offset.
 
-    What Spark would send to another process is pickled, what it would log goes through JSON.
+    What Spark would send to another process is pickled. What Spark would log is converted to JSON and back.
 
     Args:
-        source: what is read.
-        offset: where to go on; by default at the beginning.
-        parallelism: readers, and tasks of a batch.
-        strategy: how event time is found in its rows.
-        alignment: options of alignment; by default it is off.
-        clock: tells the time (ms since the epoch); by default the machine's.
-        available_now: stop at what is there when the first batch is planned.
+        source: The source.
+        offset: The offset to continue from; by default the beginning.
+        parallelism: The number of readers, and of tasks of a batch.
+        strategy: How event time is found in its rows.
+        alignment: The options of alignment; by default it is off.
+        clock: Returns the time (ms since the epoch); by default that of the machine.
+        available_now: Whether to stop at what exists when the first batch is planned.
 
     Attributes:
-        offset: where the last batch ended that was read.
-        planned: the batch that :meth:`run` and :meth:`step` read before they plan another, if it is set: one that was
-            planned, and logged, and not read to its end.
+        offset: The end of the last batch that was read.
+        planned: A batch that was planned and logged, but not read to its end. If it is set, :meth:`run` and
+            :meth:`step` read it before they plan another one.
     """
 
     def __init__(
@@ -90,7 +90,9 @@ class SourceQuery:
             self._coordinator.prepare_available_now()
 
     def run(self, expected: int) -> list[Row]:
-        """Micro-batches until so many rows came, or time is up, and then until there is nothing more."""
+        """Runs micro-batches until ``expected`` rows were read or time is up, then until there is nothing more to
+        read.
+        """
         rows: list[Row] = []
         deadline = time.monotonic() + _PATIENCE_S
         empty = 0
@@ -110,7 +112,7 @@ class SourceQuery:
             )
 
     def step(self) -> list[Row]:
-        """The rows of one micro-batch: the one planned before, or the next; none if there is nothing to read now."""
+        """Returns the rows of the planned or next micro-batch, an empty list if there is nothing to read now."""
         batch = self.planned or self.next_batch()
         return [] if batch is None else self._finish(batch)
 
@@ -120,10 +122,10 @@ class SourceQuery:
         return rows
 
     def next_batch(self, limit: int | None = None) -> tuple[Document, Document] | None:
-        """Start and end offset of the next batch, ``None`` if there is none now. Planning it doesn't run it.
+        """Plans the next batch and returns its start and end offset, or ``None`` if there is none now. It is not read.
 
         Args:
-            limit: rows of the batch; by default only the limits of the source hold.
+            limit: The greatest number of rows of the batch; by default only the limits of the source apply.
         """
         start = self.offset
         end = self._coordinator.latest_offset(start, limit or self.source.read_limits.max_rows or UNLIMITED)
@@ -133,7 +135,7 @@ class SourceQuery:
         return start, json.loads(json.dumps(end))
 
     def wait_for_batch(self, limit: int | None = None) -> tuple[Document, Document]:
-        """The next batch that reads anything; not read yet. For ``limit`` see :meth:`next_batch`."""
+        """Plans the next batch that is not empty. It is not read. For ``limit`` see :meth:`next_batch`."""
         deadline = time.monotonic() + _PATIENCE_S
         while time.monotonic() < deadline:
             batch = self.next_batch(limit)
@@ -143,18 +145,18 @@ class SourceQuery:
         raise AssertionError(f"nothing was found to read in {_PATIENCE_S:g} s, though there are records")
 
     def tasks(self, start: Document, end: Document) -> list[list[PlannedRange]]:
-        """The ranges of each task of a batch."""
+        """Returns the ranges of each task of a batch."""
         return [list(task.ranges) for task in _copy(self._coordinator.tasks(start, end))]
 
     def read_all(self, start: Document, end: Document) -> list[Row]:
-        """The rows of a batch, read as Spark's workers do it, who report."""
+        """Returns the rows of a batch. It is read like in Spark's workers, which send reports."""
         tasks = _copy(self._coordinator.tasks(start, end))
         return [
             row for task in tasks for records in read_task(self.spec, task) for row in records.to_pylist()
         ]
 
     def read_batch(self) -> list[Row]:
-        """All rows, as a batch query reads them."""
+        """Returns all rows, as a batch query reads them."""
         reader = Flip27BatchReader(self.spec)
         tasks = _copy([partition.value for partition in reader.partitions()])
         return [
@@ -162,18 +164,18 @@ class SourceQuery:
         ]
 
     def read(self, task: Sequence[PlannedRange]) -> list[Row]:
-        """The rows of a task."""
+        """Returns the rows of a task."""
         output = TaskRows(self.source.schema, task)
         self.read_into(output)
         return output.rows
 
     def read_into(self, output: TaskRows, events: Sequence[SourceEvent] = ()) -> None:
-        """Read a task to its end; its reader gets ``events`` first."""
+        """Reads a task to its end. Its reader gets ``events`` first."""
         for _ in self.poll(output.ranges, output, events):
             pass
 
     def abandon(self, task: Sequence[PlannedRange]) -> None:
-        """Read a task until it has some rows, and no further, as if it died."""
+        """Reads a task until it has some rows, then stops as if the task had been killed."""
         output = TaskRows(self.source.schema, task)
         with closing(self.poll(task, output)) as polls:
             while not output.rows and next(polls, None):
@@ -189,7 +191,7 @@ class SourceQuery:
 
     @contextmanager
     def enumerator(self) -> Iterator[tuple[SplitEnumerator[Any, Any], list[Any]]]:
-        """An enumerator of its own, and the splits that it has assigned; there must be some."""
+        """Yields a new enumerator, and the splits that it has assigned, at least one."""
         context = CoordinatorContext(2, "localhost")
         enumerator = self.source.create_enumerator(context)
 
@@ -217,22 +219,22 @@ class SourceQuery:
 
 
 class TaskRows(ReaderOutput):
-    """Collects what a reader emits, and looks whether it may.
+    """Collects the rows that a reader emits, and checks them.
 
     Args:
-        schema: of the source.
-        ranges: of the task.
+        schema: The schema of the source.
+        ranges: The ranges of the task.
 
     Raises:
-        AssertionError: columns are not of the schema; a split is not of the task; a position is not in its range, or
-            falls.
+        AssertionError: Columns do not fit the schema; a split is not in the task; a position is not in its range, or is
+            less than the one before.
     """
 
     def __init__(self, schema: pa.Schema, ranges: Sequence[PlannedRange]) -> None:
         self.ranges = ranges
         self.rows: list[Row] = []
         self.batches: list[tuple[pa.RecordBatch, pa.Int64Array | None]] = []
-        """Record batches with the times that the external system gave the records."""
+        """The record batches, each with the timestamps that the external system gave the records."""
         self._schema = schema
         self._at = {split.split_id: start for split, start, _ in ranges}
         self._end = {split.split_id: end for split, _, end in ranges}
@@ -259,7 +261,7 @@ class TaskRows(ReaderOutput):
         timestamps: pa.Int64Array | None,
         positions: pa.Int64Array | None,
     ) -> None:
-        """Rows of one split."""
+        """Collects rows of one split."""
         assert split_id in self._at, f"the reader emits rows of split {split_id}, which it was not given"
         assert records.schema.equals(self._schema), (
             f"columns of split {split_id} are not of the source's schema but {records.schema}"
@@ -289,6 +291,6 @@ class _SplitRows(SourceOutput):
 
 
 def _copy(value: T) -> T:
-    """As it arrives in another process."""
+    """Returns the value as it arrives in another process."""
     copied: T = pickle.loads(pickle.dumps(value))
     return copied

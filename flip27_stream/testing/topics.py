@@ -1,4 +1,4 @@
-"""What tests do with a broker and with a cluster alike: topics and records."""
+"""Functions that a broker and a cluster share: they create, delete and fill topics."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Record = (
     tuple[int, int, bytes | None, bytes | None]
     | tuple[int, int, bytes | None, bytes | None, Sequence[tuple[str, bytes]]]
 )
-"""Partition, timestamp in milliseconds since the epoch, key, value, and headers if there are any."""
+"""Partition, timestamp (milliseconds since the epoch), key, value, and optional headers."""
 
 _ALL_NODES = -1
 
@@ -27,12 +27,12 @@ class Topics(ABC):
     @property
     @abstractmethod
     def bootstrap_servers(self) -> str:
-        """``host:port``, for clients; several are separated by commas."""
+        """The addresses for clients, as ``host:port``, separated by commas."""
 
     @property
     @abstractmethod
     def direct_servers(self) -> str:
-        """``host:port`` as in :attr:`bootstrap_servers`, for whom no fault of a link may strike."""
+        """The same as :attr:`bootstrap_servers`, but without links, so that no fault of a network applies."""
 
     def create_topic(
         self,
@@ -42,7 +42,7 @@ class Topics(ABC):
         *,
         replication: int = _ALL_NODES,
     ) -> None:
-        """Create a topic, by default with a replica on every node; returns when each partition has a leader."""
+        """Creates a topic, by default with a replica on every node. Returns when each partition has a leader."""
         options = {
             "num_partitions": partitions,
             "replication_factor": replication,
@@ -52,15 +52,15 @@ class Topics(ABC):
             admin.create_topics({name: options}, wait_for_metadata=True)
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic; returns when the broker no longer lists it."""
+        """Deletes a topic. Returns when the broker no longer lists it."""
         with self._admin() as admin:
             admin.delete_topics([name])
             wait_until(lambda: name not in admin.list_topics(), f"topic '{name}' to be deleted")
 
     def write(self, topic: str, records: Iterable[Record]) -> None:
-        """Append records, each to the partition it names; returns when the broker has them all.
+        """Appends records to their partitions. Returns when the broker has all of them.
 
-        For hundreds of thousands use :func:`flip27_stream.testing.write_bulk`.
+        For hundreds of thousands of records use :func:`flip27_stream.testing.write_bulk`.
         """
         from kafka import KafkaProducer
 

@@ -1,4 +1,4 @@
-"""Waiting for what another process or thread does."""
+"""Waits for conditions that another process or thread fulfils."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 
 def wait_until(condition: Callable[[], object], what: str, timeout: float = 30.0) -> None:
-    """Return once ``condition()`` is true; it is asked every 20 ms, at least once.
+    """Returns once ``condition()`` is true. It is checked every 20 ms, at least once.
 
     Raises:
-        TimeoutError: it was not within ``timeout`` seconds; the message says ``what`` was waited for.
+        TimeoutError: It was not true within ``timeout`` seconds. The message has ``what``.
     """
     deadline = time.monotonic() + timeout
     while not condition():

@@ -1,4 +1,4 @@
-"""The status of splits as a DataFrame for dashboards, computed by Spark."""
+"""The status of splits as a DataFrame for dashboards. Spark computes it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ SELECT
 FROM summed
 WHERE newest = last
 """
-"""The text of the view; ``{table}`` stands for the split-watermark table."""
+"""The SQL text of the view. ``{table}`` is replaced by the split-watermark table."""
 
 
 _ENTRY: Final = (
@@ -59,24 +59,26 @@ _ENTRY: Final = (
 
 
 def split_status(spark: SparkSession, table: str) -> DataFrame:
-    """Where every split stands: a row for each split of the newest batch of every source.
+    """Returns the status of every split: a row for each split of the newest batch of every source.
 
     Columns: ``group``, ``source``, ``split``, ``status``, ``batch``, ``recorded_at``, ``watermark``, and with Flink's
     names (FLIP-513, FLIP-33, FLIP-182) ``currentWatermark``, ``watermarkLag``, ``watermarkAlignmentDrift`` (ms),
-    ``numRecordsInPerSecond``, ``activeTimeMsPerSecond``, ``pausedTimeMsPerSecond``, ``idleTimeMsPerSecond``; these
-    over the newest 10 batches. Null where unknown. Of a table that is given by its path, ``status`` is ``PAUSED`` also
-    for splits that the last plan, which moved nothing, has wait; that stands in the table's log only.
+    ``numRecordsInPerSecond``, ``activeTimeMsPerSecond``, ``pausedTimeMsPerSecond``, ``idleTimeMsPerSecond``. The last
+    four are taken over the newest 10 batches. Unknown values are null.
+
+    If the table is given by its path, ``status`` is ``PAUSED`` also for splits that wait after a plan that read
+    nothing. This information is only in the table's log, which is not read for a table of the catalog.
 
     Args:
-        spark: the session.
-        table: path or URI of the split-watermark table, or its name in the catalog.
+        spark: The session.
+        table: The path or URI of the split-watermark table, or its name in the catalog.
     """
     status = spark.sql(SPLIT_STATUS.format(table=_identifier(table)))
     return _as_last_planned(spark, status, table) if "/" in table else status
 
 
 def _as_last_planned(spark: SparkSession, status: DataFrame, table: str) -> DataFrame:
-    """``status`` with the splits paused that wait by the newest entries in the log of the table."""
+    """Sets the status of splits that wait according to the newest entries in the log of the table to ``PAUSED``."""
     from pyspark.sql import functions as sf
 
     from watermark_alignment.group.group_log import KEY as MEMBER_KEY
@@ -101,5 +103,5 @@ def _as_last_planned(spark: SparkSession, status: DataFrame, table: str) -> Data
 
 
 def _identifier(table: str) -> str:
-    """The table in SQL: a path, which has a slash, or a name."""
+    """Returns the table in SQL. A text with a slash is a path, any other text is a name."""
     return f"delta.`{table.replace('`', '``')}`" if "/" in table else table

@@ -1,4 +1,4 @@
-"""What is wrong with groups, from their table, with the remedy: stalls, too much drift, reports that do not come."""
+"""Problems of groups that their table shows, with remedies: stalls, too much drift, missing reports."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from watermark_alignment.table.recordings import Member
 
 
 class Finding(NamedTuple):
-    """Something to be told once.
+    """A problem that is reported once.
 
     Attributes:
-        about: what is wrong with what.
-        text: a sentence, and what to do.
+        about: A key that identifies the problem.
+        text: The problem in a sentence, and what to do.
     """
 
     about: tuple[str, ...]
@@ -23,23 +23,25 @@ class Finding(NamedTuple):
 
 
 def findings(status: Status, lineages: Collection[str], now: int) -> list[Finding]:
-    """What is wrong with the sources of some checkpoints.
+    """Returns the problems of the sources that belong to some checkpoints.
 
     Args:
-        status: how their table stands.
-        lineages: those of the checkpoints.
-        now: the clock (ms).
+        status: The status of their table.
+        lineages: The lineages of the checkpoints.
+        now: The present time (ms since the epoch).
     """
     splits = [split for split in status.splits if _is_of(status, split.member, lineages)]
     return [*_drifts(status, splits), *_unreported(status, splits), *_event_times(status, splits, now)]
 
 
 def stalls(status: Status, lineages: Collection[str], now: int, longer_than_ms: int) -> list[Finding]:
-    """Which splits hold the sources of these lineages, if their query has found nothing to read.
+    """Returns the splits for which the sources of some checkpoints wait, if their query has found nothing to read.
 
     Args:
-        now: the clock (ms).
-        longer_than_ms: for how long before that is told.
+        status: The status of their table.
+        lineages: The lineages of the checkpoints.
+        now: The present time (ms since the epoch).
+        longer_than_ms: The least duration (ms) of a wait that is reported.
     """
     told = []
     for wait in status.waits(now):
@@ -102,6 +104,6 @@ def _called(status: Status, member: Member) -> str:
 
 
 def _is_of(status: Status, member: Member, lineages: Collection[str]) -> bool:
-    """By the source's note; or its id, which ends with the lineage unless the user gave one."""
+    """Whether a source has one of the lineages: in its note, or at the end of its id unless the user gave the id."""
     note = status.told(member).note
     return (note is not None and note.lineage in lineages) or member.source.rpartition("-")[2] in lineages

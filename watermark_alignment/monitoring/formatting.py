@@ -1,4 +1,4 @@
-"""Values as text for people: names, event times, durations."""
+"""Formats values as text for people: names, event times, durations."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ _SIZES = ("bytes", "kB", "MB", "GB", "TB")
 
 
 def name(given: str) -> str:
-    """A name on one line.
+    """Returns a name on one line.
 
     Args:
-        given: any text. Characters that do not print, such as line breaks and a terminal's commands, are escaped.
+        given: Any text. Characters that are not printable, such as line breaks and commands of a terminal, are escaped.
     """
     return "".join(
         sign if sign.isprintable() else sign.encode("unicode_escape").decode("ascii") for sign in given
@@ -20,10 +20,10 @@ def name(given: str) -> str:
 
 
 def event_time(ms: int) -> str:
-    """The date and time (UTC, to the second) of an event time.
+    """Returns the date and time of an event time (UTC, to the second).
 
     Args:
-        ms: milliseconds since the epoch. A time outside of the years 1 to 9999 stays a number.
+        ms: Milliseconds since the epoch. A time outside of the years 1 to 9999 is shown as a number.
     """
     try:
         at = datetime.fromtimestamp(ms / 1000, tz=timezone.utc)
@@ -33,10 +33,11 @@ def event_time(ms: int) -> str:
 
 
 def duration(ms: int) -> str:
-    """A duration in its two greatest units, such as ``3h12m``; below a minute ``4.2s``, below a second ``250ms``.
+    """Returns a duration in its two greatest units, such as ``3h12m``; below a minute ``4.2s``, below a second
+    ``250ms``.
 
     Args:
-        ms: milliseconds, may be negative.
+        ms: Milliseconds. They can be negative.
     """
     sign, left = "-" if ms < 0 else "", abs(ms)
     if left < 60_000:
@@ -50,6 +51,6 @@ def duration(ms: int) -> str:
 
 
 def data_size(count: int) -> str:
-    """A number of bytes with its unit, such as ``1.2 MB``."""
+    """Returns a number of bytes with its unit, such as ``1.2 MB``."""
     power = min((len(str(count)) - 1) // 3, len(_SIZES) - 1)
     return f"{count / 1000**power:.{1 if power else 0}f} {_SIZES[power]}"

@@ -1,4 +1,4 @@
-"""A listener that tells how aligned queries get on. Needs pyspark, so it is loaded when it is asked for."""
+"""A listener that reports on aligned queries. It needs pyspark, so it is imported only on demand."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _FIRST_BATCHES = 4
-"""After each of these the table is read, so that mistakes in a new query are told soon."""
+"""The table is read after each of the first batches, so that mistakes in a new query are reported early."""
 
 
 def _now() -> int:
@@ -43,23 +43,25 @@ def _now() -> int:
 
 
 class StatusListener(StreamingQueryListener):
-    """Logs a line per batch (INFO) and a warning, with the remedy, for each thing that goes wrong, once.
+    """Logs a line for each batch (INFO), and each problem once, as a warning with its remedy.
 
-    Without ``table`` it warns of rows that were dropped as late. With a table it also warns of a split that stalls its
+    Without ``table`` it warns of rows that Spark dropped as late. With a table it also warns of a split that stalls its
     group, of drift above its limit, of watermarks that are planned and not observed, and of mistakes that make
-    alignment void: a delay of ``withWatermark`` that is too short, another event time than the aligned one, event times
-    that are missing or of another unit. Only queries with a source of this project are looked at.
+    alignment
+    ineffective: a delay of ``withWatermark`` that is too short, another event time than the aligned one, event times
+    that are missing or have another unit. Queries without a source of this project are ignored.
 
     Args:
-        table: the split-watermark table, its path or URI, then reached with ``storage_options``.
-        stalled_after: how long a split may bring nothing while others wait for it.
-        look_every: how often, at most, batches have the table read, since that holds up Spark's events.
-        clock: milliseconds since the epoch.
+        table: The split-watermark table, as a path or URI.
+        storage_options: The storage options for ``table``.
+        stalled_after: How long a split may bring nothing while others wait for it, before that is reported.
+        look_every: The least interval between reads of the table after batches, since a read delays Spark's events.
+        clock: Returns the milliseconds since the epoch.
 
     Raises:
-        OptionError: a duration cannot be parsed.
+        OptionError: A duration cannot be parsed.
 
-    ::
+    Example::
 
         spark.streams.addListener(StatusListener("/delta/split_watermarks"))
     """
@@ -87,35 +89,36 @@ class StatusListener(StreamingQueryListener):
         self._told: set[tuple[str, ...]] = set()
 
     def serve_prometheus(self, port: int = 9127, address: str = "0.0.0.0") -> tuple[WSGIServer, Thread]:
-        """Answer Prometheus at ``/metrics``; needs the extra ``prometheus``.
+        """Serves metrics to Prometheus at ``/metrics``. Needs the extra ``prometheus``.
 
         Args:
-            port: 0 for any free one.
-            address: where to listen. Names of groups, sources and splits can be read there without a password.
+            port: The port; 0 for any free port.
+            address: The address to listen on. Names of groups, sources and splits can be read there without a password.
 
         Returns:
-            The server, whose ``shutdown()`` ends it, and its thread.
+            The server and its thread. The server's ``shutdown()`` ends both.
         """
         from watermark_alignment.monitoring.prometheus import serve
 
         return serve(self._metrics, port, address)
 
     def export_opentelemetry(self, endpoint: str | None = None, every: str = "30 s") -> MeterProvider:
-        """Push to an OpenTelemetry collector by OTLP over HTTP; needs the extra ``opentelemetry``.
+        """Pushes metrics to an OpenTelemetry collector by OTLP over HTTP. Needs the extra ``opentelemetry``.
 
         Args:
-            endpoint: such as ``http://collector:4318/v1/metrics``; by default as ``OTEL_EXPORTER_OTLP_ENDPOINT`` says.
-            every: how often.
+            endpoint: A URL such as ``http://collector:4318/v1/metrics``; by default that of
+                ``OTEL_EXPORTER_OTLP_ENDPOINT``.
+            every: The interval between pushes.
 
         Returns:
-            The provider, whose ``shutdown()`` ends it.
+            The provider. Its ``shutdown()`` ends the export.
         """
         from watermark_alignment.monitoring.opentelemetry import export
 
         return export(self._metrics, endpoint, parse_duration(every, "every"))
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
-        """Nothing is known yet."""
+        """Does nothing."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
         progress: Mapping[str, Any] = json.loads(event.progress.json)
@@ -138,7 +141,7 @@ class StatusListener(StreamingQueryListener):
         self._look(is_due=is_due or self._batches[run] <= _FIRST_BATCHES)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
-        """Every 10 s while a query finds nothing to read. A split that waits then waits for another."""
+        """Reports stalls. Spark calls it every 10 s while a query finds nothing to read."""
         if (lineages := self._lineages.get(str(event.runId))) is not None and (
             status := self._look()
         ) is not None:
@@ -152,7 +155,7 @@ class StatusListener(StreamingQueryListener):
                 of_run.pop(str(event.runId), None)
 
     def _look(self, *, is_due: bool = True) -> Status | None:
-        """Read the table, where there is one, and tell what is wrong."""
+        """Reads the table if there is one and it is due, and reports problems."""
         if self._reader is None or not is_due:
             return None
         self._looked_at = now = self._clock()

@@ -1,4 +1,4 @@
-"""The metrics of a split-watermark table, by the names of ``status --json``; what exporters have in common."""
+"""The metrics of a split-watermark table under the names of ``status --json``. All exporters use them."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ NAMES: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
     "estimatedTotalBytesBehindLatest": (_SOURCE, "about how many bytes the source is behind the latest"),
     DROPPED: (("query",), "rows that Spark dropped as late since this process started"),
 }
-"""Labels and meaning of each metric; all are gauges, but :data:`DROPPED`, which is a counter."""
+"""The labels and the description of each metric. All are gauges except :data:`DROPPED`, which is a counter."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One value of a metric at a moment; its labels are in the order of :data:`NAMES`."""
+    """One value of a metric. Its labels are in the order of :data:`NAMES`."""
 
     name: str
     labels: tuple[str, ...]
@@ -60,13 +60,13 @@ class Sample:
 
 @dataclass
 class Metrics:
-    """What a listener knows, for exporters, which ask for it from threads of their own.
+    """The metrics of a listener. Exporters read them in their own threads.
 
     Attributes:
-        reader: reads the table; ``None`` without one.
-        clock: milliseconds since the epoch.
-        lock: held while the table is read.
-        dropped: rows that were dropped as late, by query.
+        reader: Reads the table; ``None`` without a table.
+        clock: Returns the milliseconds since the epoch.
+        lock: Held while the table is read.
+        dropped: The number of rows that Spark dropped as late, by query.
     """
 
     reader: StatusReader | None
@@ -75,10 +75,10 @@ class Metrics:
     dropped: Counter[str] = field(default_factory=Counter)
 
     def read(self) -> tuple[Status, int] | None:
-        """How the table stands, and the clock (ms); ``None`` without a table.
+        """Returns the status of the table and the present time (ms), or ``None`` without a table.
 
         Raises:
-            AlignmentError: the table cannot be read.
+            AlignmentError: The table cannot be read.
         """
         if self.reader is None:
             return None
@@ -87,7 +87,7 @@ class Metrics:
             return self.reader.read(now), now
 
     def samples(self) -> Iterator[Sample]:
-        """All values now. While the table cannot be read there are none of it, as of a target that is down."""
+        """Yields all values. While the table cannot be read its values are missing, as for a target that is down."""
         for query, rows in list(self.dropped.items()):
             yield Sample(DROPPED, (query,), rows)
         try:
@@ -99,11 +99,11 @@ class Metrics:
 
 
 def samples_of(status: Status, now: int) -> Iterator[Sample]:
-    """The values of the sources that are there, or of which nothing is known to the contrary.
+    """Yields the values of all sources except those that are known to have left or timed out.
 
     Args:
-        status: how the table stands.
-        now: the clock (ms).
+        status: The status of the table.
+        now: The present time (ms since the epoch).
     """
     there = [split for split in status.splits if status.told(split.member).is_there(now) is not False]
     for split in there:

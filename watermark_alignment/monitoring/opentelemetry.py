@@ -1,4 +1,4 @@
-"""Metrics for OpenTelemetry, which are pushed by OTLP over HTTP; needs the extra ``opentelemetry``."""
+"""The export of metrics to OpenTelemetry, by OTLP over HTTP. It needs the extra ``opentelemetry``."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _FIRST = next(iter(NAMES))
 
 
 def export(metrics: Metrics, endpoint: str | None, every_ms: int) -> MeterProvider:
-    """Push to a collector, in a daemon thread.
+    """Pushes metrics to a collector, in a daemon thread.
 
     Args:
-        metrics: what a listener knows.
-        endpoint: the URL, such as ``http://collector:4318/v1/metrics``; by default as the standard variables of the
-            environment say, ``OTEL_EXPORTER_OTLP_ENDPOINT`` and others.
-        every_ms: how often, in milliseconds.
+        metrics: The metrics of a listener.
+        endpoint: A URL such as ``http://collector:4318/v1/metrics``; by default that of the standard environment
+            variables such as ``OTEL_EXPORTER_OTLP_ENDPOINT``.
+        every_ms: The interval between pushes (ms).
 
     Returns:
-        The provider, which ``shutdown()`` ends.
+        The provider. Its ``shutdown()`` ends the export.
     """
     reader = PeriodicExportingMetricReader(OTLPMetricExporter(endpoint), export_interval_millis=every_ms)
     provider = MeterProvider([reader])
@@ -33,7 +33,7 @@ def export(metrics: Metrics, endpoint: str | None, every_ms: int) -> MeterProvid
 
 
 def register(metrics: Metrics, provider: MeterProvider) -> None:
-    """Make an instrument for each metric; the table is read once for all of them when they are collected."""
+    """Creates an instrument for each metric. The table is read once for all of them when they are collected."""
     meter = provider.get_meter(PREFIX)
     latest: list[Sample] = []
 

@@ -1,7 +1,7 @@
-"""What the progress of a streaming query says of our sources: one line per batch, and what is wrong with it.
+"""The sources of this project in the progress of a streaming query: one line for each batch, and its problems.
 
-Input is the JSON of Spark's ``StreamingQueryProgress``. Our sources are those whose end offset has the marker of
-:mod:`offsets`; what else is in an offset is told from its layout, without the source's serializers.
+The input is the JSON of Spark's ``StreamingQueryProgress``. A source of this project has an end offset with the marker
+of :mod:`offsets`. The rest of an offset is read by its layout, without the source's serializers.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from watermark_alignment.table.behind import Behind
 
 @dataclass(frozen=True)
 class SourceProgress:
-    """One of our sources in one batch.
+    """A source of this project in one batch.
 
     Attributes:
-        source: what it reads, in words.
-        lineage: of the checkpoint.
-        splits: how many it has.
-        moved: how many of them were read.
-        read_max: of the splits of which it is known, the greatest event times read (ms).
-        batch: the source's own number of the batch.
-        behind: how far the splits are behind the ends of their logs after the batch, as far as that is reported.
+        source: What the source reads, in words.
+        lineage: The lineage of the checkpoint.
+        splits: The number of its splits.
+        moved: The number of splits that were read.
+        read_max: The greatest event time read (ms) of each split of which it is known.
+        batch: The source's own number of the batch.
+        behind: How far the splits are behind the ends of their logs after the batch, as far as that is reported.
     """
 
     source: str
@@ -40,7 +40,7 @@ class SourceProgress:
 
     @property
     def is_aligned(self) -> bool:
-        """Only aligned sources look at event times."""
+        """Whether the source is aligned. Only aligned sources read event times."""
         return bool(self.read_max)
 
     def __str__(self) -> str:
@@ -54,7 +54,7 @@ class SourceProgress:
 
 
 def our_sources(progress: Mapping[str, Any]) -> list[SourceProgress]:
-    """Our sources among those of a query."""
+    """Returns the sources of this project among those of a query."""
     parts = [
         [_document(source.get(offset)) for offset in ("startOffset", "endOffset", "latestOffset")]
         for source in progress.get("sources", ())
@@ -63,7 +63,7 @@ def our_sources(progress: Mapping[str, Any]) -> list[SourceProgress]:
 
 
 def line(progress: Mapping[str, Any], sources: Sequence[SourceProgress]) -> str:
-    """The batch in one line."""
+    """Returns one line about the batch."""
     took = progress.get("durationMs", {}).get("triggerExecution", 0)
     parts = [f"{name_of(progress)}, batch {progress['batchId']}: {progress.get('numInputRows', 0):,} rows"]
     parts[0] += f" in {duration(int(took))}"
@@ -74,7 +74,10 @@ def line(progress: Mapping[str, Any], sources: Sequence[SourceProgress]) -> str:
 
 
 def dropped_rows(progress: Mapping[str, Any]) -> int:
-    """Rows that operators with state dropped as late; an aggregation counts them after it has summed up its input."""
+    """Returns the number of rows that stateful operators dropped as late.
+
+    Aggregations count them after partial aggregation.
+    """
     operators = progress.get("stateOperators", ())
     return sum(int(operator.get("numRowsDroppedByWatermark", 0)) for operator in operators)
 
@@ -84,7 +87,7 @@ def name_of(progress: Mapping[str, Any]) -> str:
 
 
 def _document(offset: Any) -> Mapping[str, Any]:
-    """Spark writes an offset as JSON within the JSON, or as text."""
+    """Returns an offset as a mapping. Spark writes it as JSON within the JSON, or as text."""
     if isinstance(offset, str):
         try:
             offset = json.loads(offset)
@@ -100,7 +103,7 @@ def _is_ours(document: Mapping[str, Any]) -> bool:
 
 
 def _positions(document: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, int]]:
-    """Positions by split id, as ``{"clicks": {"0": 7}}`` has that of ``clicks-0``."""
+    """Yields positions by split id. ``{"clicks": {"0": 7}}`` has the position of ``clicks-0``."""
     for name, value in document.items():
         if isinstance(value, Mapping):
             yield from _positions(value, f"{prefix}{name}-")
@@ -109,7 +112,10 @@ def _positions(document: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[
 
 
 def _source(start: Mapping[str, Any], end: Mapping[str, Any], latest: Mapping[str, Any]) -> SourceProgress:
-    """An entry of a split is position, greatest event time read, since when its end is there, begin, state."""
+    """Reads a source's offsets.
+
+    The entry of a split is position, greatest event time read, since when it is at its end, begin, state.
+    """
     before = start.get("splits", {}) if _is_ours(start) else {}
     splits = {split: [*entry, None, None, None][:4] for split, entry in end["splits"].items()}
     begin = {name: e[3] if isinstance(e[3], int) else before.get(name, e)[0] for name, e in splits.items()}

@@ -1,4 +1,4 @@
-"""Metrics for Prometheus, which pulls them; needs the extra ``prometheus``."""
+"""The export of metrics to Prometheus, which pulls them. It needs the extra ``prometheus``."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from watermark_alignment.monitoring.metrics import DROPPED, NAMES, PREFIX, Metri
 
 
 class StatusCollector(Collector):
-    """Makes metric families of what a listener knows when Prometheus asks."""
+    """Returns the metrics of a listener as metric families when Prometheus requests them."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
 
     def describe(self) -> list[GaugeMetricFamily]:
-        """Nothing, so that registering does not read the table."""
+        """Returns an empty list, so that registering does not read the table."""
         return []
 
     def collect(self) -> Iterator[GaugeMetricFamily | CounterMetricFamily]:
@@ -36,15 +36,15 @@ class StatusCollector(Collector):
 
 
 def serve(metrics: Metrics, port: int, address: str) -> tuple[WSGIServer, threading.Thread]:
-    """Answer ``GET /metrics`` on a port, in a daemon thread.
+    """Serves ``GET /metrics`` on a port, in a daemon thread.
 
     Args:
-        metrics: what a listener knows.
-        port: 0 for any free one.
-        address: where to listen.
+        metrics: The metrics of a listener.
+        port: The port; 0 for any free port.
+        address: The address to listen on.
 
     Returns:
-        The server, which ``shutdown()`` ends, and its thread.
+        The server and its thread. The server's ``shutdown()`` ends both.
     """
     registry = CollectorRegistry()
     registry.register(StatusCollector(metrics))

@@ -1,8 +1,8 @@
-"""What the progress of a query tells of its ``withWatermark``: the delay, and whether it uses the aligned event time.
+"""The ``withWatermark`` of a query, found in its progress: the delay, and whether it uses the aligned event time.
 
-Spark tells neither. After every batch it sets the watermark to the greatest event time less the delay, if that is a
-rise (``WatermarkTracker``). With several ``withWatermark`` in a query the least watermark counts by default, and the
-greatest event time is that of one of them, so that the delay that follows is never too short.
+Spark reports neither. After every batch it sets the watermark to the greatest event time less the delay, if that is
+higher (``WatermarkTracker``). With several ``withWatermark`` in a query, the least watermark counts by default, and the
+greatest event time is that of one of them. So the delay that is computed here is never too short.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from watermark_alignment.table.batch_note import BatchNote
 
 _MOST_BATCHES = 100
 _ROUNDING_MS = 1000
-"""Queries often make their event-time column by rounding down to seconds."""
+"""Queries often round event times down to seconds."""
 
 
 class QueryWatermark:
@@ -33,7 +33,12 @@ class QueryWatermark:
         self._notes: dict[tuple[str, int], BatchNote] = {}
 
     def take_in(self, progress: Mapping[str, Any], sources: Sequence[SourceProgress]) -> None:
-        """The progress of a batch, and what it says of our sources in it."""
+        """Records the progress of a batch.
+
+        Args:
+            progress: The progress.
+            sources: The sources of this project in it.
+        """
         self._query = name_of(progress)
         told = progress.get("eventTime", {})
         watermark, greatest = _ms(told.get("watermark")), _ms(told.get("max"))
@@ -51,7 +56,11 @@ class QueryWatermark:
             del self._batches[next(iter(self._batches))]
 
     def findings(self, notes: Mapping[str, BatchNote]) -> Iterator[Finding]:
-        """What is wrong, by the newest note of each of the query's sources, which are called by these names."""
+        """Yields the problems.
+
+        Args:
+            notes: The newest note of each of the query's sources, by the name of the source.
+        """
         self._notes |= {(note.lineage, note.batch): note for note in notes.values()}
         while len(self._notes) > _MOST_BATCHES:
             del self._notes[next(iter(self._notes))]
@@ -94,7 +103,7 @@ class QueryWatermark:
 
 
 def _ms(timestamp: str | None) -> int | None:
-    """Milliseconds since the epoch of a time as Spark's progress writes it; ``None`` for what is not one."""
+    """Returns the milliseconds since the epoch of a time in Spark's progress, or ``None`` if it is not a time."""
     try:
         at = datetime.fromisoformat(str(timestamp).replace("Z", "+00:00"))
     except ValueError:

@@ -1,4 +1,4 @@
-"""Names of sources for people: the id that the user gave, else what the source reads."""
+"""Names of sources for people: the id that the user gave, otherwise what the source reads."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from watermark_alignment.group.member_news import MemberNews
 from watermark_alignment.table.recordings import Member
 
 _DERIVED: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{16}")
-"""The id of a source without ``scan.source.id``; see :meth:`AlignmentOptions.name_of_source`."""
+"""The form of the id of a source without ``scan.source.id``; see :meth:`AlignmentOptions.name_of_source`."""
 
 
 def source_names(news: Mapping[Member, MemberNews], members: Iterable[Member]) -> dict[Member, str]:
-    """A name for each member, unique among them.
+    """Returns a name for each member, unique among them.
 
     Args:
-        news: what members have told.
-        members: all that the table has rows of.
+        news: The latest reports of members.
+        members: All members that have rows in the table.
 
     Returns:
-        ``scan.source.id`` where it was set, or where nothing is known of what the source reads. Otherwise the topic or
-        path that it reads; of several such sources those that began later have a number behind it.
+        ``scan.source.id`` if it was set, or if it is unknown what the source reads. Otherwise the topic or path that it
+        reads. If several such sources read the same, later ones have a number after it.
     """
     names: dict[Member, str] = {}
     unnamed: list[tuple[int, Member, str]] = []

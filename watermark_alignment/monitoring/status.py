@@ -1,4 +1,4 @@
-"""Where every split stands: its newest row in the split-watermark table, and metrics over its newest batches.
+"""The status of every split: its newest row in the split-watermark table, and metrics over its newest batches.
 
 Metrics have the names that Flink gives them: ``currentWatermark``, ``activeTimeMsPerSecond``,
 ``pausedTimeMsPerSecond`` and ``idleTimeMsPerSecond`` of FLIP-513 (split-level watermark metrics),
@@ -25,30 +25,30 @@ from watermark_alignment.table.recordings import Member, Recording, Recordings, 
 from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 
 BATCHES = 10
-"""Rates are taken over so many of a source's newest batches."""
+"""The number of a source's newest batches over which rates are taken."""
 
 _CLOCKS_APART = 600_000_000
-"""Microseconds by which the clocks of two sources may differ; what is recorded later can bear an earlier time."""
+"""The greatest difference (microseconds) between the clocks of two sources. A later commit can have an earlier time."""
 
 _SECOND = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class SplitMetrics:
-    """One split, as its source last recorded it; times in ms, ``None`` where unknown.
+    """One split, as its source last recorded it. Times are in ms; ``None`` if unknown.
 
     Attributes:
-        group: the group it is aligned with.
-        source: the source's id in it.
-        split: the split's id.
-        status: in the newest batch; ``PAUSED`` also if the last plan, which moved nothing, has the split wait.
-        batch: number of that batch.
-        recorded_at: when it was recorded.
-        watermark: nothing older is to come from the split (``currentWatermark``).
-        lag: how far the watermark is behind the clock (``watermarkLag``).
-        drift: how far what was read is ahead of the slowest split (``watermarkAlignmentDrift``).
-        rows_per_second: over the newest batches (``numRecordsInPerSecond``).
-        per_second: by status, milliseconds of each second that the split was in it, over the same batches
+        group: The group with which it is aligned.
+        source: The source's id in the group.
+        split: The split's id.
+        status: The status in the newest batch; ``PAUSED`` also if the split waits after a last plan that read nothing.
+        batch: The number of that batch.
+        recorded_at: When the batch was recorded (since the epoch).
+        watermark: No earlier event time is expected from the split (``currentWatermark``).
+        lag: How far the watermark is behind the clock (``watermarkLag``).
+        drift: How far what was read is ahead of the slowest split (``watermarkAlignmentDrift``).
+        rows_per_second: The rate over the newest batches (``numRecordsInPerSecond``).
+        per_second: By status, the milliseconds of each second in which the split had it, over the same batches
             (``activeTimeMsPerSecond``, ``pausedTimeMsPerSecond``, ``idleTimeMsPerSecond``).
     """
 
@@ -70,12 +70,12 @@ class SplitMetrics:
 
 
 class Wait(NamedTuple):
-    """Splits of one source that are read further only when another split has come nearer.
+    """Splits of one source that wait for another split.
 
     Attributes:
-        member: the source.
-        splits: how many of its splits wait.
-        holder: the split they wait for, of this source or of another in its group.
+        member: The source.
+        splits: The number of its splits that wait.
+        holder: The split for which they wait, of this source or of another source in its group.
     """
 
     member: Member
@@ -85,12 +85,12 @@ class Wait(NamedTuple):
 
 @dataclass(frozen=True)
 class Status:
-    """How a table stands.
+    """The status of a table.
 
     Attributes:
-        splits: those of the newest batch of every source, by group, source and split. One that is not there any more
-            is gone: read to its end and retired, or removed.
-        members: what sources have told lately.
+        splits: The splits of the newest batch of every source, by group, source and split. Splits that were read to
+            their end and retired, or removed, are missing.
+        members: The latest reports of sources.
     """
 
     splits: Sequence[SplitMetrics]
@@ -98,21 +98,21 @@ class Status:
 
     @cached_property
     def names(self) -> Mapping[Member, str]:
-        """What to call each source."""
+        """The name of each source."""
         return source_names(self.members, {split.member: None for split in self.splits})
 
     def told(self, member: Member) -> MemberNews:
-        """What a source has told."""
+        """Returns the latest reports of a source."""
         return self.members.get(member, MemberNews())
 
     def only(self, keep: Callable[[SplitMetrics], bool]) -> Status:
-        """With some of the splits."""
+        """Returns the status with only the splits for which ``keep`` is true."""
         return Status([split for split in self.splits if keep(split)], self.members)
 
     def waits(self, now: int) -> list[Wait]:
-        """Who waits for whom, of the sources that are there when the clock (ms) shows ``now``.
+        """Returns which sources wait for which splits, for the sources that are alive at ``now`` (ms since the epoch).
 
-        That is what they said after they last planned; a plan that moves nothing makes no batch, and so no rows.
+        The sources report this after each plan. A plan that reads nothing makes no batch, and so no rows.
         """
         there = [split for split in self.splits if self.told(split.member).is_there(now)]
         found = []
@@ -124,7 +124,7 @@ class Status:
 
 
 class StatusReader:
-    """Reads how a table stands; looking again reads only what is new."""
+    """Reads the status of a table. Each later read loads only what is new."""
 
     def __init__(self, table: SplitWatermarkTable) -> None:
         self.table = table
@@ -135,10 +135,10 @@ class StatusReader:
         self._is_behind = False
 
     def read(self, now: int) -> Status:
-        """The status when the clock (ms) shows ``now``.
+        """Returns the status at the time ``now`` (ms since the epoch).
 
         Raises:
-            AlignmentError: there is no such table, or it cannot be read.
+            AlignmentError: There is no such table, or it cannot be read.
         """
         look = self._recordings.look()
         if look.is_another:
@@ -172,7 +172,7 @@ class StatusReader:
         return replace(split, status=SplitStatus.PAUSED) if waits else split
 
     def _take_in_rows(self) -> None:
-        """The batches that rates need, of each source that has recorded more since the last look."""
+        """Loads the batches that rates need, of each source that has recorded more since the last look."""
         latest = max((recording.at for recording in self._newest.values()), default=None)
         found = self._recordings.newest(None if latest is None else latest - _CLOCKS_APART)
         changed = {member: newest for member, newest in found.items() if self._newest.get(member) != newest}
@@ -185,7 +185,10 @@ class StatusReader:
 
 
 def _holder(member: Member, held_by: str | None, splits: Iterable[SplitMetrics]) -> SplitMetrics | None:
-    """The split that a member is held by; of other members the one that is furthest behind."""
+    """Returns the split for which a member waits.
+
+    For the whole group, it is the split of other members furthest behind.
+    """
     if held_by != GROUP:
         return next((s for s in splits if s.member == member and s.split == held_by), None)
     others = (s for s in splits if s.group == member.group and s.member != member and s.status.counts)
@@ -198,14 +201,14 @@ def _in_order(item: tuple[tuple[str, str, str], object]) -> tuple[Any, ...]:
 
 
 def _times_as_numbers(rows: pa.Table) -> pa.Table:
-    """With times in microseconds."""
+    """Returns the rows with times in microseconds."""
     for name in ("watermark", "max_event_time", "recorded_at"):
         rows = rows.set_column(rows.column_names.index(name), name, rows[name].cast(pa.int64()))
     return rows
 
 
 def _metrics(rows: Sequence[Mapping[str, Any]], now: int) -> SplitMetrics:
-    """The newest of the rows of a split, with rates over as many as there are."""
+    """Returns the metrics of a split from its newest row, with rates over the latest run in ``rows``."""
     rows = rows[latest_run([row["batch"] for row in rows]) :]
     newest = rows[-1]
     took = dict.fromkeys(SplitStatus, 0)

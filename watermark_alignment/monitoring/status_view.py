@@ -1,4 +1,4 @@
-"""How splits stand, for people: a table with colours; and for programs: JSON."""
+"""The status of splits for people, as a coloured table, and for programs, as JSON."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _NAMED = 5
 
 
 def to_json(status: Status, now: int) -> str:
-    """One line: an array with an object for every split, by the names of Flink's metrics; times in ms."""
+    """Returns one line: an array with an object for every split, by the names of Flink's metrics. Times are in ms."""
     return json.dumps(
         [
             _object(split, status.names[split.member], status.told(split.member), now)
@@ -70,11 +70,12 @@ def _object(
 
 
 def render(status: Status, now: int, *, most: int | None = None) -> RenderableType:
-    """A table for each group, and below it what there is to say of it.
+    """Returns a table for each group, with remarks below it.
 
     Args:
-        now: the clock (ms).
-        most: how many splits there is room for; those furthest behind are shown.
+        status: The status of the split-watermark table.
+        now: The present time (ms since the epoch).
+        most: The greatest number of splits to show; those furthest behind are shown.
     """
     shown = _furthest_behind(status.splits, most)
     parts: list[RenderableType] = []
@@ -96,7 +97,7 @@ def _furthest_behind(splits: Sequence[SplitMetrics], most: int | None) -> Sequen
 
 @dataclass(frozen=True)
 class _Table:
-    """The splits of a group; where there is no room for all columns beside the names, the last ones are left out."""
+    """The splits of a group. If the terminal is too narrow for all columns, the last ones are left out."""
 
     group: str
     status: Status
@@ -158,7 +159,7 @@ def _summary(splits: Sequence[SplitMetrics], hidden: int) -> Text:
 
 
 def _remarks(status: Status, splits: Sequence[SplitMetrics], now: int) -> list[str]:
-    """What there is to say of the splits of one group, in sentences."""
+    """Returns sentences about the splits of one group."""
     members = dict.fromkeys(split.member for split in splits)
     said = [_waiting(wait, status) for wait in status.waits(now) if wait.member in members]
     for member in members:

@@ -1,1 +1,1 @@
-"""The Delta table of split watermarks: its rows, who writes it, and what is read of it."""
+"""The Delta table of split watermarks: its rows, its writer and its readers."""

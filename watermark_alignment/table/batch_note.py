@@ -1,4 +1,4 @@
-"""What a source says of a micro-batch as a whole, in the commit that has the batch's rows."""
+"""What a source reports about a whole micro-batch, in the metadata of the commit that has the batch's rows."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from watermark_alignment.event_time_checks import no_event_time, wrong_unit
 from watermark_alignment.table.behind import Behind
 
 KEY = "flip27.batch"
-"""The name of the note in the commit's metadata."""
+"""The key of the note in the commit's metadata."""
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What tasks saw of event times; times in ms, ``None`` where unknown.
+    """What tasks observed of event times. Times are in ms; ``None`` if they are unknown.
 
     Attributes:
-        event_time: ``scan.watermark.event-time``.
-        unit: the unit of event times that are integers.
-        records: how many records were read since the query started.
-        bytes: the size of these in memory.
-        untimed: how many of these have no event time.
-        sample: a sentence about one of these, without values.
-        min_event_time: the least event time of the batch.
-        max_event_time: the greatest event time of the batch.
-        implausible_example: the event time of one record that was beyond ``scan.watermark.max-future``.
+        event_time: The option ``scan.watermark.event-time``.
+        unit: The unit of event times that are integers.
+        records: The number of records that were read since the query started.
+        bytes: The size of these records in memory.
+        untimed: The number of these records that have no event time.
+        sample: A sentence about one of the records without event time, without its values.
+        min_event_time: The least event time of the batch.
+        max_event_time: The greatest event time of the batch.
+        implausible_example: The event time of one record that was beyond ``scan.watermark.max-future``.
     """
 
     event_time: str = ""
@@ -42,15 +42,15 @@ class Observed:
 
     @property
     def bytes_per_row(self) -> float | None:
-        """The mean size of a row in memory; ``None`` before the first."""
+        """The mean size of a row in memory (bytes); ``None`` before the first row."""
         return self.bytes / self.records if self.records else None
 
     def mistakes(self, source: str, now: int) -> Iterator[tuple[str, str]]:
-        """Warnings by their kinds: no event times, a wrong unit.
+        """Yields warnings with their kinds: no event times, a wrong unit.
 
         Args:
-            source: the name of the source.
-            now: the clock (ms).
+            source: The name of the source.
+            now: The present time (ms since the epoch).
         """
         if self.records and self.untimed == self.records:
             yield "untimed", no_event_time(source, self.event_time, self.records, self.sample)
@@ -63,24 +63,24 @@ class Observed:
 
 @dataclass(frozen=True, slots=True)
 class BatchNote:
-    """One batch of one source.
+    """The report of one source about one batch.
 
     Attributes:
-        group: the group.
-        source: id of the source in it.
-        lineage: of its checkpoint, as in its offsets.
-        batch: number of the batch.
-        max_drift_ms: ``scan.watermark.alignment.max-drift``.
-        unreported: of how many splits tasks have not reported all that was read, so that what was planned stands for
-            what was seen.
-        implausible: how many records of a split had an event time beyond ``scan.watermark.max-future`` in this batch,
-            for the 100 splits that had the most.
-        implausible_in_run: the same, since the query started.
-        max_out_of_orderness_ms: ``scan.watermark.max-out-of-orderness``.
-        observed: what tasks saw of event times.
-        reads: what the source reads, in few words.
-        behind: how far the source was behind the latest records after the batch.
-        metrics: the counters of the source's readers and enumerator since the query started, by name; the 100 greatest.
+        group: The alignment group.
+        source: The id of the source in the group.
+        lineage: The id of its checkpoint, as in its offsets.
+        batch: The number of the batch.
+        max_drift_ms: The option ``scan.watermark.alignment.max-drift``.
+        unreported: The number of splits of which tasks have not reported all that was read. For these the planned range
+            replaces the report.
+        implausible: By split, the number of records in this batch with an event time beyond
+            ``scan.watermark.max-future``, for the 100 splits that had the most.
+        implausible_in_run: The same numbers since the query started.
+        max_out_of_orderness_ms: The option ``scan.watermark.max-out-of-orderness``.
+        observed: What tasks observed of event times.
+        reads: What the source reads, in few words.
+        behind: How far the source was behind the latest records after the batch.
+        metrics: The 100 greatest counters of the source's readers and enumerator since the query started, by name.
     """
 
     group: str
@@ -102,7 +102,7 @@ class BatchNote:
 
     @staticmethod
     def from_text(text: str) -> BatchNote:
-        """The note that :meth:`to_text` wrote. Fields that a later release has added are left out.
+        """Returns the note that :meth:`to_text` wrote. Unknown fields, which a later release has added, are ignored.
 
         Raises:
             ValueError, TypeError: ``text`` is not a note.

@@ -1,4 +1,4 @@
-"""How far a source is behind the latest records, by the names of Spark's Kafka source (``ReportsSourceMetrics``).
+"""How far a source is behind the latest records, under the names of Spark's Kafka source (``ReportsSourceMetrics``).
 
 Spark 4.2 gives a Python source no way to report metrics of its own: ``PythonMicroBatchStream`` does not implement
 ``ReportsSourceMetrics``.
@@ -12,14 +12,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Behind:
-    """How many positions lie between what was read of the splits of a source and the ends of their logs.
+    """The number of positions between what was read of the splits of a source and the ends of their logs.
 
     Attributes:
-        splits: of how many splits that is known.
-        least: the least number of positions.
-        greatest: the greatest number.
-        total: the sum.
-        bytes: about how many bytes the sum is, by the mean size of the rows that were read; ``None`` where unknown.
+        splits: The number of splits of which this is known.
+        least: The least number of positions of a split.
+        greatest: The greatest number of positions of a split.
+        total: The sum over all splits.
+        bytes: The estimated bytes of ``total``, by the mean size of the rows that were read; ``None`` if unknown.
     """
 
     splits: int = 0
@@ -30,7 +30,7 @@ class Behind:
 
     @staticmethod
     def of(positions: Collection[int], bytes_per_row: float | None = None) -> Behind:
-        """The summary of how far each split is behind."""
+        """Returns the summary for the number of positions that each split is behind."""
         if not positions:
             return Behind()
         total = sum(positions)
@@ -38,7 +38,7 @@ class Behind:
         return Behind(len(positions), min(positions), max(positions), total, size)
 
     def metrics(self) -> dict[str, float | int | None]:
-        """By Spark's names; ``None`` where unknown."""
+        """Returns the metrics by Spark's names; ``None`` if a value is unknown."""
         if not self.splits:
             return dict.fromkeys(METRICS)
         return dict(

@@ -1,4 +1,4 @@
-"""Where a split-watermark table may lie: what is understood, what the file system can do, and remedies for failures."""
+"""The location of a split-watermark table: its forms, the abilities of its file system, and remedies for errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from flip27_stream.errors import AlignmentError, OptionError
 
 TABLE_OPTION: Final = "scan.watermark.alignment.table"
 RENAME: Final = "allow_unsafe_rename"
-"""The storage option with which delta-rs commits by renaming, where it cannot make hard links."""
+"""The storage option that makes delta-rs commit by renaming files, for file systems without hard links."""
 
 _WITHOUT_LINKS: Final = (errno.ENOSYS, errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.EXDEV)
 _MOUNTS: Final = ("/dbfs", "/Volumes")
@@ -52,16 +52,17 @@ def _file_name(location: str) -> str:
 
 
 def parse_location(text: str, option: str) -> str:
-    """An absolute path or a URI that delta-rs can write to.
+    """Returns an absolute path or a URI that delta-rs can write to.
 
-    delta-rs panics at some characters only as it writes, which no error says, and leaves others out of a URI.
+    With some characters delta-rs panics, but only when it writes and without a clear error. Others it drops from a URI.
+    So they are refused here.
 
     Args:
-        text: what the user gave.
-        option: the name of the option.
+        text: The value of the option.
+        option: The name of the option.
 
     Raises:
-        OptionError: it is empty, relative, or has such characters.
+        OptionError: The location is empty or relative, or has such characters.
     """
     location = text.strip()
     if not location:
@@ -85,7 +86,10 @@ def parse_location(text: str, option: str) -> str:
 
 
 def understood(location: str) -> str:
-    """The path of a location in Databricks' spelling, ``dbfs:/Volumes/...`` or ``dbfs:/...``; others as they are."""
+    """Returns the path of a location in Databricks' form ``dbfs:/Volumes/...`` or ``dbfs:/...``.
+
+    Others are unchanged.
+    """
     if not _DBFS.match(location):
         return location
     path = _DBFS.sub("/", location)
@@ -93,17 +97,17 @@ def understood(location: str) -> str:
 
 
 def local_folder(location: str) -> Path | None:
-    """The folder of a location on a file system of this machine; ``None`` for a store."""
+    """Returns the folder of a location on a file system of this machine, or ``None`` for an object store."""
     if location.startswith("file:/"):
         return Path("/" + location.removeprefix("file:").lstrip("/"))
     return None if "://" in location else Path(location)
 
 
 def check_mount(location: str) -> None:
-    """Check that a path of Databricks is there, where delta-rs would make a folder of that name instead.
+    """Checks that a path of Databricks is mounted. Otherwise delta-rs would create a local folder with that name.
 
     Raises:
-        AlignmentError: it is not mounted on this machine.
+        AlignmentError: The path is not mounted on this machine.
     """
     for mount in _MOUNTS:
         if location.startswith(f"{mount}/") and not Path(mount).is_dir():
@@ -115,11 +119,11 @@ def check_mount(location: str) -> None:
 
 
 def has_hard_links(location: str, options: Mapping[str, str]) -> bool:
-    """Whether delta-rs can commit safely there, which it does by making hard links.
+    """Whether delta-rs can commit safely at a location, for which it makes hard links.
 
     Args:
-        location: a path or URI. Of a store, or a folder that cannot be written, the answer is yes.
-        options: storage options; with :data:`RENAME` among them nothing is tried.
+        location: A path or URI. For an object store, or a folder that is not writable, the result is true.
+        options: The storage options. If :data:`RENAME` is among them, nothing is tried and the result is true.
     """
     folder = local_folder(location)
     if folder is None or RENAME in {name.lower() for name in options}:
@@ -139,7 +143,7 @@ def has_hard_links(location: str, options: Mapping[str, str]) -> bool:
 
 
 def renames_instead(location: str) -> str:
-    """What to say of a table on a file system without hard links."""
+    """Returns the warning for a table on a file system without hard links."""
     return (
         f"The file system of the split-watermark table at '{location}' has no hard links, with which commits to a "
         f"Delta table are made safely. They are made by renaming files (storage option {RENAME}), which is safe as "
@@ -149,11 +153,11 @@ def renames_instead(location: str) -> str:
 
 
 def remedy(location: str, cause: str) -> str:
-    """What to do about a failure of delta-rs, in sentences.
+    """Returns sentences that say what to do about an error of delta-rs.
 
     Args:
-        location: of the table.
-        cause: what delta-rs said.
+        location: The location of the table.
+        cause: The message of delta-rs.
     """
     for schemes, names in _CREDENTIALS.items():
         if location.startswith(schemes):

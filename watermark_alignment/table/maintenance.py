@@ -1,9 +1,11 @@
-"""What keeps the split-watermark table small: expiry of rows, compaction, vacuum, checkpoint, clean-up.
+"""The maintenance of the split-watermark table: expiry of rows, compaction, vacuum, checkpoint and clean-up of the log.
 
-A commit costs time in proportion to the commits since the last checkpoint and to the active files. Both are bounded
-by the rhythm of maintenance, which is that of the table's versions, as Delta's own ``checkpointInterval`` is: whoever
-makes the version at which something is due does it, however many members there are and however short their lives.
-Rounds of two members may meet all the same: one is then cut short, nothing is lost. Appends do not conflict with one.
+The duration of a commit grows with the number of commits since the last checkpoint, and with the number of active
+files. Maintenance bounds both. It is due at certain versions of the table, like Delta's own ``checkpointInterval``. The
+process that made such a version does the maintenance, whatever the number and the lifetime of the members.
+
+Two members can run a round at the same time. Then one of the rounds fails early, and nothing is lost. Appends do not
+conflict with a round.
 """
 
 from __future__ import annotations
@@ -31,8 +33,11 @@ from watermark_alignment.table.split_watermark_table import NO_HOOKS, SCHEMA, Sp
 _LOG = logging.getLogger(__name__)
 
 ROW_RETENTION = "flip27.rowRetentionDuration"
-"""Property of the table: how long rows are kept after they were recorded. Up to an eighth longer, so that not every
-round has to write old data anew."""
+"""The table property that says how long rows are kept after they were recorded.
+
+They are kept up to an eighth longer, so
+that not every round must rewrite old data.
+"""
 ROW_RETENTION_DEFAULT = "interval 7 days"
 
 CHECKPOINT_EVERY = 20
@@ -51,8 +56,8 @@ class _Step(NamedTuple):
     """One step of maintenance.
 
     Attributes:
-        name: what it does, in words.
-        run: does it.
+        name: What the step does, in words.
+        run: Runs the step.
     """
 
     name: str
@@ -67,17 +72,17 @@ class _File(NamedTuple):
 
 
 class Maintenance:
-    """Looks after one table, in the thread that writes rows to it.
+    """Maintains one table, in the thread that writes rows to it.
 
-    Replaced data files and old log entries are deleted once they are older than the table properties
-    ``delta.deletedFileRetentionDuration`` and ``delta.logRetentionDuration``, 15 minutes each in a table made by
-    :class:`SplitWatermarkTable`: so long a reader may hold on to a version. With several writers neither may
-    be shorter than a commit takes, else a file is deleted before its commit.
+    Replaced data files and old log entries are deleted when they are older than the table properties
+    ``delta.deletedFileRetentionDuration`` and ``delta.logRetentionDuration``. Both are 15 minutes in a table created by
+    :class:`SplitWatermarkTable`. A reader can use a version for that time. With several writers both must be longer
+    than a commit takes, since otherwise a file is deleted before its commit.
 
     Args:
-        checkpoint_every: versions from one checkpoint of the log to the next.
-        round_every: versions from one round to the next, a multiple of the former.
-        clock: milliseconds since the epoch.
+        checkpoint_every: The number of versions between checkpoints of the log.
+        round_every: The number of versions between rounds, a multiple of ``checkpoint_every``.
+        clock: Returns the milliseconds since the epoch.
     """
 
     def __init__(
@@ -95,18 +100,18 @@ class Maintenance:
         self._failures: Counter[str] = Counter()
 
     def is_due(self, version: int) -> bool:
-        """Whether there is something to do for the process that made ``version`` of the table."""
+        """Whether the process that made ``version`` of the table has maintenance to do."""
         return version % self._checkpoint_every == 0
 
     def committed(self, version: int) -> None:
-        """To be told of each commit of this process, by the version that it made; does what is due. Never raises."""
+        """Does what is due after a commit of this process made ``version`` of the table. Never raises."""
         if version % self._round_every == 0:
             self.run()
         elif self.is_due(version):
             self._attempt(self._checkpoint_step())
 
     def run(self) -> bool:
-        """One round of all steps; whether all of them succeeded."""
+        """Runs one round of all steps, and returns whether all of them succeeded."""
         return self._attempt(
             _Step("expiry of rows", self._expire_rows),
             _Step("compaction", self._compact),
@@ -119,9 +124,9 @@ class Maintenance:
         return _Step("checkpoint of the log", lambda: self._table.delta.create_checkpoint())
 
     def _attempt(self, *steps: _Step) -> bool:
-        """Run each step; one that fails is tried again in the next round, and the steps after it run all the same.
+        """Runs each step. A step that fails is tried again in the next round, and the steps after it still run.
 
-        They are independent: delta-rs deletes no entry of the log that the newest checkpoint does not cover.
+        The steps are independent: delta-rs deletes no log entry that the newest checkpoint does not cover.
         """
         reload = _Step("look at the newest version", self._table.reload)
         if not self._succeeds(reload):
@@ -130,7 +135,7 @@ class Maintenance:
         return not failed
 
     def _succeeds(self, step: _Step) -> bool:
-        """Whether the step did not fail; its third failure in a row is warned of."""
+        """Runs a step, and returns whether it succeeded. Its third failure in a row is logged as a warning."""
         try:
             with self._table.failing(f"failed in the {step.name}"):
                 step.run()
@@ -155,13 +160,13 @@ class Maintenance:
             self._table.delta.delete(f"recorded_at < '{limit}'", post_commithook_properties=NO_HOOKS)
 
     def _compact(self) -> None:
-        """Merge small files into one.
+        """Merges small files into one.
 
-        Not by ``DeltaTable.optimize``: when two of these meet, delta-rs (1.6) lets both replace the same
-        files, which doubles the rows.
+        ``DeltaTable.optimize`` is not used: if two of these run at the same time, delta-rs (1.6) lets both replace the
+        same files, which doubles the rows.
         """
         if self._table.delta.protocol().min_reader_version > 1:
-            return  # deletion vectors and the like: a file is more than its rows
+            return  # with deletion vectors and the like, a file has more than its rows
         small = _worth_merging(self._files())
         if len(small) < 2:
             return
@@ -171,7 +176,7 @@ class Maintenance:
                 return
             self._table.delta.update_incremental()
             if not {file.path for file in small} <= {file.path for file in self._files()}:
-                return  # another member's round was faster; what we wrote goes with the next vacuum
+                return  # another member's round was faster; the next vacuum removes our file
         raise CommitFailedError(f"no compaction in {_ATTEMPTS} attempts, so many others commit")
 
     def _merge(self, files: Sequence[_File]) -> AddAction:
@@ -187,7 +192,7 @@ class Maintenance:
         return AddAction(path, size, {}, _now(), data_change=False, stats=json.dumps(_statistics(rows)))
 
     def _replace(self, files: Sequence[_File], merged: AddAction) -> bool:
-        """Commit as the very next version of the table, or not at all: so nobody else removed the files."""
+        """Commits exactly the next version of the table, or nothing. So no other process can have removed the files."""
         now = _now()
         removed = [RemoveAction(file.path, False, now, file.size, {}) for file in files]
         try:
@@ -204,12 +209,12 @@ class Maintenance:
         return True
 
     def _vacuum(self) -> None:
-        # Full, since only a listing finds files that the log has forgotten (a round was cut short, or a
-        # checkpoint came first). What others are writing just now is younger than the retention.
+        # A full vacuum, since only a listing finds files that the log no longer has (a round failed early, or a
+        # checkpoint came first). Files that others are writing now are younger than the retention.
         self._table.delta.vacuum(dry_run=False, full=True, post_commithook_properties=NO_HOOKS)
 
     def _files(self) -> list[_File]:
-        """The active files, in the order they were written."""
+        """Returns the active files, in the order in which they were written."""
         actions = pa.table(self._table.delta.get_add_actions(flatten=True)).to_pylist()
         files = [
             _File(
@@ -224,9 +229,9 @@ class Maintenance:
 
 
 def _worth_merging(files: Sequence[_File]) -> list[_File]:
-    """The small ones, without any that is larger than all smaller ones together: it waits for its like.
+    """Returns the small files. A file that is larger than all smaller ones together is left for a later round.
 
-    So a row is written anew a few times only, as in a log-structured merge tree, and there are few files of each size.
+    So a row is rewritten only a few times, as in a log-structured merge tree, and there are few files of each size.
     """
     chosen: list[_File] = []
     bytes_so_far = 0
@@ -239,7 +244,7 @@ def _worth_merging(files: Sequence[_File]) -> list[_File]:
 
 
 def _statistics(rows: pa.Table) -> dict[str, Any]:
-    """As the protocol's "Per-file Statistics", for the columns that expiry and readers look for."""
+    """Returns Delta's "Per-file Statistics" for the columns that expiry and readers filter by."""
     batch, recorded_at = (pc.min_max(rows[column]).as_py() for column in ("batch", "recorded_at"))
     at = {bound: recorded_at[bound].strftime("%Y-%m-%dT%H:%M:%S.%fZ") for bound in ("min", "max")}
     return {

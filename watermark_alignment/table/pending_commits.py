@@ -1,4 +1,4 @@
-"""Commits that wait to be written to the split-watermark table, in bounded memory."""
+"""A queue of commits that wait to be written to the split-watermark table. Its memory is bounded."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _COMPRESSION = pa.ipc.IpcWriteOptions(compression="zstd")
 
 
 class Commit(NamedTuple):
-    """The rows of one batch, in columns or compressed, and the metadata of their commit."""
+    """The rows of one batch, as columns or compressed, and the metadata of their commit."""
 
     batch: int
     data: pa.Table | pa.Buffer
@@ -20,7 +20,7 @@ class Commit(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes that the rows take."""
+        """The size of the rows in memory (bytes)."""
         return int(self.data.nbytes if isinstance(self.data, pa.Table) else self.data.size)
 
     @property
@@ -28,7 +28,7 @@ class Commit(NamedTuple):
         return self.data if isinstance(self.data, pa.Table) else pa.ipc.open_stream(self.data).read_all()
 
     def compressed(self) -> Commit:
-        """The same in about a sixth of the memory."""
+        """Returns the same commit in about a sixth of the memory."""
         stream = pa.BufferOutputStream()
         with pa.ipc.new_stream(stream, self.data.schema, options=_COMPRESSION) as writer:
             writer.write_table(self.data)
@@ -36,7 +36,7 @@ class Commit(NamedTuple):
 
 
 class Batches(NamedTuple):
-    """Batches that follow each other: how many, the first and the last."""
+    """Consecutive batches: their number, the first and the last."""
 
     number: int = 0
     first: int = 0
@@ -53,11 +53,11 @@ class PendingCommits:
     """A queue that keeps the newest commits.
 
     Args:
-        capacity: how many are kept, at most.
-        max_bytes: how many bytes their rows may take; the newest commit is kept in any case.
+        capacity: The greatest number of commits.
+        max_bytes: The greatest size of their rows (bytes). The newest commit is always kept.
 
     Attributes:
-        dropped: what was dropped since :meth:`take_dropped`.
+        dropped: The batches that were dropped since the last call of :meth:`take_dropped`.
     """
 
     def __init__(self, capacity: int, max_bytes: int) -> None:
@@ -75,24 +75,26 @@ class PendingCommits:
         return self._commits[0] if self._commits else None
 
     def add(self, commit: Commit) -> None:
-        """As the newest one; the oldest are dropped where there are too many now."""
+        """Adds the newest commit. The oldest ones are dropped if the queue is too large."""
         self._commits.append(commit)
         self._bytes += commit.size
         while len(self) > self.capacity or (len(self) > 1 and self._bytes > self.max_bytes):
             self.dropped = self.dropped.and_(self._take_first().batch)
 
     def done(self, commit: Commit) -> None:
-        """It is written, and may have been dropped meanwhile."""
+        """Removes a commit that is written. It may have been dropped in the meantime."""
         if self.first is commit:
             self._take_first()
 
     def take_dropped(self) -> Batches:
-        """What was dropped since the last call."""
+        """Returns the batches that were dropped since the last call."""
         dropped, self.dropped = self.dropped, Batches()
         return dropped
 
     def lost(self) -> Batches:
-        """What was dropped since, and what is still here."""
+        """Returns the batches that were dropped since the last call of :meth:`take_dropped`, and those still in the
+        queue.
+        """
         lost = self.dropped
         for commit in self._commits:
             lost = lost.and_(commit.batch)

@@ -1,6 +1,6 @@
-"""What to read of a split-watermark table that may hold weeks of batches.
+"""Reads selected batches of a split-watermark table, which can have the rows of weeks.
 
-A *recording* is what a source wrote at once: a row for each of its splits, all with one ``recorded_at``.
+A *recording* is what a source wrote in one commit: a row for each of its splits, all with one ``recorded_at``.
 """
 
 from __future__ import annotations
@@ -37,18 +37,24 @@ class Member(NamedTuple):
 
 
 class Recording(NamedTuple):
-    """When a batch was recorded (microseconds since the epoch), and its number."""
+    """The time when a batch was recorded (microseconds since the epoch), and the number of the batch."""
 
     at: int
     batch: int
 
 
 class NothingToShowError(AlignmentError):
-    """The table can be read, and has no rows of what is asked for."""
+    """The table can be read, but has no rows of what was requested."""
 
     @classmethod
     def of(cls, table: SplitWatermarkTable, whose: str, members: Mapping[Member, str]) -> NothingToShowError:
-        """The error that a table has rows of ``members``, which are given with their names, but not of ``whose``."""
+        """Returns the error that the table has rows of ``members``, but not of ``whose``.
+
+        Args:
+            table: The table.
+            whose: What was requested, in words.
+            members: The members that have rows, with the names of their sources.
+        """
         where = f"The split-watermark table at '{table.uri}'"
         if not members:
             return cls(f"{where} is empty. A query writes the rows of a batch when it plans the next one.")
@@ -60,12 +66,12 @@ class NothingToShowError(AlignmentError):
 
 
 class Look(NamedTuple):
-    """What has become of a table since it was last looked at.
+    """The changes of a table since it was last looked at.
 
     Attributes:
-        commits: the newest ones, newest first. Of a path with ``#`` or ``?`` delta-rs (1.6) tells none.
-        is_new: whether there is a version that was not there.
-        is_another: whether the table was made anew.
+        commits: The newest commits, newest first. For a path with ``#`` or ``?`` delta-rs (1.6) returns no commits.
+        is_new: Whether there is a new version.
+        is_another: Whether the table was created again.
     """
 
     commits: list[dict[str, Any]]
@@ -74,9 +80,9 @@ class Look(NamedTuple):
 
 
 class Recordings:
-    """Reads one table, as it was when it was last looked at.
+    """Reads one table at the version of the last :meth:`look`.
 
-    Methods raise :class:`AlignmentError` where the table does not exist, is another, or is out of reach.
+    Methods raise :class:`AlignmentError` if the table does not exist, is another table, or cannot be reached.
     """
 
     def __init__(self, table: SplitWatermarkTable) -> None:
@@ -84,10 +90,10 @@ class Recordings:
         self._delta: DeltaTable | None = None
 
     def look(self) -> Look:
-        """Take up the newest version.
+        """Moves to the newest version.
 
-        The newest of the commits since the last look come first; at the first look, and where many were made, they
-        are not all told. Whoever made the table anew has it begin again.
+        The result has the newest commits since the last look. At the first look, or if there were many, it does not
+        have all of them. If the table was created again, this counts as a first look.
         """
         before, delta = self._delta, self._table.load()
         is_another = before is None or before.metadata().id != delta.metadata().id
@@ -98,7 +104,9 @@ class Recordings:
         return Look(commits, delta.version() > seen, is_another)
 
     def newest(self, since: int | None = None) -> dict[Member, Recording]:
-        """The newest recording of each member that has one, or has one from ``since`` (microseconds) on."""
+        """Returns the newest recording of each member, or only those from ``since`` (microseconds since the epoch)
+        on.
+        """
         where = f"WHERE recorded_at >= '{_iso(since)}'" if since is not None else ""
         sql = f"{_NEWEST} {where} {_BY_MEMBER}"
         with self._table.failing("cannot be read"):
@@ -113,9 +121,9 @@ class Recordings:
         return {Member(group, source): Recording(at, batch) for group, source, at, batch in rows}
 
     def rows(self, batches: Mapping[Member, range]) -> pa.Table:
-        """The rows of these batches, in the order they were recorded.
+        """Returns the rows of these batches, in the order in which they were recorded.
 
-        Where a source was started anew without its checkpoint, those of its earlier runs are among them.
+        If a source was started again without its checkpoint, the rows of its earlier runs are included.
         """
         if not batches:
             return SCHEMA.empty_table()
@@ -126,7 +134,11 @@ class Recordings:
         return found.sort_by(_ORDER)
 
     def _check(self, rows: pa.Table) -> None:
-        """Anybody may write to the table."""
+        """Checks that rows are valid, since any process can write to the table.
+
+        Raises:
+            AlignmentError: A row is not valid.
+        """
         ours = pc.is_in(rows["status"], pa.array([str(status) for status in SplitStatus]))
         for name in _NEVER_NULL:
             ours = pc.and_(ours, pc.is_valid(rows[name]))
@@ -148,12 +160,15 @@ class Recordings:
 
 
 def latest_run(batches: Sequence[int]) -> int:
-    """Where the latest run begins in batch numbers: a run's only rise; where they fall another has begun."""
+    """Returns the index of the batch where the latest run begins.
+
+    Numbers rise in a run, and fall where another begins.
+    """
     return next((n for n in range(len(batches) - 1, 0, -1) if batches[n] < batches[n - 1]), 0)
 
 
 def natural(name: str) -> list[tuple[int, str]]:
-    """A key that sorts split 2 before split 10."""
+    """Returns a sort key that puts split 2 before split 10."""
     return [(int(part) if part.isdecimal() else -1, part) for part in re.split(r"(\d+)", name)]
 
 

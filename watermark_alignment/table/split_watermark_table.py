@@ -1,9 +1,8 @@
-"""The Delta table of split watermarks: what every split of a group did in every micro-batch.
+"""The Delta table of split watermarks. It has a row for each split of a group and each micro-batch.
 
-Written with delta-rs, so it needs no JVM; readable with delta-spark while it is written. One commit per
-batch and source, made idempotent by Delta's application transactions (protocol action ``txn``): the id is
-that of the source and its lineage, the version is the batch. :mod:`watermark_alignment.table.maintenance` keeps
-the table small.
+It is written with delta-rs, so it needs no JVM, and can be read with delta-spark meanwhile. Each batch of a source is
+one commit. Delta's application transactions (protocol action ``txn``) make it idempotent: the id is that of the source
+and its lineage, the version is the batch. :mod:`watermark_alignment.table.maintenance` keeps the table small.
 """
 
 from __future__ import annotations
@@ -61,10 +60,10 @@ PROPERTIES: Mapping[str, str] = {
     "delta.logRetentionDuration": "interval 15 minutes",
     "delta.deletedFileRetentionDuration": "interval 15 minutes",
 }
-"""Table properties of a new table; alter them in the table to keep more history, or less."""
+"""The properties of a new table. Users can alter them in the table to keep more or less history."""
 
 NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
-"""Leaves checkpoints and log clean-up to maintenance, so that a commit costs the same at every version."""
+"""Leaves checkpoints and clean-up of the log to maintenance, so that each commit takes the same time."""
 
 _NO_ROWS = pa.Table.from_batches([], SCHEMA)  # empty_table() would import pandas, for a third of a second
 _YEAR_1_MS, _YEAR_9999_MS = -62_135_596_800_000, 253_402_300_799_999
@@ -78,17 +77,17 @@ _T = TypeVar("_T")
 log = logging.getLogger(__name__)
 
 _RENAMING = threading.RLock()
-"""Held by who commits by renaming, so that two threads of this process do not make the same version."""
+"""Held while a thread commits by renaming, so that no two threads of this process make the same version."""
 _TOLD: set[str] = set()
 
 
 class NoTableError(AlignmentError):
-    """There is no Delta table at the path; the first query that is aligned with it makes it."""
+    """There is no Delta table at the path. The first aligned query that uses it creates it."""
 
 
 @dataclass(frozen=True, slots=True)
 class SplitRow:
-    """What one split did in one batch; times are milliseconds since the epoch, None where unknown."""
+    """What one split did in one batch. Times are milliseconds since the epoch; ``None`` if unknown."""
 
     group: str
     source: str
@@ -105,12 +104,13 @@ class SplitRow:
 
 
 class SplitWatermarkTable:
-    """A split-watermark table at a path or URI; one writing thread at a time.
+    """A split-watermark table at a path or URI. Only one thread at a time may write with an object of this class.
+
+    The constructor does no I/O.
 
     Args:
-        storage_options: what delta-rs needs to reach ``uri``; none of the values ever shows in a message.
-
-    Constructing does no I/O.
+        uri: The location of the table.
+        storage_options: What delta-rs needs to reach ``uri``. No message has any of the values.
     """
 
     def __init__(self, uri: str, storage_options: Mapping[str, str]) -> None:
@@ -124,10 +124,10 @@ class SplitWatermarkTable:
         return f"SplitWatermarkTable({self.uri!r})"
 
     def open(self) -> None:
-        """Take up the newest version of the table; create it where the path is new or empty.
+        """Loads the newest version of the table. Creates the table if the path is new or empty.
 
         Raises:
-            AlignmentError: it holds something else or a table of another schema, or is out of reach.
+            AlignmentError: The path has something else or a table with another schema, or cannot be reached.
         """
         with self.failing("cannot be opened"):
             self._choose_how_to_commit()
@@ -137,39 +137,42 @@ class SplitWatermarkTable:
         self._batches.clear()
 
     def reload(self) -> None:
-        """Take up the newest version of a table that exists, also of one that was made anew; nothing is created.
+        """Loads the newest version of a table that exists, even if it was created again. Creates nothing.
 
         Raises:
-            AlignmentError: as :meth:`load`.
+            AlignmentError: See :meth:`load`.
         """
         self._delta = self.load()
         self._batches.clear()
 
     @property
     def delta(self) -> DeltaTable:
-        """The open handle of the writing thread; :meth:`open` is called where that has not been done."""
+        """The handle of the writing thread. The first access calls :meth:`open`."""
         if self._delta is None:
             self.open()
             assert self._delta is not None
         return self._delta
 
     def files(self) -> PyFileSystem:
-        """The folder of the table, its data files by the paths that its log gives them."""
+        """Returns a file system rooted in the folder of the table, with data files under the paths in its log."""
         return PyFileSystem(DeltaStorageHandler(self.uri, self._options))
 
     def append(
         self, app_id: str, batch: int, rows: Sequence[SplitRow] | pa.Table, metadata: Mapping[str, str]
     ) -> bool:
-        """Append the rows of ``batch`` in one commit that carries ``metadata``; it may be empty of rows.
+        """Appends the rows of ``batch`` in one commit with ``metadata``. There can be no rows.
 
         Args:
-            rows: also as :func:`as_table` makes them.
+            app_id: The id of the application transaction.
+            batch: The number of the batch.
+            rows: The rows, or the result of :func:`as_table`.
+            metadata: The metadata of the commit.
 
         Returns:
-            False, with nothing written, where that batch of ``app_id`` or a later one is there already.
+            False if that batch of ``app_id`` or a later one is in the table. Then nothing is written.
 
         Raises:
-            AlignmentError: the commit failed, also after the newest version of the table was taken up.
+            AlignmentError: The commit failed, also after the newest version of the table was loaded.
         """
         data = rows if isinstance(rows, pa.Table) else as_table(rows)
         properties = CommitProperties(
@@ -186,20 +189,21 @@ class SplitWatermarkTable:
         return self._retried(once)
 
     def note(self, metadata: Mapping[str, str]) -> int:
-        """A commit of nothing but ``metadata``; returns the version that it made.
+        """Makes a commit that has only ``metadata``, and returns its version.
 
         Raises:
-            AlignmentError: the commit failed, also after the newest version of the table was taken up.
+            AlignmentError: The commit failed, also after the newest version of the table was loaded.
         """
         properties = CommitProperties(custom_metadata=dict(metadata))
         self._retried(lambda: self._commit(_NO_ROWS, properties, "did not take a commit"))
         return int(self.delta.version())
 
     def rows(self, *, group: str | None = None, source: str | None = None) -> pa.Table:
-        """The newest rows in the order they were recorded, those of one group or source where that is given.
+        """Returns the rows of the newest version in the order in which they were recorded, optionally of one group or
+        source.
 
         Raises:
-            AlignmentError: there is no such table, or it cannot be read.
+            AlignmentError: There is no such table, or it cannot be read.
         """
         wanted = {"group": group, "source": source}
         terms = [equals(column, value) for column, value in wanted.items() if value is not None]
@@ -209,10 +213,10 @@ class SplitWatermarkTable:
         return found.sort_by([(c, "ascending") for c in ("recorded_at", "source", "batch", "split")])
 
     def load(self) -> DeltaTable:
-        """The newest version of a table that exists, in a handle of its own; nothing is created.
+        """Returns the newest version of a table that exists, in a new handle. Creates nothing.
 
         Raises:
-            AlignmentError: there is no such table, it has another schema, or it is out of reach.
+            AlignmentError: There is no such table, it has another schema, or it cannot be reached.
         """
         with self.failing("cannot be read"):
             delta = self._load()
@@ -223,17 +227,19 @@ class SplitWatermarkTable:
 
     @contextmanager
     def failing(self, what: str) -> Iterator[None]:
-        """Whatever fails in it, delta-rs panicking as well, is an :class:`AlignmentError` that says ``what`` failed."""
+        """Converts every error, including panics of delta-rs, to an :class:`AlignmentError` that begins with
+        ``what``.
+        """
         try:
             with _RENAMING if self._renames else nullcontext():
                 yield
-        except BaseException as error:  # delta-rs raises plain Exception; a panic is none of its subclasses
+        except BaseException as error:  # delta-rs raises plain Exception; a panic is not a subclass of it
             if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
                 raise
             raise self._failure(what, error) from None
 
     def _failure(self, what: str, error: BaseException) -> AlignmentError:
-        """An error that names the table and the cause, on one line, without the values of storage options."""
+        """Returns an error with the table and the cause, on one line, without the values of storage options."""
         if isinstance(error, AlignmentError):
             return error
         cause = re.sub(r"\x1b\[\d*m|↳", "", str(error)) or type(error).__name__
@@ -247,7 +253,7 @@ class SplitWatermarkTable:
         return kind(f"The split-watermark table at '{self.uri}' {what}: {cause}")
 
     def _choose_how_to_commit(self) -> None:
-        """Once, and before anything is made."""
+        """Decides whether to commit by renaming files. Done once, before anything is created."""
         if self._renames or self._delta is not None:
             return
         check_mount(self.uri)
@@ -266,7 +272,7 @@ class SplitWatermarkTable:
     def _create(self) -> DeltaTable:
         held = self._contents()
         if held:
-            # Unless another creator was faster, that is no place for a table.
+            # Unless another process has just created the table, this is no place for one.
             return self._load() or self._refuse(f"is no Delta table, its path holds {held}: give a new path")
         try:
             DeltaTable.create(
@@ -284,9 +290,10 @@ class SplitWatermarkTable:
         return DeltaTable(self.uri, storage_options=self._options)
 
     def _contents(self) -> str:
-        """A name in the path that tells that it is in use, or nothing.
+        """Returns a name in the path that shows that it is in use, or an empty text.
 
-        Where the table was deleted while this process held it, the data file of the commit that failed for it is left.
+        If the table was deleted while this process used it, a data file of the failed commit may be left. It does not
+        count.
         """
         try:
             held = self.files().get_file_info(FileSelector(""))
@@ -315,9 +322,9 @@ class SplitWatermarkTable:
         raise AlignmentError(f"The split-watermark table at '{self.uri}' {why}")
 
     def _last_batch(self, app_id: str) -> int:
-        """The newest batch of ``app_id``, -1 where there is none.
+        """Returns the newest batch of ``app_id``, or -1 if there is none.
 
-        The log is asked once: a commit fails if another process has written as ``app_id`` since.
+        The log is read only once: a commit fails if another process has since written as ``app_id``.
         """
         if app_id not in self._batches:
             with self.failing("cannot be read"):
@@ -326,8 +333,11 @@ class SplitWatermarkTable:
         return self._batches[app_id]
 
     def _retried(self, attempt: Callable[[], _T]) -> _T:
-        """``attempt``, with the newest version of the table where it fails: another holder of an app_id was faster, or
-        the log after our version has been cleaned up meanwhile."""
+        """Runs ``attempt``, again after loading the newest version of the table if it fails.
+
+        It can fail because another process wrote with the same ``app_id``, or because the log after our version was
+        cleaned up.
+        """
         for _ in range(_ATTEMPTS - 1):
             with suppress(AlignmentError):
                 return attempt()
@@ -346,12 +356,12 @@ class SplitWatermarkTable:
 
 
 def equals(column: str, value: str) -> str:
-    """Quoted, since `group` is a word of SQL and a source's name may hold anything."""
+    """Returns a SQL condition with quoted names: `group` is a keyword, and a source's name can have any characters."""
     return f'"{column}" = ' + "'" + value.replace("'", "''") + "'"
 
 
 def as_table(rows: Sequence[SplitRow]) -> pa.Table:
-    """The rows in the columns of the table, which take less than half the memory."""
+    """Returns the rows in the columns of the table, which take less than half the memory."""
     columns: dict[str, list[Any]] = {name: [getattr(row, name) for row in rows] for name in SCHEMA.names}
     for field in SCHEMA:
         if field.type == _TIMESTAMP:
@@ -361,5 +371,5 @@ def as_table(rows: Sequence[SplitRow]) -> pa.Table:
 
 
 def _micros(time: int | None) -> int | None:
-    """Null also outside of the years 1 to 9999, which no reader of the table can show."""
+    """Returns microseconds, or ``None`` outside of the years 1 to 9999, which readers of the table cannot show."""
     return time * 1000 if time is not None and _YEAR_1_MS <= time <= _YEAR_9999_MS else None

@@ -1,4 +1,4 @@
-"""Writes split rows to the table in the background: no plan ever waits for the table, nor fails with it."""
+"""Writes split rows to the table in a background thread. So planning neither waits for the table nor fails with it."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _FIRST_RETRY_S, _LAST_RETRY_S = 0.1, 30.0
 
 
 class TableWriter:
-    """A queue of commits and the daemon thread that writes them, in order, as application ``app_id``.
+    """A queue of commits, and the daemon thread that writes them in order as application ``app_id``.
 
-    While the table cannot be written the newest ``capacity`` commits, and of these as many as fit ``max_bytes``, are
-    kept and tried again after 0.1 s, then ever more slowly up to 30 s. The first failure is warned of, and what was
-    dropped once it works again, or at the end. The thread starts with the first commit.
+    While the table cannot be written, the newest ``capacity`` commits with at most ``max_bytes`` are kept. They are
+    retried after 0.1 s, then at growing intervals up to 30 s. The first failure is logged as a warning. What was
+    dropped is logged when writing works again, or at the end. The thread starts with the first commit.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class TableWriter:
         self._thread: threading.Thread | None = None
 
     def submit(self, batch: int, rows: Sequence[SplitRow], metadata: Mapping[str, str]) -> None:
-        """Queue one commit; returns at once and never raises. After :meth:`close` nothing is taken."""
+        """Queues one commit, returns at once and never raises. After :meth:`close` it does nothing."""
         commit = Commit(batch, as_table(rows), dict(metadata))
         commit = commit.compressed() if self._pending else commit
         with self._changed:
@@ -57,17 +57,18 @@ class TableWriter:
                 self._wake()
 
     def look_after(self, version: int) -> None:
-        """Somebody else in this process has made that version of the table: do in the background what is due by it."""
+        """Does in the background the maintenance that is due after another part of this process made ``version``."""
         with self._changed:
             if self._maintenance.is_due(version) and not self._closing:
                 self._due.append(version)
                 self._wake()
 
     def flush(self, timeout_s: float, failing_timeout_s: float | None = None) -> bool:
-        """Wait until all that was submitted is in the table; False if the time is too short.
+        """Waits until all submitted commits are in the table. Returns false on time-out.
 
         Args:
-            failing_timeout_s: the time while the table cannot be written, by default no other.
+            timeout_s: The time-out (s).
+            failing_timeout_s: The time-out (s) while the table cannot be written; by default ``timeout_s``.
         """
         with self._changed:
             self._hurry = bool(self._pending)
@@ -79,7 +80,7 @@ class TableWriter:
             return self._changed.wait_for(lambda: not self._pending, timeout_s if self._thread else 0)
 
     def close(self, timeout_s: float = 2.0) -> None:
-        """Write what is pending, as far as it goes in ``timeout_s``, and end the thread. Never raises."""
+        """Writes what is pending as far as ``timeout_s`` (s) allows, and ends the thread. Never raises."""
         with self._changed:
             is_again, self._closing = self._closing, True
             self._changed.notify_all()
@@ -94,7 +95,9 @@ class TableWriter:
         self._changed.notify_all()
 
     def _start(self) -> None:
-        """Without a thread what is submitted waits, as in an outage of the table; the next commit tries again."""
+        """Starts the thread. If that fails, commits wait as if the table could not be written, and the next one tries
+        again.
+        """
         thread = threading.Thread(target=self._run, name="split-watermark-table", daemon=True)
         try:
             start(thread)
@@ -122,7 +125,7 @@ class TableWriter:
                 self._maintenance.committed(self._table.delta.version())
 
     def _warn_of(self, error: Exception) -> None:
-        """Once, until it works again."""
+        """Logs an error once, until writing works again."""
         if not self._is_failing:
             kept, size = self._pending.capacity, self._pending.max_bytes >> 20
             _LOG.warning(
@@ -133,13 +136,13 @@ class TableWriter:
             )
 
     def _is_over(self) -> bool:
-        """Waits until there is something to do; true when closed and done."""
+        """Waits until there is something to do. Returns true if the writer is closed and all is done."""
         with self._changed:
             self._changed.wait_for(lambda: self._pending or self._due or self._closing)
             return self._closing and not self._pending and not self._due
 
     def _next(self) -> Commit | None:
-        """The oldest commit, which stays in the queue until it is written."""
+        """Returns the oldest commit, which stays in the queue until it is written."""
         with self._changed:
             return self._pending.first
 
@@ -149,7 +152,10 @@ class TableWriter:
         return due
 
     def _done(self, commit: Commit) -> None:
-        """Says what was dropped after a failure; and where the table is merely too slow, whenever a whole queue was."""
+        """Removes a written commit, and logs which batches were dropped.
+
+        They are logged after a failure, or if the table is too slow, each time that a whole queue was dropped.
+        """
         with self._changed:
             recovered, self._is_failing = self._is_failing, False
             self._pending.done(commit)
@@ -162,7 +168,9 @@ class TableWriter:
             _LOG.warning("%r is being written; the rows of %s were dropped.", self._table, dropped)
 
     def _wait_to_retry(self) -> bool:
-        """False when closing: a table that just failed is not tried again then."""
+        """Waits before a retry. Returns false if the writer is closing, since a table that just failed is not retried
+        then.
+        """
         with self._changed:
             self._is_failing = True
             self._changed.notify_all()

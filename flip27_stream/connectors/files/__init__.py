@@ -1,4 +1,4 @@
-"""Files and Delta tables as a source."""
+"""The source of files and Delta tables."""
 
 from flip27_stream.connectors.files.source import FileSource, FileSourceFactory
 

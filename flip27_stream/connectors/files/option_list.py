@@ -1,4 +1,7 @@
-"""The list of the options of the file source: Spark's, Delta's and Flink's names, where one of them has the option."""
+"""The list of the options of the file source.
+
+Names are those of Spark, Delta or Flink, where one of them has the option.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ def _paths(text: str, option: str) -> list[str]:
 
 
 def _bytes(text: str, option: str) -> int:
-    """The bytes of a number, or of one with a unit such as ``10g``, in powers of 1024, as Delta has it."""
+    """Returns the number of bytes of a text such as ``10g``. Units are powers of 1024, as in Delta."""
     parts = re.fullmatch(r"(\d{1,18})\s*([kmgt]?)b?", text.strip().lower(), re.ASCII)
     if parts is None or not int(parts[1]):
         raise OptionError.of(option, text, "Allowed: a number of bytes, or one with a unit: 64m, 10g.")
@@ -36,7 +39,7 @@ def _bytes(text: str, option: str) -> int:
 
 
 def _version(text: str, option: str) -> int | None:
-    """The number of a version of a table; ``None`` for latest."""
+    """Returns the version of a table, or ``None`` for ``latest``."""
     if text.strip().lower() == "latest":
         return None
     if not re.fullmatch(r"\d{1,18}", text.strip(), re.ASCII):
@@ -225,7 +228,7 @@ OPTIONS: Final[tuple[Option[Any], ...]] = (
     *LINE_OPTIONS,
     *DELTA_OPTIONS,
 )
-"""Every option that has an effect."""
+"""All options that have an effect."""
 
 REFUSED: Final = {
     "cleanSource": "files are never moved or deleted",
@@ -237,4 +240,4 @@ REFUSED: Final = {
     "sourceArchiveDir": "files are never moved or deleted",
     "withEventTimeOrder": "files are read in event-time order with option scan.watermark.alignment.group",
 }
-"""Options of Spark's and Delta's sources that this one cannot follow, and why."""
+"""Options of Spark's and Delta's sources that are not supported, and why."""

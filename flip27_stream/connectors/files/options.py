@@ -1,4 +1,4 @@
-"""The options of the file source, checked."""
+"""The options of the file source, after they are checked."""
 
 from __future__ import annotations
 
@@ -56,22 +56,24 @@ _MOST_FILES: Final = 1000
 
 @dataclass(frozen=True)
 class FileOptions:
-    """What the options say, checked.
+    """The checked options of a file source.
 
     Attributes:
-        format: one of the formats, or ``delta``.
-        listing: which files are read; ``None`` for a Delta table.
-        delta: the Delta table that is read.
-        start: where reading of a Delta table begins.
-        monitor_interval_ms: how often new files are looked for; ``None`` for never: what is there first is all.
-        schema_change: what becomes of a query when the columns of its Delta table change.
-        modified: what becomes of a file that changes after it was read.
-        limits: of a micro-batch.
-        max_rows: rows of a micro-batch.
-        ignore_corrupt: damaged files are skipped.
-        ignore_missing: files that are gone are skipped.
-        fail_on_data_loss: whether it is an error that files may have come unseen, or versions of a table are gone.
-        format_options: those that are the format's business.
+        format: The name of a file format, or ``delta``.
+        listing: Lists the files to read; ``None`` for a Delta table.
+        delta: The log of the Delta table to read; ``None`` for folders.
+        start: Where reading of a Delta table begins.
+        monitor_interval_ms: The interval (ms) at which new files are looked for; ``None`` to read only the files that
+            exist when reading begins.
+        schema_change: What to do when the columns of the Delta table no longer fit those of the query.
+        modified: What to do with a file that changes after it was read.
+        limits: The limits of a micro-batch.
+        max_rows: The greatest number of rows of a micro-batch.
+        ignore_corrupt: Whether damaged files are skipped.
+        ignore_missing: Whether files that no longer exist are skipped.
+        fail_on_data_loss: Whether it is an error if files may have been added unnoticed or versions of a table are
+            gone.
+        format_options: The options of the file format.
     """
 
     format: str
@@ -90,10 +92,10 @@ class FileOptions:
 
 
 def parse_file_options(options: Mapping[str, str]) -> FileOptions:
-    """Check options, whose names may be in any case.
+    """Checks options, whose names can be in any case, and returns their values.
 
     Raises:
-        OptionError: one is unknown, missing or wrong.
+        OptionError: An option is unknown, missing or wrong.
     """
     given = {name.lower(): value for name, value in options.items()}
     _refuse(given)
@@ -140,7 +142,7 @@ def _refuse_without(
 
 
 def _paths(given: Mapping[str, str]) -> list[str]:
-    """The paths that ``load`` was given: one, or several as a JSON array."""
+    """Returns the paths that ``load`` was given: one path, or several as a JSON array."""
     path = PATH.get(given)
     paths = [*(PATHS.get(given) or ()), *([path] if path is not None else [])]
     if not paths or not all(one.strip() for one in paths):
@@ -170,7 +172,9 @@ def _listing(
 def _partitions(
     given: Mapping[str, str], place: Storage, paths: tuple[str, ...], storage: Mapping[str, str]
 ) -> PartitionFolders:
-    """What finds partition columns: below ``basePath``, or below the paths that are read."""
+    """Returns what finds partition columns in folders below ``basePath``, or by default below the paths that are
+    read.
+    """
     base = BASE_PATH.get(given)
     if base is None:
         return PartitionFolders(paths)

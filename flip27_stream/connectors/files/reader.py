@@ -1,4 +1,4 @@
-"""Reads planned ranges of files into record batches."""
+"""The reader of files in a task. It reads planned ranges into record batches."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ log = logging.getLogger(__name__)
 
 
 class FileSourceReader(SourceReader[FileSplit]):
-    """Reads one range after the other, in the task's own thread.
+    """Reads one range after the other, in the thread of the task.
 
-    It does not use :class:`SourceReaderBase`: reading files needs no fetcher thread to wait for a server, and passing
-    batches from thread to thread costs a tenth of the rows per second.
+    It does not use :class:`SourceReaderBase`. To read files no fetcher thread has to wait for a server, and to pass
+    batches between threads costs a tenth of the rows per second.
 
     The metrics ``corrupt_files``, ``missing_files`` and ``malformed_records`` count what is skipped.
 
     Args:
-        context: of the task.
-        filesystem: where the files are.
-        format: the format of the files.
-        schema: the columns of the rows; columns of the partition are not read from the file.
-        tolerance: the unreadable files that are skipped.
-        compare_times: whether a file with another modification time than when it was listed counts as written anew;
-            for local files only, where the comparison is cheap.
+        context: The context of the task.
+        filesystem: The file system of the files.
+        format: The format of the files.
+        schema: The columns of the rows. Partition columns are not read from the file.
+        tolerance: The unreadable files that are skipped.
+        compare_times: Whether a file counts as replaced if its modification time differs from that in the listing. Only
+            for local files, where the comparison is cheap.
 
     Raises:
-        Flip27Error: see :class:`FileFormat`; it names file, format and position.
+        Flip27Error: See :class:`FileFormat`. The message has file, format and position.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class FileSourceReader(SourceReader[FileSplit]):
         self._splits.extend(splits)
 
     def notify_no_more_splits(self) -> None:
-        """Splits are known from the start."""
+        """Does nothing, since all splits are known from the start."""
 
     def snapshot_state(self) -> Sequence[FileSplit]:
         return list(self._splits)
@@ -138,7 +138,11 @@ class FileSourceReader(SourceReader[FileSplit]):
 
 
 def _check_time(split: FileSplit, what: str) -> None:
-    """Raises DataLossError if a local file was modified since it was listed; all else shows when it is opened."""
+    """Checks that a local file was not modified since it was listed. Other errors are raised when the file is opened.
+
+    Raises:
+        DataLossError: The file was modified.
+    """
     with suppress(OSError):
         found = local_file(split.path)
         if found is not None and found.modified != split.modified:

@@ -44,18 +44,18 @@ log = logging.getLogger(__name__)
 
 
 class FileSource(Source[FileSplit, FilesState]):
-    """A source of files of folders, or of a Delta table (Flink ``FileSource``).
+    """A source of the files in folders, or of a Delta table (Flink ``FileSource``).
 
     Args:
-        options: names in any case; see the options page.
-        strategy: how event time is found. With alignment files are read in its order from the first on; without a
-            strategy the source learns of it when the first micro-batch is planned.
-        bounded: read what is there when reading begins, and no further.
-        schema: the columns wanted; by default those of the Delta table, or of the first file by name.
-        inferred: whether ``schema`` is what that default was when the query was defined.
+        options: The options, with names in any case; see the options page.
+        strategy: How event time is found. With alignment, files are read in the order of event time from the first file
+            on. Without a strategy, the source gets it when the first micro-batch is planned.
+        bounded: Whether to read only what exists when reading begins.
+        schema: The columns to read; by default those of the Delta table, or of the first file by name.
+        inferred: Whether ``schema`` is that default, found when the query was defined.
 
     Raises:
-        OptionError: an option is unknown, missing or wrong.
+        OptionError: An option is unknown, missing or wrong.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class FileSource(Source[FileSplit, FilesState]):
         return FileSourceEnumerator(context, backlog, statistics, settings, bounded=self._bounded)
 
     def splits_for_readers(self, splits: Sequence[FileSplit], checkpoint: FilesState) -> Sequence[FileSplit]:
-        """The splits with the column names of data files from the checkpoint, or the partition values of paths."""
+        """Returns the splits with the column mapping of the checkpoint, or with the partition values in their paths."""
         if (listing := self._options.listing) is not None and listing.partitions is not None:
             return [replace(split, partition=listing.partition(split.path)) for split in splits]
         if not isinstance(checkpoint, DeltaState) or checkpoint.columns is None:
@@ -200,12 +200,16 @@ class FileSourceFactory:
     option_prefixes: ClassVar[tuple[str, ...]] = (OPTION_PREFIX,)
 
     def check(self, options: Mapping[str, str]) -> None:
-        """Raises :class:`OptionError` if an option is wrong. Files are not looked at."""
+        """Checks the options. No file is opened.
+
+        Raises:
+            OptionError: An option is wrong.
+        """
         parsed = parse_file_options(options)
         file_format("parquet" if parsed.delta is not None else parsed.format, parsed.format_options)
 
     def schema(self, options: Mapping[str, str]) -> pa.Schema:
-        """The columns of the source if the user names none; see :func:`infer_schema`."""
+        """Returns the columns of the source if the user gives no schema; see :func:`infer_schema`."""
         return infer_schema(parse_file_options(options))
 
     def create(
@@ -217,17 +221,17 @@ class FileSourceFactory:
         schema: pa.Schema | None = None,
         inferred: bool = False,
     ) -> FileSource:
-        """The source that these options describe; see :class:`FileSource`."""
+        """Returns the source with these options; see :class:`FileSource`."""
         return FileSource(options, strategy, bounded=bounded, schema=schema, inferred=inferred)
 
 
 def infer_schema(options: FileOptions) -> pa.Schema:
-    """The columns of the Delta table, or of the first file by name and of the names of folders.
+    """Returns the columns of the Delta table, or those of the first file by name and of partition folders.
 
     Raises:
-        OptionError: there is no file.
-        ConnectorError: it cannot be read.
-        RecordFormatError: names of folders have different partition columns.
+        OptionError: There is no file.
+        ConnectorError: The file or the table cannot be read.
+        RecordFormatError: Folders have different partition columns.
     """
     if options.delta is not None:
         return spark_schema(options.delta.schema(), f"Delta table {options.delta.uri}")

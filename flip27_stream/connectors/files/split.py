@@ -1,4 +1,4 @@
-"""A file as a split."""
+"""The split of the file source: one file, or a part of it."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ _ID = re.compile(r"(.+)@(-?\d+)\+(\d+)(?:~[0-9a-f]{16})?", re.DOTALL | re.ASCII)
 
 @dataclass(frozen=True)
 class FileSplit(RangeSplit):
-    """A file as it was when it was listed: the same path with another time, size or deletion vector is another split.
+    """A file as it was when it was listed. The same path with another time, size or deletion vector is another split.
 
-    Its positions are row numbers in Parquet and ORC files, deleted rows included, and byte offsets in files of lines.
+    Positions are row numbers in Parquet and ORC files, deleted rows included, and byte offsets in files of lines.
 
     Attributes:
-        path: in its filesystem.
-        modified: when the file was last written (ms).
-        size: bytes.
-        partition: values of columns that are not in the file but known from where it is, as text; ``None`` for null.
-        length: the position behind the last row, found out when the split was made: a file that was read to its end may
-            be gone since.
-        deletion: rows of the file that are deleted; ``None`` if there are none.
-        columns: names that the file has for the columns; not stored, for all splits of an offset have the same.
+        path: The path in its file system.
+        modified: The modification time (ms).
+        size: The size (bytes).
+        partition: The values of partition columns, which are not in the file, as text; ``None`` for null.
+        length: The position after the last row. It is stored, since a file that was read to its end may be gone.
+        deletion: The deletion vector; ``None`` if no rows are deleted.
+        columns: The names that the file has for the columns. They are not stored, since they are the same for all
+            splits of an offset.
     """
 
     path: str
@@ -51,14 +51,14 @@ class FileSplit(RangeSplit):
 
     @property
     def layout(self) -> FileLayout:
-        """What a reader must know of the file."""
+        """What is needed to read the rows of the file."""
         return FileLayout(self.partition, self.deletion, self.columns)
 
 
 class FileSplitSerializer(SimpleVersionedSerializer[FileSplit]):
-    """``[id, length, partition values, deletion vector]``; the id says all the rest.
+    """Serializes a split as ``[id, length, partition values, deletion vector]``. The id has path, time and size.
 
-    What is empty at the end is left out. Version 1 had no deletion vector.
+    Empty values at the end are left out. Version 1 had no deletion vector.
     """
 
     @property

@@ -1,4 +1,4 @@
-"""Where a table of a catalog is, for a source that reads files and not catalogs."""
+"""The location of a table of a catalog, for a source that reads files and does not ask catalogs."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ _CREDENTIALS: Final[Mapping[str, tuple[str, ...]]] = {
     "gs": (),
     "abfs": ("account_key", "sas_token"),
 }
-"""Storage options that give access to a store, by the first letters of its scheme."""
+"""The storage options that give access to a store, by the first letters of its scheme."""
 
 
 @dataclass(frozen=True)
 class TableLocation:
-    """Where the files of a table are, and what is needed to read them.
+    """The location of the files of a table, and the options that are needed to read them.
 
     Attributes:
-        name: the table's name, as it was asked for.
-        path: what to give to ``load``.
-        options: what to give to ``options`` of the format ``flip27_files``.
-        needs: what has to be given besides, in words: access to a store, since the source does not ask the catalog for
-            it. Empty for local files.
+        name: The table's name, as it was asked for.
+        path: The argument for ``load``.
+        options: The arguments for ``options`` of format ``flip27_files``.
+        needs: What the user must add, in words: the options that give access to the store, since the source does not
+            ask the catalog for it. Empty for local files.
     """
 
     name: str
@@ -46,20 +46,22 @@ class TableLocation:
 
 
 def table_location(spark: SparkSession, name: str) -> TableLocation:
-    """The location of a table of a catalog, with which ``flip27_files`` reads it::
+    """Returns the location of a table of a catalog, with which ``flip27_files`` reads it.
+
+    Example::
 
         location = flip27_stream.table_location(spark, "main.sales.orders")
         spark.readStream.format("flip27_files").options(**location.options).load(location.path)
 
     Args:
-        spark: the session, whose catalogs are asked.
-        name: of the table, with its catalog and schema where they are not the current ones.
+        spark: The session whose catalogs are asked.
+        name: The name of the table, with catalog and schema if they are not the current ones.
 
     Returns:
-        Its path, and the options that say what it is.
+        The path of the table, and the options to read it.
 
     Raises:
-        ConnectorError: there is no such table, or it cannot be read as files; the error says why.
+        ConnectorError: There is no such table, or it cannot be read as files. The error says why.
     """
     if not spark.catalog.tableExists(name):
         raise ConnectorError(
@@ -83,7 +85,7 @@ def table_location(spark: SparkSession, name: str) -> TableLocation:
 
 
 def _details(spark: SparkSession, name: str) -> Mapping[str, str]:
-    """What the catalog says of a table, by the names that DESCRIBE TABLE EXTENDED has for it."""
+    """Returns what the catalog knows of a table, by the names in DESCRIBE TABLE EXTENDED."""
     rows = spark.sql(f"DESCRIBE TABLE EXTENDED {_quoted(name)}").collect()
     names = [row[0] for row in rows]
     first = names.index(_DETAILS) + 1 if _DETAILS in names else len(rows)
@@ -91,7 +93,11 @@ def _details(spark: SparkSession, name: str) -> Mapping[str, str]:
 
 
 def _check(name: str, details: Mapping[str, str], path: str, kind: str) -> None:
-    """Raises ConnectorError where files are not what the table is."""
+    """Checks that the rows of the table are those of its files.
+
+    Raises:
+        ConnectorError: It is a view, has a row filter or column masks, or has another format.
+    """
     what = details.get("Type", "").upper()
     if not details or what not in _TABLES:
         raise _cannot(name, f"it is no table of files ({what.lower().replace('_', ' ') or 'view'})")
@@ -109,14 +115,18 @@ def _check(name: str, details: Mapping[str, str], path: str, kind: str) -> None:
 
 
 def _check_features(spark: SparkSession, name: str) -> None:
-    """Raises ConnectorError where a Delta table needs features that are not read."""
+    """Checks the features of a Delta table.
+
+    Raises:
+        ConnectorError: The table needs features that are not supported.
+    """
     (row,) = spark.sql(f"DESCRIBE DETAIL {_quoted(name)}").collect()
-    features = row.asDict().get("tableFeatures") or ()  # those of readers and of writers
+    features = row.asDict().get("tableFeatures") or ()  # of readers and of writers
     check_protocol(f"The table {name}", 0, [one for one in features if one in REFUSED])
 
 
 def _quoted(name: str) -> str:
-    """A name of several parts with each in backticks."""
+    """Returns a name of several parts, with each part in backticks."""
     parts = re.findall(r"`(?:[^`]|``)+`|[^.`]+", name)
     return ".".join(part if part.startswith("`") else f"`{part}`" for part in parts)
 

@@ -1,4 +1,4 @@
-"""Rules for files that cannot be read."""
+"""The rules for files that cannot be read."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from typing import Final
 from flip27_stream.errors import CorruptRecordError, DataLossError, RecordFormatError
 
 UNREADABLE: Final = (CorruptRecordError, RecordFormatError, DataLossError)
-"""Errors of one file, as opposed to errors of the storage."""
+"""The errors of one file, as opposed to errors of the storage."""
 
 
 @dataclass(frozen=True)
 class Tolerance:
-    """The kinds of unreadable files that are skipped with a warning and counted, instead of failing the query.
+    """The kinds of unreadable files that are skipped with a warning and counted. Other unreadable files fail the query.
 
     Attributes:
-        corrupt: skip the rest of files that do not decode, or whose columns do not fit.
-        missing: skip files that are gone, or were written anew after they were listed.
+        corrupt: Whether to skip the rest of files that do not decode, or whose columns do not fit.
+        missing: Whether to skip files that are gone, or that were replaced after they were listed.
     """
 
     corrupt: bool = False
     missing: bool = False
 
     def allows(self, error: Exception) -> bool:
-        """Whether a file with that error, one of :data:`UNREADABLE`, is skipped."""
+        """Whether a file is skipped that raised ``error``, one of :data:`UNREADABLE`."""
         return self.missing if isinstance(error, DataLossError) else self.corrupt
 
 
 def metric_of(error: Exception) -> str:
-    """Returns the name of the counter of files that are skipped because of that error."""
+    """Returns the name of the metric that counts files skipped because of ``error``."""
     return "missing_files" if isinstance(error, DataLossError) else "corrupt_files"

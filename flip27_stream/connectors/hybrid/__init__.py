@@ -1,4 +1,4 @@
-"""Sources read one after the other as one (FLIP-150): history first, then what comes live."""
+"""The hybrid source: several sources read one after the other (FLIP-150), for example a table and then a topic."""
 
 from flip27_stream.connectors.hybrid.exact_seam import ExactSeam
 from flip27_stream.connectors.hybrid.overlap import Overlap

@@ -1,4 +1,4 @@
-"""The context of the enumerator of one of the sources."""
+"""The context that a hybrid source gives to the enumerator of one of its sources."""
 
 from __future__ import annotations
 
@@ -23,14 +23,16 @@ Handler = Callable[[Any, BaseException | None], None]
 
 
 class ChildContext(SplitEnumeratorContext[Any]):
-    """Wraps the splits of one source, and keeps its signals from being taken for those of the whole.
+    """Turns calls of one source's enumerator into calls on the context of the hybrid enumerator.
+
+    It wraps the splits, and passes a signal for the whole hybrid source on only if the source is the last one.
 
     Args:
-        context: of the hybrid enumerator.
-        active: the source.
-        known: positions whose rows the source before had, by split.
-        at_once: what is to run in :meth:`SplitEnumerator.start` runs in :meth:`run_queued`, for the plan in which the
-            source is switched to goes on with what it finds.
+        context: The context of the hybrid enumerator.
+        active: The source that is being read.
+        known: By split id, the positions of this source whose rows the previous source has.
+        at_once: Whether to queue the asynchronous calls of :meth:`SplitEnumerator.start` and to run them in
+            :meth:`run_queued`. The plan that switches to this source needs their results.
     """
 
     def __init__(
@@ -51,22 +53,22 @@ class ChildContext(SplitEnumeratorContext[Any]):
 
     @property
     def is_discovered(self) -> bool:
-        """Whether no split can come any more, but for those that are pending."""
+        """Whether the enumerator will find no more splits. Splits that it has found may still be pending."""
         return self._to_come == 0 or self._told >= self._context.registered_readers().keys()
 
     def run_queued(self) -> None:
-        """Run what the enumerator has called for, and what follows from that, until nothing is left."""
+        """Runs the queued calls, and the calls that these queue, until the queue is empty."""
         while self._queue:
             self._queue.popleft()()
         self._queue = None
 
     def close(self) -> None:
-        """What the source still has under way comes to nothing, and its splits are forgotten."""
+        """Drops the results of calls that are still running, and retires all splits of the source."""
         self._closed = True
         self.retire_splits(list(self._assigned()))
 
     def positions(self, processed: Mapping[str, int]) -> dict[SourceSplit, int | None]:
-        """Where each assigned split stands, for the enumerator."""
+        """Returns the position of each assigned split of the source; ``None`` if it was not read yet."""
         return {split.split: processed.get(name) for name, split in self._assigned().items()}
 
     def metric_group(self) -> MetricGroup:
@@ -94,7 +96,7 @@ class ChildContext(SplitEnumeratorContext[Any]):
         self._context.retire_splits([split_id(self._active.index, name) for name in split_ids])
 
     def signal_no_more_splits(self, subtask_id: int) -> None:
-        """Only the last source's signal is one for the whole (HY-12)."""
+        """Passes the signal on only if the source is the last one (HY-12)."""
         self._told.add(subtask_id)
         if self._active.is_last:
             self._context.signal_no_more_splits(subtask_id)
@@ -140,7 +142,7 @@ class ChildContext(SplitEnumeratorContext[Any]):
             self._context.run_in_coordinator_thread(run)
 
     def _assigned(self) -> dict[str, HybridSourceSplit]:
-        """By their ids in the source."""
+        """Returns the assigned splits of the source, by their ids in that source."""
         splits = self._context.assigned_splits().values()
         return {split.stored.id: split for split in splits if split.index == self._active.index}
 
@@ -156,11 +158,13 @@ def _outcome(callable: Callable[[], Any]) -> tuple[Any, BaseException | None]:
 
 
 def tagged(event: SourceEvent, index: int) -> SourceEvent:
-    """``event`` with the index of its source, for it may arrive after the switch to another."""
+    """Returns ``event`` with the index of its source in its name, since it may arrive after the switch to another
+    source.
+    """
     return SourceEvent(f"{index}:{event.name}", event.payload)
 
 
 def untagged(event: SourceEvent, index: int) -> SourceEvent | None:
-    """The event of the source at ``index``; ``None`` if it is another's."""
+    """Returns the original event of the source at ``index``, or ``None`` if the event is from another source."""
     tag, _, name = event.name.partition(":")
     return SourceEvent(name, event.payload) if tag == str(index) else None

@@ -1,4 +1,4 @@
-"""The enumerator of a hybrid source: it delegates to the enumerator of one source, and switches to the next."""
+"""The enumerator of a hybrid source. It delegates to the enumerator of one source, and switches to the next one."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ from flip27_stream.errors import AlignmentError, ForeignCheckpointError, OptionE
 log = logging.getLogger(__name__)
 
 _MAX_FUTURE_MS = 3_600_000
-"""An event time later than this after the clock is not believed: the default of ``scan.watermark.max-future``."""
+"""An event time that is more than this time (ms) after the clock is implausible (default of
+``scan.watermark.max-future``).
+"""
 
 
 class HybridSourceSplitEnumerator(
@@ -46,15 +48,15 @@ class HybridSourceSplitEnumerator(
 
     Life cycle:
 
-    1. :meth:`start` makes the enumerator of the first source, or of the one that the checkpoint names.
-    2. It passes all calls on to that enumerator. Ids of splits begin with the index of their source.
-    3. :meth:`admit` finds out whether the source is finished: no split is to come or pending, and each split is
-       processed up to its final end. A split is processed up to the position in the offset that the plan starts from,
-       so the last batch of the source has run.
-    4. Then it switches, in the same plan: the factory of the next source gets the end position, the splits read are
-       retired, and the next enumerator is started and assigns its splits. The offset of that plan has all of these
-       splits with their first positions, and the end position, so a restart does not read the first source.
-    5. A process that ends before that offset is logged finds the source finished again, and switches again.
+    1. :meth:`start` creates the enumerator of the first source, or restores the one that the checkpoint names.
+    2. All calls are delegated to that enumerator. The ids of its splits get the index of their source as a prefix.
+    3. :meth:`admit` checks whether the source is finished: no split will be found or is pending, and each split is
+       processed up to its final end. The position of a split is the one in the offset from which the plan starts, so
+       the last batch of the source has run.
+    4. If it is finished, the same plan switches: the factory of the next source gets the end position, the splits that
+       were read are retired, and the next enumerator is started and assigns its splits. The offset of that plan has all
+       of these splits with their start positions, and the end position. So a restart does not read the first source.
+    5. If the process ends before that offset is logged, the next process finds the source finished and switches again.
     """
 
     def __init__(
@@ -98,15 +100,15 @@ class HybridSourceSplitEnumerator(
         self._limits = limits
         self._admit()
         if self._restored:
-            # Whether the source was finished when the process before ended is not in the offset, and the plan of a run
-            # under Trigger.Once is its only one.
+            # The offset does not tell whether the source was finished when the last process ended. A run with
+            # Trigger.Once has only this plan.
             self._restored = False
             self._ends = dict(self._child.split_ranges(self._child_context.positions(self._processed)))
         while not self._active.is_last and self._is_finished():
             self._switch()
 
     def pending(self) -> int:
-        """At least one for each source that is still to come."""
+        """Returns the number of pending splits, plus one for each source after the active one."""
         return self._child.pending() + len(self._sources.entries) - 1 - self._active.index
 
     def split_ranges(self, positions: Mapping[HybridSourceSplit, int | None]) -> Mapping[str, SplitRange]:
@@ -128,12 +130,16 @@ class HybridSourceSplitEnumerator(
         return {split_id(self._active.index, name): r for name, r in ranges.items()}
 
     def freeze(self) -> None:
-        """Holds for the sources to come, too: each is frozen when it is first looked at."""
+        """Freezes the active enumerator. Each later one is frozen after its first call of ``split_ranges``."""
         self._frozen = self._child_frozen = True
         self._child.freeze()
 
     def event_time_positions(self, request: PositioningRequest) -> EventTimePositions:
-        """Raises AlignmentError if the source that is being read cannot tell."""
+        """Returns the positions of the active source by event time.
+
+        Raises:
+            AlignmentError: The enumerator of the active source does not support positions by event time.
+        """
         if not isinstance(self._child, SupportsEventTimePositions):
             raise AlignmentError(
                 f"{self._active.name} ({self._active.source.fingerprint}) cannot be cut by event time, so it cannot be "
@@ -147,7 +153,7 @@ class HybridSourceSplitEnumerator(
         )
         positions = self._child.event_time_positions(mine)
         if ranges and not positions.event_times():
-            positions = self._child.event_time_positions(mine)  # it had another order of event time in mind
+            positions = self._child.event_time_positions(mine)  # now in that order
         return HybridEventTimePositions(
             positions,
             self._active.index,
@@ -181,7 +187,10 @@ class HybridSourceSplitEnumerator(
         )
 
     def _known_of_new_splits(self) -> dict[str, Intervals]:
-        """Of splits that are not in the offset, nor in the one that is being planned: a restart makes them anew."""
+        """Returns the known positions of splits that are in no offset, not even in the one being planned.
+
+        A restart creates these splits anew, so the checkpoint must have the positions.
+        """
         new = self._child_context.known
         return {name: known for name, known in new.items() if name not in self._ends}
 
@@ -195,7 +204,7 @@ class HybridSourceSplitEnumerator(
         self._child.handle_split_request(subtask_id, requester_hostname)
 
     def handle_source_event(self, subtask_id: int, event: SourceEvent) -> None:
-        """What a reader of an earlier source sent is not for this one."""
+        """Handles an event of a reader. Events from readers of earlier sources are ignored."""
         if (read := RangesRead.of(event)) is not None:
             if read.index == self._active.index:
                 self._end.was_read(read)
@@ -233,13 +242,13 @@ class HybridSourceSplitEnumerator(
         self._child.admit(self._active.source.read_limits if limited else self._limits)
 
     def _tell_event_time(self) -> None:
-        """Give the source its event-time column before it assigns splits, so that it assigns them in that order."""
+        """Passes the event-time column to the source before it assigns splits, since it assigns them in that order."""
         if self._active.event_time is not None and isinstance(self._child, SupportsEventTimePositions):
             request = PositioningRequest(timestamp_assigner=self._active.event_time)
             self._child.event_time_positions(request)
 
     def _look_at_event_times(self, assigner: TimestampAssigner, ranges: Mapping[str, SplitRange]) -> None:
-        """Look at the event times of ranges as alignment does, to find the end position of the source."""
+        """Reads the event times of ranges as alignment does, to find the end position of the source."""
         unseen = self._end.unseen(ranges)
         if unseen and isinstance(self._child, SupportsEventTimePositions):
             latest = time.time_ns() // 1_000_000 + _MAX_FUTURE_MS
@@ -247,7 +256,7 @@ class HybridSourceSplitEnumerator(
             self._end.saw(unseen, self._child.event_time_positions(request).event_times())
 
     def _is_finished(self) -> bool:
-        """Whether all of the source is processed."""
+        """Whether all splits of the active source are processed and no more will be found."""
         if not self._child_context.is_discovered or self._child.pending():
             return False
         return all(self._is_read(name) for name in self._child_context.assigned_splits())
@@ -257,7 +266,7 @@ class HybridSourceSplitEnumerator(
         return r is not None and position is not None and r.final and not r.limited and position >= r.end
 
     def _switch(self) -> None:
-        """Switch to the next source. The end position is asked for before the enumerator of this source is closed."""
+        """Switches to the next source. The end position is read before the enumerator of this source is closed."""
         before, child = self._active, self._child
         end, unknown = self._end_position()
         known = self._known_to(before)
@@ -290,7 +299,10 @@ class HybridSourceSplitEnumerator(
         self._admit()
 
     def _known_to(self, active: ActiveSource) -> dict[str, Intervals]:
-        """Positions of the next source whose rows ``active`` had, by split: in the overlap, or all up to the seam."""
+        """Returns the positions of the next source whose rows ``active`` has, by split.
+
+        These are the positions in the overlap; at an exact seam, all positions up to the seam.
+        """
         overlap, seam = self._sources.overlap_after(active.index), self._end.end()
         rows = read_again(active, seam.tail.values(), self._child.snapshot_state())
         if active.seam is not None:
@@ -298,7 +310,7 @@ class HybridSourceSplitEnumerator(
         return overlap.positions(rows) if overlap else {}
 
     def _end_position(self) -> tuple[JsonValue, str | None]:
-        """The end position of the source, and the reason why it is not known, or ``None``."""
+        """Returns the end position of the active source, and ``None`` or the reason why the end position is unknown."""
         if isinstance(self._child, SupportsEndPosition):
             return self._child.end_position(), None
         seam = self._end.end()
@@ -311,6 +323,6 @@ class HybridSourceSplitEnumerator(
         )
 
     def _of_child(self, by_id: Mapping[str, Any]) -> dict[str, Any]:
-        """The values of ``by_id`` that belong to splits of the active source, by their ids in that source."""
+        """Returns the values of ``by_id`` that belong to splits of the active source, by their ids in that source."""
         prefix = split_id(self._active.index, "")
         return {name[len(prefix) :]: value for name, value in by_id.items() if name.startswith(prefix)}

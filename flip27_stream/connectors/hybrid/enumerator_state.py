@@ -1,4 +1,4 @@
-"""What the enumerator keeps in a checkpoint."""
+"""The state of the hybrid enumerator in a checkpoint, and its serializer."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from flip27_stream.errors import CorruptCheckpointError
 
 @dataclass(frozen=True)
 class HybridEnumeratorState:
-    """Which source is read, and all that is needed to make it again (Flink ``HybridSourceEnumeratorState``).
+    """The active source, and what is needed to restore it (Flink ``HybridSourceEnumeratorState``).
 
     Attributes:
-        index: of the source.
-        version: of the serializer of its enumerator's state.
-        data: what that wrote.
-        source: what is read, in words.
-        end_position: of the source before.
-        seam: what is known of this source's end.
-        known: by split of this source, positions whose rows the source before had; of splits that are not in the
-            offset yet.
+        index: The index of the active source.
+        version: The version of the serializer that wrote ``data``.
+        data: The serialized state of the active source's enumerator.
+        source: The fingerprint of the active source.
+        end_position: The end position of the previous source.
+        seam: What is known of the end of the active source.
+        known: By split of the active source, the positions whose rows the previous source has. Only splits that are in
+            no offset yet are listed.
     """
 
     index: int
@@ -39,8 +39,10 @@ class HybridEnumeratorState:
 
 
 class HybridEnumeratorStateSerializer(SimpleVersionedSerializer[HybridEnumeratorState]):
-    """``{"index": 1, "source": "...", "state": [version, data]}``, and where there are any ``"end"``, the end position;
-    ``"greatest"``, ``"blind"``, ``"tail"`` and ``"ends"`` of the seam; ``"known"`` positions of the overlap.
+    """Serializes the state as ``{"index": 1, "source": "...", "state": [version, data]}``.
+
+    Optional keys are ``"end"`` (the end position), ``"greatest"``, ``"blind"``, ``"tail"`` and ``"ends"`` (see
+    :class:`SourceEnd`), and ``"known"``.
     """
 
     @property

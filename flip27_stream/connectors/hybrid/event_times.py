@@ -12,9 +12,9 @@ class HybridEventTimePositions(EventTimePositions):
     """The positions of the active source, by the ids that its splits have in the hybrid source.
 
     Args:
-        positions: the positions of the active source.
-        index: the index of the active source.
-        saw: a callback that gets the event times, by split id of the active source.
+        positions: The positions of the active source.
+        index: The index of the active source.
+        saw: A callback that gets the event times, by split id of the active source.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""An exact seam: each split of the next source begins where the rows of the source before it end."""
+"""The exact seam: each split of the next source begins where the rows of the previous source end."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ _MOST_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class ExactSeam:
-    """A rule for the switch: each split of the next source begins behind its greatest position in the source before.
+    """A rule for the switch: each split of the next source begins after its greatest position in the previous source.
 
-    The rows of the source before must have columns with their split and position in the next source, as a table has
-    into which a topic was copied with its columns. The source before must have every row up to its greatest position.
-    No clock takes part. A split without rows in the source before begins where the next source says.
+    The rows of the previous source must have columns with their split and position in the next source. A table has them
+    if a topic was copied into it with its columns ``topic``, ``partition`` and ``offset``. The previous source must
+    have every row up to its greatest position. Event times are not used. A split that has no rows in the previous
+    source begins where the next source says.
 
     Attributes:
-        split: the id of the next source's split, with columns in braces; of Kafka's: ``{topic}-{partition}``.
-        position: the column with the position in that split.
+        split: The id of a split of the next source, with names of columns in braces. For Kafka ``{topic}-{partition}``.
+        position: The column that has the position in that split.
     """
 
     split: str = "{topic}-{partition}"
@@ -37,19 +38,28 @@ class ExactSeam:
 
     @property
     def origin(self) -> Origin:
-        """The columns that tell where a row stands in the next source."""
+        """The columns that have the split and position of a row in the next source."""
         return Origin(self.split, self.position)
 
     def check(self, schema: pa.Schema) -> None:
-        """Raises OptionError if the hybrid source does not have these columns."""
+        """Checks that the hybrid source has these columns.
+
+        Raises:
+            OptionError: A column is missing.
+        """
         self.origin.check(schema, "An exact seam")
 
     def ends(self, rows: pa.RecordBatch) -> dict[str, int]:
-        """The position behind the greatest position in ``rows``, by split of the next source."""
+        """Returns the greatest position in ``rows`` plus one, by split of the next source."""
         return {split: greatest.as_py() + 1 for split, greatest in self.origin.grouped(rows, "max")}
 
     def known(self, ends: Mapping[str, int], others: Iterable[pa.RecordBatch]) -> dict[str, Intervals]:
-        """The positions that the source before has, by split: all below ``ends``, and all up to those in ``others``."""
+        """Returns the positions that the previous source has, by split: all from 0 to the end.
+
+        Args:
+            ends: The greatest reported position plus one, by split.
+            others: Rows that were not reported and may raise the ends.
+        """
         greatest = dict(ends)
         for rows in others:
             merge(greatest, self.ends(rows))
@@ -57,19 +67,19 @@ class ExactSeam:
 
 
 def merge(ends: dict[str, int], more: Mapping[str, int]) -> None:
-    """Raise each end in ``ends`` to the one in ``more``, if that is greater."""
+    """Raises each end in ``ends`` to the one in ``more`` if that is greater."""
     for split, end in more.items():
         ends[split] = max(ends.get(split, end), end)
 
 
 @dataclass(frozen=True)
 class RangesRead:
-    """A report of a task to the enumerator: ranges that it has read to their ends, and the positions of their rows.
+    """A report of a task to the enumerator: the ranges that it has read to their ends, and where their rows end.
 
     Attributes:
-        index: the index of the source.
-        ranges: the ranges, each with the id of a split of that source.
-        ends: the position behind the greatest position in these rows, by split of the next source.
+        index: The index of the source.
+        ranges: The ranges, with the ids of splits of that source.
+        ends: The greatest position of these rows plus one, by split of the next source.
     """
 
     index: int
@@ -77,7 +87,10 @@ class RangesRead:
     ends: Mapping[str, int]
 
     def event(self) -> SourceEvent | None:
-        """The report as an event; ``None`` if it is too long for one. Its ranges are then read again at the switch."""
+        """Returns the report as an event, or ``None`` if it is too long.
+
+        The ranges of a report that is not sent are read again at the switch.
+        """
         ranges: list[JsonValue] = [[*key] for key in self.ranges]
         ends: dict[str, JsonValue] = {**self.ends}
         payload: dict[str, JsonValue] = {"index": self.index, "ranges": ranges, "ends": ends}
@@ -85,7 +98,7 @@ class RangesRead:
 
     @staticmethod
     def of(event: SourceEvent) -> RangesRead | None:
-        """The report in an event; ``None`` if the event is of another kind."""
+        """Returns the report in an event, or ``None`` if the event is of another kind."""
         if event.name != _READ:
             return None
         payload: Any = event.payload
@@ -94,10 +107,10 @@ class RangesRead:
 
 
 def ends_of(data: object) -> dict[str, int] | None:
-    """The positions by split in a checkpoint; ``None`` if the checkpoint has none.
+    """Returns the ends by split that a checkpoint has, or ``None`` if ``data`` is ``None``.
 
     Raises:
-        CorruptCheckpointError: the data has another form.
+        CorruptCheckpointError: The data has another form.
     """
     if data is None:
         return None

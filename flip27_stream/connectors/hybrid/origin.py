@@ -12,11 +12,11 @@ from flip27_stream.errors import OptionError
 
 @dataclass(frozen=True)
 class Origin:
-    """Columns of the history that tell where its rows stand in the next source.
+    """The columns of the previous source that have the split and position of a row in the next source.
 
     Attributes:
-        split: the id of the next source's split, with columns in braces.
-        position: the column with the position in that split.
+        split: The id of a split of the next source, with names of columns in braces.
+        position: The column that has the position in that split.
     """
 
     split: str
@@ -28,7 +28,15 @@ class Origin:
         return [name for _, name, _, _ in string.Formatter().parse(self.split) if name]
 
     def check(self, schema: pa.Schema, what: str) -> None:
-        """Raises OptionError if the hybrid source does not have these columns, which ``what`` needs."""
+        """Checks that the hybrid source has these columns.
+
+        Args:
+            schema: The schema of the hybrid source.
+            what: The feature that needs the columns, for the error.
+
+        Raises:
+            OptionError: A column is missing, or the id of the split names no column.
+        """
         if not self.columns:
             raise OptionError(
                 f"{what}'s split '{self.split}' names no column; for Kafka it is {{topic}}-{{partition}}."
@@ -41,11 +49,11 @@ class Origin:
             )
 
     def grouped(self, rows: pa.RecordBatch, aggregate: str) -> list[tuple[str, pa.Scalar]]:
-        """The id of each split, with an aggregate of its positions. Rows without a position are left out.
+        """Returns the id of each split with an aggregate of its positions. Rows without a position are left out.
 
         Args:
-            rows: rows of the hybrid source.
-            aggregate: an aggregate function of Arrow, such as ``max``.
+            rows: Rows of the hybrid source.
+            aggregate: An aggregate function of Arrow, such as ``max``.
         """
         table = pa.table({"position": rows.column(self.position).cast(pa.int64())})
         for name in self.columns:

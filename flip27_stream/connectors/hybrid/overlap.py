@@ -1,4 +1,4 @@
-"""An overlap of two sources: the next source begins before the end of the one before, without the rows it had."""
+"""The overlap of two sources: the next source begins before the end of the previous one, without the rows it had."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from flip27_stream.connectors.hybrid.origin import Origin
 from flip27_stream.errors import ConnectorError
 
 Intervals = tuple[tuple[int, int], ...]
-"""Ranges of positions, each without its second number; ascending, with gaps between them."""
+"""Half-open ranges of positions ``(from, to)``, in ascending order, with gaps between them."""
 
 Positions = npt.NDArray[np.int64]
 
@@ -22,16 +22,16 @@ _MOST_INTERVALS = 1000
 
 @dataclass(frozen=True)
 class Overlap:
-    """How far the next source overlaps with the one before, and how a row that is in both is recognised.
+    """How far the next source overlaps with the previous one, and how a row that is in both is recognised.
 
-    The rows of the source before must have columns with their split and position in the next source, as a table has
-    into which a topic was copied with its columns.
+    The rows of the previous source must have columns with their split and position in the next source. A table has them
+    if a topic was copied into it with its columns ``topic``, ``partition`` and ``offset``.
 
     Attributes:
-        ms: how far before the end position the next source begins (ms of event time). It must be greater than the
+        ms: How long before the end position the next source begins (ms of event time). It must be greater than the
             disorder of event times.
-        split: the id of the next source's split, with columns in braces; of Kafka's: ``{topic}-{partition}``.
-        position: the column with the position in it.
+        split: The id of a split of the next source, with names of columns in braces. For Kafka ``{topic}-{partition}``.
+        position: The column that has the position in that split.
     """
 
     ms: int
@@ -44,18 +44,22 @@ class Overlap:
 
     @property
     def origin(self) -> Origin:
-        """The columns that tell where a row stands in the next source."""
+        """The columns that have the split and position of a row in the next source."""
         return Origin(self.split, self.position)
 
     def check(self, schema: pa.Schema) -> None:
-        """Raises OptionError if the hybrid source does not have these columns."""
+        """Checks that the hybrid source has these columns.
+
+        Raises:
+            OptionError: A column is missing.
+        """
         self.origin.check(schema, "An overlap")
 
     def positions(self, batches: Iterable[pa.RecordBatch]) -> dict[str, Intervals]:
-        """The positions of rows, by split of the next source.
+        """Returns the positions of rows, by split of the next source.
 
         Raises:
-            ConnectorError: the positions of a split have too many gaps to be kept in a checkpoint.
+            ConnectorError: The positions of a split have too many gaps for a checkpoint.
         """
         found: dict[str, list[Positions]] = {}
         for batch in batches:
@@ -76,7 +80,7 @@ class Overlap:
 
 
 def not_among(positions: pa.Int64Array, known: Intervals) -> pa.BooleanArray | None:
-    """A mask that is true for positions outside ``known``; ``None`` if all positions are behind ``known``."""
+    """Returns a mask that is true for positions outside ``known``, or ``None`` if all positions are after ``known``."""
     array = positions.to_numpy()
     if not len(array) or int(array.min()) >= known[-1][1]:
         return None

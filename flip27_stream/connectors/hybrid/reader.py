@@ -1,4 +1,4 @@
-"""Reads splits of one of the sources in a task."""
+"""The reader of a hybrid source in a task."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from flip27_stream.errors import ConnectorError
 
 
 class HybridSourceReader(SourceReader[HybridSourceSplit]):
-    """Delegates to readers of the sources that its splits are of (Flink ``HybridSourceReader``).
+    """Delegates to a reader of each source that the assigned splits belong to (Flink ``HybridSourceReader``).
 
-    A micro-batch reads one source: the next one begins in the batch after the last of the one before. A batch read has
-    all in one; then a task reads one source after the other.
+    A micro-batch reads one source: the next source begins in the batch after the last batch of the previous one. A
+    batch query reads all sources in one batch. A task then reads one source after the other.
     """
 
     def __init__(self, context: SourceReaderContext) -> None:
@@ -80,7 +80,7 @@ class HybridSourceReader(SourceReader[HybridSourceSplit]):
             reader.notify_no_more_splits()
 
     def handle_source_events(self, event: SourceEvent) -> None:
-        """What the enumerator of another source sent is not for this one."""
+        """Passes an event on to the reader of its source. Events for other sources are ignored."""
         for index, reader in self._readers.items():
             if (own := untagged(event, index)) is not None:
                 reader.handle_source_events(own)
@@ -90,7 +90,7 @@ class HybridSourceReader(SourceReader[HybridSourceSplit]):
             reader.close()
 
     def _tell_what_was_read(self, index: int) -> None:
-        """To the enumerator, where an exact seam comes after the source; all ranges are read to their ends."""
+        """Reports to the enumerator that all ranges of a source were read, if an exact seam follows the source."""
         active = next(split.active for split in self._splits.values() if split.index == index)
         if active.seam is not None:
             ends = self._outputs[index].ends if index in self._outputs else {}
@@ -109,14 +109,14 @@ class HybridSourceReader(SourceReader[HybridSourceSplit]):
 
 
 class HybridReaderOutput(ReaderOutput):
-    """Turns what a source's reader emits into rows of the hybrid source."""
+    """Converts the records that the reader of a source emits into rows of the hybrid source."""
 
     def __init__(self, output: ReaderOutput, active: ActiveSource, known: dict[str, Intervals]) -> None:
         self.of = output
         self._active = active
         self._known = known
         self.ends: dict[str, int] = {}
-        """Of what was emitted; see :class:`ExactSeam`."""
+        """The greatest emitted position plus one, by split of the next source (see :class:`ExactSeam`)."""
 
     def create_output_for_split(self, split_id_: str) -> SourceOutput:
         inner = self.of.create_output_for_split(split_id(self._active.index, split_id_))
@@ -139,8 +139,10 @@ class HybridReaderOutput(ReaderOutput):
 
 
 class HybridSplitOutput(SourceOutput):
-    """The output of one split: leaves out rows that the source before had, converts the others, and notes in ``ends``
-    where they stand in the next source.
+    """The output of one split.
+
+    It drops rows that the previous source had, converts the others to rows of the hybrid source, and records in
+    ``ends`` their positions in the next source.
     """
 
     def __init__(
@@ -164,7 +166,7 @@ class HybridSplitOutput(SourceOutput):
         if self._active.seam is not None:
             merge(self._ends, self._active.seam.ends(rows))
         if rows.num_rows != records.num_rows:
-            timestamps = positions = None  # the converter left out rows, and nobody knows which
+            timestamps = positions = None  # the converter dropped rows, and it is unknown which
         self._output.collect(rows, timestamps, positions)
 
     def _unknown(
@@ -183,7 +185,7 @@ class HybridSplitOutput(SourceOutput):
 
 
 class ChildReaderContext(SourceReaderContext):
-    """The context of a source's reader."""
+    """The context of the reader of one source."""
 
     def __init__(self, context: SourceReaderContext, index: int) -> None:
         self._context = context

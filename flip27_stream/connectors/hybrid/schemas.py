@@ -1,4 +1,4 @@
-"""The one schema of all sources of a hybrid source."""
+"""The schema that all sources of a hybrid source share."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import pyarrow as pa
 from flip27_stream.errors import OptionError, RecordFormatError
 
 Converter = Callable[[pa.RecordBatch], pa.RecordBatch]
-"""Turns a source's rows into those of the hybrid source; rows may be left out. Picklable."""
+"""Converts the rows of a source into rows of the hybrid source. It may drop rows. It must be picklable."""
 
 
 def common_schema(schema: pa.Schema) -> pa.Schema:
-    """The schema of a hybrid source: the columns of its first source, all of them nullable."""
+    """Returns the schema of a hybrid source: the columns of its first source, all nullable."""
     return pa.schema([pa.field(field.name, field.type) for field in schema])
 
 
 def converted_schema(schema: pa.Schema, converter: Converter | None) -> pa.Schema:
-    """What ``converter`` makes of ``schema``, found by trying it on no rows.
+    """Returns the schema that ``converter`` returns for a batch with ``schema`` and no rows.
 
     Raises:
-        OptionError: it fails on them.
+        OptionError: The converter fails.
     """
     if converter is None:
         return schema
@@ -35,10 +35,10 @@ def converted_schema(schema: pa.Schema, converter: Converter | None) -> pa.Schem
 
 
 def check(found: pa.Schema, wanted: pa.Schema, whose: str) -> None:
-    """Compare names and types; order does not matter.
+    """Compares the names and types of columns. Their order does not matter.
 
     Raises:
-        OptionError: they differ; names each column that does.
+        OptionError: Columns differ. The error names each of them.
     """
     if differences := _differences(found, wanted):
         raise OptionError(
@@ -48,10 +48,10 @@ def check(found: pa.Schema, wanted: pa.Schema, whose: str) -> None:
 
 
 def conform(rows: pa.RecordBatch, wanted: pa.Schema, whose: str) -> pa.RecordBatch:
-    """``rows`` with the columns in the order of ``wanted``, and its very schema. Copies nothing.
+    """Returns ``rows`` with schema ``wanted``: the columns are put in its order. No data is copied.
 
     Raises:
-        RecordFormatError: they have other columns.
+        RecordFormatError: The rows have other columns.
     """
     if rows.schema == wanted:
         return rows

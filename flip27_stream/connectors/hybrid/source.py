@@ -62,19 +62,19 @@ class HybridSource(Source[HybridSourceSplit, HybridEnumeratorState]):
         event_time: str | None = None,
         limits: ReadLimits | None = None,
     ) -> HybridSourceBuilder:
-        """A builder that begins with a source; the columns of the hybrid source are those of this one.
+        """Returns a builder whose first source is ``first``. The hybrid source has the columns of this source.
 
         Args:
-            first: the source to read first.
-            converter: see :meth:`HybridSourceBuilder.add_source`.
-            event_time: see :meth:`HybridSourceBuilder.add_source`.
-            limits: of each micro-batch, whatever source it reads; see :attr:`read_limits`.
+            first: The source to read first.
+            converter: See :meth:`HybridSourceBuilder.add_source`.
+            event_time: See :meth:`HybridSourceBuilder.add_source`.
+            limits: The limits of each micro-batch, for all sources; see :attr:`read_limits`.
         """
         return HybridSourceBuilder(first, converter, event_time, limits)
 
     @property
     def boundedness(self) -> Boundedness:
-        """That of the last source."""
+        """The boundedness of the last source."""
         return self._sources.entries[-1].boundedness
 
     @property
@@ -90,7 +90,9 @@ class HybridSource(Source[HybridSourceSplit, HybridEnumeratorState]):
         return self.fingerprint.removeprefix(_HYBRID)
 
     def accepts_checkpoint_of(self, fingerprint: str) -> bool:
-        """Whether ``fingerprint`` is that of as many sources, each accepted by the source at the same index."""
+        """Whether ``fingerprint`` names as many sources, and the source at each index accepts the checkpoint of its
+        name.
+        """
         if fingerprint == self.fingerprint:
             return True
         names, entries = fingerprint.removeprefix(_HYBRID).split(_THEN), self._sources.entries
@@ -99,9 +101,10 @@ class HybridSource(Source[HybridSourceSplit, HybridEnumeratorState]):
 
     @property
     def read_limits(self) -> ReadLimits:
-        """The limits given to the builder; without them the least limits of rows, files and bytes of all known sources.
+        """The limits given to the builder, or by default the least of the limits of all known sources.
 
-        The other limits are those of the last known source. Spark asks for them once, when the query starts.
+        The least is taken for rows, files and bytes. The other limits are those of the last known source. Spark reads
+        them once, when the query starts.
         """
         if self._limits is not None:
             return self._limits
@@ -133,7 +136,10 @@ class HybridSource(Source[HybridSourceSplit, HybridEnumeratorState]):
     def splits_for_readers(
         self, splits: Sequence[HybridSourceSplit], checkpoint: HybridEnumeratorState
     ) -> Sequence[HybridSourceSplit]:
-        """The splits as the active source gives them to its readers; splits of former sources are unchanged."""
+        """Returns the splits as the active source prepares them for readers.
+
+        Splits of earlier sources are unchanged.
+        """
         current = [split for split in splits if split.index == checkpoint.index]
         if not current:
             return splits
@@ -179,24 +185,24 @@ class HybridSourceBuilder:
         overlap: Overlap | None = None,
         seam: ExactSeam | None = None,
     ) -> HybridSourceBuilder:
-        """Go on with another source.
+        """Adds a source that is read after the ones before it.
 
         Args:
-            source: the source; or a function that makes the source at the switch from a :class:`SourceSwitchContext`.
-                The function is also called here, on trial, with the end position 0, to learn columns and limits. If
-                that call fails, the columns are compared at the switch.
-            boundedness: whether the source that the function makes is bounded. By default as the trial says; unbounded
-                if the trial failed.
-            converter: converts record batches of the source to the schema of the hybrid source. It is called in the
-                reader. It may leave out rows, and must not change their order.
-            event_time: the column of event time in the source's own rows, if it differs from the query's
-                (``scan.watermark.event-time``). A source that is followed by another one needs it in a query without
-                alignment, to find the end position.
-            overlap: how the source overlaps with the source before it.
-            seam: the source begins, split by split, where the source before it ends. It excludes ``overlap``.
+            source: The source, or a factory that makes the source at the switch from a :class:`SourceSwitchContext`.
+                The factory is also called here with the end position 0, to find out columns and limits. If that call
+                fails, the columns are checked at the switch.
+            boundedness: Whether the source that the factory makes is bounded. By default that of the source made here;
+                unbounded if that call failed.
+            converter: Converts record batches of the source to the schema of the hybrid source. It runs in the reader.
+                It may drop rows, and must not change their order.
+            event_time: The column of event time in the source's own rows, if it differs from the query's
+                (``scan.watermark.event-time``). In a query without alignment, a source that another one follows needs
+                it, because the end position is its greatest event time.
+            overlap: How the source overlaps with the previous source.
+            seam: Makes each split of the source begin where the previous source ends. It excludes ``overlap``.
 
         Raises:
-            OptionError: a source before is not bounded, or columns do not fit; the error names them.
+            OptionError: An earlier source is not bounded, or columns do not fit. The error names them.
         """
         index = len(self._entries)
         if not self._entries[-1].is_bounded:
@@ -231,7 +237,7 @@ class HybridSourceBuilder:
         return self
 
     def build(self) -> HybridSource:
-        """The hybrid source of all sources that were added."""
+        """Returns the hybrid source of all sources that were added."""
         return HybridSource(SourceList(self._entries, self._schema), self._limits)
 
 

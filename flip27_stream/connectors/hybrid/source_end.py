@@ -1,4 +1,4 @@
-"""The end of a source, which is recorded while the source is read and used at the switch to the next one."""
+"""The end of a source. It is recorded while the source is read, and used at the switch to the next source."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _MOST_SPLITS = 10_000
 
 @dataclass(frozen=True)
 class TailSplit:
-    """A split that may hold rows of the overlap.
+    """A split that may have rows in the overlap.
 
     Attributes:
-        split: the split in serialized form.
-        begin: the first position that was read.
-        end: its end position, as far as it is known.
-        reach: the greatest event time in the split (ms); ``None`` if it is not known.
+        split: The serialized split.
+        begin: The first position that was read.
+        end: The end position, as far as it is known.
+        reach: The greatest event time (ms) in the split; ``None`` if it is unknown.
     """
 
     split: Stored
@@ -32,15 +32,15 @@ class TailSplit:
 
 @dataclass(frozen=True)
 class SourceEnd:
-    """The end of a source, as far as it is known; kept in the checkpoint.
+    """What is known of the end of a source. It is part of the checkpoint.
 
     Attributes:
-        greatest: the greatest event time (ms) that was planned to be read; ``None`` if there was no event time.
-        blind: whether rows may have been read whose event times were not looked at.
-        tail: splits with rows of the overlap, by id in their source. For an exact seam: splits whose rows, from
-            ``begin`` on, no task has reported.
-        ends: for an exact seam, the position behind the greatest one that was reported, by split of the next source;
-            ``None`` if there is no such seam.
+        greatest: The greatest event time (ms) that was planned to be read; ``None`` if no event time was found.
+        blind: Whether rows may have been read whose event times were not checked.
+        tail: The splits with rows in the overlap, by id in their source. For an exact seam, the splits whose rows from
+            ``begin`` on were reported by no task.
+        ends: For an exact seam, the greatest reported position plus one, by split of the next source. ``None`` if the
+            next source has no exact seam.
     """
 
     greatest: int | None = None
@@ -53,8 +53,8 @@ class SourceEndRecorder:
     """Records the :class:`SourceEnd` of the active source.
 
     Args:
-        end: what the checkpoint knows of the end.
-        overlap_ms: the overlap of the next source with this one (ms); ``None`` without an overlap.
+        end: The end as the checkpoint has it.
+        overlap_ms: The overlap of the next source with this one (ms); ``None`` without an overlap.
     """
 
     def __init__(self, end: SourceEnd, overlap_ms: int | None) -> None:
@@ -67,7 +67,12 @@ class SourceEndRecorder:
     def looked(
         self, positions: Mapping[HybridSourceSplit, int | None], ranges: Mapping[str, SplitRange]
     ) -> None:
-        """Take in the ranges that can be read; ids are those of the active source."""
+        """Records the ranges that can be read now.
+
+        Args:
+            positions: The position of each split; ``None`` if it was not read yet.
+            ranges: The ranges, by split id of the active source.
+        """
         self._seen = {split.stored.id: self._seen.get(split.stored.id, -1) for split in positions}
         tail = dict(self._end.tail)
         for split, position in positions.items():
@@ -88,7 +93,10 @@ class SourceEndRecorder:
         return self._overlap_ms is not None or self._end.ends is not None
 
     def was_read(self, read: RangesRead) -> None:
-        """Take in a report of a task. Rows are known up to the end of reported ranges without a gap before them."""
+        """Records the report of a task.
+
+        ``begin`` of a split moves up to the end of the reported ranges that follow it without a gap.
+        """
         ends, tail = dict(self._end.ends or {}), dict(self._end.tail)
         merge(ends, read.ends)
         for name, start, end in read.ranges:
@@ -101,13 +109,13 @@ class SourceEndRecorder:
         self._end = replace(self._end, ends=ends, tail=tail)
 
     def unseen(self, ranges: Mapping[str, SplitRange]) -> dict[str, SplitRange]:
-        """The ranges with something to read whose event times were not all looked at."""
+        """Returns the ranges that are not empty and whose event times were not all checked."""
         return {
             name: r for name, r in ranges.items() if r.position < r.end and self._seen.get(name, -1) < r.end
         }
 
     def saw(self, ranges: Mapping[str, SplitRange], times: Mapping[str, EventTimes]) -> None:
-        """Event times of ranges were looked at."""
+        """Records the event times of ranges."""
         reaches = {name: t.reach for name, t in times.items() if t.reach is not None}
         for name, r in ranges.items():
             if name in times:
@@ -120,16 +128,16 @@ class SourceEndRecorder:
         self._end = replace(self._end, greatest=greatest, tail=self._pruned(tail, greatest))
 
     def aligned(self, ranges: Mapping[str, SplitRange], times: Mapping[str, EventTimes]) -> None:
-        """As :meth:`saw`, for an aligned plan: it reads nothing of splits whose event times are not known."""
+        """Records the event times of an aligned plan, which reads nothing of splits without known event times."""
         self.saw(ranges, times)
         for name in ranges.keys() - times.keys():
             self._offered.pop(name, None)
 
     def end(self) -> SourceEnd:
-        """The end of the source, if all that was offered last is read.
+        """Returns the end of the source, assuming that the last ranges passed to :meth:`looked` are read.
 
         Raises:
-            ConnectorError: too many splits would have to be read again.
+            ConnectorError: Too many splits would have to be read again.
         """
         if not self._end.blind and any(self._seen.get(name, -1) < end for name, end in self._offered.items()):
             self._end = replace(self._end, blind=True)
@@ -146,7 +154,7 @@ class SourceEndRecorder:
         return self._end
 
     def _pruned(self, tail: Mapping[str, TailSplit], greatest: int | None) -> dict[str, TailSplit]:
-        """Without splits that end before the overlap. As much again is kept, for rows that came out of order."""
+        """Returns the splits that reach into the overlap. Twice the overlap is kept, for rows with late event times."""
         if greatest is None or self._overlap_ms is None:
             return dict(tail)
         least = greatest - 2 * self._overlap_ms

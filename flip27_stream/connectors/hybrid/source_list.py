@@ -1,4 +1,4 @@
-"""The list of sources, and the one of them that is read."""
+"""The sources of a hybrid source, and the active source, which is being read."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ AnySource = Source[Any, Any]
 
 @dataclass(frozen=True)
 class SourceSwitchContext:
-    """What the factory of a source gets (Flink ``SourceSwitchContext``).
+    """The argument of a source's factory (Flink ``SourceSwitchContext``).
 
-    A factory is called once at the switch, and again by each restart after it. Then only the end position is there,
-    from the checkpoint: what a factory makes should depend on nothing else.
+    A factory is called once at the switch, and again by each restart after it. After a restart only the end position is
+    available, from the checkpoint. So what the factory makes must depend on nothing else.
 
     Attributes:
-        previous_enumerator: of the source before, not yet closed; ``None`` after a restart.
-        overlap_ms: how much of the end of the source before is to be read again.
-        known_end: where the source before ends.
-        unknown: why that is not known, if it is not.
+        previous_enumerator: The enumerator of the previous source, not yet closed; ``None`` after a restart.
+        overlap_ms: How much of the end of the previous source is read again (ms of event time).
+        known_end: The end position of the previous source.
+        unknown: The reason why the end position is unknown; ``None`` if it is known.
     """
 
     previous_enumerator: SplitEnumerator[Any, Any] | None = None
@@ -50,13 +50,13 @@ class SourceSwitchContext:
 
     @property
     def end_position(self) -> JsonValue:
-        """Where the source before ends.
+        """The end position of the previous source.
 
-        What its enumerator says, if that is a :class:`SupportsEndPosition`; else the greatest event time (ms) that was
-        read of it; ``None`` if it had no records.
+        It is what the previous enumerator returns if that is a :class:`SupportsEndPosition`, otherwise the greatest
+        event time (ms) that was read. It is ``None`` if the source had no records.
 
         Raises:
-            OptionError: its event times were never looked at.
+            OptionError: The event times of the previous source were not checked.
         """
         if self.unknown is not None:
             raise OptionError(self.unknown)
@@ -64,12 +64,13 @@ class SourceSwitchContext:
 
     @property
     def start_time_ms(self) -> int:
-        """The first event time (ms) to read.
+        """The first event time (ms) that the next source is to read.
 
-        One millisecond after the greatest of the source before, less the overlap; 0 if that source had no records.
+        It is one millisecond after the greatest event time of the previous source, minus the overlap. It is 0 if that
+        source had no records.
 
         Raises:
-            OptionError: the end position is not known, or is no time.
+            OptionError: The end position is unknown, or is not an event time.
         """
         end = self.end_position
         if end is None:
@@ -87,16 +88,16 @@ Factory = Callable[[SourceSwitchContext], AnySource]
 
 @dataclass(frozen=True)
 class SourceListEntry:
-    """A source of the hybrid source, as the builder was given it.
+    """A source of the hybrid source, as it was given to the builder.
 
     Attributes:
-        made: the source, or one that its factory made on trial; ``None`` if it could not.
-        factory: makes the source at the switch; ``None`` for one that is fixed.
-        boundedness: of the source.
-        converter: turns its rows into those of the hybrid source.
-        event_time: how event time is found in its own rows, if it is not as the query says.
-        overlap: how it overlaps with the source before.
-        seam: that it begins where the source before ends; ``None`` if it begins where it says itself.
+        made: The source, or the one that its factory made on trial; ``None`` if that failed.
+        factory: Makes the source at the switch; ``None`` if the source was given itself.
+        boundedness: The boundedness of the source.
+        converter: Converts its rows into rows of the hybrid source.
+        event_time: The timestamp assigner for its own rows, if it differs from the query's.
+        overlap: How the source overlaps with the previous source.
+        seam: The exact seam at which the source begins; ``None`` if the source itself says where it begins.
     """
 
     made: AnySource | None
@@ -109,13 +110,13 @@ class SourceListEntry:
 
     @property
     def name(self) -> str:
-        """For people, and for the fingerprint: what a factory makes may read something else after each switch."""
+        """The name in errors and in the fingerprint. A source that a factory makes may differ after each switch."""
         if self.factory is None and self.made is not None:
             return self.made.fingerprint
         return "a source made at the switch"
 
     def accepts_checkpoint_of(self, name: str) -> bool:
-        """Whether this source can go on from a checkpoint of the source of that name.
+        """Whether this source can continue from a checkpoint of the source with that name.
 
         A source that a factory makes is compared when it is made.
         """
@@ -128,11 +129,13 @@ class SourceListEntry:
 
 
 class ActiveSource:
-    """A source of the list, made from the end position of the source before. It is pickled with the source, not its
-    factory.
+    """A source of the list, made from the end position of the previous source.
+
+    When it is pickled, the source is pickled and the factory is not.
 
     Attributes:
-        seam: the next source's, for which this one's rows are to be told apart; ``None`` if it has none.
+        seam: The exact seam of the next source, which needs the positions of this source's rows; ``None`` if the next
+            source has no exact seam.
     """
 
     def __init__(
@@ -160,10 +163,10 @@ class ActiveSource:
 
     @cached_property
     def source(self) -> AnySource:
-        """The source, which is made at the first call.
+        """The source. It is made at the first access.
 
         Raises:
-            OptionError: its factory fails, or makes a source that does not fit the hybrid source.
+            OptionError: The factory fails, or makes a source that does not fit the hybrid source.
         """
         assert self._entry is not None
         assert self._context is not None
@@ -172,7 +175,7 @@ class ActiveSource:
         else:
             assert self._entry.made is not None
             source = self._entry.made
-        self._context = None  # nothing keeps the enumerator before alive
+        self._context = None  # so that the previous enumerator can be garbage-collected
         if self._entry.is_bounded and source.boundedness is not Boundedness.BOUNDED:
             raise OptionError(
                 f"{self.name} was said to be bounded, but its factory made {source.fingerprint}, which is not."
@@ -181,21 +184,21 @@ class ActiveSource:
         return source
 
     def rows(self, records: pa.RecordBatch) -> pa.RecordBatch:
-        """Rows of the hybrid source.
+        """Converts records of the source into rows of the hybrid source.
 
         Raises:
-            RecordFormatError: they do not have its columns.
+            RecordFormatError: The rows do not have the columns of the hybrid source.
         """
         converted = records if self.converter is None else self.converter(records)
         return conform(converted, self._schema, self.name)
 
     def assigner(self, of_query: TimestampAssigner) -> TimestampAssigner:
-        """The timestamp assigner for the source's own rows."""
+        """Returns the timestamp assigner for the source's own rows."""
         if self.event_time is not None:
             return self.event_time
         if self.converter is None:
             return of_query
-        if isinstance(of_query, RecordTimestampAssigner):  # so that the source may use an index of its own
+        if isinstance(of_query, RecordTimestampAssigner):  # so that the source can use its own index
             otherwise = of_query.otherwise
             return RecordTimestampAssigner(otherwise and ConvertedAssigner(self, otherwise))
         return ConvertedAssigner(self, of_query)
@@ -248,7 +251,7 @@ class SourceList:
         previous: SplitEnumerator[Any, Any] | None = None,
         unknown: str | None = None,
     ) -> ActiveSource:
-        """The source that follows from an end position; always the same object in a process."""
+        """Returns the source that is made from an end position. It is always the same object in a process."""
         key = index, json.dumps(end_position, sort_keys=True)
         if key not in self._active:
             entry = self.entries[index]
@@ -260,7 +263,7 @@ class SourceList:
         return self._active[key]
 
     def overlap_after(self, index: int) -> Overlap | None:
-        """How the source after ``index`` overlaps with it."""
+        """Returns the overlap of the next source with the source at ``index``, or ``None``."""
         return self.entries[index + 1].overlap if index + 1 < len(self.entries) else None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -268,10 +271,10 @@ class SourceList:
 
 
 def tried(factory: Factory, overlap: Overlap | None) -> AnySource | None:
-    """The source that a factory makes of the end position 0, to learn its columns and limits before reading begins.
+    """Returns the source that a factory makes from the end position 0, to find out its columns and limits.
 
     Returns:
-        ``None`` if the factory fails; its columns are then compared at the switch.
+        ``None`` if the factory fails. Its columns are then compared at the switch.
     """
     try:
         return factory(SourceSwitchContext(overlap_ms=overlap.ms if overlap else 0, known_end=0))

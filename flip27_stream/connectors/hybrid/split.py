@@ -14,12 +14,12 @@ from flip27_stream.errors import CorruptCheckpointError
 
 @dataclass(frozen=True)
 class Stored:
-    """A split as its source's serializer wrote it.
+    """A split as the serializer of its source wrote it.
 
     Attributes:
-        id: the split's id in its source.
-        version: of the serializer.
-        data: what it wrote.
+        id: The id of the split in its source.
+        version: The version of the serializer.
+        data: The serialized split.
     """
 
     id: str
@@ -29,19 +29,21 @@ class Stored:
 
 @dataclass(frozen=True)
 class HybridSourceSplit(SourceSplit):
-    """A split of the source at one index (Flink ``HybridSourceSplit``). Positions are those of the split in it.
+    """A split of the source at one index (Flink ``HybridSourceSplit``).
 
-    The split of the source is deserialized when it is needed, so an offset can be read even if a factory fails. A
-    pickled split has it, so a task needs no factory.
+    Its positions are those in the source's own split.
+
+    The source's own split is deserialized when it is needed, so that an offset can be read even if a factory fails. A
+    pickled split has the source's own split, so a task needs no factory.
 
     Attributes:
-        index: the index of its source.
-        end_position: the end position of the source before, from which its source was made.
-        stored: the split of the source in serialized form.
-        known: positions in an overlap whose rows the source before had.
-        active: its source.
-        cut: the split of the source, if it is known without ``stored``.
-        span: the range of positions to read; ``None`` for a whole split.
+        index: The index of its source.
+        end_position: The end position of the previous source, from which its source was made.
+        stored: The serialized split of the source.
+        known: The positions whose rows the previous source has.
+        active: Its source.
+        cut: The split of the source, if it is known without deserializing ``stored``.
+        span: The range of positions to read; ``None`` for a whole split.
     """
 
     index: int
@@ -84,15 +86,15 @@ class HybridSourceSplit(SourceSplit):
 
 
 def split_id(index: int, child_id: str) -> str:
-    """The id of a split in the hybrid source."""
+    """Returns the id of a split in the hybrid source."""
     return f"{index}:{child_id}"
 
 
 class HybridSourceSplitSerializer(SimpleVersionedSerializer[HybridSourceSplit]):
-    """``[index, version, id, data, end position, [[from, to], ...]]``.
+    """Serializes a split as ``[index, version, id, data, end position, [[from, to], ...]]``.
 
-    ``data`` is what version ``version`` of the source's own serializer wrote, null where that is the id. Trailing
-    blanks are left out.
+    ``data`` is what version ``version`` of the source's own serializer wrote. It is null if it equals the id. Null and
+    empty values at the end of the list are left out.
     """
 
     def __init__(self, sources: SourceList) -> None:

@@ -1,4 +1,4 @@
-"""Start positions of splits whose first rows the source before has."""
+"""The start positions of splits whose first rows the previous source has."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ log = logging.getLogger(__name__)
 def at_the_seam(
     positions: Mapping[HybridSourceSplit, int | None], ranges: Mapping[str, SplitRange], *, is_exact: bool
 ) -> dict[str, int]:
-    """The start positions of splits that begin elsewhere than their source says, by id in that source.
+    """Returns the start positions of splits that differ from those of their source, by id in that source.
 
-    At an exact seam a split begins behind the last row that the source before has. With an overlap it does so if its
-    own source would begin later, because neither source would read the rows in between.
+    At an exact seam a split begins after the last row that the previous source has. With an overlap it does so only if
+    its own source would begin later, because otherwise neither source would read the rows in between.
 
     Args:
-        positions: the position of each split; ``None`` for a split that was not begun.
-        ranges: the ranges that their source gives.
-        is_exact: whether the seam is exact.
+        positions: The position of each split; ``None`` for a split that was not read yet.
+        ranges: The ranges that their source returns.
+        is_exact: Whether the seam is exact.
 
     Raises:
-        DataLossError: with an overlap, a split ends before the last row that the source before has of it, so it is
-            not the log that was copied. At an exact seam the source itself reports a start behind the end.
+        DataLossError: With an overlap, a split ends before the last row that the previous source has of it. So it is
+            not the log that was copied. At an exact seam the source itself reports a start after the end.
     """
     begins = {}
     for split, position in positions.items():
@@ -62,7 +62,7 @@ def _is_another_log(split: HybridSourceSplit, known: int, end: int) -> DataLossE
 
 
 def moved(ranges: Mapping[str, SplitRange], begins: Mapping[str, int]) -> dict[str, SplitRange]:
-    """``ranges`` with other start positions, where the source gives no range when it is asked again."""
+    """Returns ``ranges`` with other start positions, for splits without a range in the source's second answer."""
     return {
         name: replace(r, position=at, end=max(r.end, at)) if (at := begins.get(name)) is not None else r
         for name, r in ranges.items()

@@ -1,4 +1,4 @@
-"""Reads the end of a source again, in the planning process, to find out which rows the next source leaves out."""
+"""Reads the end of a source again in the planning process, to find the rows that the next source must leave out."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def read_again(active: ActiveSource, tail: Iterable[TailSplit], checkpoint: Any)
     """Reads ranges of the active source again that were read before.
 
     Args:
-        active: the active source.
-        tail: the splits, each with the range to read.
-        checkpoint: the checkpoint of that source's enumerator.
+        active: The active source.
+        tail: The splits, each with the range to read.
+        checkpoint: The checkpoint of that source's enumerator.
 
     Yields:
         The rows in the schema of the hybrid source.
@@ -57,7 +57,7 @@ class _Collected(ReaderOutput):
         return self
 
     def release_output_for_split(self, split_id: str) -> None:
-        """Nothing is kept by split."""
+        """Does nothing, since no state is kept by split."""
 
     def collect(
         self,
@@ -69,7 +69,7 @@ class _Collected(ReaderOutput):
 
 
 class _PlannerContext(SourceReaderContext):
-    """The context of a reader outside of a task. Its messages are dropped: the first reader has sent them."""
+    """The context of a reader outside of a task. Its messages are dropped, because the first reader has sent them."""
 
     def __init__(self) -> None:
         self._metrics = MetricGroup()
@@ -81,7 +81,7 @@ class _PlannerContext(SourceReaderContext):
         return 0
 
     def send_split_request(self) -> None:
-        """Does nothing; see the class."""
+        """Does nothing (see the class)."""
 
     def send_source_event_to_coordinator(self, event: SourceEvent) -> None:
-        """See the class."""
+        """Does nothing (see the class)."""

@@ -1,4 +1,4 @@
-"""One query over a Delta table of history and a live topic: a ``HybridSource`` on a real broker.
+"""The demo of a ``HybridSource``: one query over a Delta table of history and a live topic.
 
-Both are written and counted in windows, and event time is drawn over batches with the seam marked.
+Both are written and counted in windows. The picture shows event time over batches, with the seam.
 """

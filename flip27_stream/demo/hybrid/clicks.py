@@ -1,4 +1,4 @@
-"""What is written: clicks of eight hours, the first six in a Delta table, the last three in a topic."""
+"""The data: clicks of eight hours. The first six are in a Delta table, the last three in a topic."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ _VALUE = b'{"page": "/index.html", "status": 200}'
 
 @dataclass(frozen=True)
 class Clicks:
-    """The records; all times in ms.
+    """The records. All times are in ms.
 
     Attributes:
-        topic: its name.
-        table: path of the Delta table.
-        times: event times in each partition, ascending.
-        topic_begin: the topic has no older ones.
-        table_end: the table has none from here on.
-        live_begin: what comes from here on is written while the query runs.
-        end: all are before it.
+        topic: The name of the topic.
+        table: The path of the Delta table.
+        times: The event times in each partition, ascending.
+        topic_begin: The least event time in the topic.
+        table_end: All event times in the table are before this time.
+        live_begin: Records from this time on are written while the query runs.
+        end: All event times are before this time.
     """
 
     topic: str
@@ -55,7 +55,7 @@ class Clicks:
 
     @staticmethod
     def make(topic: str, table: Path, records: int, now: int) -> Clicks:
-        """At least ``records`` of them, up to the last full hour. The table ends in the middle of a window."""
+        """Returns at least ``records`` records up to the last full hour. The table ends in the middle of a window."""
         end = now // HOUR * HOUR
         begin = end - 8 * HOUR
         count = -(-records // PARTITIONS)
@@ -77,12 +77,12 @@ class Clicks:
 
     @property
     def positions(self) -> Positions:
-        """Where the topic, which is the second source, ends once all is written."""
+        """The end positions of the topic, which is the second source, after all is written."""
         end = len(self._between(self.topic_begin, self.end)) + 1
         return {f"1:{self.topic}-{partition}": end for partition in range(PARTITIONS)}
 
     def write_table(self) -> None:
-        """A file for each quarter of an hour; they are written in no order, as they are after compactions."""
+        """Writes a file for each quarter of an hour, in random order, as after compactions."""
         bounds = np.linspace(self.begin, self.table_end, _FILES + 1).astype(np.int64)
         files = list(pairwise(bounds))
         random.Random(27).shuffle(files)
@@ -99,15 +99,15 @@ class Clicks:
             write_deltalake(str(self.table), rows, mode="append")
 
     def write_topic(self, broker: KafkaBroker) -> None:
-        """What is there when the query starts: also the end of what the table has."""
+        """Writes the records that the topic has when the query starts. They overlap with the end of the table."""
         broker.create_topic(self.topic, PARTITIONS)
         self._write(broker, self._between(self.topic_begin, self.live_begin))
 
     def write_live(self, broker: KafkaBroker) -> Iterator[int]:
-        """Write the rest in portions, each at the next step, then a later record that closes the last windows.
+        """Writes the rest in portions, one at each step, then a later record that closes the last windows.
 
         Yields:
-            Up to what event time all is written.
+            The event time up to which all is written.
         """
         bounds = np.linspace(self.live_begin, self.end, _PORTIONS + 1).astype(np.int64)
         for first, end in pairwise(bounds):
@@ -117,7 +117,7 @@ class Clicks:
         yield self.end
 
     def counts(self) -> Counts:
-        """The right result."""
+        """Returns the correct result."""
         return right_counts([self.times] * PARTITIONS)
 
     def _between(self, first: int, end: int) -> NDArray[np.int64]:

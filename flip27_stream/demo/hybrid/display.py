@@ -1,4 +1,4 @@
-"""What the terminal shows: how far both sources are while the query goes on, and the result."""
+"""The terminal output: the progress of both sources, and the result."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from flip27_stream.demo.windowed_count import Counts
 
 
 def live(clicks: Clicks, done: Sequence[Batch], written: int) -> RenderableType:
-    """Both sources: how far in event time they are read."""
+    """Returns the progress of both sources in event time."""
     lines = Table.grid(padding=(0, 2))
     spans = ((0, "Delta table", clicks.begin, clicks.table_end), (1, "topic", clicks.table_end, clicks.end))
     for index, name, begin, end in spans:
@@ -31,13 +31,13 @@ def live(clicks: Clicks, done: Sequence[Batch], written: int) -> RenderableType:
 
 
 def line(done: Sequence[Batch]) -> str:
-    """Both sources, in one line."""
+    """Returns the progress of both sources in one line."""
     counts = [sum(batch.rows for batch in done if batch.index == index) for index in (0, 1)]
     return f"Delta table: {counts[0]:,} rows, topic: {counts[1]:,} rows, in {len(done)} batches"
 
 
 def result(clicks: Clicks, done: Sequence[Batch], counted: Counts) -> Table:
-    """What was read twice or not at all, and where the seam is."""
+    """Returns the number of rows that were lost or read twice, and the position of the seam."""
     right = clicks.counts()
     switch = next(n for n, batch in enumerate(done) if batch.index == 1)
     seam = done[switch].seam
@@ -53,5 +53,5 @@ def result(clicks: Clicks, done: Sequence[Batch], counted: Counts) -> Table:
 
 
 def seconds(event_time: int) -> str:
-    """To the millisecond, UTC."""
+    """Returns an event time to the millisecond, UTC."""
     return f"{clock(event_time)}:{event_time // 1000 % 60:02}.{event_time % 1000:03}"

@@ -1,4 +1,4 @@
-"""The job: one hybrid source, counted in windows, into a Delta table."""
+"""The job: one hybrid source, counted in windows, written to a Delta table."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FORMAT = "clicks"
 
 
 def clicks_source(table: str, bootstrap_servers: str, topic: str, rows_per_batch: int) -> HybridSource:
-    """The table, then the topic from the first event time that the table has not."""
+    """Returns the table followed by the topic, which begins at the first event time that the table does not have."""
 
     def live(switch: SourceSwitchContext) -> KafkaSource:
         return KafkaSource(
@@ -51,13 +51,13 @@ class Batch:
     """A micro-batch that read rows.
 
     Attributes:
-        index: the source it read: 0 is the table, 1 the topic.
-        rows: how many.
-        least: their least event time (ms).
-        greatest: their greatest event time (ms).
-        watermark: Spark's, when it ran (ms).
-        positions: in the topic, after it; empty for a batch of the table.
-        seam: what the offset says of where the table ends (ms).
+        index: The source that it read: 0 is the table, 1 the topic.
+        rows: The number of rows.
+        least: The least event time of the rows (ms).
+        greatest: The greatest event time of the rows (ms).
+        watermark: Spark's watermark in this batch (ms).
+        positions: The positions in the topic after the batch; empty for a batch of the table.
+        seam: The end of the table in the offset (ms).
     """
 
     index: int
@@ -70,7 +70,7 @@ class Batch:
 
 
 class Run(run.Run[Batch]):
-    """The job, as far as it has come."""
+    """The run of the job."""
 
     def batch(self, progress: StreamingQueryProgress) -> Batch | None:
         if not progress.numInputRows:
@@ -89,7 +89,7 @@ class Run(run.Run[Batch]):
         )
 
     def start(self, stage: Stage, source: HybridSource) -> StreamingQuery:
-        """Start the query; it goes on until it is stopped."""
+        """Starts the query, which runs until it is stopped."""
         stage.spark.dataSource.register(flip27_stream.data_source(source, self.format))
         options = stage.alignment("demo", MAX_DRIFT)
         records = stage.spark.readStream.format(self.format).options(**options).load()

@@ -1,4 +1,4 @@
-"""The picture: event time over batches, with the seam marked."""
+"""The picture: event time over batches, with the seam."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TABLE, _TOPIC, _WATERMARK = "#0072B2", "#D55E00", "#444444"
 
 
 def draw(clicks: Clicks, batches: Sequence[Batch], title: str, path: Path) -> None:
-    """Write the picture: a bar for the event times of each batch, and Spark's watermark when it ran."""
+    """Writes the picture: a bar for the event times of each batch, and Spark's watermark in that batch."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9, 5.2), layout="constrained")
@@ -57,7 +57,7 @@ def _bars(panel: Axes, batches: Sequence[tuple[int, Batch]], colour: str, label:
 
 
 def _mark_seam(panel: Axes, clicks: Clicks, batches: Sequence[Batch]) -> None:
-    """Where the first batch of the topic begins, and what both sources have."""
+    """Marks where the first batch of the topic begins, and the records that both sources have."""
     switch = next((n for n, batch in enumerate(batches) if batch.index == 1), None)
     if switch is None:
         return

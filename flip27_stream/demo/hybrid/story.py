@@ -1,4 +1,4 @@
-"""The story: write table and topic, start the query, go on writing, compare, draw."""
+"""The course of the demo: write table and topic, start the query, write more, compare, draw."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _PORTION_S = 1.0
 
 
 def tell(stage: Stage) -> bool:
-    """Tell it whole; true if every record was counted once.
+    """Runs the demo. Returns true if every record was counted once.
 
     Raises:
-        StreamingQueryException: the query failed.
+        StreamingQueryException: The query failed.
     """
     clicks = Clicks.make("clicks", stage.folder / "history", stage.records, event_time.now())
     stage.console.print(f"Writing {clicks.rows:,} records ...")
@@ -62,7 +62,7 @@ def _describe(stage: Stage, clicks: Clicks) -> None:
 
 
 def _follow(stage: Stage, run: Run, query: StreamingQuery, clicks: Clicks) -> None:
-    """Show how far the query is, and write the live records once it reads the topic, until all is read."""
+    """Shows the progress of the query, and writes the live records once it reads the topic, until all is read."""
     live = clicks.write_live(stage.broker)
     written, next_portion = clicks.live_begin, 0.0
     with Screen(stage.console) as terminal:

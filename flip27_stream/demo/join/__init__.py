@@ -1,4 +1,4 @@
-"""Two topics joined, hours apart in event time: Spark's built-in Kafka source beside ``flip27_kafka``.
+"""The demo of a join of two topics, hours apart in event time, with Spark's Kafka source and with ``flip27_kafka``.
 
-They are joined with either source on both sides, and event time and state are drawn over the batches.
+The picture shows event time and state over the batches.
 """

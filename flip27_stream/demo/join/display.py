@@ -1,4 +1,4 @@
-"""What the terminal shows: the latest batches of both runs while they go on, and the result."""
+"""The terminal output: the latest batches of both runs, and the result."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _COLUMNS = ("batch", ORDERS, PAYMENTS, "state rows", "memory", "late", "joined",
 
 
 def live(shop: Shop, runs: Sequence[Run]) -> RenderableType:
-    """Both runs and their latest batches."""
+    """Returns both runs with their latest batches."""
     return Group(*(_run(shop, run) for run in runs))
 
 
 def result(shop: Shop, runs: Sequence[Run]) -> Table:
-    """Both runs beside each other."""
+    """Returns the results of both runs side by side."""
     return side_by_side(
         runs,
         {
@@ -43,7 +43,7 @@ def result(shop: Shop, runs: Sequence[Run]) -> Table:
 
 
 def megabytes(size: int) -> str:
-    """For people: ``12.3 MB``."""
+    """Returns a size in the form ``12.3 MB``."""
     return f"{size / 1e6:,.1f} MB"
 
 
@@ -68,7 +68,7 @@ def _run(shop: Shop, run: Run) -> RenderableType:
 
 
 def _span(shop: Shop, batch: Batch, topic: str) -> str:
-    """How far the partition furthest behind has been read, and the one furthest ahead."""
+    """Returns the event times up to which the slowest and the fastest partition have been read."""
     positions = {split: p for split, p in batch.positions.items() if split.startswith(f"{topic}-")}
     times = [shop.read_until(split, position) for split, position in positions.items()]
     known = [time for time in times if time is not None]

@@ -1,4 +1,4 @@
-"""The job: orders joined with their payments, into a table in memory."""
+"""The job: orders joined with their payments, written to a table in memory."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class Batch:
     """A micro-batch.
 
     Attributes:
-        positions: where it ended, in both topics.
-        watermark: Spark's, when it ran (ms); ``None`` before there was one.
-        joined: rows that came out.
-        dropped: rows that Spark dropped as late.
-        state_rows: rows in the state store afterwards.
-        state_bytes: memory of the state store, as Spark says.
-        milliseconds: how long it took.
+        positions: The end positions in both topics.
+        watermark: Spark's watermark in this batch (ms); ``None`` before there was one.
+        joined: The number of rows in the output.
+        dropped: The number of rows that Spark dropped as late.
+        state_rows: The number of rows in the state store afterwards.
+        state_bytes: The memory of the state store, as Spark reports it (bytes).
+        milliseconds: The duration of the batch (ms).
     """
 
     positions: Positions
@@ -50,11 +50,11 @@ class Batch:
 
 @dataclass
 class Run(ComparedRun[Batch]):
-    """One source's run of the job, on both sides.
+    """The run of the job with one source on both sides.
 
     Attributes:
-        joined: rows in the result, once it has ended.
-        distinct: how many orders they are of.
+        joined: The number of rows in the result, once it has ended.
+        distinct: The number of orders in the result.
     """
 
     joined: int = 0

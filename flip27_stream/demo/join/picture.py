@@ -1,4 +1,4 @@
-"""The picture: event time of both topics over the batches, and below it the state, one source beside the other."""
+"""The picture: event time of both topics over the batches, and the state below it, for both sources side by side."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _STATE = "#009E73"
 
 
 def draw(shop: Shop, runs: Sequence[Run], path: Path) -> None:
-    """Write the picture, a column for each run, with common axes."""
+    """Writes the picture, with a column for each run and common axes."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(2 + 5.2 * len(runs), 7.4), layout="constrained")
@@ -86,7 +86,7 @@ def _say_what_is_dropped(panel: Axes, shop: Shop, run: Run) -> None:
 
 
 def _read_until(shop: Shop, split: str, batch: Batch) -> int:
-    """Where the split begins, if nothing of it has been read."""
+    """Returns the event time up to which the split was read, or where it begins if nothing was read."""
     time = shop.read_until(split, batch.positions.get(split, 0))
     return int(shop.records[split].times[0]) if time is None else time
 

@@ -1,4 +1,4 @@
-"""What is written: a topic of orders, four records for each, and a topic of payments, one for each."""
+"""The data: a topic of orders with four records for each order, and a topic of payments with one for each."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 ORDERS, PAYMENTS = "orders", "payments"
 PLACED = "placed"
 PAID_WITHIN = 10 * MINUTE
-"""No payment is later than so long after its order was placed."""
+"""The longest time (ms) between an order and its payment."""
 
 _STEPS = ("opened", "changed", "checked", PLACED)
 _SPANS = (0.7, 0.7, 1)  # of the partitions, as shares of the longest
@@ -29,12 +29,12 @@ _SEED = 27
 
 @dataclass(frozen=True)
 class ShopRecords:
-    """What a partition holds, in its order.
+    """The records of a partition, in its order.
 
     Attributes:
-        times: event times (ms), ascending.
-        orders: the number of the order that each is about.
-        values: what each says; one for all, or as many.
+        times: The event times (ms), ascending.
+        orders: The number of the order of each record.
+        values: The values, one for all records or one for each.
     """
 
     times: NDArray[np.int64]
@@ -47,8 +47,8 @@ class Shop:
     """Both topics.
 
     Attributes:
-        records: by split: ``orders-0``, ``payments-0``, ...; what is about one order has one partition number.
-        pairs: how many rows the join of placed orders and payments has.
+        records: The records by split: ``orders-0``, ``payments-0``, ... Records of one order have one partition number.
+        pairs: The number of rows in the join of placed orders and payments.
     """
 
     records: Mapping[str, ShopRecords]
@@ -56,10 +56,10 @@ class Shop:
 
     @staticmethod
     def skewed(records: int, rows_per_batch: int, now: int) -> Shop:
-        """At least ``records`` of them, up to the last full hour before ``now`` (ms).
+        """Returns at least ``records`` records, up to the last full hour before ``now`` (ms).
 
-        The last partition of each topic begins earlier than the others; each has as many records an hour. The
-        backlog is so long that ``rows_per_batch`` records of the orders cover a quarter of an hour.
+        The last partition of each topic begins earlier than the others. All have as many records an hour. The backlog
+        is so long that ``rows_per_batch`` records of the orders cover a quarter of an hour.
         """
         end = now // HOUR * HOUR - PAID_WITHIN
         pairs = -(-records // (len(_STEPS) + 1))
@@ -76,7 +76,7 @@ class Shop:
 
     @property
     def rows(self) -> int:
-        """How many records there are in both topics."""
+        """The number of records in both topics."""
         return sum(len(records.times) for records in self.records.values())
 
     @property
@@ -85,7 +85,7 @@ class Shop:
         return min(self.records, key=lambda split: int(self.records[split].times[0]))
 
     def write(self, broker: KafkaBroker) -> None:
-        """Create both topics and write everything."""
+        """Creates both topics and writes all records."""
         for topic in (ORDERS, PAYMENTS):
             broker.create_topic(topic, len(_SPANS))
         for split, records in self.records.items():
@@ -96,11 +96,11 @@ class Shop:
             )
 
     def read_until(self, split: str, position: int) -> int | None:
-        """The greatest event time (ms) before ``position``."""
+        """Returns the greatest event time (ms) before ``position``, or ``None`` at position 0."""
         return int(self.records[split].times[position - 1]) if position else None
 
     def apart(self, positions: Positions) -> int:
-        """How far the greatest event time that was read is ahead of the oldest record that was not (ms)."""
+        """Returns how far (ms) the greatest event time that was read is ahead of the oldest unread record."""
         read = [self.read_until(split, position) for split, position in positions.items()]
         unread = [
             int(records.times[positions.get(split, 0)])

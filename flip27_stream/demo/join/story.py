@@ -1,4 +1,4 @@
-"""The story: write both topics, join them with both sources, compare, draw."""
+"""The course of the demo: write both topics, join them with both sources, compare, draw."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from flip27_stream.demo.story import Stage
 
 
 def tell(stage: Stage) -> bool:
-    """Tell it whole; true if ``flip27_kafka`` joined every order with its payment, once.
+    """Runs the demo. Returns true if ``flip27_kafka`` joined every order with its payment, once.
 
     Raises:
-        StreamingQueryException: a query failed.
+        StreamingQueryException: A query failed.
     """
     shop = Shop.skewed(stage.records, stage.rows_per_batch, event_time.now())
     stage.console.print(f"Writing {shop.rows:,} records ...")
@@ -47,7 +47,7 @@ def _describe(stage: Stage, shop: Shop) -> None:
 
 
 def verdict(console: Console, shop: Shop, aligned: Run) -> bool:
-    """Whether the run joined every order once; says so if it did not."""
+    """Returns whether the run joined every order once. Prints a message if it did not."""
     right = aligned.joined == aligned.distinct == shop.pairs
     if not right:
         console.print(

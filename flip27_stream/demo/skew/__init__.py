@@ -1,4 +1,4 @@
-"""One job, twice: Spark's built-in Kafka source beside ``flip27_kafka``, on a backlog with one partition hours behind.
+"""The demo of a backlog with one partition hours behind: one job with Spark's Kafka source and with ``flip27_kafka``.
 
-It is counted in windows with either source, and what is missing is shown.
+Its rows are counted in windows with either source, and missing rows are shown.
 """

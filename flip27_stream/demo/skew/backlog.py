@@ -1,4 +1,4 @@
-"""The skewed backlog: four partitions with the same number of records, one of which begins hours earlier."""
+"""The data: a backlog of four partitions with the same number of records. One of them begins hours earlier."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _VALUE = b'{"page": "/index.html", "status": 200}'
 
 @dataclass(frozen=True)
 class Backlog:
-    """What is written to the topic; all times in ms.
+    """The records of the topic. All times are in ms.
 
     Attributes:
-        topic: its name.
-        event_times: by partition, ascending.
-        end: all event times are before it.
+        topic: The name of the topic.
+        event_times: The event times of each partition, ascending.
+        end: All event times are before this time.
     """
 
     topic: str
@@ -34,7 +34,9 @@ class Backlog:
 
     @staticmethod
     def skewed(topic: str, records: int, now: int) -> Backlog:
-        """At least ``records`` records up to the last full hour: three partitions of 1 hour, one of 6."""
+        """Returns at least ``records`` records up to the last full hour: three partitions cover 1 hour, one covers
+        6.
+        """
         end = now // HOUR * HOUR
         count = -(-records // len(_HOURS_COVERED))
         steps = np.arange(count, dtype=np.int64)
@@ -43,7 +45,7 @@ class Backlog:
 
     @property
     def splits(self) -> list[str]:
-        """By partition, as offsets name them."""
+        """The split ids in offsets, by partition."""
         return [f"{self.topic}-{partition}" for partition in range(len(self.event_times))]
 
     @property
@@ -58,34 +60,34 @@ class Backlog:
 
     @property
     def rows(self) -> int:
-        """The number of records that are to be counted."""
+        """The number of records to count."""
         return sum(len(times) for times in self.event_times)
 
     @property
     def closing_time(self) -> int:
-        """Event time of one more record in every partition.
+        """The event time of one more record in every partition.
 
-        In append mode a window comes out once the watermark has passed its end. The closing records move the
-        watermark past the last window; their own stays open, so they are not counted.
+        In append mode a window is written once the watermark has passed its end. The closing records move the watermark
+        past the last window. Their own window stays open, so they are not counted.
         """
         return self.end + DELAY + 1
 
     def write(self, broker: KafkaBroker) -> None:
-        """Create the topic and write everything, closing records last."""
+        """Creates the topic and writes all records, the closing records last."""
         broker.create_topic(self.topic, len(self.event_times))
         for partition, times in enumerate(self.event_times):
             closed = np.append(times, np.int64(self.closing_time))
             write_bulk(broker.bootstrap_servers, self.topic, partition, closed, _VALUE)
 
     def last_event_time(self, partition: int, position: int) -> int | None:
-        """The greatest event time before ``position``, which is an offset."""
+        """Returns the greatest event time before ``position`` (an offset), or ``None`` at position 0."""
         return None if position == 0 else self.next_event_time(partition, position - 1)
 
     def next_event_time(self, partition: int, position: int) -> int:
-        """The event time at ``position``; that of the closing record from there on."""
+        """Returns the event time at ``position``, or that of the closing record from there on."""
         times = self.event_times[partition]
         return int(times[position]) if position < len(times) else self.closing_time
 
     def counts(self) -> Counts:
-        """The right result."""
+        """Returns the correct result."""
         return right_counts(self.event_times)

@@ -1,4 +1,4 @@
-"""What the terminal shows: both runs while they go on, and the result."""
+"""The terminal output: both runs, and the result."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from flip27_stream.demo.skew.job import Run
 
 
 def live(backlog: Backlog, runs: Sequence[Run]) -> RenderableType:
-    """Both runs: rows read, batches, and how far each split has come in event time."""
+    """Returns both runs: rows read, batches, and the event time of each split."""
     return Group(*(_run(backlog, run) for run in runs))
 
 
 def result(backlog: Backlog, runs: Sequence[Run]) -> Table:
-    """Both runs beside each other."""
+    """Returns the results of both runs side by side."""
     right = backlog.counts()
     return side_by_side(
         runs,

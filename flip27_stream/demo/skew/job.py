@@ -1,4 +1,4 @@
-"""The job: rows by window and partition, from Kafka into a Delta table."""
+"""The job: rows by window and partition, from Kafka to a Delta table."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ MAX_DRIFT = 5 * MINUTE
 
 @dataclass(frozen=True)
 class Batch:
-    """A micro-batch of the source; the first of an aligned run reads no rows, since it joins the group.
+    """A micro-batch of the source. The first batch of an aligned run reads no rows, since it joins the group.
 
     Attributes:
-        rows: how many.
-        positions: where it ended.
-        state_rows: rows in the state store afterwards.
-        recorded_at: when it began (ms).
+        rows: The number of rows.
+        positions: The end positions.
+        state_rows: The number of rows in the state store afterwards.
+        recorded_at: When it began (ms since the epoch).
     """
 
     rows: int
@@ -41,13 +41,13 @@ class Batch:
 
 @dataclass
 class Run(ComparedRun[Batch]):
-    """One source's run of the job; ``counts`` is its result, once it has ended."""
+    """The run of the job with one source. ``counts`` is its result once it has ended."""
 
     counts: Counts = field(default_factory=Counter)
 
     @property
     def rows(self) -> int:
-        """Rows read."""
+        """The number of rows that were read."""
         return sum(batch.rows for batch in self.batches)
 
     @property

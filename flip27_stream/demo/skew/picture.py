@@ -1,4 +1,4 @@
-"""The picture: watermarks of the splits over the batches, drawn from the Delta table."""
+"""The picture: watermarks of the splits over the batches, drawn from the split-watermark table."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _STORY = {
 
 
 def record_built_in(table: SplitWatermarkTable, backlog: Backlog, run: Run) -> None:
-    """Append the rows of the built-in source, which keeps no such table.
+    """Appends the rows of the built-in source, which does not write them itself.
 
-    They follow from the offsets in the query's progress and the event times that were written.
+    They are computed from the offsets in the query's progress and the event times that were written.
     """
     before: Positions = dict.fromkeys(backlog.splits, 0)
     for number, batch in enumerate(run.batches):
@@ -61,7 +61,7 @@ def record_built_in(table: SplitWatermarkTable, backlog: Backlog, run: Run) -> N
 
 
 def draw(table: SplitWatermarkTable, backlog: Backlog, runs: Sequence[Run], path: Path) -> None:
-    """Write the picture: :func:`watermark_alignment.plot`, what Spark drops, and what to look at."""
+    """Writes the picture: :func:`watermark_alignment.plot`, the range that Spark drops, and an explanation."""
     figure = plot(table, group=GROUP, sources=[run.format for run in runs], over="batch")
     for panel, run in zip(figure.axes, runs, strict=False):  # the panels come first
         title_with_lost(panel, run.format, backlog.rows - run.counts.total(), backlog.rows, "rows")
@@ -73,7 +73,7 @@ def draw(table: SplitWatermarkTable, backlog: Backlog, runs: Sequence[Run], path
 
 
 def _shade_dropped(panel: Axes, rows: pa.Table) -> None:
-    """Spark's watermark is the greatest event time read so far, less the delay."""
+    """Shades the range below Spark's watermark, which is the greatest event time read so far, less the delay."""
     rows = rows.filter(pc.is_valid(rows["max_event_time"]))  # the first batch of a run may be empty
     latest = rows.group_by("batch").aggregate([("max_event_time", "max")]).sort_by("batch")
     greatest = list(accumulate(latest["max_event_time_max"].cast(pa.int64()).to_pylist(), max))

@@ -1,4 +1,4 @@
-"""The story: write the backlog, run the job with both sources, compare, draw."""
+"""The course of the demo: write the backlog, run the job with both sources, compare, draw."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 
 
 def tell(stage: Stage) -> bool:
-    """Tell it whole; true if ``flip27_kafka`` counted every row right.
+    """Runs the demo. Returns true if ``flip27_kafka`` counted every row correctly.
 
     Raises:
-        StreamingQueryException: a query failed.
+        StreamingQueryException: A query failed.
     """
     backlog = Backlog.skewed(TOPIC, stage.records, event_time.now())
     stage.console.print(f"Writing {backlog.rows:,} records to {len(backlog.splits)} partitions ...")
@@ -49,7 +49,7 @@ def _describe(stage: Stage, backlog: Backlog) -> None:
 
 
 def verdict(console: Console, backlog: Backlog, aligned: Run) -> bool:
-    """Whether the run counted every row right; says so if it did not."""
+    """Returns whether the run counted every row correctly. Prints a message if it did not."""
     right = aligned.counts == backlog.counts()
     if not right:
         missing = backlog.rows - aligned.counts.total()

@@ -1,16 +1,13 @@
-"""What every source must do, checked without Spark: the suite that our own sources pass, for yours (Flink's
-``connector.testframe``).
-
-::
+"""The conformance suite: what every source must do, checked without Spark (Flink's ``connector.testframe``)::
 
     class TestMySource(SourceConformanceSuite):
         def create_system(self) -> ExternalSystem:
             return MySystem()
 
-Its methods begin with ``test_`` for pytest or ``unittest``, and need neither: each raises ``AssertionError`` with what
-is wrong, or :class:`NotProvided` (a ``unittest.SkipTest``) with what is not checked, because the system lacks a hook
-for it. They plan with the real coordinator and read with the source's readers, in this process and through pickled
-copies of everything that Spark would send to another one.
+Its methods begin with ``test_`` for pytest or ``unittest``, and need neither of them. Each raises ``AssertionError``
+with what is wrong, or :class:`NotProvided` (a ``unittest.SkipTest``) with what is not checked, because the system lacks
+a hook for it. They plan with the real coordinator and read with the source's readers, in this process. Everything that
+Spark would send to another process is pickled.
 """
 
 from flip27_stream.testing.conformance.suite import SourceConformanceSuite

@@ -1,4 +1,4 @@
-"""Trying what may fail, and may never return."""
+"""Runs calls that can fail, or never return."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _FRAMES = 3
 
 
 def attempt(call: Callable[[], object], seconds: float) -> Exception | None:
-    """What ``call`` fails with, if it does; it runs in a thread, so that one that never returns is told of.
+    """Runs ``call`` in a thread, and returns the exception that it raises, or ``None``.
 
     Raises:
-        AssertionError: it raised one, or has not returned in so many seconds.
+        AssertionError: The call raised an AssertionError, or has not returned within ``seconds``.
     """
     outcome: list[Exception | None] = []
 

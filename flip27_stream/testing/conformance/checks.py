@@ -1,4 +1,4 @@
-"""What all checks are made of."""
+"""The base class of all checks, and functions that several checks use."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from flip27_stream.testing.conformance.system import ExternalSystem
 from flip27_stream.testing.source_query import Row, SourceQuery
 
 RECORDS = 23
-"""In a split, unless a check needs others."""
+"""The number of records in a split, unless a check needs another number."""
 
 
 class Checks(ABC):
     """A group of checks of one source.
 
     Attributes:
-        strategy: how event time is found in the source's rows, for the checks of alignment.
-        unit_ms: how much event time the smallest piece spans that a split can be cut into; 0 where it can be cut before
-            any record.
-        splits_finish: whether a split that is read to its end gets nothing more, as a file, and so holds no other back.
-        large_split: more records than a reader gets in one fetch.
-        gives_up_within_s: how long (s) a query may try in vain before it fails.
+        strategy: How event time is found in the source's rows, for the checks of alignment.
+        unit_ms: The event time (ms) that the smallest part of a split spans; 0 if a split can be divided at any record.
+        splits_finish: Whether a split that is read to its end gets no more records, like a file, and so holds no other
+            back.
+        large_split: A number of records that a reader gets only in several fetches.
+        gives_up_within_s: How long (s) a query may retry before it fails.
     """
 
     strategy: WatermarkStrategy = WatermarkStrategy()
@@ -39,7 +39,7 @@ class Checks(ABC):
 
     @abstractmethod
     def create_system(self) -> ExternalSystem:
-        """A new, empty system."""
+        """Returns a new, empty system."""
 
 
 def check_all_read(
@@ -48,13 +48,13 @@ def check_all_read(
     written: Sequence[Sequence[Hashable]],
     already: Sequence[Row] = (),
 ) -> None:
-    """The query reads what was written, beyond the rows that it has ``already``."""
+    """Checks that the query reads what was written, besides the rows that were read ``already``."""
     rows = query.run(sum(map(len, written)) - len(already))
     check_rows(system, [*already, *rows], written)
 
 
 def check_rows(system: ExternalSystem, rows: Sequence[Row], written: Sequence[Sequence[Hashable]]) -> None:
-    """All rows came, once, in the order of their split."""
+    """Checks that all rows were read once, in the order of their split."""
     found = [system.identify(row) for row in rows]
     expected = Counter(row for of_split in written for row in of_split)
     missing, unwanted = expected - Counter(found), Counter(found) - expected
@@ -69,7 +69,7 @@ def check_rows(system: ExternalSystem, rows: Sequence[Row], written: Sequence[Se
 
 
 def check_serializer(serializer: Any, value: Any) -> None:
-    """``value`` comes back equal; what a newer release wrote, or is damaged, is refused."""
+    """Checks that ``value`` is restored equal, and that a state of a newer version or a damaged state is refused."""
     version, data = serializer.version, serializer.serialize(value)
     text = json.dumps(data, sort_keys=True)
     again = serializer.deserialize(version, json.loads(text))
@@ -89,7 +89,7 @@ def check_serializer(serializer: Any, value: Any) -> None:
 def read_in_many_processes(
     source: Source[Any, Any], expected: int, limit: int | None = None
 ) -> tuple[list[Row], int]:
-    """Rows, until so many came, of batches that are each planned by another process; and how many batches there were.
+    """Reads batches, each planned by another process, until ``expected`` rows were read.
 
     ``limit`` is one of positions, of rows where positions do not count them; by default that of the source.
     """

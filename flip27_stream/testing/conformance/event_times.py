@@ -1,4 +1,4 @@
-"""Checks of event time: positions by it, and alignment."""
+"""Checks of positions by event time, and of alignment."""
 
 from __future__ import annotations
 
@@ -28,19 +28,24 @@ _DAY_MS = 86_400_000
 
 
 class EventTimeChecks(Checks):
-    """A source whose rows have no event time has nothing to prove here."""
+    """Checks of event times. They pass for a source whose rows have no event time."""
 
     def test_event_time_positions(self) -> None:
-        """Alignment: positions by event time never fall as time grows, lie in the range, and nothing before them is
-        later. A source whose enumerator does not support them has nothing to prove here."""
+        """Alignment: positions by event time never fall as time grows and lie in the range, and no row before them is
+        later.
+
+        It passes for a source whose enumerator does not support such positions.
+        """
         with closing(self.create_system()) as system:
             for number in range(3):
                 system.write(number, RECORDS)
             self._check_positions(system, None)
 
     def test_alignment(self) -> None:
-        """Aligned with each other, splits are read to the end, over a restart; every batch of it can be replayed. Where
-        positions by event time are known, no split is ever further ahead than allowed (I3)."""
+        """Aligned splits are read to the end, with a restart, and every batch can be replayed.
+
+        If the source supports positions by event time, no split is ever further ahead than allowed (I3).
+        """
         with closing(self.create_system()) as system:
             written = [system.write(number, RECORDS) for number in range(3)]
             run = self._align(system, sum(map(len, written)))
@@ -49,8 +54,11 @@ class EventTimeChecks(Checks):
                 run.check_replays()
 
     def test_null_and_implausible_event_times(self) -> None:
-        """I12: records without an event time are read with their neighbours. One from far in the future holds nobody
-        and moves nobody; it is left out, passed on, or fails the query, as the options say."""
+        """I12: records without an event time are read with the records around them.
+
+        A record from far in the future neither holds back nor advances any split. According to the options it is
+        skipped, passed on, or fails the query.
+        """
         now = time.time_ns() // 1_000_000
         with closing(self.create_system()) as system:
             written = [system.write_at(split, times) for split, times in enumerate(_odd_times(now))]
@@ -85,7 +93,7 @@ class EventTimeChecks(Checks):
         policy: str = "fail",
         now: int | None = None,
     ) -> AlignedRun | None:
-        """Read all aligned, of ``there`` rows; ``None`` if they have no event times."""
+        """Reads all rows aligned. Returns ``None`` if they have no event times."""
         with SourceQuery(system.source, strategy=self.strategy) as query, query.enumerator() as (found, _):
             known = survey(query, there)
             exact = isinstance(found, SupportsEventTimePositions)
@@ -114,7 +122,9 @@ _WITHOUT = (0, 0), (0, 7), (0, 22), (1, 1), (1, 5)
 
 
 def _odd_times(now: int) -> list[list[int | None]]:
-    """Event times of three splits: some are missing, some lie far after ``now``; the last has none at all."""
+    """Returns event times of three splits: some are missing, some are far after ``now``, and the last split has
+    none.
+    """
     times: list[list[int | None]] = [
         [_BEGIN + 1000 * split + 10 * i for i in range(RECORDS)] for split in range(2)
     ]
@@ -157,7 +167,7 @@ def _check_event_times(
         )
     times = sorted({t + more for of_split in seen.values() for t in of_split for more in (0, 1)})
     asked = times[:: max(len(times) // _QUESTIONS, 1)]
-    # In another order than that of time: an answer must not depend on those before it.
+    # Not in the order of time, since an answer must not depend on earlier answers.
     answers = {t: view.first_at_or_after(t) for t in [*asked[1::2], *asked[::2]]}
     for split, known_range in ranges.items():
         least = known_range.position, 0

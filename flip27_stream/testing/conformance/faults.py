@@ -1,4 +1,4 @@
-"""Checks of a bad world: splits that are gone for a while, and a system that does not answer."""
+"""Checks of faults: splits that disappear for some time, and a system that does not answer."""
 
 from __future__ import annotations
 
@@ -18,24 +18,31 @@ _PATIENCE_S = 90.0
 
 
 class FaultChecks(Checks):
-    """Nothing is lost or read twice in silence: a fault is got over, or it fails the query with a name."""
+    """No row is lost or read twice without an error.
+
+    The source recovers from a fault, or the query fails and names it.
+    """
 
     def test_split_that_vanishes_once_it_is_read(self) -> None:
-        """It comes back with the same records: they are not read again, unless the query fails and names it."""
+        """A split that was read returns with the same records.
+
+        They are not read again, or the query fails and names the split.
+        """
         self._vanishes(_read_all)
 
     def test_split_that_vanishes_in_the_middle(self) -> None:
-        """It is read on once it is back, unless the query fails and names it."""
+        """A split that was read in part is read further when it returns, or the query fails and names it."""
         self._vanishes(_read_a_part)
 
     def test_split_that_vanishes_while_it_is_read(self) -> None:
-        """A batch that was planned is read once it is back, as the very same rows, unless the query fails and names
-        it."""
+        """A planned batch is read with the same rows when the split returns, or the query fails and names the split."""
         self._vanishes(_plan_only)
 
     def test_system_that_fails_for_ever(self) -> None:
-        """A running query fails in the end, and so does one that is started. Once the system is well again, the next
-        one goes on where they were."""
+        """A running query and a new query fail in the end.
+
+        When the system has recovered, the next one continues from there.
+        """
         with closing(self.create_system()) as system:
             written = [system.write(number, RECORDS) for number in range(2)]
             with SourceQuery(system.source) as query:
@@ -90,7 +97,7 @@ def _notice(
     written: list[Sequence[Hashable]],
     rows: list[Row],
 ) -> None:
-    """Write to another split and read that: whatever happened before was looked at then."""
+    """Writes to another split and reads it, so that the system was surely examined since the last change."""
     new = system.write(1, RECORDS)
     written.append(new)
     missing, deadline = set(new), time.monotonic() + _NOTICED_S
@@ -109,7 +116,7 @@ def _start_again(
     error: Exception,
     name: str,
 ) -> Exception | None:
-    """Another process goes on from where a query failed; what it fails with must name what vanished, too."""
+    """Continues in another process where a query failed. If that fails, too, the error must name what disappeared."""
     _check_names(error, name)
     with SourceQuery(system.source, failed.offset) as query:
         query.planned = failed.planned

@@ -1,4 +1,4 @@
-"""Checks of what is read: all rows, once, in order, whatever the ranges and the readers."""
+"""Checks of reading: all rows, once, in order, for any ranges and numbers of readers."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ _CUTS = 40
 
 
 class ReadingChecks(Checks):
-    """Splits, readers, ranges and checkpoints of a world in which nothing goes wrong."""
+    """Checks of splits, readers, ranges and checkpoints without any fault."""
 
     def test_single_split(self) -> None:
-        """SX-01: one split, one reader: the same records in the same order."""
+        """SX-01: one split and one reader return the same records in the same order."""
         self._reads_all([RECORDS], parallelism=1)
 
     def test_multiple_splits(self) -> None:
-        """SX-02: four splits, four readers: the order is kept inside each split."""
+        """SX-02: with four splits and four readers, the order in each split is kept."""
         self._reads_all([RECORDS, RECORDS + 1, 1, 2 * RECORDS], parallelism=4)
 
     def test_idle_reader(self) -> None:
-        """SX-07: more readers than splits, and a split without records."""
+        """SX-07: there are more readers than splits, and a split without records."""
         self._reads_all([0, RECORDS, RECORDS, RECORDS], parallelism=6)
 
     def test_splits_found_later(self) -> None:
-        """A system with nothing in it is waited for, and splits are found while the query runs."""
+        """A query waits for an empty system, and finds splits while it runs."""
         with closing(self.create_system()) as system, SourceQuery(system.source) as query:
             check_all_read(system, query, [])
             for number in range(2):
@@ -59,7 +59,7 @@ class ReadingChecks(Checks):
                 )
 
     def test_range_larger_than_one_fetch(self) -> None:
-        """What a reader gets in several fetches is all there, also for a task that is run again after the first."""
+        """A range that a reader gets in several fetches is complete, also if the task is run a second time."""
         with closing(self.create_system()) as system, SourceQuery(system.source) as query:
             written = system.write(0, self.large_split)
             rows, fetches = [], 0
@@ -77,7 +77,7 @@ class ReadingChecks(Checks):
                 )
 
     def test_checkpoints(self) -> None:
-        """CO-11: what goes into an offset comes back equal; what a newer release wrote, or is damaged, is refused."""
+        """CO-11: states in an offset are restored equal. A state of a newer version or a damaged state is refused."""
         with closing(self.create_system()) as system, SourceQuery(system.source) as query:
             for number in range(2):
                 system.write(number, RECORDS)
@@ -88,7 +88,7 @@ class ReadingChecks(Checks):
                 check_serializer(query.source.enumerator_checkpoint_serializer, checkpoint)
 
     def test_batch(self) -> None:
-        """``spark.read``: planned once, all there is, in tasks of their own."""
+        """``spark.read`` plans once and reads all rows, in its own tasks."""
         with closing(self.create_system()) as system:
             written = [system.write(number, RECORDS + number) for number in range(4)]
             with SourceQuery(system.source) as query:

@@ -1,4 +1,4 @@
-"""Checks of restarts: of queries, drivers and tasks, after any batch and in the middle of any split."""
+"""Checks of restarts of queries, drivers and tasks, after any batch and in the middle of any split."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ _SMALL_LIMITS = ReadLimits(max_rows=5), ReadLimits(max_bytes=1), ReadLimits(max_
 
 
 class RestartChecks(Checks):
-    """Nothing is lost and nothing comes twice, wherever a process ends."""
+    """No row is lost or read twice, wherever a process ends."""
 
     def test_restart(self) -> None:
-        """SX-03: a query that goes on from its checkpoint reads what is new, exactly, also in new splits."""
+        """SX-03: a query that continues from its checkpoint reads exactly what is new, also in new splits."""
         self._goes_on(before=4, after=4)
 
     def test_more_readers(self) -> None:
-        """SX-04: two readers before the restart, four after it."""
+        """SX-04: there are two readers before the restart, and four after it."""
         self._goes_on(before=2, after=4)
 
     def test_fewer_readers(self) -> None:
-        """CO-25: five readers before the restart, one after it."""
+        """CO-25: there are five readers before the restart, and one after it."""
         self._goes_on(before=5, after=1)
 
     def test_killed_task(self) -> None:
-        """SX-08: a task that dies after some rows is run again and yields all of them; then new ones come once."""
+        """SX-08: a task that dies after some rows is run again and returns all of them. Then new rows are read once."""
         with closing(self.create_system()) as system, SourceQuery(system.source) as query:
             written = system.write(0, RECORDS)
             for task in query.tasks(*query.wait_for_batch()):
@@ -44,8 +44,9 @@ class RestartChecks(Checks):
             check_all_read(system, query, [system.write(0, RECORDS)])
 
     def test_killed_driver(self) -> None:
-        """SX-08: a batch that was planned is planned again by another process, as the very same ranges and rows, though
-        more was written meanwhile."""
+        """SX-08: another process plans a planned batch again with the same ranges and rows, although more was written
+        since.
+        """
         with closing(self.create_system()) as system:
             written = [system.write(i, RECORDS) for i in range(2)]
             with SourceQuery(system.source) as query:
@@ -61,7 +62,7 @@ class RestartChecks(Checks):
                 check_all_read(system, query, written, [row for rows in second for row in rows])
 
     def test_row_limit(self) -> None:
-        """I2: small batches, each planned by another process, so that splits are cut and gone on with anywhere."""
+        """I2: small batches are each planned by another process, so that splits are divided and continued anywhere."""
         with closing(self.create_system()) as system:
             written = [system.write(number, RECORDS + number) for number in range(3)]
             expected = sum(map(len, written))
@@ -71,7 +72,7 @@ class RestartChecks(Checks):
             check_rows(system, rows, written)
 
     def test_limits_of_the_source(self) -> None:
-        """Limits of rows, bytes and files that the source's options set: each has an effect, and loses nothing."""
+        """Limits of rows, bytes and files that the source's options set each have an effect, and lose no row."""
         for limits in _SMALL_LIMITS:
             with closing(self.create_system()) as system:
                 source = system.limited(limits)

@@ -1,4 +1,4 @@
-"""Checks of runs of another kind: with an end, with messages, and as a part of a hybrid source."""
+"""Checks of other kinds of runs: ``AvailableNow``, source events, and a source within a hybrid source."""
 
 from __future__ import annotations
 
@@ -25,11 +25,13 @@ _UNKNOWN = SourceEvent("conformance", {"of": ["another release"]})
 
 
 class RunningChecks(Checks):
-    """``Trigger.AvailableNow``, source events, and a hybrid source (FLIP-150)."""
+    """Checks of ``Trigger.AvailableNow``, source events, and a hybrid source (FLIP-150)."""
 
     def test_available_now(self) -> None:
-        """A run ends by itself, though more is written after each of its batches. It has all that was there when it
-        began; the next one has the rest."""
+        """A run ends by itself, although more is written after each of its batches.
+
+        It reads all that existed when it began. The next run reads the rest.
+        """
         with closing(self.create_system()) as system:
             there = [system.write(number, RECORDS) for number in range(3)]
             with SourceQuery(system.source) as query:
@@ -45,8 +47,10 @@ class RunningChecks(Checks):
             check_rows(system, rows, [*there, *later])
 
     def test_source_events(self) -> None:
-        """What enumerator and readers send each other arrives, also from a task that is run twice, and loses no row. An
-        event that they do not know, as of another release, changes nothing."""
+        """Events between enumerator and readers arrive, also from a task that is run twice, and no row is lost.
+
+        An unknown event, as from another release, changes nothing.
+        """
         with closing(self.create_system()) as system:
             written = [system.write(number, RECORDS) for number in range(2)]
             rows: list[Row] = []
@@ -61,8 +65,10 @@ class RunningChecks(Checks):
             _check_unknown_events(system)
 
     def test_bounded_stage_of_a_hybrid(self) -> None:
-        """First all of it, then all of the next source, over restarts in the middle of splits; and the next source is
-        told where this one ended."""
+        """All rows of this source come first, then all rows of the next one, with restarts in the middle of splits.
+
+        The next source gets the end position of this one.
+        """
         with closing(self.create_system()) as system, closing(self.create_system()) as following:
             bounded = system.bounded
             if bounded is None:
@@ -115,7 +121,7 @@ _TOLD: dict[int, Any] = {}
 
 
 class _Following:
-    """A factory of the next source, which notes what it is told of where the one before ended."""
+    """A factory of the next source, which records the end position that it gets."""
 
     def __init__(self, source: Source[Any, Any]) -> None:
         self._source = source
@@ -127,7 +133,7 @@ class _Following:
 
     def __call__(self, switch: SourceSwitchContext) -> Source[Any, Any]:
         before = switch.previous_enumerator
-        if before is not None:  # neither on trial, nor after a restart
+        if before is not None:  # neither the trial call nor a restart
             _TOLD[self._number] = _OWN if isinstance(before, SupportsEndPosition) else switch.end_position
         return self._source
 
@@ -144,7 +150,7 @@ def _check_unknown_events(system: ExternalSystem) -> None:
             ranges = enumerator.split_ranges(dict.fromkeys(splits))
             return ranges, enumerator.snapshot_state()
 
-        look()  # the first one may change what the enumerator knows
+        look()  # the first call can change what the enumerator knows
         before = look()
         enumerator.handle_source_event(0, _UNKNOWN)
         after = look()
@@ -159,7 +165,7 @@ def _check_unknown_events(system: ExternalSystem) -> None:
 def _check_stages(
     one: tuple[ExternalSystem, list[Any]], other: tuple[ExternalSystem, list[Any]], rows: list[Row]
 ) -> None:
-    """The rows of the first come before any of the second."""
+    """Checks that the rows of the first system come before any of the second."""
     count = sum(map(len, one[1]))
     for (system, written), part in ((one, rows[:count]), (other, rows[count:])):
         check_rows(system, part, written)

@@ -1,4 +1,4 @@
-"""The suite: all checks of a source."""
+"""The conformance suite with all checks of a source."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from flip27_stream.testing.conformance.running import RunningChecks
 
 
 class SourceConformanceSuite(ReadingChecks, RestartChecks, EventTimeChecks, RunningChecks, FaultChecks):
-    """The checks; subclass it and say which system to use.
+    """All checks of a source. A subclass says which system to use.
 
     Attributes:
-        strategy: how event time is found in the source's rows, for the checks of alignment.
-        unit_ms: how much event time the smallest piece spans that a split can be cut into; 0 where it can be cut before
-            any record.
-        splits_finish: whether a split that is read to its end gets nothing more, as a file, and so holds no other back.
-        large_split: more records than a reader gets in one fetch.
-        gives_up_within_s: how long (s) a query may try in vain before it fails.
+        strategy: How event time is found in the source's rows, for the checks of alignment.
+        unit_ms: The event time (ms) that the smallest part of a split spans; 0 if a split can be divided at any record.
+        splits_finish: Whether a split that is read to its end gets no more records, like a file, and so holds no other
+            back.
+        large_split: A number of records that a reader gets only in several fetches.
+        gives_up_within_s: How long (s) a query may retry before it fails.
     """

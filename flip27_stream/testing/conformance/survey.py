@@ -1,4 +1,4 @@
-"""What a source has, found by reading all of it once."""
+"""Finds the event times and positions of a source by reading all of it once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from flip27_stream.testing.source_query import SourceQuery, TaskRows
 
 @dataclass
 class Survey:
-    """What was found.
+    """The event times and positions of a source.
 
     Attributes:
         splits: the event times of each split, by id; none where rows have none.
@@ -28,7 +28,7 @@ class Survey:
 
 
 def survey(query: SourceQuery, expected: int) -> Survey:
-    """Read so many rows."""
+    """Reads ``expected`` rows, and returns their event times and positions."""
     found, rows = Survey(), 0
     while rows < expected:
         start, query.offset = query.wait_for_batch()

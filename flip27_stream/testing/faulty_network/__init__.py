@@ -1,4 +1,4 @@
-"""A faulty network: TCP links between any client and any server, and what goes wrong with them."""
+"""A faulty network: TCP links between any client and any server, and faults of these links."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The faults that are applied to a link: what they say together of a flow, and how those who wait hear of a change."""
+"""The faults that are applied to a link: their combined effect on a flow, and notifications of changes."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class Counted(Protocol):
 
 
 class Application:
-    """A fault since it was applied.
+    """A fault from when it was applied.
 
     Attributes:
-        cuts: how many connections it has cut.
-        is_on: whether it lasts.
+        cuts: The number of connections that it has cut.
+        is_on: Whether it is still applied.
     """
 
     def __init__(self, fault: Fault, standing: Mapping[Counted, int]) -> None:
@@ -33,7 +33,7 @@ class Application:
         self._chance = random.Random(fault.seed if isinstance(fault, Delay) else 0)
 
     def allowance(self, of: Counted) -> int | None:
-        """How many bytes more it lets pass; None: any number."""
+        """Returns how many more bytes it lets pass, or ``None`` for any number."""
         passed, is_new = of.passed - self._standing.get(of, 0), of not in self._standing
         return self.fault.allowance(Flow(of.direction, of.head, passed, is_new, self.cuts))
 
@@ -42,7 +42,7 @@ class Application:
 
 
 class Applied:
-    """All that are on, for the event loop's thread only."""
+    """All faults that are applied now. Only the thread of the event loop uses it."""
 
     def __init__(self) -> None:
         self._on: list[Application] = []
@@ -62,12 +62,12 @@ class Applied:
 
     @property
     def admission(self) -> Admission:
-        """The worst of what becomes of new connections."""
+        """The worst treatment of new connections among all faults."""
         order = list(Admission)
         return max((each.fault.admission for each in self._on), key=order.index, default=Admission.PASS)
 
     def delays(self, direction: Direction) -> list[tuple[Application, float]]:
-        """What is drawn for a piece that has just come."""
+        """Returns the faults that delay a piece that has just arrived, with the delay (s) of each."""
         drawn = [(each, each.delay_s(direction)) for each in self._on]
         return [(each, seconds) for each, seconds in drawn if seconds]
 
@@ -76,17 +76,17 @@ class Applied:
         return min((rate for rate in rates if rate is not None), default=None)
 
     def room(self, of: Counted) -> int | None:
-        """How many bytes more may pass; None: any number."""
+        """Returns how many more bytes can pass, or ``None`` for any number."""
         left = (each.allowance(of) for each in self._on)
         return min((bytes_left for bytes_left in left if bytes_left is not None), default=None)
 
     def cutting(self, of: Counted) -> Application | None:
-        """The fault that ends a connection now; None: none does."""
+        """Returns the fault that ends a connection now, or ``None``."""
         ending = (each for each in self._on if each.fault.end is not End.HOLD)
         return next((each for each in ending if each.allowance(of) == 0), None)
 
     async def changed(self, timeout_s: float | None = None) -> None:
-        """Returns when a fault was applied or healed, or the time is over."""
+        """Returns when a fault was applied or healed, or on time-out."""
         with suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._change.wait(), timeout_s)
 

@@ -1,4 +1,4 @@
-"""One connection through a link: two sockets, and a pipe for each direction."""
+"""A connection through a link: two sockets, and a pipe for each direction."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from flip27_stream.testing.faulty_network.applied import Application, Applied
 from flip27_stream.testing.faulty_network.faults import HEAD, Direction, End, Side
 
 _PIECE = 1 << 16
-_UNDER_WAY = 64  # pieces; then the sender's own buffers fill, as they do on a network
+_UNDER_WAY = 64  # pieces; when they are full, the sender's own buffers fill, as on a real network
 _SLICES_A_SECOND = 50
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 
 class ConnectionCutError(Exception):
-    """The connection has to end, in the way that it names."""
+    """The connection must end, in the way that ``how`` says."""
 
     def __init__(self, how: End) -> None:
         super().__init__(how.value)
@@ -27,7 +27,7 @@ class ConnectionCutError(Exception):
 
 
 class _Piece(NamedTuple):
-    """What one read gave: no bytes are an end of file, None is a reset."""
+    """The result of one read: bytes, no bytes for an end of file, or ``None`` for a reset."""
 
     came: float
     delays: list[tuple[Application, float]]
@@ -38,8 +38,8 @@ class Pipe:
     """One direction of a connection.
 
     Attributes:
-        head: the first bytes that came, at most :data:`HEAD`.
-        passed: how many bytes were passed on.
+        head: The first bytes that arrived, at most :data:`HEAD`.
+        passed: The number of bytes that were passed on.
     """
 
     def __init__(
@@ -51,10 +51,10 @@ class Pipe:
         self._under_way: asyncio.Queue[_Piece] = asyncio.Queue(_UNDER_WAY)
 
     async def run(self) -> None:
-        """Pass on what comes, until the end of file.
+        """Passes on what arrives, until the end of file.
 
         Raises:
-            ConnectionCutError: a fault cuts the connection, or one of the sides has.
+            ConnectionCutError: A fault or one of the sides has ended the connection.
         """
         async with _meanwhile(self._take()):
             while data := await self._next():
@@ -74,7 +74,7 @@ class Pipe:
             await self._under_way.put(piece)
 
     async def _next(self) -> bytes:
-        """The next piece when it is due; no bytes at the end of file."""
+        """Returns the next piece when it is due; no bytes at the end of file."""
         piece = await self._under_way.get()
         while (wait_s := _due(piece) - self._loop.time()) > 0:
             await self._faults.changed(wait_s)
@@ -100,7 +100,7 @@ class Pipe:
                 await self._faults.changed(size / rate)
 
     async def _room(self, wanted: int) -> int:
-        """How many of so many bytes may go at once; waits for the first."""
+        """Returns how many of ``wanted`` bytes can be passed on now. Waits until at least one can."""
         while True:
             self._cut_if_due()
             room = self._faults.room(self)
@@ -118,10 +118,10 @@ class Pipe:
 
 
 class Connection:
-    """A client's socket, the server's where there is one, and the pipes between them.
+    """The sockets of a client and, if it is connected, of the server, and the pipes between them.
 
     Attributes:
-        severed_by: the fault that has closed one end, or never opened it; None: it is whole.
+        severed_by: The fault that closed one end or did not open it; ``None`` if the connection is intact.
     """
 
     def __init__(self, client: socket.socket, server: socket.socket | None, faults: Applied) -> None:
@@ -137,7 +137,7 @@ class Connection:
             ]
 
     async def serve(self) -> None:
-        """Pass on what comes, until both sides have ended, or the connection is cut or severed."""
+        """Passes on what arrives, until both sides have ended, or the connection is cut or severed."""
         self._pumps = [asyncio.create_task(pipe.run()) for pipe in self.pipes]
         done, _ = await asyncio.wait(self._pumps, return_when=asyncio.FIRST_EXCEPTION)
         if any(pump.cancelled() for pump in done):
@@ -146,14 +146,17 @@ class Connection:
         await self.close(next((e.how for e in errors if isinstance(e, ConnectionCutError)), End.CLOSE))
 
     async def sever(self, side: Side | Literal["neither"], fault: Application) -> None:
-        """Close the socket of one side, or of neither; nothing passes from now on, and who is left hears of nothing."""
+        """Closes the socket of one side, or of neither.
+
+        Nothing passes from now on, and the other side is not notified.
+        """
         self.severed_by = fault
         await self._stop()
         if side != "neither":
             self._close(side, End.CLOSE)
 
     async def close(self, how: End) -> None:
-        """End what is left of it."""
+        """Closes the sockets that are still open."""
         await self._stop()
         for side in list(self._sockets):
             self._close(side, how)
@@ -180,7 +183,7 @@ class Connection:
 
 
 class _meanwhile:  # noqa: N801
-    """Runs a coroutine beside the block, and ends it with the block."""
+    """Runs a coroutine during the block, and cancels it at the end."""
 
     def __init__(self, beside: Coroutine[Any, Any, None]) -> None:
         self._task = asyncio.ensure_future(beside)

@@ -10,13 +10,13 @@ from contextlib import suppress
 from flip27_stream.testing.faulty_network.faults import Admission
 
 _BACKLOG = 128
-_CONNECTS_S = 0.05  # on the loopback a connection is made at once, or not at all
+_CONNECTS_S = 0.05  # on the loopback, a connection is made at once or not at all
 
 
 class Door:
-    """Lets connections in, leaves them without an answer, or refuses them; the address stays taken all the time.
+    """Accepts connections, leaves them without an answer, or refuses them. Its address stays reserved all the time.
 
-    ``entered`` is called with the socket of each connection that was let in.
+    ``entered`` is called with the socket of each accepted connection.
     """
 
     def __init__(self, host: str, port: int, entered: Callable[[socket.socket], None]) -> None:
@@ -27,7 +27,7 @@ class Door:
         self._fillers: list[socket.socket] = []
 
     async def set(self, admission: Admission) -> None:
-        """From now on this becomes of those who come."""
+        """Sets what happens to new connections from now on."""
         await self._stop()
         if admission is Admission.REFUSE:
             return
@@ -47,7 +47,7 @@ class Door:
             self._entered(client)
 
     async def _stop(self) -> None:
-        """Nobody listens any more; who has come and was not let in yet gets a reset."""
+        """Stops listening. Connections that were not accepted yet are reset."""
         if self._accepting is not None:
             self._accepting.cancel()
             await asyncio.gather(self._accepting, return_exceptions=True)
@@ -59,7 +59,7 @@ class Door:
         self._socket = self._bound()
 
     async def _fill(self) -> None:
-        """The system leaves those without an answer who come while more wait to be let in than may."""
+        """Fills the queue of connections that wait to be accepted. The system then does not answer further ones."""
         self._socket.listen(0)
         connected = True
         while connected:

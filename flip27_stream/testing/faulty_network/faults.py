@@ -1,10 +1,10 @@
-"""What can go wrong with a link, as small frozen values.
+"""The faults of a link, as small frozen values.
 
-Four concern connections that are made while they last: :class:`Refuse`, :class:`Unreachable`, :class:`Silence`,
-:class:`HangInTls`. Connections that stand go on; :meth:`Link.cut` ends those.
+Four of them affect connections that are made while they are applied: :class:`Refuse`, :class:`Unreachable`,
+:class:`Silence`, :class:`HangInTls`. Existing connections continue. :meth:`Link.cut` ends those.
 
-Five concern what passes over every connection: :class:`Delay`, :class:`Throttle`, :class:`BlackHole`,
-:class:`CutAfter`, and :class:`HalfOpen`, which concerns the connections that stand when it is applied.
+Five of them affect the bytes on every connection: :class:`Delay`, :class:`Throttle`, :class:`BlackHole`,
+:class:`CutAfter`, and :class:`HalfOpen`, which affects the connections that exist when it is applied.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from enum import Enum
 from typing import ClassVar, Literal
 
 Direction = Literal["to_server", "to_client"]
-"""The way of requests, and the way of answers."""
+"""The direction of requests, and the direction of answers."""
 
 Directions = Literal["to_server", "to_client", "both"]
 
 Side = Literal["client", "server"]
 
 HEAD = 5
-"""So many bytes at the beginning of a flow tell what it is: the header of a TLS record."""
+"""The number of bytes at the beginning of a flow that identify it, which is the size of the header of a TLS record."""
 
 _TLS_HANDSHAKE = b"\x16\x03"
 
 
 class Admission(Enum):
-    """What becomes of a new connection."""
+    """What happens to a new connection."""
 
     PASS = "is connected with the server"
     SILENCE = "is accepted, and that is all"
@@ -37,7 +37,7 @@ class Admission(Enum):
 
 
 class End(Enum):
-    """What becomes of a connection when no more bytes may pass."""
+    """What happens to a connection when no more bytes can pass."""
 
     HOLD = "the bytes wait"
     CLOSE = "both sides get an end of file"
@@ -49,11 +49,11 @@ class Flow:
     """One direction of one connection, as a fault sees it.
 
     Attributes:
-        direction: where the bytes go.
-        head: the first bytes that came, at most :data:`HEAD`.
-        passed: how many bytes were passed on since the fault was applied.
-        is_new: whether the connection was made since the fault was applied.
-        cuts: how many connections the fault has cut by now.
+        direction: The direction of the bytes.
+        head: The first bytes that arrived, at most :data:`HEAD`.
+        passed: The number of bytes that were passed on since the fault was applied.
+        is_new: Whether the connection was made after the fault was applied.
+        cuts: The number of connections that the fault has cut.
     """
 
     direction: Direction
@@ -65,12 +65,12 @@ class Flow:
 
 @dataclass(frozen=True)
 class Fault:
-    """What goes wrong with a link while it is applied; this one changes nothing, and is the base of the others.
+    """A fault of a link while it is applied. This base class changes nothing.
 
     Attributes:
-        admission: what becomes of new connections.
-        end: what becomes of a connection of which :meth:`allowance` says that no more bytes may pass.
-        resets_on_heal: whether connections are reset when the fault ends; otherwise what waited is passed on.
+        admission: What happens to new connections.
+        end: What happens to a connection when :meth:`allowance` returns 0.
+        resets_on_heal: Whether connections are reset when the fault ends. Otherwise waiting bytes are passed on.
     """
 
     admission: ClassVar[Admission] = Admission.PASS
@@ -85,34 +85,34 @@ class Fault:
 
     @property
     def severs(self) -> Literal[Side, "neither"] | None:
-        """The side whose end of each open connection is closed when the fault is applied, ``None`` if no end is."""
+        """The side whose end of each open connection is closed when the fault is applied; ``None`` to close no end."""
         return None
 
     def delay_s(self, direction: Direction, chance: random.Random) -> float:
-        """How long a piece waits, from when it came."""
+        """Returns how long (s) a piece waits from its arrival."""
         return 0.0
 
     def bytes_per_s(self, direction: Direction) -> float | None:
-        """How much may pass in a second; None: any number."""
+        """Returns how many bytes can pass in a second, or ``None`` for any number."""
         return None
 
     def allowance(self, flow: Flow) -> int | None:
-        """How many bytes more may pass; None: any number."""
+        """Returns how many more bytes can pass, or ``None`` for any number."""
         return None
 
 
 @dataclass(frozen=True)
 class Refuse(Fault):
-    """New connections are refused, as where no process listens."""
+    """New connections are refused, as if no process listened."""
 
     admission: ClassVar[Admission] = Admission.REFUSE
 
 
 @dataclass(frozen=True)
 class Unreachable(Fault):
-    """New connections get no answer at all, as from a host that is switched off: connecting takes until it times out.
+    """New connections get no answer, as from a host that is switched off. Connecting ends with a time-out.
 
-    A client that still tries when this ends is connected then, by the next packet that it repeats (after 1, 3, 7 s).
+    A client that still tries when this ends is then connected, by the next packet that it repeats (after 1, 3, 7 s).
     """
 
     admission: ClassVar[Admission] = Admission.IGNORE
@@ -120,7 +120,7 @@ class Unreachable(Fault):
 
 @dataclass(frozen=True)
 class Silence(Fault):
-    """New connections are accepted and never answered, as by a load balancer whose server hangs.
+    """New connections are accepted and never answered, as by a load balancer whose server does not respond.
 
     On heal they are reset.
     """
@@ -144,10 +144,10 @@ class HangInTls(Fault):
 
 @dataclass(frozen=True)
 class Delay(Fault):
-    """Each piece arrives later by ``seconds``, and by up to ``jitter_s`` more, which is drawn from ``seed``.
+    """Each piece arrives later by ``seconds``, plus up to ``jitter_s``, which is drawn from ``seed``.
 
-    A piece is what one read of a socket gives, at most 64 KiB. Pieces are under way together, as on a long line: it
-    is latency, which takes nothing from the throughput. Their order stays.
+    A piece is the result of one read of a socket, at most 64 KiB. Pieces are delayed at the same time, like on a long
+    line. So the latency rises and the throughput does not fall. Their order is kept.
     """
 
     seconds: float
@@ -163,7 +163,7 @@ class Delay(Fault):
 
 @dataclass(frozen=True)
 class Throttle(Fault):
-    """Each connection passes on ``bytes_per_second`` at most, in pieces of a fiftieth of it."""
+    """Each connection passes on at most ``bytes_per_second``, in pieces of a fiftieth of that."""
 
     bytes_per_second: float
     direction: Directions = "to_client"
@@ -174,11 +174,11 @@ class Throttle(Fault):
 
 @dataclass(frozen=True)
 class BlackHole(Fault):
-    """Nothing arrives in a direction, nor the news that a connection has ended; what was sent waits.
+    """Nothing arrives in a direction, not even the end of a connection. What was sent waits.
 
-    On heal it is all passed on, as TCP sends again what was not acknowledged; with ``on_heal="reset"`` the connections
-    are reset and what they sent is lost, as where one side has given up by then. A connection can still be made
-    meanwhile: together with :class:`Unreachable` it can't.
+    On heal it is passed on, since TCP sends again what was not acknowledged. With ``on_heal="reset"`` the connections
+    are reset and what they sent is lost, as if one side had given up. New connections can be made, unless
+    :class:`Unreachable` is applied as well.
     """
 
     direction: Directions = "both"
@@ -194,12 +194,13 @@ class BlackHole(Fault):
 
 @dataclass(frozen=True)
 class CutAfter(Fault):
-    """Connections end once they have passed on ``count`` bytes in a direction, counted from when it was applied.
+    """Connections end after they have passed on ``count`` bytes in a direction, counted from when the fault was
+    applied.
 
     Args:
-        count: of bytes that still arrive; 0 cuts in place of the next byte.
-        times: so many connections are cut, then all pass; None for all.
-        how: both sides get a reset, or an end of file.
+        count: The number of bytes that still arrive; 0 ends the connection at the next byte.
+        times: How many connections are cut, before all pass; ``None`` to cut all.
+        how: Whether both sides get a reset or an end of file.
     """
 
     count: int = 0
@@ -218,11 +219,11 @@ class CutAfter(Fault):
 
 @dataclass(frozen=True)
 class HalfOpen(Fault):
-    """The connections that are open are broken, and at most one side is told: that side's end closes.
+    """The open connections are broken. At most one side is notified, whose end is closed.
 
     The other side keeps an open connection on which nothing arrives, and what it sends is lost. This happens when a
-    host loses its power, or when a firewall forgets an idle connection ("neither" side is told). New connections work.
-    On heal, a side that was not told gets a reset.
+    host loses its power, or when a firewall drops an idle connection ("neither" side is notified). New connections
+    work. On heal, a side that was not notified gets a reset.
     """
 
     closed: Literal[Side, "neither"] = "server"

@@ -1,4 +1,4 @@
-"""A link: an address of its own, through which clients reach one server."""
+"""A link: an address through which clients reach one server."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ Run = Callable[[Coroutine[Any, Any, T]], T]
 
 
 class AppliedFault:
-    """A fault of a link until it is healed; as a context manager it lasts as long as the block."""
+    """A fault that is applied to a link until it is healed.
+
+    As a context manager it is healed at the end of the block.
+    """
 
     def __init__(self, link: Link, application: Application) -> None:
         self._link, self._application = link, application
@@ -33,11 +36,11 @@ class AppliedFault:
 
     @property
     def cuts(self) -> int:
-        """How many connections it has cut by now."""
+        """The number of connections that the fault has cut."""
         return self._application.cuts
 
     def heal(self) -> None:
-        """End it; does nothing where it has ended."""
+        """Ends the fault. Does nothing if it has ended."""
         self._link._heal([self._application])
 
     def __enter__(self) -> Self:
@@ -50,15 +53,16 @@ class AppliedFault:
 
 
 class Link:
-    """Made by :meth:`FaultyNetwork.link`; passes everything on until a fault is applied.
+    """A link, made by :meth:`FaultyNetwork.link`. It passes on everything until a fault is applied.
 
-    A client is connected before the server is: where no server listens, its connection is made, and reset at once.
+    A client is connected before the server is. If no server listens, the client's connection is made and reset at once.
 
     Attributes:
-        name: of the link in its network.
-        target: ``host:port`` of the server.
-        host, port: where clients reach the server.
-        accepted: how many connections were made by clients.
+        name: The name of the link in its network.
+        target: The address of the server, as ``host:port``.
+        host: The host on which clients reach the server.
+        port: The port on which clients reach the server.
+        accepted: The number of connections that clients have made.
     """
 
     def __init__(self, name: str, target: str, host: str, port: int, run: Run[Any]) -> None:
@@ -71,33 +75,33 @@ class Link:
 
     @property
     def address(self) -> str:
-        """``host:port``, for clients."""
+        """The address for clients, as ``host:port``."""
         return f"{self.host}:{self.port}"
 
     @property
     def connections(self) -> int:
-        """How many are open, or half-open, now."""
+        """The number of connections that are open or half-open now."""
         return len(self._connections)
 
     def apply(self, fault: Fault) -> AppliedFault:
-        """Let a fault begin, beside those that last already; it is on when this returns."""
+        """Applies a fault in addition to those that are applied already. It is in effect when this returns."""
         application: Application = self._run(self._apply(fault))
         return AppliedFault(self, application)
 
     def heal(self) -> None:
-        """End all faults."""
+        """Ends all faults."""
         self._heal(None)
 
     def cut(self, how: Literal["reset", "close"] = "reset") -> None:
-        """End all connections at once; new ones can be made."""
+        """Ends all connections at once. New ones can be made."""
         self._run(self._cut(End.RESET if how == "reset" else End.CLOSE, lambda connection: True))
 
     def close(self) -> None:
-        """End all connections, and listen no more."""
+        """Ends all connections, and stops listening."""
         self._run(self._close())
 
     async def play(self, planned: PlannedFault) -> None:
-        """Apply a fault when it is due, and heal it when its time is over; in the network's event loop."""
+        """Applies a fault when it is due, and heals it when its time is over. Runs in the network's event loop."""
         await asyncio.sleep(planned.at_s)
         application = await self._apply(planned.fault)
         await asyncio.sleep(planned.lasts_s)
@@ -144,7 +148,7 @@ class Link:
         await self._admit(before)
 
     async def _admit(self, before: Admission) -> None:
-        """Open or close the door, if that has changed."""
+        """Changes what happens to new connections, if the faults now require another treatment."""
         now, open_to_all = self._faults.admission, (Admission.PASS, Admission.SILENCE)
         if now is not before and not (now in open_to_all and before in open_to_all):
             await self._door.set(now)
@@ -182,7 +186,7 @@ class Link:
                 self._connections.discard(connection)
 
     async def _connected(self) -> socket.socket | None:
-        """A connection with the server; None: it refuses."""
+        """Returns a connection to the server, or ``None`` if the server refuses it."""
         host, _, port = self.target.rpartition(":")
         server = socket.socket()
         server.setblocking(False)

@@ -67,15 +67,15 @@ class FaultyNetwork:
 
     @property
     def links(self) -> Mapping[str, Link]:
-        """By name."""
+        """The links by name."""
         return MappingProxyType(self._links)
 
     def link(self, name: str, target: str, *, host: str = "127.0.0.1") -> Link:
-        """Make a link to ``target`` (``host:port``) that listens on a free port of ``host``.
+        """Makes a link to ``target`` (``host:port``) that listens on a free port of ``host``.
 
         Raises:
-            ValueError: there is a link of that name.
-            ConnectorError: the context was not entered.
+            ValueError: There is a link with that name.
+            ConnectorError: The context was not entered.
         """
         self._started()
         if name in self._links:
@@ -84,21 +84,21 @@ class FaultyNetwork:
         return self._links[name]
 
     def heal(self) -> None:
-        """End all faults of all links."""
+        """Ends all faults of all links."""
         for link in self._links.values():
             link.heal()
 
     def cut(self, how: Literal["reset", "close"] = "reset") -> None:
-        """End all connections of all links at once; new ones can be made."""
+        """Ends all connections of all links at once. New ones can be made."""
         for link in self._links.values():
             link.cut(how)
 
     @contextmanager
     def playing(self, plan: Sequence[PlannedFault]) -> Iterator[None]:
-        """Apply what is planned, each when it is due and as long as it lasts, until the block ends; then heal all.
+        """Applies planned faults until the block ends, each when it is due and for its duration. Then heals all faults.
 
         Raises:
-            ValueError: the plan names a link that the network has not.
+            ValueError: The plan names a link that the network does not have.
         """
         if unknown := {planned.link for planned in plan} - self._links.keys():
             raise ValueError(

@@ -1,4 +1,4 @@
-"""Faults drawn from a seed: which comes when, at which link, for how long."""
+"""Random faults from a seed: which fault, when, at which link, and for how long."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from flip27_stream.testing.faulty_network.faults import (
 
 @dataclass(frozen=True)
 class PlannedFault:
-    """A fault to come.
+    """A planned fault.
 
     Attributes:
-        at_s: when it begins, in seconds from the beginning.
-        link: the name of the link.
-        fault: what happens to it.
-        lasts_s: seconds until it is healed.
+        at_s: When it begins (s from the beginning).
+        link: The name of the link.
+        fault: The fault.
+        lasts_s: The time (s) until it is healed.
     """
 
     at_s: float
@@ -54,7 +54,7 @@ KINDS: Sequence[Callable[[random.Random], Fault]] = (
     ),
     lambda chance: HalfOpen(chance.choice(("client", "server", "neither"))),
 )
-"""One drawing for each kind of fault."""
+"""A function for each kind of fault that draws one."""
 
 
 def fault_schedule(
@@ -66,14 +66,15 @@ def fault_schedule(
     lasts_s: tuple[float, float] = (1.0, 5.0),
     kinds: Sequence[Callable[[random.Random], Fault]] = KINDS,
 ) -> list[PlannedFault]:
-    """The faults of so many seconds, by when they begin; the same arguments give the same ones.
+    """Returns random faults, by when they begin. The same arguments return the same faults.
 
     Args:
-        seed: all is drawn from it.
-        links: the names of the links that faults may strike.
-        every_s: the mean time in seconds between the beginnings of two faults.
-        lasts_s: the shortest and the longest time in seconds that a fault lasts; none outlasts ``seconds``.
-        kinds: what may happen; each makes a fault from what chance gives.
+        seed: The seed of all random numbers.
+        links: The names of the links that can have faults.
+        seconds: The duration of the schedule (s).
+        every_s: The mean time (s) between the beginnings of two faults.
+        lasts_s: The shortest and the longest duration (s) of a fault. No fault outlasts ``seconds``.
+        kinds: The kinds of faults. Each draws a fault with random numbers.
     """
     chance = random.Random(seed)
     planned = []

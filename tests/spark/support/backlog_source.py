@@ -1,4 +1,6 @@
-"""An enumerator with a backlog, as one of files has it: assigns what the next batch may read, retires what is done."""
+"""An enumerator with a backlog like that of files: it assigns what the next batch may read, and retires what is
+read.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +11,9 @@ from tests.spark.support.memory_source import MemoryEnumerator, MemoryPositions,
 
 
 class BacklogEnumerator(MemoryEnumerator):
-    """Every log is bounded; they are assigned in the order of their least event times.
+    """Assigns bounded logs in the order of their least event times.
 
-    Its state is how many were assigned. Under ``max_bytes`` (a row is a byte) a log is offered in parts.
+    Its state is the number of assigned logs. Under ``max_bytes`` (a row counts as a byte) a log is offered in parts.
     """
 
     def start(self) -> None:

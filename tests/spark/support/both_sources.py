@@ -1,4 +1,4 @@
-"""The same query through Spark's built-in Kafka source and through ours, and what came of it."""
+"""Runs the same query with Spark's built-in Kafka source and with this project's, and compares the results."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 BUILT_IN, OURS = "kafka", "flip27_kafka"
 
 both_formats = pytest.mark.parametrize("source", [BUILT_IN, OURS])
-"""A test of what Spark's source does and ours has to: that it holds for both shows that Spark does it."""
+"""A test of behaviour that both sources share. It runs with Spark's source, too, to show that Spark behaves so."""
 
 FAILURES = (PySparkException, Py4JError)
-"""What a failing query raises, in Python."""
+"""The Python exceptions that a failing query raises."""
 
 _ROW_ORDER = [("topic", "ascending"), ("partition", "ascending"), ("offset", "ascending")]
 
@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 
 class Collected:
-    """Runs a stream and keeps the rows of each of its batches, in the order of topic, partition and offset."""
+    """Runs a stream and keeps the rows of each batch, in the order of topic, partition and offset."""
 
     def __init__(
         self, stream: DataFrame, checkpoint: Path, trigger: Mapping[str, Any] = AVAILABLE_NOW
@@ -48,7 +48,7 @@ class Collected:
         self.query: StreamingQuery = writer.foreachBatch(self._keep).start()
 
     def finish(self) -> Batches:
-        """Wait for the end of a query that ends by itself; raises what it failed with."""
+        """Waits for the end of a query that ends by itself, and returns its batches. Raises the query's error."""
         finish(self.query)
         return self.batches
 
@@ -60,12 +60,12 @@ class Collected:
 
 
 def collect(stream: DataFrame, checkpoint: Path, trigger: Mapping[str, Any] = AVAILABLE_NOW) -> Batches:
-    """The batches of a query that ends by itself."""
+    """Returns the batches of a query that ends by itself."""
     return Collected(stream, checkpoint, trigger).finish()
 
 
 def positions(batches: Iterable[pa.Table]) -> Counter[tuple[str, int, int]]:
-    """How often each record is there: topic, partition, offset."""
+    """Returns how often each record (topic, partition, offset) occurs."""
     found: Counter[tuple[str, int, int]] = Counter()
     for batch in batches:
         found.update(
@@ -75,31 +75,32 @@ def positions(batches: Iterable[pa.Table]) -> Counter[tuple[str, int, int]]:
 
 
 def rows_by_partition(batches: Iterable[pa.Table]) -> list[dict[int, int]]:
-    """For each batch, how many rows each partition gave."""
+    """Returns for each batch the number of rows of each partition."""
     return [dict(sorted(Counter(batch["partition"].to_pylist()).items())) for batch in batches]
 
 
 def sizes(batches: Iterable[pa.Table]) -> list[int]:
-    """Rows of each batch that has any."""
+    """Returns the number of rows of each batch that is not empty."""
     return [len(batch) for batch in batches if len(batch)]
 
 
 def rows(frame: DataFrame) -> pa.Table:
-    """The rows of a batch read, in the order of topic, partition and offset."""
+    """Returns the rows of a batch query, in the order of topic, partition and offset."""
     return frame.toArrow().sort_by(_ROW_ORDER)
 
 
 def failure(run: Callable[[], object]) -> str:
-    """What a query that fails says, at ``load()`` or later."""
+    """Returns the error message of a query that fails, at ``load()`` or later."""
     with pytest.raises(FAILURES) as error:
         run()
     return str(error.value)
 
 
 def refusal(queries: KafkaQueries, source: str, options: Mapping[str, str], *, bounded: bool = False) -> str:
-    """What is said of options that are not allowed, for a stream or a batch read.
+    """Returns the error message for options that are not allowed, in a stream or a batch query.
 
-    Ours are parsed here: that messages reach the user is tested elsewhere, and takes a process each time.
+    This project's options are only parsed here. Other tests check that messages reach the user, which takes a process
+    each.
     """
     options = {"kafka.bootstrap.servers": queries.broker.bootstrap_servers, **options}
     if source == OURS:
@@ -111,7 +112,7 @@ def refusal(queries: KafkaQueries, source: str, options: Mapping[str, str], *, b
 
 
 def outcome(run: Callable[[], T]) -> T | Exception:
-    """What came of it: a result, or an error of Spark."""
+    """Returns the result of ``run``, or the error that Spark raised."""
     try:
         return run()
     except FAILURES as error:
@@ -121,7 +122,7 @@ def outcome(run: Callable[[], T]) -> T | Exception:
 def assert_same_outcome(
     spark: SparkSession, ours: Batches | Exception, theirs: Batches | Exception, about: object
 ) -> None:
-    """Rows, columns and batch boundaries are the same; or both failed."""
+    """Checks that rows, columns and batch boundaries are the same, or that both failed."""
     if isinstance(ours, Exception) or isinstance(theirs, Exception):
         failed = [isinstance(result, Exception) for result in (ours, theirs)]
         assert failed == [True, True], f"{about}\nours: {_brief(ours)}\ntheirs: {_brief(theirs)}"
@@ -133,7 +134,7 @@ def assert_same_outcome(
 
 
 def _numbered(batches: Sequence[pa.Table]) -> pa.Table:
-    """All rows, with the number of their batch."""
+    """Returns all rows, with the number of their batch."""
     numbers = [number for number, batch in enumerate(batches) for _ in range(len(batch))]
     return pa.concat_tables(batches).append_column("batch", pa.array(numbers, pa.int64()))
 

@@ -1,4 +1,4 @@
-"""A coordinator over a source in memory, driven as Spark drives it. No JVM."""
+"""A coordinator over a source in memory, with a driver that behaves like Spark. No JVM."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOW = 1_000_000
 
 
 class Query:
-    """Drives a coordinator as Spark does, and keeps what Spark would: the last offset and the rows."""
+    """Calls a coordinator as Spark does, and keeps what Spark would keep: the last offset and the rows."""
 
     def __init__(
         self,
@@ -74,9 +74,10 @@ class Query:
         enumerator.discover()
 
     def step(self, limit: int | None = None) -> list[tuple[str, int | None]] | None:
-        """One micro-batch, ``None`` if Spark would not run one; that of a run which only announces it comes before.
+        """Runs one micro-batch and returns its rows, or ``None`` if Spark would not run one.
 
-        Without a limit it is planned as for ``Trigger.Once``.
+        If the run has not announced itself to its group, the batch that only does this comes first. Without a limit the
+        batch is planned as for ``Trigger.Once``.
         """
         announces = self.table is not None and limit is not None and not self._announced
         self._announced = True
@@ -87,7 +88,7 @@ class Query:
         return self.batch(limit)
 
     def batch(self, limit: int | None = None) -> list[tuple[str, int | None]] | None:
-        """As :meth:`step`, also the first of a run."""
+        """Runs one micro-batch like :meth:`step`, but returns also the first one of a run, which reads nothing."""
         end = self.coordinator.latest_offset(self.offset, limit)
         if end is self.offset:
             return None

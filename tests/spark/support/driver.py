@@ -1,4 +1,4 @@
-"""A driver program of its own, to be killed: two aligned queries of one topic, each into a Delta table.
+"""A separate driver program that tests kill: two aligned queries of one topic, each into a Delta table.
 
 ``python -m tests.spark.support.driver '{"options": {...}, "folder": "..."}'``
 """
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 SINK, FOREACH_BATCH = "out", "each"
-"""The queries, by their tables: one through the streaming sink, one through an idempotent batch write."""
+"""The queries, by their tables: one writes through the streaming sink, one with idempotent batch writes."""
 
 
 @dataclass(frozen=True)
 class Assignment:
-    """What the driver is to do.
+    """The task of the driver.
 
     Attributes:
-        options: of the source.
-        folder: for tables and checkpoints.
-        queries: those to start.
+        options: The options of the source.
+        folder: The folder for tables and checkpoints.
+        queries: The queries to start.
     """
 
     options: dict[str, str]
@@ -40,7 +40,7 @@ class Assignment:
         return json.dumps(asdict(self))
 
     def start(self, spark: SparkSession, name: str, **trigger: Any) -> StreamingQuery:
-        """One of the two queries; that through the sink begins at the latest records."""
+        """Starts one of the two queries. The one that writes through the sink begins at the latest records."""
         output, own = f"{self.folder}/{name}", {"scan.watermark.alignment.group": name}
         if name == SINK:
             own["startingOffsets"] = "latest"

@@ -1,6 +1,6 @@
-"""The example source, made talkative: enumerator and readers tell each other things, and a reader can be made to fail.
+"""The example source with source events: enumerator and readers exchange events, and a reader can be made to fail.
 
-What the enumerator hears goes into a file, for a test in another process.
+The enumerator writes the events that it receives to a file, for a test in another process.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from flip27_stream.api import InputStatus, ReaderOutput, SourceEvent, SourceRead
 from flip27_stream.reader import IteratorSourceReader
 
 BROKEN = "broken"
-"""While there is a file of this name in the folder, tasks fail after some rows."""
+"""While a file with this name is in the folder, tasks fail after some rows."""
 
 
 class EchoEnumerator(LogFolderEnumerator):
-    """Greets each reader; writes down what it hears."""
+    """Sends an event to each reader, and writes down the calls that it receives."""
 
     def add_reader(self, subtask_id: int) -> None:
         self._hear(f"reader {subtask_id}")
@@ -39,7 +39,7 @@ class EchoEnumerator(LogFolderEnumerator):
 
 
 class EchoReader(IteratorSourceReader[LogFile]):
-    """Sends back what it was sent, when it has read all."""
+    """Sends the received events back when it has read all rows."""
 
     def __init__(self, context: SourceReaderContext, folder: str) -> None:
         super().__init__(context, LogFolder.schema, lambda split: _lines(split, Path(folder) / BROKEN))

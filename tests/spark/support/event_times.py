@@ -7,5 +7,5 @@ import pyarrow.compute as pc
 
 
 def from_value(records: pa.RecordBatch) -> pa.Int64Array:
-    """Values are the event time in ms, as decimal text."""
+    """Returns the values as event times (ms). They are decimal text."""
     return pc.cast(pc.cast(records.column("value"), pa.string()), pa.int64())

@@ -1,4 +1,4 @@
-"""A member of a group in a process of its own, which a test kills.
+"""A member of a group in a separate process, which a test kills.
 
 ``python -m tests.spark.support.group_member OPTIONS OUTPUT``
 """
@@ -13,7 +13,7 @@ from flip27_stream.testing import local_session
 
 
 def main(options: str, output: str) -> None:
-    """A query of Kafka with ``options`` (JSON) that writes the Delta table ``output``."""
+    """Runs a query of Kafka with ``options`` (JSON) that writes the Delta table ``output``."""
     spark = local_session("flip27-member", conf={"spark.sql.shuffle.partitions": "1"})
     flip27_stream.register(spark)
     stream = spark.readStream.format("flip27_kafka").options(**json.loads(options)).load()

@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class History:
-    """A topic, and a Delta table that its records were copied into up to some moment.
+    """A topic, and a Delta table with a copy of its first records.
 
     Attributes:
-        table: path of the Delta table.
-        bootstrap_servers: of the broker.
-        topic: its name.
-        overlap_ms: how much of the history's end is read again from the topic.
-        exact: whether the topic begins at the offsets where the table ends, and not at a time.
-        options: of the query.
-        output: path of the Delta table that the query writes.
-        checkpoint: path.
-        rows: of a micro-batch.
+        table: The path of the Delta table.
+        bootstrap_servers: The address of the broker.
+        topic: The name of the topic.
+        overlap_ms: How much of the history's end is read again from the topic (ms of event time).
+        exact: Whether the topic begins at the offsets where the table ends, and not at an event time.
+        options: The options of the query.
+        output: The path of the Delta table that the query writes.
+        checkpoint: The path of the checkpoint.
+        rows: The greatest number of rows of a micro-batch.
     """
 
     table: str
@@ -43,7 +43,7 @@ class History:
     options: dict[str, str] = field(default_factory=dict)
 
     def source(self) -> HybridSource:
-        """The table, then the topic."""
+        """Returns the hybrid source: the table, then the topic."""
         kafka = {
             "kafka.bootstrap.servers": self.bootstrap_servers,
             "subscribe": self.topic,

@@ -1,4 +1,4 @@
-"""Queries over Kafka topics, their checkpoints and what they wrote, in few words."""
+"""Helpers for queries over Kafka topics, their checkpoints and their output."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PATIENCE_S = 120.0
 
 
 def records(partition: int, times: Iterable[int], size: int = 0) -> list[Record]:
-    """One record per event time; values say partition and number, so each is told from every other."""
+    """Returns one record for each event time. Values have partition and number, so all records differ."""
     return [(partition, time, None, f"{partition}:{i}".encode().ljust(size)) for i, time in enumerate(times)]
 
 
@@ -44,7 +44,7 @@ class Output:
     checkpoint: Path
 
     def rows(self) -> list[dict[str, Any]]:
-        """All rows, read without Spark; none while there is no table."""
+        """Returns all rows, read without Spark, or an empty list while the table does not exist."""
         try:
             rows: list[dict[str, Any]] = DeltaTable(str(self.table)).to_pyarrow_table().to_pylist()
         except TableNotFoundError:
@@ -58,16 +58,16 @@ class Output:
             return 0
 
     def positions(self) -> Counter[tuple[str, int, int]]:
-        """How often each record is there: topic, partition, offset."""
+        """Returns how often each record (topic, partition, offset) occurs."""
         return Counter((row["topic"], row["partition"], row["offset"]) for row in self.rows())
 
     def logged(self, kind: str) -> list[int]:
-        """Batches in the offset log (``offsets``) or the commit log (``commits``)."""
+        """Returns the batches in the offset log (``offsets``) or the commit log (``commits``)."""
         folder = self.checkpoint / kind
         return sorted(int(p.name) for p in folder.glob("[0-9]*")) if folder.exists() else []
 
     def offset(self, batch: int) -> dict[str, Any]:
-        """What the offset log has for the only source, or the first."""
+        """Returns the offset of the only source, or of the first one, in the offset log."""
         lines = (self.checkpoint / "offsets" / str(batch)).read_text().splitlines()
         document: dict[str, Any] = json.loads(lines[2])
         return document
@@ -76,7 +76,7 @@ class Output:
         return [self.offset(batch) for batch in self.logged("offsets")]
 
     def rewrite_last_offset(self, document: Mapping[str, Any] | str) -> None:
-        """Replace what the last entry of the offset log has for the only source."""
+        """Replaces the offset of the only source in the last entry of the offset log."""
         path = self.checkpoint / "offsets" / str(self.logged("offsets")[-1])
         text = document if isinstance(document, str) else json.dumps(document)
         path.write_text("\n".join([*path.read_text().splitlines()[:2], text]))
@@ -85,7 +85,7 @@ class Output:
 
 @dataclass(frozen=True)
 class KafkaQueries:
-    """Queries of one test: their broker, and a folder for tables and checkpoints."""
+    """The queries of one test, with their broker and a folder for tables and checkpoints."""
 
     spark: SparkSession
     broker: KafkaBroker
@@ -100,7 +100,10 @@ class KafkaQueries:
         return rows
 
     def aligned(self, max_drift: str = "10 s", **options: str) -> dict[str, str]:
-        """The options that align; others by their last word: ``idle_timeout="1 s"``."""
+        """Returns the options of alignment.
+
+        Further options are named by their last word, such as ``idle_timeout="1 s"``.
+        """
         return {
             "scan.watermark.alignment.group": "group",
             "scan.watermark.alignment.max-drift": max_drift,
@@ -108,7 +111,7 @@ class KafkaQueries:
         } | {f"scan.watermark.{name.replace('_', '-')}": value for name, value in options.items()}
 
     def kafka(self, topic: str, options: Mapping[str, str] | None = None) -> dict[str, str]:
-        """Options to read one topic from its beginning, or as ``options`` says."""
+        """Returns options that read one topic from its beginning, unless ``options`` says otherwise."""
         strategy = {} if {"assign", "subscribePattern"} & set(options or {}) else {"subscribe": topic}
         return {
             "kafka.bootstrap.servers": self.broker.bootstrap_servers,
@@ -133,19 +136,19 @@ class KafkaQueries:
     def start(
         self, stream: DataFrame, name: str = "out", trigger: Mapping[str, Any] = CONTINUOUS
     ) -> StreamingQuery:
-        """Run a stream into the Delta table of that name."""
+        """Starts a stream that writes the Delta table with that name."""
         output = self.output(name)
         writer = stream.writeStream.format("delta").option("checkpointLocation", str(output.checkpoint))
         return writer.trigger(**trigger).start(str(output.table))
 
     def run(self, stream: DataFrame, name: str = "out", trigger: Mapping[str, Any] = AVAILABLE_NOW) -> Output:
-        """Run a stream to the end of what there is."""
+        """Runs a stream until it has read all existing records."""
         query = self.start(stream, name, trigger)
         finish(query)
         return self.output(name)
 
     def run_continuously(self, stream: DataFrame, rows: int, name: str = "out") -> Output:
-        """Run a stream until so many rows are in its table, then stop it."""
+        """Runs a stream until ``rows`` rows are in its table, then stops it."""
         query, output = self.start(stream, name), self.output(name)
         try:
             wait_until(lambda: arrived(query, output, rows), f"{rows} rows in {name}", PATIENCE_S)
@@ -155,14 +158,14 @@ class KafkaQueries:
 
 
 def arrived(query: StreamingQuery, output: Output, rows: int) -> bool:
-    """Whether so many rows are there; raises what the query failed with."""
+    """Whether ``rows`` rows are in the table. Raises the query's error."""
     if (error := query.exception()) is not None:
         raise error
     return output.count() >= rows
 
 
 def finish(query: StreamingQuery) -> None:
-    """Wait for a query that ends by itself."""
+    """Waits for a query that ends by itself."""
     try:
         if not query.awaitTermination(int(PATIENCE_S)):
             raise TimeoutError(f"The query did not end within {PATIENCE_S:g} s: {query.status}")

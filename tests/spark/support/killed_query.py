@@ -1,7 +1,8 @@
-"""Queries that are killed (SIGKILL): all their Python processes in this Spark, or a driver program of their own.
+"""Kills queries (SIGKILL): all their Python processes in this Spark, or a separate driver program.
 
-What runs of this project's code in a query runs in Python: the planning process and Spark's workers. To kill those and
-start the query again takes a second; a driver program takes many, and is killed where Spark's own side is at stake.
+The code of this project runs in Python processes of a query: the planning process and Spark's workers. It takes a
+second to kill those and start the query again. A driver program takes much longer. It is killed only in tests of
+Spark's side.
 """
 
 from __future__ import annotations
@@ -32,19 +33,19 @@ Moment = Callable[[], bool]
 
 
 def logged(output: Output, kind: str, more: int = 1) -> Moment:
-    """So many new entries in a log of the checkpoint."""
+    """Returns a condition: ``more`` new entries in a log of the checkpoint."""
     wanted = len(output.logged(kind)) + more
     return lambda: len(output.logged(kind)) >= wanted
 
 
 def written(folder: Path, pattern: str, more: int = 1) -> Moment:
-    """So many new files."""
+    """Returns a condition: ``more`` new files."""
     before = set(folder.glob(pattern))
     return lambda: len(set(folder.glob(pattern)) - before) >= more
 
 
 def kill_python_when(query: StreamingQuery, moment: Moment, delay_s: float = 0) -> None:
-    """Kill what runs of Python for ``query``, as soon as ``moment`` or so long after it, until the query has failed.
+    """Kills the Python processes of ``query`` from ``delay_s`` after ``moment`` on, until the query has failed.
 
     There must be no other query.
     """
@@ -67,15 +68,15 @@ def kill_python_when(query: StreamingQuery, moment: Moment, delay_s: float = 0) 
 
 
 def _workers() -> list[int]:
-    """Processes that run tasks. What has started them lives on: Spark's pool of workers does not get over its death."""
+    """Returns the processes that run tasks. Their parent is not among them, since Spark's pool of workers needs it."""
     return [pid for pid in descendants(os.getpid()) if all(_PYTHON in command(p) for p in (pid, parent(pid)))]
 
 
 @contextmanager
 def driver(module: str, argument: str, log: Path) -> Iterator[Callable[[Moment, str], None]]:
-    """A driver program; yields what kills it when a moment has come that is described in words.
+    """Starts a driver program, and yields a function that kills it at a moment, which is also described in words.
 
-    In the end all that it had started is gone.
+    At the end all processes that it has started are ended.
     """
     with log.open("ab") as sink:
         process = subprocess.Popen(
@@ -88,7 +89,7 @@ def driver(module: str, argument: str, log: Path) -> Iterator[Callable[[Moment, 
         while not moment():
             if process.poll() is not None or time.monotonic() > deadline:
                 raise AssertionError(f"It never came to {what}:\n{log.read_text()[-4000:]}")
-            time.sleep(0.002)  # the killed need the processor more
+            time.sleep(0.002)  # the processes to be killed need the processor
         family.extend(descendants(process.pid))
         os.kill(process.pid, signal.SIGKILL)
 

@@ -1,7 +1,7 @@
 """A query that is killed (SIGKILL) in the middle of tasks: ``python -m tests.spark.support.killed_reader FOLDER``.
 
-The folder has ``logs``. The reader of the file worker.log kills its Python worker once, that of executor.log the
-executor that has started it.
+The folder has ``logs``. The reader of the file worker.log kills its Python worker once. The reader of executor.log
+kills the executor that has started its worker.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ WORKER, EXECUTOR = "worker", "executor"
 
 
 def murder(victim: str, folder: Path) -> None:
-    """Kill the Python worker that this happens in, or the executor that has started it, the first time only."""
+    """Kills this Python worker, or the executor that has started it, but only the first time."""
     try:
         (folder / f"{victim} killed").touch(exist_ok=False)
     except FileExistsError:

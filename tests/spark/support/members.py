@@ -1,6 +1,6 @@
-"""Members of a group, each planned by a coordinator of its own, as two queries or two sources of one have it. No JVM.
+"""Members of a group. Each is planned by its own coordinator, like two queries or two sources of one query. No JVM.
 
-What one may read is decided by what the others have published; max-drift is 10 ms, and nothing is idle for a second.
+What a member may read depends on what the others have published. max-drift is 10 ms, and no split is idle for a second.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class Make(Protocol):
 
 @contextmanager
 def group_at(table: Path) -> Iterator[Make]:
-    """Makes queries of a group that meets in ``table``, and closes them.
+    """Yields a function that makes queries of a group with the table ``table``, and closes them at the end.
 
-    Their options are named without ``scan.``, with ``_`` for ``-`` and ``.``.
+    Options are named without ``scan.``, with ``_`` in place of ``-`` and ``.``.
     """
     queries: list[Query] = []
     names = {
@@ -69,7 +69,7 @@ def group_at(table: Path) -> Iterator[Make]:
 
 
 def step(query: Query) -> list[int | None] | None:
-    """The event times of one batch; ``None`` if Spark would not run one."""
+    """Returns the event times of one batch, or ``None`` if Spark would not run one."""
     rows = query.batch(query.source.limits.max_rows or UNLIMITED)
     return None if rows is None else [time for _, time in rows]
 
@@ -82,34 +82,34 @@ def member_of(query: Query) -> Membership:
 
 
 def several(query: Query) -> None:
-    """The first plan reads the group before it says something itself, so not every plan sees all."""
+    """Runs several plans. The first one reads the group before it publishes, so not every plan sees all members."""
     for _ in range(3):
         step(query)
 
 
 def beat(query: Query) -> None:
-    """Its heart, which beats every fourth part of a minute."""
+    """Runs the heartbeat of a member, which is due every fourth part of a minute."""
     member = member_of(query)
     member._beat_at = 0.0
     member.look()
 
 
 def listen(query: Query, ms: int) -> None:
-    """Its heart reads the group every fourth part of a minute, for so long."""
+    """Lets ``ms`` milliseconds pass in which only the heartbeat of a member reads the group."""
     for gone in range(0, ms, TIMEOUT // 4):
         query.clock.advance(min(TIMEOUT // 4, ms - gone))
         member_of(query).look()
 
 
 def kill(query: Query) -> None:
-    """Its process is gone, and said nothing."""
+    """Ends a member as if its process were killed, so that it publishes nothing."""
     member = member_of(query)
     member._joined = False
     member.leave()
 
 
 def held_by(query: Query) -> list[str | None]:
-    """By whom each plan from now on is held."""
+    """Returns a list that gets, for each plan from now on, the split that holds the member back."""
     planner = query.coordinator._planner
     plan_batch, seen = planner.plan_batch, []
 

@@ -33,10 +33,13 @@ SCHEMA = pa.schema([("split", pa.string()), ("event_time", pa.int64())])
 
 @dataclass
 class World:
-    """Logs that a test can append to.
+    """Logs to which a test can append.
 
-    Names in ``finished`` end where they end now, for ever. Names in ``silent`` have a leader that does not answer,
-    those in ``mute`` one that tells ends but no event times.
+    Attributes:
+        logs: The event times of each log.
+        silent: Logs whose leader does not answer.
+        mute: Logs whose leader returns ends but no event times.
+        finished: Logs that end where they end now, for ever.
     """
 
     logs: dict[str, list[int | None]]
@@ -84,7 +87,7 @@ class CountSerializer(SimpleVersionedSerializer[int]):
 
 
 class LogEnumerator(SplitEnumerator[MemorySplit, int]):
-    """Assigns every log of its world; its state is their number. Knows positions, but not where an event time lies."""
+    """Assigns every log of its world. Its state is their number. It does not support positions by event time."""
 
     def __init__(self, world: World, context: SplitEnumeratorContext[MemorySplit], assigned: int = 0) -> None:
         self.world = world
@@ -126,7 +129,7 @@ class LogEnumerator(SplitEnumerator[MemorySplit, int]):
 
 
 class MemoryEnumerator(LogEnumerator, SupportsEventTimePositions):
-    """Knows where event times lie, too."""
+    """A :class:`LogEnumerator` that supports positions by event time."""
 
     def event_time_positions(self, request: PositioningRequest) -> EventTimePositions:
         self.world.requests.append(request)

@@ -1,9 +1,9 @@
-"""Our formats in a session of another kind.
+"""This project's formats in a session of another kind.
 
 ``python -m tests.spark.support.other_session MASTER FOLDER SERVERS TOPIC``
 
-A master that begins with ``remote:`` is a Spark Connect server to start, and the session is one over Connect. What came
-of it is written to ``FOLDER/result``; the folder has ``logs``.
+If the master begins with ``remote:``, a Spark Connect server is started, and the session uses it. The result is written
+to ``FOLDER/result``. The folder has ``logs``.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LOOPBACK = {
 def session(master: str) -> SparkSession:
     if not master.startswith(REMOTE):
         return local_session("other-session", master=master)
-    os.environ["SPARK_TESTING"] = "1"  # has the server draw a free port
+    os.environ["SPARK_TESTING"] = "1"  # makes the server choose a free port
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     from pyspark.sql import SparkSession
 
@@ -45,7 +45,7 @@ def session(master: str) -> SparkSession:
 
 
 def rows_of(spark: SparkSession, stream: DataFrame, folder: Path) -> int:
-    """How many rows a query writes that reads ``stream`` to its end."""
+    """Returns how many rows a query writes that reads ``stream`` to its end."""
     writer = stream.writeStream.format("parquet").option("checkpointLocation", str(folder / "checkpoint"))
     writer.trigger(availableNow=True).start(str(folder / "rows")).awaitTermination()
     return spark.read.parquet(str(folder / "rows")).count()
@@ -68,7 +68,7 @@ def main(master: str, folder: str, servers: str, topic: str) -> None:
 
     spark = session(master)
     flip27_stream.register(spark)
-    flip27_stream.register(spark)  # as a notebook's cell that is run again
+    flip27_stream.register(spark)  # like a notebook's cell that is run again
     spark.dataSource.register(flip27_stream.data_source(LogFolder(str(path / "logs")), name="log_folder"))
     listener = StatusListener(table)
     spark.streams.addListener(listener)

@@ -1,4 +1,4 @@
-"""A Python data source that writes down every call Spark makes; how Spark is found to behave, by asking it."""
+"""A Python data source that records every call of Spark, to find out how Spark behaves."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Rows = Callable[[int, int], pa.RecordBatch]
 
 @dataclass(frozen=True)
 class Call:
-    """One call: the method, the process that made it, and what was passed."""
+    """One call: the method, the process that made it, and its arguments."""
 
     method: str
     pid: int
@@ -37,7 +37,7 @@ def every_number(start: int, end: int) -> pa.RecordBatch:
 
 
 def up_to_limit(probe: Probe, start: Offset, limit: ReadLimit) -> Offset:
-    """At most ``limit`` of the numbers that there are; ``start`` itself if there is no other."""
+    """Returns the end of at most ``limit`` available numbers, or ``start`` itself if there are no more."""
     most = limit.max_rows if isinstance(limit, ReadMaxRows) else probe.available
     end = min(start["n"] + most, probe.available)
     return {"n": end} if end > start["n"] else start
@@ -45,9 +45,11 @@ def up_to_limit(probe: Probe, start: Offset, limit: ReadLimit) -> Offset:
 
 @dataclass
 class Probe:
-    """What the source does and where it writes down what is asked of it; both ends may be in other processes.
+    """The behaviour of the source, and the folder for recorded calls.
 
-    Numbers 0 to ``available`` (which a test may change any time) are there to be read.
+    The source and the test can be in different processes.
+
+    The numbers from 0 to ``available``, which a test can change at any time, can be read.
     """
 
     folder: Path
@@ -86,7 +88,7 @@ class Probe:
         (self.folder / "calls").unlink(missing_ok=True)
 
     def calls(self, *methods: str) -> list[Call]:
-        """The calls so far, in order; those of some methods, or of all."""
+        """Returns the calls so far, in order, of some methods or of all."""
         path = self.folder / "calls"
         lines = path.read_text().splitlines() if path.exists() else []
         calls = [Call(**json.loads(line)) for line in lines]
@@ -96,12 +98,12 @@ class Probe:
         return [call.method for call in self.calls(*methods)]
 
     def load(self, spark: SparkSession, **options: str) -> DataFrame:
-        """Register and load it as a stream."""
+        """Registers the source and loads it as a stream."""
         spark.dataSource.register(type(f"Probe_{self.name}", (ProbeSource,), {"probe": self}))
         return spark.readStream.format(self.name).options(**options).load()
 
     def start(self, stream: DataFrame, **trigger: Any) -> StreamingQuery:
-        """Run it into nothing, with the checkpoint of this probe."""
+        """Runs the stream without output, with the checkpoint of this probe."""
         writer = stream.writeStream.format("noop").option("checkpointLocation", str(self.checkpoint))
         return writer.trigger(**(trigger or {"processingTime": "0 seconds"})).start()
 
@@ -110,12 +112,12 @@ class Probe:
         return self.folder / "checkpoint"
 
     def logged(self, kind: str) -> list[int]:
-        """Batches in the offset log (``offsets``) or the commit log (``commits``)."""
+        """Returns the batches in the offset log (``offsets``) or the commit log (``commits``)."""
         folder = self.checkpoint / kind
         return sorted(int(p.name) for p in folder.glob("[0-9]*")) if folder.exists() else []
 
     def logged_offset(self, batch: int) -> Offset:
-        """What the offset log has for the source."""
+        """Returns the offset of the source in the offset log."""
         lines = (self.checkpoint / "offsets" / str(batch)).read_text().splitlines()
         offset: Offset = json.loads(lines[2])
         return offset

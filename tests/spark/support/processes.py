@@ -1,4 +1,4 @@
-"""Other processes: whether they live, and who started whom. Reads ``/proc``."""
+"""Functions about other processes: whether they live, and which process started them. They read ``/proc``."""
 
 from __future__ import annotations
 
@@ -6,20 +6,23 @@ import os
 from pathlib import Path
 
 QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC"
-"""A JVM that lives for seconds is best off without the optimising compiler; without it the code cache would be too
-small for Spark, which would be compiled again and again."""
+"""Options for a JVM that runs only for seconds.
+
+Without the optimising compiler it starts faster. The code cache must then
+be larger, since otherwise Spark's code is compiled again and again.
+"""
 
 QUICK_START = {"JAVA_TOOL_OPTIONS": QUICK_JAVA}
-"""For the environment of a process that starts such a JVM."""
+"""Environment variables for a process that starts such a JVM."""
 
 
 def alive(pid: int) -> bool:
-    """Whether a process runs; one that has ended and that nobody waited for does not."""
+    """Whether a process runs. A process that has ended and was not waited for does not run."""
     return _state(pid) not in (None, "Z")
 
 
 def descendants(pid: int) -> list[int]:
-    """The processes that a process started, and those that they started."""
+    """Returns the processes that a process started, and those that they started."""
     parents = {int(p.name): parent(int(p.name)) for p in Path("/proc").glob("[0-9]*")}
     found = [child for child, by in parents.items() if by == pid]
     return found + [further for child in found for further in descendants(child)]
@@ -37,12 +40,12 @@ def _state(pid: int) -> str | None:
 
 
 def parent(pid: int) -> int:
-    """Who started a process; 0 if it is gone."""
+    """Returns the parent of a process, or 0 if the process has ended."""
     return int(fields[1]) if (fields := _stat(pid)) else 0
 
 
 def _stat(pid: int) -> list[str]:
-    """What follows the name, which may hold anything: state, parent, ..."""
+    """Returns the fields after the name, which can have any characters: state, parent, ..."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -50,11 +53,11 @@ def _stat(pid: int) -> list[str]:
 
 
 def planners() -> list[int]:
-    """The planning processes of this Python process's Spark queries."""
+    """Returns the planning processes of the Spark queries of this Python process."""
     return [pid for pid in descendants(os.getpid()) if "python_streaming_source_runner" in command(pid)]
 
 
 def cpu_seconds(pid: int) -> float:
-    """What a process has computed so far."""
+    """Returns the processor time of a process (s)."""
     fields = _stat(pid)
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

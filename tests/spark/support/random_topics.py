@@ -1,4 +1,4 @@
-"""Topics with everything that a Kafka log can hold, drawn at random, and options to read them with."""
+"""Random topics with everything that a Kafka log can have, and random options to read them."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ CODECS = (None, "gzip", "snappy", "lz4", "zstd")
 
 @dataclass(frozen=True)
 class Log:
-    """A topic that is there.
+    """A topic.
 
     Attributes:
-        begins, ends: of each partition, as the broker says.
-        times: event times (ms) between which records were written, and around them.
+        begins: The first offset of each partition, as the broker returns it.
+        ends: The end offset of each partition, as the broker returns it.
+        times: Event times (ms) between which records were written, and around them.
     """
 
     topic: str
@@ -40,7 +41,7 @@ class Log:
 
 @contextmanager
 def random_logs(broker: KafkaBroker, names: list[str], rng: random.Random) -> Iterator[list[Log]]:
-    """Fill topics, whose names are given, at random; the last one has a transaction that stays open meanwhile."""
+    """Fills the named topics at random. In the last one a transaction stays open until the block ends."""
     servers = {"bootstrap_servers": broker.bootstrap_servers}
     with ExitStack() as stack:
         producers = [
@@ -63,7 +64,7 @@ class _Writer:
     transactional: KafkaProducer
 
     def records(self, topic: str, partitions: list[int], count: int, producer: KafkaProducer) -> None:
-        """A few null and empty, headers now and then, event times out of order."""
+        """Writes random records: some are null or empty, some have headers, and event times are out of order."""
         rng = self.rng
         for _ in range(count):
             key = rng.choice([None, b"", rng.randbytes(rng.randrange(1, 9))])
@@ -81,13 +82,13 @@ class _Writer:
         producer.flush()
 
     def nulls(self, broker: KafkaBroker, topic: str, partition: int) -> None:
-        """Records that have nothing but a time."""
+        """Writes records that have only a timestamp."""
         times = np.array([T0 + self.rng.randrange(HOUR) for _ in range(3)])
         write_bulk(broker.bootstrap_servers, topic, partition, times, pa.nulls(3, pa.binary()))
 
 
 def _fill(broker: KafkaBroker, topic: str, writer: _Writer, *, stays_open: bool) -> tuple[int, ...]:
-    """Make and fill a topic; the times between what was written."""
+    """Creates and fills a topic, and returns the times between the writes."""
     rng = writer.rng
     count = rng.randint(1, 5)
     appended = rng.random() < 0.3
@@ -133,7 +134,7 @@ def _log(broker: KafkaBroker, topic: str, times: tuple[int, ...]) -> Log:
 
 @dataclass(frozen=True)
 class OptionSets:
-    """Draws options for a read of some logs; about a quarter of the sets are not allowed."""
+    """Draws random options to read some logs. About a quarter of the sets are not allowed."""
 
     rng: random.Random
     logs: list[Log]
@@ -196,7 +197,9 @@ class OptionSets:
         return self._tasks() | {"maxOffsetsPerTrigger": str(limit)}
 
     def _offsets(self, markers: list[int], part: tuple[float, float] = (0, 0.3)) -> str:
-        """An offset in that part of each partition, now and then a marker; seldom one that is not there."""
+        """Returns an offset in that part of each partition, sometimes a marker, rarely an offset that does not
+        exist.
+        """
 
         def offset(begin: int, end: int) -> int:
             if self.rng.random() < 0.3:

@@ -1,4 +1,4 @@
-"""What tests of the report channel share."""
+"""Helpers for the tests of the report channel."""
 
 from __future__ import annotations
 
@@ -41,5 +41,5 @@ def connected(listener: ReportListener) -> socket.socket:
 
 
 def is_alive(listener: ReportListener) -> bool:
-    """It takes a good report, and only that."""
+    """Whether the listener accepts a correct report."""
     return send_report(listener.address, REPORT) and listener.take() == [REPORT]

@@ -1,4 +1,4 @@
-"""A query whose enumerator keeps a diary and whose readers talk to it. No JVM."""
+"""A query whose enumerator records all calls, and whose readers send events to it. No JVM."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LOGS: Mapping[str, list[int | None]] = {"a": [1, 2], "b": [3], "c": [4, 5], "d":
 
 
 class Diary(LogEnumerator):
-    """Writes down all that it is told; asks every reader for an echo."""
+    """An enumerator that records all its calls, and asks every reader for an echo."""
 
     def start(self) -> None:
         super().start()
@@ -41,7 +41,7 @@ class Diary(LogEnumerator):
 
 
 class TalkingReader(MemoryReader):
-    """Says which events it got, and asks for a split."""
+    """A reader that reports the events that it received, and requests a split."""
 
     def __init__(self, world: World, context: SourceReaderContext) -> None:
         super().__init__(world)
@@ -68,7 +68,7 @@ def talking(
 
 
 def said(query: Query, *beginnings: str) -> list[str]:
-    """What the diary has of these kinds, taken out."""
+    """Returns the recorded calls that begin with one of these texts, and removes them from the record."""
     found = [c for c in query.world.calls if c.startswith(beginnings)]
     query.world.calls[:] = [c for c in query.world.calls if c not in found]
     return found

@@ -1,4 +1,4 @@
-"""Transactions, with a producer of its own each."""
+"""Transactions of Kafka. Each has its own producer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from flip27_stream.testing import KafkaBroker, Record
 def write_transaction(
     broker: KafkaBroker, topic: str, written: Iterable[Record], *, commit: bool = True
 ) -> None:
-    """Append records in one transaction and commit it, or abort it; a marker follows either way."""
+    """Appends records in one transaction, and commits or aborts it. A marker follows in both cases."""
     settings = {"bootstrap_servers": broker.bootstrap_servers, "transactional_id": uuid.uuid4().hex}
     with closing(KafkaProducer(**settings)) as producer:
         producer.init_transactions()

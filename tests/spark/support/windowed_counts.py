@@ -1,4 +1,4 @@
-"""A windowed count as users write it, run to the end, and what it counted."""
+"""A windowed count as users write it, which is run to its end, and its result."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Counted:
-    """Rows counted by window and partition, and how many micro-batches it took."""
+    """The number of rows by window and partition, and the number of micro-batches."""
 
     rows: dict[tuple[datetime, int], int] = field(default_factory=dict)
     batches: int = 0
@@ -27,15 +27,16 @@ class Counted:
         return sum(self.rows.values())
 
     def take_in(self, batch: DataFrame, number: int) -> None:
-        """Update mode: a later count of a window replaces the one before."""
+        """Adds a batch in update mode, where a later count of a window replaces the one before."""
         self.rows.update({(row["start"], row["partition"]): row["rows"] for row in batch.collect()})
         self.batches = number + 1
 
 
 def count_windows(stream: DataFrame, delay_ms: int, checkpoint: Path, window_ms: int = 1000) -> Counted:
-    """Count rows in short windows of ``timestamp``, with a watermark of ``delay_ms``.
+    """Counts rows in short windows of ``timestamp``, with a watermark of ``delay_ms``.
 
-    The sum of counts is short by the input rows that were dropped as late, which Spark's own metric is not.
+    The sum of the counts lacks exactly the input rows that were dropped as late. Spark's own metric does not count
+    those.
     """
     counted = Counted()
     counts = (

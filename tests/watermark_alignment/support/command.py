@@ -1,4 +1,4 @@
-"""What the tests of ``python -m watermark_alignment`` share."""
+"""Helpers for the tests of ``python -m watermark_alignment``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Run = Callable[..., tuple[int, str, str]]
 def fill(
     table: SplitWatermarkTable, rows: Sequence[SplitRow], *, batch: int = 1, unreported: int = 0
 ) -> None:
-    """The rows as they were in batch 0, active, and then as they are."""
+    """Writes two batches: the rows as ACTIVE one second before, then the rows themselves."""
     first = rows[0]
     before = [
         replace(row, batch=batch - 1, status="ACTIVE", recorded_at=row.recorded_at - 1000) for row in rows

@@ -1,4 +1,4 @@
-"""Entries of members, for the tests of groups."""
+"""Entries of members for the tests of groups."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ TIMEOUT = 1000
 
 
 def entry(source: str, watermark: int | None = None, **changes: object) -> Entry:
-    """What a source says; its lineage and definition are its own, its run the first."""
+    """Returns the entry of a source in its first run, with its own lineage and definition."""
     told = Entry(
         group="g",
         source=source,
@@ -26,7 +26,7 @@ def entry(source: str, watermark: int | None = None, **changes: object) -> Entry
 
 
 def seen(*entries: Entry, now: int = 0) -> GroupView:
-    """The view of who finds these, one commit each, at one moment."""
+    """Returns the view of a member that reads these entries, each from one commit, at one moment."""
     view = GroupView()
     for version, told in enumerate(entries):
         view = view.after(version, told, now)

@@ -1,4 +1,4 @@
-"""Random lives of groups: what befalls members, their queries and the board of ``group_world``."""
+"""Random lives of groups: random events for members, their queries and the board of ``group_world``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.watermark_alignment.support.simulator import Log, Member
 
 
 def random_group(rng: Random, ticks: int, **fixed: object) -> GroupWorld:
-    """A life of two to four members, some of one query, with all that befalls them."""
+    """Runs a life of two to four members with random events. Some of the members belong to one query."""
     seats = []
     for number in range(rng.randrange(2, 5)):
         settings = random_settings(rng, {"budget": False, **fixed})
@@ -39,7 +39,7 @@ def random_group(rng: Random, ticks: int, **fixed: object) -> GroupWorld:
 
 
 def befall(rng: Random, world: GroupWorld, query: Query) -> None:
-    """Data come; now and then something happens to the query, to a member, or to the board."""
+    """Appends data, and sometimes changes the state of the query, of a member, or of the board."""
     for seat in query.seats:
         for log in seat.member.logs.values():
             if rng.random() < 0.1:

@@ -1,10 +1,11 @@
-"""A group around the planner: members with logs, queries with triggers and batches, clocks, and a board that may fail.
+"""A simulated group around the planner: members with logs, queries with triggers and batches, clocks, and a board.
 
-A member's heart beats while a batch of its query runs, be it of another source of it. A query may be stopped, die, be
-restarted from its offset and be mute for long; a member may be frozen, finish, fall idle, and come back behind; the
-board may not be readable, or not writable, or neither. Who is there, and what holds, is found by
-:mod:`watermark_alignment.group.hearing`, and how an AvailableNow run waits by ``GroupWait``; what must hold is checked
-against what the members really did.
+The board stands for the table in which members publish. It can fail: it may be unreadable, unwritable, or both. While a
+batch of a query runs, all members of the query send heartbeats. A query can be stopped, die, be restarted from its
+offset and be silent for a long time. A member can be frozen, finish, become idle, and return behind the others.
+
+:mod:`watermark_alignment.group.hearing` finds out which members are alive and what holds, and ``GroupWait`` how an
+AvailableNow run waits. The invariants are checked against what the members really did.
 """
 
 from __future__ import annotations
@@ -30,22 +31,22 @@ _TICK_S = 0.1
 
 @dataclass
 class Seat:
-    """One member: its source, when it plans, and what it has heard of the others.
+    """One member: its source, when it plans, and what it knows of the others.
 
     Attributes:
-        member: the source.
-        said: what it says of itself.
-        interval: of the trigger of its query.
-        length: of a batch of the query that reads something of it.
-        stale: how old the group's minimum may be.
-        offset: of its clock from that of the world.
-        holds: whether an AvailableNow run leaves what is held to the next run.
-        counting: since when each of its splits has counted in all its plans.
-        told: the version of the board that first said so.
-        knew: up to what version its last plan knew the board.
-        covered: splits of others that it must not pass by more than is allowed, as far as it knows of them.
-        fronts: of its splits that counted in its last plan, be it one of a former run.
-        waited: by member, the time in which plans waited for it since it last moved.
+        member: The source.
+        said: The entry that it publishes.
+        interval: The trigger interval of its query.
+        length: The duration of a batch that reads some of its rows.
+        stale: The greatest age of the group's minimum.
+        offset: The difference of its clock to that of the world.
+        holds: Whether an AvailableNow run leaves rows that are held back to the next run.
+        counting: Since when each of its splits has counted in all its plans.
+        told: By split, the version of the board that first had it.
+        knew: The version of the board that its last plan knew.
+        covered: The splits of others that it knows, and must not pass by more than is allowed.
+        fronts: The fronts of its splits that counted in its last plan, also in a former run.
+        waited: By member, how long plans have waited for it since it last moved.
     """
 
     member: Member
@@ -95,14 +96,14 @@ class Seat:
         return self.said.source
 
     def bound(self, other: Seat) -> int:
-        """How far ahead of a front of ``other`` this one may read."""
+        """Returns how far ahead of a front of ``other`` this member may read."""
         own, its = self.member.settings, other.member.settings
         return own.max_drift + own.out_of_orderness - its.out_of_orderness
 
 
 @dataclass
 class Query:
-    """The sources of a query, which Spark asks in turn, and whose batches it runs together."""
+    """The sources of a query. Spark asks them in turn, and runs their batches together."""
 
     seats: Sequence[Seat]
     turn: int = 0
@@ -112,7 +113,7 @@ class Query:
 
 
 class GroupWorld:
-    """Notes every breach of an invariant."""
+    """Runs the members, and records every breach of an invariant."""
 
     def __init__(self, seats: Sequence[Seat], queries: Sequence[Query] | None = None) -> None:
         self.seats = seats
@@ -126,7 +127,7 @@ class GroupWorld:
         self._waits: dict[str, GroupWait] = {}
 
     def tick(self) -> None:
-        """One unit of time: whoever is due beats or plans."""
+        """Advances the time by one unit. Members that are due send a heartbeat or plan."""
         self.now += 1
         self.down_at = self.down_at if self.is_readable and self.is_writable else self.now
         for seat in self.seats:
@@ -140,7 +141,10 @@ class GroupWorld:
                 self._ask(query)
 
     def plan(self, seat: Seat) -> Batch | None:
-        """A plan and what it reads; ``None`` if it waits for others inside, and Spark asks nobody else meanwhile."""
+        """Plans and reads a batch.
+
+        Returns ``None`` while the plan waits for others, when Spark asks no other source.
+        """
         if seat.looks_first or seat.looked_at is None or self.now - seat.looked_at > seat.stale:
             self._look(seat)
         if self._would_hold(seat) and seat.looked_at != self.now:
@@ -161,7 +165,7 @@ class GroupWorld:
         return self._note(seat, batch, waits)
 
     def stop(self, query: Query, *, says_so: bool) -> None:
-        """It is stopped, and says good-bye as far as the board takes it, or dies."""
+        """Stops a query. It publishes that it leaves, if the board is writable, or dies without that."""
         for seat in query.seats:
             seat.is_there = False
             if says_so and seat.has_joined:
@@ -170,7 +174,10 @@ class GroupWorld:
                     self.board.append(seat.said.leaving())
 
     def restart(self, query: Query, mute_for: int = 0, clock: int = 1000) -> None:
-        """Another run, from the offset; it has seen nothing yet, and can say nothing of itself for a while."""
+        """Starts another run from the offset.
+
+        It has read nothing of the board yet, and cannot publish for ``mute_for``.
+        """
         query.turn, query.next_round = 0, self.now
         for seat in query.seats:
             seat.member.restart()
@@ -187,18 +194,18 @@ class GroupWorld:
             self._stand(seat)
 
     def breached(self, *invariants: str) -> list[str]:
-        """The breaches of some invariants."""
+        """Returns the breaches of some invariants."""
         return [breach for breach in self.breaches if breach.split()[0] in invariants]
 
     def runs_again(self) -> None:
-        """The board is there for all."""
+        """Makes the board readable and writable."""
         self.is_readable = self.is_writable = True
 
     def _runs(self, seat: Seat) -> bool:
         return seat.is_there and self.now >= seat.frozen_until
 
     def _ask(self, query: Query) -> None:
-        """Ask the sources in turn; the batch is run once all have answered."""
+        """Asks the sources in turn. The batch runs once all have answered."""
         while self._runs(query.seats[query.turn]):
             seat = query.seats[query.turn]
             if self.now >= seat.mute_until:
@@ -224,7 +231,7 @@ class GroupWorld:
     # ---- the board --------------------------------------------------------------------------------------------------
 
     def _look(self, seat: Seat) -> None:
-        """As the member's thread does: write what is not written, then read."""
+        """Does what the member's thread does: writes what is not written yet, then reads."""
         if seat.is_unpublished:
             seat.can_speak = self.is_writable
             if self.is_writable:
@@ -257,7 +264,7 @@ class GroupWorld:
         seat.said_at = self.now
 
     def _stand(self, seat: Seat) -> None:
-        """Where the former run stood."""
+        """Publishes the position of the former run."""
         self._look(seat)
         former = seat.hearing.view.former(seat.said)
         read = [kept.read_max for kept in seat.member.kept.values() if kept.read_max is not None]
@@ -281,7 +288,7 @@ class GroupWorld:
         elif not seat.is_unpublished:
             seat.told = {split: seat.told.get(split, len(self.board) - 1) for split in seat.counting}
 
-    # ---- who is waited for ------------------------------------------------------------------------------------------
+    # ---- waits for other members --------------------------------------------------------------------------------
 
     def _wait_of(self, seat: Seat) -> GroupWait:
         options: Any = SimpleNamespace(source_timeout_ms=TIMEOUT, update_interval_ms=seat.update_ms)
@@ -300,7 +307,7 @@ class GroupWorld:
         return member.ask(views, self.now, self._floor(seat), [])
 
     def _waits_in_vain(self, seat: Seat) -> bool:
-        """Whether nothing but other members holds an AvailableNow run that is to be complete."""
+        """Whether only other members hold back an AvailableNow run that must be complete."""
         if seat.member.frozen is None or seat.holds or seat.is_first:
             return False
         plan = self._foreseen(seat)
@@ -310,7 +317,7 @@ class GroupWorld:
         return plan.held_by == GROUP and not moves
 
     def _is_answered(self, seat: Seat) -> bool:
-        """Whether the plan that waits comes to an end: it goes on without a member, or with an empty batch."""
+        """Whether the waiting plan ends: it continues without a member, or with an empty batch."""
         wait, slowest = self._wait_of(seat), seat.hearing.slowest(self._wait_of(seat).counts)
         heard = seat.looked_at == self.now
         self._count_wait(seat, heard)
@@ -333,7 +340,7 @@ class GroupWorld:
         if waited <= TIMEOUT:
             self.breaches.append(f"I11 {seat.name} gives {slowest.source} up after {waited} at {self.now}")
 
-    # ---- what must hold ---------------------------------------------------------------------------------------------
+    # ---- the invariants -----------------------------------------------------------------------------------------
 
     def _read(self, seat: Seat, batch: Batch) -> None:
         before = seat.read_max
@@ -348,7 +355,7 @@ class GroupWorld:
             self.breaches += self._i3(seat)
 
     def _cover(self, seat: Seat, other: Seat, read_max: int | None) -> set[str]:
-        """Splits that ``seat`` knows to count, and that it had not passed when it came to know it."""
+        """Returns the splits that ``seat`` knows to count, and that it had not passed when it learned of them."""
         if not self._is_member(other) or self._has_given_up(seat, other):
             return set()
         known = {s for s, version in other.told.items() if version < seat.knew and s in other.fronts}
@@ -356,9 +363,9 @@ class GroupWorld:
         return near | (known & seat.covered)
 
     def _is_member(self, other: Seat) -> bool:
-        """It is alive, and was never still for as long as it takes to be taken for dead since it last spoke.
+        """Whether a member is alive, and was never silent until its time-out since it last published.
 
-        Where the board has failed since, each may take a beat to notice.
+        If the board has failed since, other members may notice a beat late.
         """
         longest = BEAT if self.down_at >= other.wrote_at else TIMEOUT - BEAT
         return other.is_there and max(other.gap, self.now - other.alive_at) <= longest

@@ -1,6 +1,6 @@
-"""Invariants I1 to I12, checked in every round of a :class:`World`; truth is taken from the logs.
+"""Checks the invariants I1 to I12 in every round of a :class:`World`, against the contents of the logs.
 
-Every breach begins with the number of the invariant. I11 and I12 also have tests of their own, over whole lives.
+Every breach begins with the number of the invariant. I11 and I12 also have their own tests, over whole lives.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from watermark_alignment.states import SplitStatus
 
 
 class World:
-    """Members whose rows meet in one query with one watermark, ``delay`` by default the least that is safe."""
+    """Members whose rows are read by one query with one watermark. By default ``delay`` is the least safe delay."""
 
     def __init__(
         self, members: Sequence[Member], delay: int | None = None, no_data_batches: bool = True
@@ -52,7 +52,10 @@ class World:
         self._started.discard(member)
 
     def round(self, now: int, member: int = 0, unanswered: frozenset[str] = frozenset()) -> Batch:
-        """One round of a member and what Spark makes of its rows; a group's member first only publishes."""
+        """Runs one round of a member, and Spark's watermark over its rows.
+
+        In a group, a member's first round only publishes.
+        """
         m = self.members[member]
         if len(self.members) > 1 and member not in self._started:
             m.round(now, self.floor_for(m), unanswered, hold=True)
@@ -73,11 +76,11 @@ class World:
         return batch
 
     def breached(self, *invariants: str) -> list[str]:
-        """The breaches of some invariants."""
+        """Returns the breaches of some invariants."""
         return [breach for breach in self.breaches if breach.split()[0] in invariants]
 
     def _cover(self, batch: Batch, read_max: int | None) -> set[str]:
-        """The splits of the batch that count since before the others passed them."""
+        """Returns the splits of the batch that have counted since before the others passed them."""
         counted = {v.id: f for v in batch.counted() if (f := front(v)) is not None}
         drift = batch.settings.max_drift
         now = {s for s, f in counted.items() if read_max is None or read_max - f <= drift}
@@ -88,7 +91,7 @@ class World:
 
 
 def checks(b: Batch, last: Batch | None) -> Iterator[str]:
-    """Breaches of what one plan, or two in a row, must hold."""
+    """Yields breaches of the invariants of one plan, or of two consecutive plans."""
     limit, horizon, ends = b.settings.limit, b.plan.horizon, b.plan.ends
     for s, v in b.views.items():
         if not v.position <= ends[s] <= v.end:
@@ -128,7 +131,7 @@ def checks(b: Batch, last: Batch | None) -> Iterator[str]:
 
 
 def holders(b: Batch) -> set[str]:
-    """Those that are behind the earliest readable record by more than max-drift."""
+    """Returns the splits that are behind the earliest readable record by more than max-drift."""
     behind = {v.id for v in b.counted() if not v.final and v.position == v.end}
     if b.floor is not None:
         behind.add(GROUP)
@@ -136,7 +139,9 @@ def holders(b: Batch) -> set[str]:
 
 
 def i3(b: Batch, before: int | None, after: int | None) -> Iterator[str]:
-    """At the boundary nobody that counts is left behind by more than max-drift, unless it came back so."""
+    """I3: after the batch no split that counts is behind by more than max-drift, unless it became active so far
+    behind.
+    """
     if after is None or after == before:
         return
     for v in b.counted():
@@ -148,7 +153,10 @@ def i3(b: Batch, before: int | None, after: int | None) -> Iterator[str]:
 
 
 def i5(b: Batch) -> Iterator[str]:
-    """PAUSED has a witness; the earliest is paused only by a named holder that is far enough behind."""
+    """I5: each PAUSED split has a record after the horizon.
+
+    The earliest split is paused only by a named holder far behind.
+    """
     horizon = b.plan.horizon
     paused = {s for s, state in b.plan.states.items() if state is SplitStatus.PAUSED}
     for s in paused:
@@ -167,7 +175,7 @@ def i5(b: Batch) -> Iterator[str]:
 
 
 def i7(b: Batch) -> Iterator[str]:
-    """The ends are those of the greatest horizon that fits; else the smallest step is shared to the last unit."""
+    """I7: the ends are those of the greatest horizon that fits. If none fits, the smallest step is shared evenly."""
     limit = float("inf") if b.settings.limit is None else b.settings.limit
     times = {t for v in b.views.values() for t in b.logs[v.id].times(v.position, v.end)}
     earliest = min((v.next for v in b.views.values() if v.position < v.end and v.next is not None), default=0)
@@ -188,7 +196,7 @@ def i7(b: Batch) -> Iterator[str]:
 
 
 def random_world(rng: Random, rounds: int = 10, members: int = 1, **fixed: object) -> World:
-    """A life of up to four splits a source, with all that befalls them; ``fixed`` overrides settings."""
+    """Runs a random life of sources with up to four splits each. ``fixed`` overrides settings."""
     world = World([Member(random_settings(rng, fixed), {}) for _ in range(members)])
     now = 1000
     for turn in range(rounds):
@@ -212,7 +220,7 @@ def random_world(rng: Random, rounds: int = 10, members: int = 1, **fixed: objec
 
 
 def endless_ties(rng: Random) -> World:
-    """Splits with ever more records of one millisecond and a limit below their number; nobody may starve."""
+    """Runs splits with many records of one millisecond and a limit below their number. No split may starve."""
     names = [f"s{i}" for i in range(rng.randrange(2, 6))]
     settings = Settings(limit=rng.randrange(1, len(names)))
     member = Member(settings, {s: Log([7] * rng.randrange(60, 80)) for s in names})
@@ -238,7 +246,7 @@ def random_settings(rng: Random, fixed: Mapping[str, object]) -> Settings:
 
 
 def grow(rng: Random, log: Log, out_of_orderness: int) -> None:
-    """Append some records, as disordered as is allowed; sometimes leave a transaction open."""
+    """Appends some records, as disordered as allowed. Sometimes a transaction is left open."""
     stable = log.stable
     top = max(log.times(0, len(log.entries)), default=rng.randrange(1, 25))
     for _ in range(rng.choice([1, 2, 5])):

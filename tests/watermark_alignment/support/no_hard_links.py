@@ -1,4 +1,4 @@
-"""A process for which no file system has hard links, as Databricks volumes have none: the kernel refuses the call."""
+"""Makes a process without hard links, like on Databricks volumes: the kernel refuses the system call."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import platform
 import struct
 
 CALLS = {"x86_64": (86, 265), "aarch64": (37,)}
-"""Numbers of ``link`` and ``linkat``, by machine."""
+"""The numbers of the system calls ``link`` and ``linkat``, by machine."""
 
 _LOAD, _JUMP_IF_EQUAL, _RETURN = 0x20, 0x15, 0x06
 _ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
@@ -16,7 +16,7 @@ _NO_NEW_PRIVILEGES, _SET_FILTER, _FILTER = 38, 22, 2
 
 
 def refuse_hard_links(error: int = errno.ENOSYS) -> None:
-    """Let ``link`` fail with ``error`` in this process, all its threads to come and its children, for good."""
+    """Makes ``link`` fail with ``error`` in this process, its later threads and its children. It cannot be undone."""
     calls = CALLS[platform.machine()]
     instructions = [(_LOAD, 0, 0, 0)]
     instructions += [(_JUMP_IF_EQUAL, len(calls) - n, 0, call) for n, call in enumerate(calls)]

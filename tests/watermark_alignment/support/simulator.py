@@ -1,7 +1,7 @@
-"""A small world around the planner: growing logs, the coordinator's loop over them, and Spark's watermark.
+"""A simulation around the planner: growing logs, the coordinator's loop over them, and Spark's watermark.
 
-A :class:`Member` does what the coordinator of one source does: snapshot, plan, read, keep what an offset keeps. A
-:class:`Batch` is one round of it, with the truth about the logs beside it.
+A :class:`Member` does what the coordinator of one source does: it takes a snapshot, plans, reads, and keeps what an
+offset keeps. A :class:`Batch` is one round of it, with the contents of the logs.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from watermark_alignment.states import SplitStatus
 
 @dataclass(frozen=True)
 class Hidden:
-    """What an index by time shows and no row counts for: a marker, an aborted or an implausible record."""
+    """An entry that an index by time shows and that is not a row: a marker, an aborted record or an implausible one."""
 
     time: int
 
 
 Entry = int | Hidden | None
-"""The event time of a record; ``None`` for a record without one."""
+"""The event time of a record, ``None`` for a record without one, or a hidden entry."""
 
 
 @dataclass
 class Log:
-    """One split's data; the last ``open`` entries belong to a transaction that is not decided yet."""
+    """The data of one split. The last ``open`` entries belong to a transaction that is not decided yet."""
 
     entries: list[Entry] = field(default_factory=list)
     open: int = 0
@@ -41,14 +41,14 @@ class Log:
         return [e for e in self.entries[start:end] if isinstance(e, int)]
 
     def first(self, start: int, end: int, time: int) -> int:
-        """The first position from ``start`` on with event time >= ``time``, or ``end``."""
+        """Returns the first position from ``start`` on with event time >= ``time``, or ``end``."""
         found = (p for p in range(start, end) if isinstance(e := self.entries[p], int) and e >= time)
         return next(found, end)
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What varies between lives, beside the logs.
+    """The settings that vary between lives.
 
     ``budget``: ``at`` stops at the limit. ``exact_reach``: reach is the greatest event time, not that of the last
     record. ``reports``: what tasks saw gets back, else only what planning itself knows. ``sparse``: positions are like
@@ -68,7 +68,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Kept:
-    """What the offset document keeps of a split."""
+    """What the offset document has of a split."""
 
     position: int = 0
     read_max: int | None = None
@@ -101,7 +101,7 @@ class SparkWatermark:
         self._delay, self._filter, self._newest = delay, 0, 0
 
     def batch(self, times: Sequence[int]) -> list[int]:
-        """Run a batch of rows; the rows that are dropped."""
+        """Runs a batch of rows, and returns the rows that are dropped."""
         dropped = [t for t in times if t <= self._filter]
         self._filter = self._newest
         self._newest = max([self._newest, *(t - self._delay for t in times)])
@@ -113,7 +113,10 @@ class SparkWatermark:
 
 @dataclass(frozen=True)
 class Batch:
-    """One round of a member: what the planner saw, what it said, and what was so; if ``held``, nothing was read."""
+    """One round of a member: the planner's input, its plan, and the contents of the logs.
+
+    If ``held``, nothing was read.
+    """
 
     settings: Settings
     logs: dict[str, Log]
@@ -134,16 +137,16 @@ class Batch:
         return self.cost(dict(self.plan.ends))
 
     def ends_at(self, horizon: float) -> dict[str, int]:
-        """Where the splits stop that read to their first record >= ``horizon``."""
+        """Returns the positions where the splits stop if each reads to its first record >= ``horizon``."""
         time = int(min(horizon, 2**62))
         return {s: self.logs[s].first(v.position, v.end, time) for s, v in self.views.items()}
 
     def counted(self) -> list[SplitView]:
-        """The splits that count: something known of them, not finished, not proven idle."""
+        """Returns the splits that count: their event times are known, and they are neither finished nor proven idle."""
         return [v for v in self.views.values() if front(v) is not None and not resting(v, self)]
 
     def cap(self) -> float:
-        """The cap of rule 2, and infinity if there is none."""
+        """Returns the cap of rule 2, or infinity if there is none."""
         reaches = [greatest(v.read_max, v.next, v.reach) for v in self.counted() if not v.final]
         caps = [reach + self.settings.max_drift + 1 for reach in reaches if reach is not None]
         if self.floor is not None:
@@ -151,7 +154,7 @@ class Batch:
         return min(caps, default=float("inf"))
 
     def front_after(self, view: SplitView) -> int | None:
-        """The front of a split once the batch has run; ``None`` if no event time is left before its final end."""
+        """Returns the front of a split after the batch, or ``None`` if no event time is left before its final end."""
         end = self.plan.ends[view.id]
         rest = self.logs[view.id].times(end, view.end)
         if view.final and not rest:
@@ -169,7 +172,7 @@ def front(view: SplitView) -> int | None:
 
 
 def resting(view: SplitView, batch: Batch) -> SplitStatus | None:
-    """Finished or idle, by what is known of the split; told here once more, apart from the planner."""
+    """Returns whether a split is finished or idle. This repeats the rule independently of the planner."""
     if view.position < view.end or view.final:
         return SplitStatus.FINISHED if view.position == view.end else None
     timeout, since = batch.settings.idle_timeout, view.quiet_since
@@ -177,7 +180,7 @@ def resting(view: SplitView, batch: Batch) -> SplitStatus | None:
 
 
 def proven_quiet(view: SplitView, batch: Batch) -> bool:
-    """Whether the very same log end was seen at the position, more than idle-timeout ago and now."""
+    """Whether the same log end was observed at the position more than idle-timeout ago and now."""
     end = batch.ends_of_logs[view.id]
     seen = (moment for moment, at in batch.sightings[view.id] if at == end == view.position)
     answered = view.quiet_since is not None
@@ -185,7 +188,7 @@ def proven_quiet(view: SplitView, batch: Batch) -> bool:
 
 
 class Member:
-    """One source: its logs and the coordinator's loop over them."""
+    """One source: its logs, and the coordinator's loop over them."""
 
     def __init__(self, settings: Settings, logs: dict[str, Log]) -> None:
         self.settings, self.logs = settings, logs
@@ -197,14 +200,14 @@ class Member:
         self._last_next: dict[str, tuple[int, int | None]] = {}
 
     def freeze(self) -> None:
-        """Begin an AvailableNow run."""
+        """Begins an AvailableNow run."""
         self.frozen = {s: log.stable for s, log in self.logs.items()}
 
     def thaw(self) -> None:
         self.frozen = None
 
     def restart(self) -> None:
-        """Lose the memory; the offset stays."""
+        """Drops everything that is in memory only. The offset is kept."""
         self.kept, self._last_next = dict(self.stored), {}
 
     def view(self, split: str, now: int, answered: bool) -> SplitView:
@@ -284,7 +287,10 @@ class Member:
     def round(
         self, now: int, floor: int | None = None, unanswered: frozenset[str] = frozenset(), hold: bool = False
     ) -> Batch:
-        """Plan, publish, read one batch; ``hold``: the first plan of a run in a group, which moves nothing."""
+        """Plans, publishes and reads one batch.
+
+        ``hold`` is for the first plan of a run in a group, which reads nothing.
+        """
         names = [s for s in self.logs if self.frozen is None or s in self.frozen]
         views = {s: self.view(s, now, s not in unanswered) for s in names}
         asked: list[int] = []
@@ -303,7 +309,7 @@ class Member:
         )
 
     def _publish(self, plan: Plan) -> None:
-        """While no split counts the last floor stands, unless all rest."""
+        """Publishes the floor. While no split counts, the last floor is kept, unless all splits rest."""
         at_rest = all(s in (SplitStatus.IDLE, SplitStatus.FINISHED) for s in plan.states.values())
         if plan.floor is not None or at_rest:
             self.published = plan.floor

@@ -1,4 +1,4 @@
-"""Draws runs: watermarks as lines, states as strips of colour below them, the allowed drift as a band."""
+"""Draws runs: watermarks as lines, states as coloured strips below them, the allowed drift as a band."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Over = Literal["time", "batch"]
 
-# The palette of Okabe and Ito, made for the colour-blind; dashes tell further splits from the first seven.
+# The palette of Okabe and Ito for colour-blind readers. Further splits after the first seven get dashed lines.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _DASHES = ("-", "--", ":", "-.")
 _STATE_COLOURS = {
@@ -34,9 +34,9 @@ _STEPS = {"time": "steps-post", "batch": "steps-mid"}
 _BAND = "#56B4E9"
 _CROWD, _CROWD_SLOWEST = "#5A6B7B", "#D55E00"
 _SMALL_LEGEND_ABOVE, _CROWD_ABOVE = 10, 28  # splits
-_MOST_NAMES = 12  # beside the strips
+_MOST_NAMES = 12  # next to the strips
 _CALENDAR = (-719_162, -719_161), (2_932_895.99, 2_932_896.99)
-"""Days that an axis may begin and end at: Matplotlib leaves room around what it draws, and fails beyond year 9999."""
+"""The limits of an axis (days since the epoch). Matplotlib adds margins, and fails after the year 9999."""
 _LONGEST_DRIFT_MS = 10_000 * 366 * 86_400_000
 _LONGEST_LABEL = 33
 _WIDEST, _NARROWEST_PANEL = 20.0, 2.4  # inches
@@ -50,13 +50,13 @@ class _Style(NamedTuple):
 
 
 def draw(runs: Sequence[Run], over: Over) -> Figure:
-    """A figure with a panel for every run, and below each the states of its splits.
+    """Returns a figure with a panel for each run, and below it the states of its splits.
 
     The panels come first in ``figure.axes``.
     """
     from matplotlib import rc_context
 
-    with rc_context({"text.parse_math": False}):  # a name may have dollar signs
+    with rc_context({"text.parse_math": False}):  # names can have dollar signs
         return _figure(runs, over)
 
 
@@ -103,7 +103,7 @@ def _draw_watermarks(panel: Axes, run: Run, over: Over, styles: dict[str, _Style
 
 
 def _draw_line(panel: Axes, run: Run, over: Over, watermarks: NDArray[np.datetime64], **style: Any) -> None:
-    """In steps, since watermarks rise between batches only, with a gap where nothing ran."""
+    """Draws a line in steps, since watermarks rise only between batches, with gaps where no batch ran."""
     along, heights = _with_gaps(run, over, watermarks)
     if over == "time" and run.waits_until is not None:
         along, heights = np.append(along, run.waits_until), np.append(heights, heights[-1])
@@ -117,7 +117,7 @@ def _draw_line(panel: Axes, run: Run, over: Over, watermarks: NDArray[np.datetim
 def _with_gaps(
     run: Run, over: Over, heights: NDArray[np.datetime64]
 ) -> tuple[NDArray[Any], NDArray[np.datetime64]]:
-    """``heights`` after each batch of a run, and an unknown one after each that nothing followed for a while."""
+    """Inserts an unknown height after each batch that no other batch followed for a long time."""
     along = _along(run, over)
     if over == "batch" or not len(along):
         return along, heights
@@ -126,7 +126,7 @@ def _with_gaps(
 
 
 def _point_out_slowest(panel: Axes, run: Run, over: Over) -> None:
-    """Of many lines the one that was furthest behind most of the time, by name."""
+    """Highlights and names the split that was furthest behind most of the time."""
     behind = (run.counting == run.floor).sum(axis=1)
     slowest = int(behind.argmax())
     if not behind[slowest]:
@@ -139,7 +139,7 @@ def _point_out_slowest(panel: Axes, run: Run, over: Over) -> None:
 
 
 def _draw_band(panel: Axes, run: Run, runs: Sequence[Run], over: Over, max_drift_ms: int) -> None:
-    """From the least watermark of the group up to ``max_drift_ms`` above it."""
+    """Draws the band from the least watermark of the group to ``max_drift_ms`` above it."""
     group = [other for other in runs if other.member.group == run.member.group]
     floor = least(np.stack([_at(run.times, other) for other in group]))
     top = floor + np.timedelta64(min(max_drift_ms, _LONGEST_DRIFT_MS) * 1000, "us")
@@ -154,7 +154,7 @@ def _draw_band(panel: Axes, run: Run, runs: Sequence[Run], over: Over, max_drift
 
 
 def _at(times: NDArray[np.datetime64], run: Run) -> NDArray[np.datetime64]:
-    """The floor of a run at these times: that after its last batch before."""
+    """Returns the floor of a run at these times, which is the floor after the last batch before each time."""
     places = np.searchsorted(run.times, times, side="right") - 1
     return np.where(places < 0, np.datetime64("NaT"), run.floor[np.maximum(places, 0)])
 
@@ -187,7 +187,7 @@ def _draw_states(strips: Axes, run: Run, over: Over) -> None:
 
 
 def _cells(run: Run, over: Over) -> tuple[NDArray[Any], np.ma.MaskedArray[Any, Any]]:
-    """The borders of a strip's cells, and their states: one for each batch, and none for a time without any."""
+    """Returns the borders of a strip's cells, and their states: one for each batch, masked where no batch ran."""
     shown = np.ma.masked_less(run.states, 0)
     if over == "batch":
         return np.append(run.batches[:1] - 0.5, run.batches + 0.5), shown
@@ -198,7 +198,7 @@ def _cells(run: Run, over: Over) -> tuple[NDArray[Any], np.ma.MaskedArray[Any, A
 
 
 def _draw_pauses(strips: Axes, run: Run) -> None:
-    """The time after the newest batch, and time in which no batch ran, where splits are known to have waited."""
+    """Draws pauses in times without a batch, and after the newest batch, in which splits are known to have waited."""
     if not len(run.times):
         return
     ends = run.times
@@ -232,7 +232,9 @@ def _show_times(axes: Axes, which: Literal["x", "y"]) -> None:
 
 
 def _add_legend(figure: Figure, styles: dict[str, _Style], runs: Sequence[Run]) -> None:
-    """Beside the panels; below them in small type for many splits; without the splits for very many."""
+    """Adds the legend: next to the panels, or for many splits below them in small type, or for very many without
+    splits.
+    """
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
@@ -260,7 +262,7 @@ def _add_legend(figure: Figure, styles: dict[str, _Style], runs: Sequence[Run]) 
 def _style(index: int, splits: int) -> _Style:
     if splits > _CROWD_ABOVE:
         return _Style(_CROWD, "-", 0.8, 0.35)
-    # Of lines that lie on each other each is narrower than the one below, and what comes on top of seven is dashed.
+    # Lines can cover each other: each is narrower than the one below it, and after seven the lines are dashed.
     cycle, place = divmod(index, len(_COLOURS))
     widest = 1.4 + 1.1 * (min(splits, len(_COLOURS)) - 1)
     width = widest - 1.1 * place if cycle == 0 else 1.4
@@ -268,7 +270,7 @@ def _style(index: int, splits: int) -> _Style:
 
 
 def _label(given: str) -> str:
-    """A name that leaves room for the picture: of a long one, such as that of a file, what tells it from others."""
+    """Returns a short name. Of a long name, such as a path, it keeps the parts that differ from other names."""
     shown = name(given)
     if len(shown) > _LONGEST_LABEL:
         shown = shown.rpartition("/")[2]

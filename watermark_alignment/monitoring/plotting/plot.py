@@ -22,26 +22,27 @@ def plot(
     max_drift: str | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> Figure:
-    """Draw how the watermark of every split rose, one panel per source, all on one axis of event time.
+    """Draws the watermark of every split over time, with one panel for each source and a common axis of event time.
 
-    Below each panel a strip of colour per split shows its state. A band shows how far splits may drift: from the
-    slowest split of the group that counts up to ``max_drift`` above it. A split whose next record lies above
-    the band is paused.
+    Below each panel a coloured strip for each split shows its state. A band shows the allowed drift: from the slowest
+    split of the group that counts up to ``max_drift`` above it. A split whose next record is above the band is paused.
 
     Args:
-        table: the table, or its path or URI, then reached with ``storage_options``.
-        sources: the sources to show, from left to right; by default those that ran when the newest did.
-        batches: how many of the newest batches of a source are drawn, of its latest run; of more than 2,000 every
-            second, third, ... one.
-        over: what lies along the other axis, the time batches were recorded at or their numbers.
-        max_drift: as in ``scan.watermark.alignment.max-drift``, "5 minutes"; by default what the sources told with
-            their newest batches. Of sources that wrote nothing lately it is unknown, and no band is drawn.
+        table: The table, or its path or URI.
+        group: The group to show; by default all groups.
+        sources: The sources to show, from left to right; by default those that ran at the same time as the newest one.
+        batches: The number of newest batches to draw of each source, from its latest run. Of more than 2,000 batches
+            only every second, third, ... one is drawn.
+        over: The other axis: the time at which batches were recorded, or the numbers of batches.
+        max_drift: A duration as in ``scan.watermark.alignment.max-drift``; by default the value in the newest batches
+            of the sources. If it is unknown, no band is drawn.
+        storage_options: The storage options if ``table`` is a path or URI.
 
     Returns:
-        a Matplotlib figure, which needs no display. ``figure.savefig("watermarks.png")`` writes it.
+        A Matplotlib figure, which needs no display. ``figure.savefig("watermarks.png")`` writes it.
 
     Raises:
-        AlignmentError: the table cannot be read, or has no rows of these sources.
+        AlignmentError: The table cannot be read, or has no rows of these sources.
         OptionError: ``max_drift`` is not a duration.
     """
     from flip27_stream.extras import check_installed

@@ -1,4 +1,4 @@
-"""The newest batches of sources as arrays, a row per split and a column per batch: what a picture is drawn from."""
+"""The newest batches of sources as arrays, with a row for each split and a column for each batch. Plots use them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _MOST_COLUMNS = 2000
 STATES = tuple(SplitStatus)
-"""By their numbers in :attr:`Run.states`."""
+"""The states, in the order of their numbers in :attr:`Run.states`."""
 
 
 @dataclass(frozen=True)
@@ -37,15 +37,15 @@ class Run:
     """The latest run of one source.
 
     Attributes:
-        member: whose run it is.
-        splits: their ids, in natural order.
-        times: when each batch was recorded, ``datetime64[us]``.
-        batches: their numbers.
-        watermarks: of each split after each batch, ``datetime64[us]``; NaT where unknown.
-        states: numbers of :data:`STATES`, of each split in each batch; -1 where the split was not there.
-        max_drift_ms: how far its splits may drift; ``None`` if it has not told lately.
-        name: what to call the source.
-        pauses: when splits waited, lately.
+        member: The source as a member of its group.
+        splits: The ids of its splits, in natural order.
+        times: When each batch was recorded, ``datetime64[us]``.
+        batches: The numbers of the batches.
+        watermarks: The watermark of each split after each batch, ``datetime64[us]``; NaT if unknown.
+        states: The state of each split in each batch, as an index of :data:`STATES`; -1 if the split did not exist.
+        max_drift_ms: The allowed drift (ms); ``None`` if it is unknown.
+        name: The name of the source.
+        pauses: The recent times in which splits waited.
     """
 
     member: Member
@@ -60,12 +60,12 @@ class Run:
 
     @property
     def gaps(self) -> NDArray[np.intp]:
-        """The places of the batches that nothing followed for a while."""
+        """The indices of the batches that no other batch followed for a long time."""
         return np.flatnonzero(begins(self.times)[1:] > self.times[:-1])
 
     @property
     def waits_until(self) -> np.datetime64 | None:
-        """Up to when splits are known to have waited after the newest batch, if they did."""
+        """The time until which splits are known to have waited after the newest batch, or ``None``."""
         ends = [pause.end for pause in self.pauses if pause.end > self.times[-1]]
         return max(ends, default=None)
 
@@ -82,7 +82,7 @@ class Run:
 
 
 def least(times: NDArray[np.datetime64]) -> NDArray[np.datetime64]:
-    """Of each column the least that is known."""
+    """Returns the least known value of each column."""
     found: NDArray[np.datetime64] = np.fmin.reduce(times, axis=0)
     return found
 
@@ -90,11 +90,11 @@ def least(times: NDArray[np.datetime64]) -> NDArray[np.datetime64]:
 def read_runs(
     table: SplitWatermarkTable, group: str | None, sources: Sequence[str] | None, batches: int
 ) -> list[Run]:
-    """The latest run of each source, its newest ``batches``.
+    """Returns the latest run of each source, with its newest batches, at most ``batches``.
 
     Raises:
-        AlignmentError: the table cannot be read.
-        NothingToShowError: it has no rows of these sources.
+        AlignmentError: The table cannot be read.
+        NothingToShowError: The table has no rows of these sources.
     """
     recordings = Recordings(table)
     commits = recordings.look().commits
@@ -120,7 +120,7 @@ def _named(
 
 
 def _overlapping(newest: Mapping[Member, Recording], batches: int, recordings: Recordings) -> list[Member]:
-    """The sources that were running when the newest was."""
+    """Returns the sources that ran at the same time as the newest one."""
     if not newest:
         return []
     latest = max(newest, key=lambda member: newest[member].at)
@@ -130,7 +130,7 @@ def _overlapping(newest: Mapping[Member, Recording], batches: int, recordings: R
 
 
 def _range(newest: Recording, batches: int) -> range:
-    """Counted back from the newest, which is always in it."""
+    """Returns the batches to draw, counted back from the newest, which is always included."""
     count = min(batches, newest.batch + 1)
     step = -(-count // _MOST_COLUMNS)
     return range(newest.batch - (count - 1) // step * step, newest.batch + 1, step)
@@ -168,5 +168,5 @@ def _run(member: Member, name: str, rows: pa.Table, told: MemberNews | None) -> 
 
 
 def _naive(times: pa.ChunkedArray) -> NDArray[Any]:
-    """As UTC, which NumPy takes for granted."""
+    """Returns times without a time zone. NumPy takes them as UTC."""
     return np.asarray(times.cast(pa.timestamp("us")).to_numpy())

@@ -1,4 +1,7 @@
-"""When a source ran, and when its splits waited: time in which nothing was recorded is not drawn as progress."""
+"""The times in which a source ran, and in which its splits waited.
+
+Times without recordings are not drawn as progress.
+"""
 
 from __future__ import annotations
 
@@ -14,18 +17,18 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _USUAL: Final = 3
-"""A batch that was recorded after more than so many times the usual interval followed a time in which nothing ran."""
+"""If a batch was recorded after more than this many usual intervals, no batch ran in the time before it."""
 _SHORTEST_GAP: Final = np.timedelta64(10, "s")
 _ONE_BATCH: Final = np.timedelta64(1, "s")
 
 
 class Pause(NamedTuple):
-    """A time in which splits waited for another, while their source was there and ran no batch or a batch.
+    """A time in which splits waited for another split while their source was alive.
 
     Attributes:
-        begin: when the source told so.
-        end: up to when that is known to have been so.
-        splits: the numbers of the splits.
+        begin: When the source reported it.
+        end: The time until which it is known.
+        splits: The indices of the splits.
     """
 
     begin: np.datetime64
@@ -34,10 +37,10 @@ class Pause(NamedTuple):
 
 
 def begins(times: NDArray[np.datetime64]) -> NDArray[np.datetime64]:
-    """When each batch began, as far as can be told from when batches were recorded.
+    """Returns when each batch began, estimated from the times at which batches were recorded.
 
-    A batch is recorded at its end. It began at the end of the one before; where that is unusually long ago, nothing
-    ran between the two, and the batch took as long as is usual.
+    A batch is recorded at its end. It began at the end of the batch before. If that was unusually long ago, nothing ran
+    between the two, and the batch is assumed to have taken a usual interval.
     """
     if not len(times):
         return times
@@ -49,9 +52,14 @@ def begins(times: NDArray[np.datetime64]) -> NDArray[np.datetime64]:
 
 
 def pauses(commits: Iterable[Mapping[str, Any]], member: Member, splits: Sequence[str]) -> list[Pause]:
-    """When splits of a source waited, by what it told in commits, which are given newest first.
+    """Returns the times in which splits of a source waited.
 
-    The log of a table goes back for a quarter of an hour or so; what was before is not known.
+    The log of a table covers about a quarter of an hour. Earlier pauses are unknown.
+
+    Args:
+        commits: The commits of the table, newest first.
+        member: The source.
+        splits: The ids of its splits.
     """
     told = [(at, entry) for at, entry in entries_told_of(commits) if (entry.group, entry.source) == member]
     told.reverse()

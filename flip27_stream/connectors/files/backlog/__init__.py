@@ -1,1 +1,1 @@
-"""The backlog: files that are known and not assigned yet, and the memory of those that were taken."""
+"""The files that were found and are not assigned yet, and the record of the files that were assigned before."""

@@ -1,4 +1,4 @@
-"""The backlog: files that are known and not assigned yet, in the order in which they are read."""
+"""The backlog: the files that were found and are not assigned yet, in the order in which they are read."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ class Waiting(NamedTuple):
     """A file of the backlog, with its place in reading order.
 
     Attributes:
-        file: the file.
-        least: its least event time (ms); ``None`` for a file without event times, or in the order of modification time.
-        key: its place in reading order.
-        layout: what else must be known to read its rows.
+        file: Path, modification time and size of the file.
+        least: The least event time (ms) in the file. ``None`` if the file has no event times, or if files are read in
+            the order of modification time.
+        key: The place of the file in reading order.
+        layout: Partition values, deletion vector and column mapping, which are needed to read the rows of the file.
     """
 
     file: FoundFile
@@ -37,18 +38,22 @@ class Waiting(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Tells it from every other file, and from the same file with other rows deleted."""
+        """A name that is unique to this file with this deletion vector."""
         return version_name(self.file.path, self.layout.deletion)
 
     def split(self, length: int) -> FileSplit:
-        """The file as a split whose last position is before ``length``."""
+        """Returns the split of this file.
+
+        Args:
+            length: The end of the split, as a position in the file.
+        """
         path, modified, size = self.file
         partition, deletion, columns = self.layout
         return FileSplit(path, modified, size, partition, length, deletion, columns)
 
 
 class ReadingQueue:
-    """A queue of files in reading order, from which any file can be discarded."""
+    """A queue of files in reading order. Files can be removed from any place in it."""
 
     def __init__(self, waiting: Iterable[Waiting] = ()) -> None:
         self._waiting = {one.name: one for one in waiting}
@@ -65,24 +70,24 @@ class ReadingQueue:
         return name in self._waiting
 
     def add(self, one: Waiting) -> None:
-        """Add a file, or move it to another place."""
+        """Adds a file, or moves a file that is in the queue to another place."""
         self._waiting[one.name] = one
         (self._timeless if one.key[0] == NO_TIME else self._timed).add(one.key)
 
     def discard(self, name: str) -> Waiting | None:
-        """Remove a file, and return it; ``None`` if the queue does not have it."""
+        """Removes a file and returns it. Returns ``None`` if the file is not in the queue."""
         return self._waiting.pop(name, None)
 
     def head(self) -> Waiting | None:
-        """The next file."""
+        """Returns the next file to read, or ``None`` if the queue is empty."""
         return self._first(self._timeless) or self._first(self._timed)
 
     def first_timed(self) -> Waiting | None:
-        """The next file that has an event time."""
+        """Returns the next file that has an event time, or ``None`` if there is no such file."""
         return self._first(self._timed)
 
     def first(self, count: int) -> list[Waiting]:
-        """The next files, as many as ``count``."""
+        """Returns the next ``count`` files, or fewer if the queue has fewer."""
         found = (self._at(key) for key in chain(self._timeless, self._timed))
         return list(islice(filter(None, found), count))
 
@@ -94,16 +99,16 @@ class ReadingQueue:
         return None
 
     def _at(self, key: OrderKey) -> Waiting | None:
-        """The file in that place; ``None`` if it was discarded, or has another place now."""
+        """Returns the file at a place, or ``None`` if the file was removed or moved to another place."""
         one = self._waiting.get(key[1])
         return one if one is not None and one.key == key else None
 
 
 class _Keys:
-    """Keys in ascending order.
+    """Order keys in ascending order.
 
-    Added keys are sorted in at the next read: sorting a nearly sorted list is cheap, and unlike a heap it can be
-    iterated in order.
+    New keys are merged into the list when it is read next. To sort a nearly sorted list is cheap, and a list, unlike a
+    heap, can be iterated in order.
     """
 
     def __init__(self, keys: Iterable[OrderKey]) -> None:
@@ -131,67 +136,78 @@ class _Keys:
 
 
 class Backlog(ABC, Generic[LookT, StateT]):
-    """The files that were found and are not assigned yet, and the state that says which files were taken.
+    """The files that were found and are not assigned yet, and a record of the files that were assigned before.
 
-    :meth:`look` runs in a worker thread, every other method in the planning thread. The first look is waited for and
-    taken in before any other method is called.
+    A file is *taken* when it is assigned to a reader, or when it will never be read.
+
+    :meth:`look` runs in a worker thread. All other methods run in the planning thread. The result of the first look
+    is passed to :meth:`take_in` before any other method is called.
     """
 
     @abstractmethod
     def look(self) -> LookT | None:
-        """Find new files; the first look finds all files.
+        """Looks for new files. The first look finds all files.
 
         Returns:
-            What was found; ``None`` if it is too early for a look, or if the look proves nothing. After a first look
-            that proves nothing, the next look is the first one.
+            What was found. ``None`` if no look was made because the last one was too recent, if there is nothing new,
+            or if the result cannot be trusted. If a first look returns ``None``, the next look counts as the first.
         """
 
     @abstractmethod
     def take_in(self, look: LookT) -> None:
-        """Add what a look has found to the backlog."""
+        """Adds the result of a look to the backlog."""
 
     @property
     def is_complete(self) -> bool:
-        """Whether the looks so far have found all files of a bounded source, which must not end before."""
+        """Whether all files of a bounded source have been found. A bounded source must not end before that."""
         return True
 
     @abstractmethod
     def order_by(self, order: EventTimeOrder) -> None:
-        """Order files by event time from now on, instead of by modification time."""
+        """Changes the reading order from modification time to event time."""
 
     @property
     @abstractmethod
     def order(self) -> EventTimeOrder | None:
-        """The order by event time; ``None`` for the order of modification time."""
+        """The order by event time, or ``None`` if files are read in the order of modification time."""
 
     @abstractmethod
     def head(self) -> Waiting | None:
-        """The next file in reading order; ``None`` if no file can be taken now."""
+        """Returns the next file in reading order, or ``None`` if no file can be taken now."""
 
     @abstractmethod
     def first(self, count: int) -> list[Waiting]:
-        """The next files in reading order, at most ``count``. Some of them may have to wait."""
+        """Returns the next files in reading order, at most ``count``. Not all of them can necessarily be taken now."""
 
     @abstractmethod
     def move(self, one: Waiting, least: int) -> None:
-        """Move the head to the place of an event time (ms) that could not be read when the file was found."""
+        """Moves the head of the backlog to its place by event time.
+
+        The event time could not be read when the file was found.
+
+        Args:
+            one: The head of the backlog.
+            least: The least event time (ms) in the file.
+        """
 
     @abstractmethod
     def take(self, one: Waiting) -> None:
-        """Remove the head, which is assigned, or will never be read."""
+        """Removes the head of the backlog, because it is assigned or will never be read."""
 
     @abstractmethod
     def least(self) -> int | None:
-        """The least event time (ms) of the files that can be taken."""
+        """Returns the least event time (ms) of the files that can be taken now, or ``None`` if they have no event
+        times.
+        """
 
     @abstractmethod
     def __len__(self) -> int:
-        """How many files wait."""
+        """Returns the number of files in the backlog."""
 
     def layout(self, split: FileSplit) -> FileLayout:
-        """What must be known to read the rows of a split that comes from a checkpoint."""
+        """Returns the layout that is needed to read the rows of a split that was restored from a checkpoint."""
         return split.layout
 
     @abstractmethod
     def snapshot(self) -> StateT:
-        """The checkpoint of the backlog; equal to the one before if no file was taken."""
+        """Returns the checkpoint of the backlog. It is equal to the previous one if no file was taken since."""

@@ -1,4 +1,4 @@
-"""A digest of many files, of a fixed size, that proves later that no file was added to them."""
+"""Digests of fixed size over many files, which detect later whether files were added to them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ BUCKETS: Final = 64
 
 
 class Bucket(NamedTuple):
-    """Files whose modification time is above that of the bucket before.
+    """The files whose modification time lies in one interval, which begins after the interval of the bucket before.
 
     Attributes:
-        until: greatest modification time (ms) that belongs to it.
-        files: how many.
-        digest: exclusive or of their identities.
+        until: The greatest modification time (ms) of the interval.
+        files: The number of files.
+        digest: The exclusive or of the identities of the files.
     """
 
     until: int
@@ -27,11 +27,11 @@ class Bucket(NamedTuple):
 
 
 class Rest(NamedTuple):
-    """What is left of a fixed number of files.
+    """The number and the digest of those files of a bounded source that are not taken yet.
 
     Attributes:
-        files: how many.
-        digest: exclusive or of their identities.
+        files: The number of files.
+        digest: The exclusive or of the identities of the files.
     """
 
     files: int
@@ -39,20 +39,23 @@ class Rest(NamedTuple):
 
     @classmethod
     def of(cls, files: Collection[FoundFile]) -> Rest:
-        """The number and the digest of ``files``."""
+        """Returns the number and the digest of ``files``."""
         return cls(len(files), _exclusive_or(map(identity, files)))
 
     def without(self, file: FoundFile) -> Rest:
-        """The number and the digest without ``file``."""
+        """Returns the number and the digest after ``file`` is removed."""
         return Rest(max(self.files - 1, 0), self.digest ^ identity(file))
 
     def are_among(self, files: Collection[FoundFile]) -> bool:
-        """Whether ``files`` are these files. If ``files`` are more, they are taken for a superset."""
+        """Whether these files are all in ``files``.
+
+        If ``files`` are more than these, they are assumed to contain them; only an equal number is compared by digest.
+        """
         return len(files) > self.files or Rest.of(files) == self
 
 
 class Digest:
-    """Counts and exclusive-ors the identities of files, in buckets by modification time."""
+    """The number and the exclusive or of the identities of files, in buckets by modification time."""
 
     def __init__(self, buckets: Sequence[Bucket] = ()) -> None:
         self._buckets = list(buckets)
@@ -62,7 +65,7 @@ class Digest:
         return tuple(self._buckets)
 
     def add(self, files: Iterable[FoundFile]) -> None:
-        """Take in files."""
+        """Adds files to the digest."""
         ordered = sorted(files, key=lambda file: file.modified)
         full = max(sum(b.files for b in self._buckets) + len(ordered), BUCKETS) // BUCKETS
         for file in ordered:
@@ -76,16 +79,22 @@ class Digest:
         self._merge()
 
     def remove(self, file: FoundFile) -> None:
-        """Forget a file that was taken in."""
+        """Removes a file that was added before."""
         at = bisect_left(self._buckets, file.modified, key=_until)
         self._change(at, file, -1)
         if not self._buckets[at].files:
             del self._buckets[at]
 
     def sort_out(self, files: Iterable[FoundFile]) -> tuple[list[FoundFile], list[Mismatch]]:
-        """Which of ``files`` are none of the digest, as far as that can be told; and where it cannot.
+        """Finds the files that are not in the digest, and the buckets where they cannot be found.
 
-        What was told apart, and what was lost, is corrected in the digest.
+        The digest is changed to the files that are listed now, without those that were found to be new.
+
+        Args:
+            files: All files that are listed now.
+
+        Returns:
+            The files that are not in the digest, and the buckets whose difference to the listing cannot be explained.
         """
         listed: list[list[FoundFile]] = [[] for _ in self._buckets]
         strangers: list[FoundFile] = []
@@ -113,7 +122,7 @@ class Digest:
         self._buckets[at] = Bucket(max(until, file.modified), files + by, digest ^ identity(file))
 
     def _merge(self) -> None:
-        """The neighbours that are smallest together become one, until there are few enough."""
+        """Merges the two neighbouring buckets with the fewest files, until at most ``BUCKETS`` are left."""
         while len(self._buckets) > BUCKETS:
             pairs = range(len(self._buckets) - 1)
             at = min(pairs, key=lambda i: self._buckets[i].files + self._buckets[i + 1].files)
@@ -123,9 +132,16 @@ class Digest:
 
 
 class Mismatch(NamedTuple):
-    """A bucket whose files are not those that were taken in.
+    """A bucket whose files differ from the listing, where the digest cannot tell which files were added.
 
-    Where there are as many or more, some were added for certain; else some were lost, and more cannot be said.
+    If the listing has as many files or more, at least one file was added. If it has fewer, at least one was removed,
+    and it is unknown whether others were added.
+
+    Attributes:
+        after: The files were modified after this time (ms) ...
+        until: ... and up to this time (ms).
+        remembered: The number of files in the bucket.
+        there: The number of files in the listing.
     """
 
     after: int
@@ -135,15 +151,23 @@ class Mismatch(NamedTuple):
 
 
 def identity(file: FoundFile) -> int:
-    """64 bits that stand for a file in this very version."""
+    """Returns a hash of 64 bits of the path, the modification time and the size of a file."""
     version = f"{file.path}\0{file.modified}\0{file.size}"
     return int.from_bytes(blake2b(version.encode(), digest_size=8, usedforsecurity=False).digest(), "big")
 
 
 def _appeared(difference: int, more: int, listed: dict[int, FoundFile]) -> tuple[int, ...] | None:
-    """The identities that were added, if there are none, one or two and nothing was lost; ``None`` if unknown.
+    """Returns the identities of the files that were added to a bucket.
 
-    A bucket that is empty now has nothing added, whatever it lost.
+    An empty listing has no added files, whatever was removed from the bucket.
+
+    Args:
+        difference: The exclusive or of the digests of bucket and listing.
+        more: How many more files the listing has.
+        listed: The files of the listing, by identity.
+
+    Returns:
+        No, one or two identities; ``None`` if more files were added or if files were removed.
     """
     if not listed or (more == 0 and not difference):
         return ()

@@ -1,4 +1,4 @@
-"""The backlog of folders: files are found by listing them again and again."""
+"""The backlog of folders. It finds files by listing the folders periodically."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from flip27_stream.errors import DataLossError
 log = logging.getLogger(__name__)
 
 FilesByPath = Mapping[str, Collection[FoundFile]]
-"""The files that are listed under each path of the user."""
+"""The listed files, by the path that the user named and under which they lie."""
 
 _PATIENCE_S = 60.0
-"""How long (s) a bounded source that goes on waits for files which it has not read and does not find."""
+"""The time (s) that a restarted bounded source waits for files that are still to be read and are not listed."""
 
 _SHARE = 8
-"""Listing takes no more than an eighth of the time, however many files there are."""
+"""The inverse of the share of time spent on listing, at most one eighth, however many files there are."""
 
 
 class ModifiedFiles(Enum):
-    """The rule for a file that was taken and has another size or modification time now."""
+    """What to do with a file that was taken and whose size or modification time has changed since."""
 
     IGNORE = "ignore"
     READ = "read"
@@ -43,13 +43,14 @@ class ModifiedFiles(Enum):
 
 @dataclass(frozen=True)
 class Listed:
-    """The differences between a listing and the one before it.
+    """The differences between a listing and the previous one.
 
     Attributes:
-        new: files that were not there.
-        changed: files with another size or modification time.
-        gone: files that are no longer there.
-        least: least event times (ms) of new and changed files, by path, where order is by event time.
+        new: Files that were not listed before.
+        changed: Files with another size or modification time.
+        gone: Files that are no longer listed.
+        least: The least event times (ms) of new and changed files, by path. Empty if files are read in the order of
+            modification time.
     """
 
     new: list[FoundFile]
@@ -59,16 +60,16 @@ class Listed:
 
 
 class ListedFiles(Backlog[Listed, ProcessedFilesState]):
-    """Files of folders, in the order of least event time, or of modification time.
+    """The files of folders, in the order of their least event time or of their modification time.
 
     Args:
-        listing: lists all files, by the path that they are under.
-        statistics: reads event times.
-        seen: what was taken.
-        modified: what becomes of files that change.
-        order: how event time is found; ``None`` for the order of modification times.
-        bounded: whether what is there first is all, also after a restart.
-        partition: finds values of partition columns in the path of a file.
+        listing: Lists all files, by the path that the user named.
+        statistics: Reads event times.
+        seen: The record of the files that were taken.
+        modified: What to do with files that change after they were taken.
+        order: The order by event time; ``None`` for the order of modification time.
+        bounded: Whether the source reads only the files of its first listing, also after a restart.
+        partition: Returns the partition values in the path of a file.
     """
 
     def __init__(
@@ -117,12 +118,12 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
         return listed
 
     def _believed(self, under: FilesByPath) -> FilesByPath | None:
-        """The listing, with the former files of each path under which no file is listed any more.
+        """Replaces the files of a path that became empty by the files that were listed there before.
 
-        An empty path proves nothing, since its disk may be away for a moment.
+        An empty path does not prove that its files were deleted, since a disk can be unavailable for a moment.
 
         Returns:
-            ``None`` for a first listing that has none of the files that the checkpoint knows of.
+            The files by path. ``None`` if a first listing is empty although the checkpoint knows of files.
         """
         first = self._listed is None
         if first and self._seen.remembers and not any(under.values()) and self._awaits_more():
@@ -133,7 +134,7 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
         return {path: self._under[path] if path in empty else files for path, files in under.items()}
 
     def _warn_of_nothing(self, paths: Iterable[str]) -> None:
-        """Warn of paths without files, once for each time that a path becomes empty."""
+        """Logs a warning for paths that have become empty, once for each time."""
         for path in set(paths) - self._empty:
             log.warning(
                 "No file is listed under %s, where there were some: that proves nothing, so none is forgotten",
@@ -145,7 +146,8 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
         """Whether to wait for files that the checkpoint knows of and that are not listed.
 
         Raises:
-            DataLossError: files of a bounded source have been away for too long.
+            DataLossError: Files of a bounded source were not listed for ``_PATIENCE_S``, and missing files are an
+                error.
         """
         if not self._bounded:
             return True
@@ -170,7 +172,7 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
         return False
 
     def _compared(self, found: Mapping[str, FoundFile]) -> Listed | None:
-        """The differences to the listing before; ``None`` if there are none."""
+        """Returns the differences to the previous listing, or ``None`` if there are none."""
         if self._listed is None:
             return self._sort(list(found.values()))
         if found == self._listed and self._is_complete:
@@ -178,7 +180,7 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
         return self._difference(self._listed, found)
 
     def _sort(self, found: list[FoundFile]) -> Listed:
-        """The differences between the first listing of this process and the checkpoint."""
+        """Returns the differences between the first listing of this process and the checkpoint."""
         doubtful: dict[str, list[str]] = {}
         for file in found:
             for column in self._seen.orders(file):
@@ -198,7 +200,7 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
         return Listed(new, changed, least=self._times([*new, *changed], known))
 
     def _by(self, name: str) -> EventTimeOrder:
-        """The order by a column, which may be that of a generation from before the query's order was changed."""
+        """Returns the order by a column of a checkpoint. That can be another column than the one of the query now."""
         if self._order is not None and self._order.name == name:
             return self._order
         return self._statistics.order_named(name)
@@ -250,7 +252,7 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
         """Whether to read a file that has changed.
 
         Raises:
-            DataLossError: the file was taken, and option ``files.modified`` is ``fail``.
+            DataLossError: The file was taken, and option ``files.modified`` is ``fail``.
         """
         if not self._seen.was_taken(file.path):
             self._lose(file)
@@ -319,10 +321,10 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
         return self._seen.snapshot()
 
     def _open_generation(self, before: int) -> None:
-        """Open a generation if many files wait that belong to none, and divide the queues by it.
+        """Opens a generation if many files wait that are in no generation, and divides the two queues anew.
 
         Args:
-            before: :attr:`ProcessedFiles.generations` when the queues were last divided.
+            before: The value of :attr:`ProcessedFiles.generations` when the queues were last divided.
         """
         if not len(self._generation):
             self._seen.open_generation(self._untaken())

@@ -1,4 +1,7 @@
-"""Marks of files, twelve bytes for path and version, and the marks of files that are gone."""
+"""Marks of files: twelve bytes that stand for path and version of a file.
+
+Also the marks of taken files that are gone.
+"""
 
 from __future__ import annotations
 
@@ -14,22 +17,22 @@ NAME_BYTES: Final = 8
 
 
 def name_of(path: str) -> bytes:
-    """The first bytes of the mark of every version of a file."""
+    """Returns the first 8 bytes of a mark, a hash of the path. They are the same for all versions of a file."""
     return blake2b(path.encode(), digest_size=NAME_BYTES, usedforsecurity=False).digest()
 
 
 def mark_of(file: FoundFile) -> bytes:
-    """The mark of a file: a hash of its path, and a hash of its version."""
+    """Returns the mark of a file: a hash of its path, and a hash of its modification time and size."""
     text, size = f"{file.modified} {file.size}".encode(), MARK_BYTES - NAME_BYTES
     version = blake2b(text, digest_size=size, usedforsecurity=False)
     return name_of(file.path) + version.digest()
 
 
 class GoneFiles:
-    """The marks of taken files that are gone. The marks of files that went first are forgotten first.
+    """The marks of files that were taken and are no longer listed. The oldest marks are dropped first.
 
     Args:
-        most: how many are remembered.
+        most: The number of marks that are kept.
     """
 
     def __init__(self, most: int) -> None:
@@ -37,7 +40,7 @@ class GoneFiles:
         self._marks: dict[bytes, bytes] = {}
 
     def add(self, marks: Iterable[bytes]) -> None:
-        """Add the marks of files that are gone."""
+        """Adds the marks of files that are no longer listed."""
         self._marks.update((mark[:NAME_BYTES], mark) for mark in marks)
         for name in list(islice(self._marks, max(len(self._marks) - self._most, 0))):
             del self._marks[name]
@@ -46,9 +49,9 @@ class GoneFiles:
         return name_of(path) in self._marks
 
     def returned(self, file: FoundFile) -> bool:
-        """Whether a file that appears is a gone file in the same version; if so, its mark is removed."""
+        """Whether a file that is listed again has the version that was taken. Its mark is removed in any case."""
         return self._marks.pop(name_of(file.path), None) == mark_of(file)
 
     def last(self, count: int) -> list[bytes]:
-        """The marks of the files that went last, at most ``count``."""
+        """Returns the marks that were added last, at most ``count``."""
         return list(islice(reversed(self._marks.values()), count))

@@ -1,21 +1,24 @@
-"""Which files were taken: exact while the process lives, bounded in the checkpoint.
+"""The record of the files that were taken.
 
-A file is *taken* once it is assigned; from then on its split, in the offset, knows how far it was read. What is left to
-remember is that it must not be taken again. A list of all names would grow without bound, so the checkpoint holds:
+It is exact while the process runs, and has a bounded size in the checkpoint.
 
-* ``recent``: marks (12 bytes) of the newest files taken, some thousands at most;
-* ``cut``: all files up to this modification time were taken, but for those that appear there later;
-* while a large listing is worked off, a *generation*: its files are those up to the modification time ``until``, and as
-  they are taken in order, the place of the last one says which were;
-* a :class:`Digest` of the files that only the cut or the generation vouch for. With it a restart proves that none
-  appeared among them while nobody looked, and finds one or two that did. Where neither is possible it says so.
+A file is *taken* when it is assigned. From then on its split in the offset has its position. This record has to
+prevent that the file is taken a second time. A list of all names would grow without bound, so the checkpoint has:
 
-A file can come with an old modification time, moved or copied with it. Such a *latecomer* has a mark, too, until it is
-taken, so that it is not mistaken for one that was. Files that no generation covers wait while one is worked off and
-``recent`` is full.
+* ``recent``: marks (12 bytes each) of the newest files taken, some thousands at most.
+* ``cut``: a modification time. All files up to it were taken, except files that appear later with an older time.
+* A *generation*, while a large listing is read: the files with modification times up to ``until``. They are taken
+  in order, so the place of the last file taken tells which of them were taken.
+* A :class:`Digest` of the files that have no mark because the cut or the generation covers them. After a restart it
+  proves that no such file was added while no query ran, and finds one or two that were. If it can do neither, there
+  is a warning or an error.
 
-A file that was taken and is *gone* keeps its mark for as long as there is room, so that it is not taken again when it
-comes back as it was: it may have been moved out of the folder and back, or its disk was away for a moment.
+A file can appear with an old modification time, because it was moved or copied with it. Such a file is a *latecomer*.
+It has a mark until it is taken, so that the cut does not cover it. While a generation is read and ``recent`` is full,
+the files outside of the generation wait.
+
+A file that was taken and is *gone* (no longer listed) keeps its mark as long as there is room. It is not taken again
+if it comes back unchanged: it may have been moved out of the folder and back, or its disk was unavailable.
 """
 
 from __future__ import annotations
@@ -34,28 +37,28 @@ from flip27_stream.errors import DataLossError
 log = logging.getLogger(__name__)
 
 WINDOW: Final = 4096
-"""So many marks are kept at most; half of them when older ones give way to the cut."""
+"""The greatest number of marks of one kind in the checkpoint. If there are more, older ones move below the cut."""
 
 _GONE_WINDOWS: Final = 16
-"""So many times the window is how many marks of files that are gone are kept in memory."""
+"""How many times ``WINDOW`` marks of gone files are kept in memory."""
 
 OrderKey = tuple[int, str]
-"""The place of a file in reading order: its least event time, or its modification time (ms), and its path."""
+"""The place of a file in reading order: its least event time or its modification time (ms), then its path."""
 
 
 class Frontier(NamedTuple):
-    """The last file of a generation that was taken.
+    """The last file that was taken of a generation, in one order.
 
     Attributes:
-        by: the event-time column that gives the order; ``None`` for modification time.
-        last: key of the last file taken; ``None`` before the first.
+        by: The event-time column that gives the order; ``None`` for the order of modification time.
+        last: The place of the last file taken; ``None`` before the first.
     """
 
     by: str | None
     last: OrderKey | None = None
 
     def moved(self, key: OrderKey) -> Frontier:
-        """The frontier after the file at that place was taken. A frontier never moves back."""
+        """Returns the frontier after the file at ``key`` was taken. A frontier never moves back."""
         return Frontier(self.by, key if self.last is None else max(self.last, key))
 
 
@@ -64,15 +67,16 @@ class ProcessedFilesState:
     """The checkpoint of :class:`ProcessedFiles`.
 
     Attributes:
-        cut: modification time (ms) up to which all files were taken, but for latecomers.
-        until: modification time (ms) up to which files belong to the open generation; ``None`` if there is none.
-        frontiers: of the open generation; more than one if the order was changed on the way.
-        buckets: of the digest of all files that only the cut or the generation vouch for.
-        recent: marks of files that were taken, sorted.
-        late: marks of latecomers that were not, sorted.
-        last: of a bounded source, the greatest modification time (ms) when it began: it reads nothing newer.
-        rest: of a bounded source, the files that were there when it began and are not taken.
-        gone: marks of files that were taken and are no longer there; those that went last, sorted.
+        cut: The modification time (ms) up to which all files were taken, except latecomers.
+        until: The modification time (ms) up to which files belong to the open generation; ``None`` if no generation is
+            open.
+        frontiers: The frontiers of the open generation, more than one if the order was changed while it was read.
+        buckets: The digest of all files that have no mark because the cut or the generation covers them.
+        recent: The marks of the newest files taken, sorted.
+        late: The marks of latecomers that are not taken yet, sorted.
+        last: For a bounded source, the greatest modification time (ms) in its first listing. It reads nothing newer.
+        rest: For a bounded source, the files of its first listing that are not taken yet.
+        gone: The marks of the taken files that disappeared last, sorted.
     """
 
     cut: int = -1
@@ -87,17 +91,17 @@ class ProcessedFilesState:
 
     @property
     def bound(self) -> int:
-        """Modification time up to which a file without a mark is covered by the cut or the generation."""
+        """The modification time (ms) up to which the cut or the generation covers files without a mark."""
         return self.cut if self.until is None else self.until
 
 
 class ProcessedFiles:
-    """The files that were taken, and are still there.
+    """The files that were taken and still exist.
 
     Args:
-        state: where to go on.
-        fail_on_data_loss: whether it is an error that files may have appeared unseen, or a warning.
-        window: how many marks are kept.
+        state: The checkpoint to continue from.
+        fail_on_data_loss: Whether it is an error, and not only a warning, if files may have been added unnoticed.
+        window: The number of marks that are kept.
     """
 
     def __init__(
@@ -116,18 +120,18 @@ class ProcessedFiles:
         self._members: set[str] = set()
         self._changed = False
         self.generations = 0
-        """Grows whenever a generation begins or ends."""
+        """How often a generation was opened or closed."""
 
     @property
     def remembers(self) -> bool:
-        """Whether the checkpoint that it began with knows of any file."""
+        """Whether the checkpoint from which this process started knows of any file."""
         state = self._state
         return bool(state.buckets or state.recent or state.late or state.rest)
 
     # ---- the first listing of a process ---------------------------------------------------------------------------
 
     def orders(self, file: FoundFile) -> frozenset[str]:
-        """The event-time columns by which :meth:`recover` decides whether the file was taken."""
+        """Returns the event-time columns that :meth:`recover` needs to decide whether the file was taken."""
         if self._state.until is None or not self._state.cut < file.modified <= self._state.until:
             return frozenset()
         return frozenset(frontier.by for frontier in self._state.frontiers if frontier.by is not None)
@@ -135,18 +139,18 @@ class ProcessedFiles:
     def recover(
         self, found: Iterable[FoundFile], key: Callable[[FoundFile, str | None], OrderKey | None]
     ) -> tuple[list[FoundFile], list[FoundFile]]:
-        """Sort the first listing.
+        """Compares the first listing of this process with the checkpoint.
 
         Args:
-            found: all files.
-            key: place of a file in the order by a column, or by modification time; ``None`` where it is unknown and
-                the file is to be skipped.
+            found: All files that are listed.
+            key: Returns the place of a file in the order of a column, or of modification time if the column is
+                ``None``. It returns ``None`` for a file that cannot be read and is to be skipped.
 
         Returns:
-            The files that were not taken, and those that were taken in another version.
+            The files that were not taken, and the files that were taken in another version.
 
         Raises:
-            DataLossError: files appeared among those that were read, and it is unknown which.
+            DataLossError: Files were added among those that were read, and it is unknown which.
         """
         recent, late = (
             {mark[:NAME_BYTES]: mark for mark in marks} for marks in (self._state.recent, self._state.late)
@@ -167,7 +171,7 @@ class ProcessedFiles:
                 new.append(file)
             else:
                 (covered if file.modified <= self._state.bound else new).append(file)
-        self._gone.add(recent.values())  # those that are left
+        self._gone.add(recent.values())  # the files that are not listed
         strangers, mismatches = self._digest.sort_out(covered)
         self._judge(mismatches)
         unknown = {file.path for file in strangers}
@@ -187,10 +191,10 @@ class ProcessedFiles:
         return any(place is None or (last is not None and place <= last) for place, last in places)
 
     def _judge(self, mismatches: Sequence[Mismatch]) -> None:
-        """Warn of files that may have appeared unseen.
+        """Logs a warning for each bucket in which files may have been added unnoticed.
 
         Raises:
-            DataLossError: some have appeared for certain, and ``fail_on_data_loss`` is set.
+            DataLossError: Files were certainly added, and ``fail_on_data_loss`` is set.
         """
         for after, until, count, there in mismatches:
             which = f"modified after {time_text(after)} and up to {time_text(until)}"
@@ -213,27 +217,27 @@ class ProcessedFiles:
                 raise DataLossError(text)
             log.warning("%s", text)
 
-    # ---- what was taken -------------------------------------------------------------------------------------------
+    # ---- files that are taken -----------------------------------------------------------------------------------
 
     def was_taken(self, path: str) -> bool:
         return path in self._taken
 
     def in_generation(self, path: str) -> bool:
-        """Whether the file is of the open generation, and not taken."""
+        """Whether the file is in the open generation and not taken yet."""
         return path in self._members
 
     @property
     def has_room(self) -> bool:
-        """Whether files that are not of the generation can be taken now."""
+        """Whether files outside of the open generation can be taken now."""
         return not self._members or len(self._recent) < self._window
 
     def take(self, file: FoundFile, key: OrderKey, untaken: Callable[[], Collection[FoundFile]]) -> None:
-        """Record that a file is taken. Files of a generation are taken in their order.
+        """Records that a file is taken. The files of a generation must be taken in their order.
 
         Args:
-            file: the file.
-            key: its place in the order.
-            untaken: gives the other files that are known and not taken.
+            file: The file.
+            key: Its place in reading order.
+            untaken: Returns the other known files that are not taken.
         """
         self._changed = True
         if self._state.rest is not None:
@@ -251,33 +255,36 @@ class ProcessedFiles:
             self._make_room(untaken())
 
     def leave(self, path: str) -> None:
-        """Record that a taken file is gone. The checkpoint does not change, since a new offset is a micro-batch."""
+        """Records that a taken file is no longer listed.
+
+        The checkpoint does not change by this alone, since a new offset would start a micro-batch.
+        """
         self._gone.add([mark_of(self.forget(path))])
 
     def returned(self, file: FoundFile) -> bool:
-        """Whether a file that appears was taken in this very version, and was gone since."""
+        """Whether a file that is listed again was taken in this version before it disappeared."""
         was_taken = self._gone.returned(file)
         if was_taken:
             self._remember(file, mark_of(file))
         return was_taken
 
     def forget(self, path: str) -> FoundFile:
-        """The taken file at ``path``, which counts as never taken from now on."""
+        """Removes a taken file from the record, so that it counts as never taken, and returns it."""
         file = self._taken.pop(path)
         if self._recent.pop(path, None) is None:
             self._digest.remove(file)
         return file
 
     def skip(self, file: FoundFile) -> None:
-        """Record another version of a taken file that is not read."""
+        """Records the new version of a taken file that is not read again."""
         self.forget(file.path)
         self._changed = True
         self._remember(file, mark_of(file))
 
-    # ---- what was not ---------------------------------------------------------------------------------------------
+    # ---- files that are not taken -------------------------------------------------------------------------------
 
     def bound_by(self, found: Collection[FoundFile]) -> list[FoundFile]:
-        """The files of a bounded source: those up to the last modification time in its first listing."""
+        """Returns the files of a bounded source: those up to the greatest modification time in its first listing."""
         if self._state.last is None:
             last = max((file.modified for file in found), default=-1)
             self._state = replace(self._state, last=last, rest=Rest.of(found))
@@ -286,25 +293,25 @@ class ProcessedFiles:
 
     @property
     def rest(self) -> Rest | None:
-        """The files of a bounded source that are not taken; ``None`` where an older checkpoint does not know."""
+        """The files of a bounded source that are not taken, or ``None`` if they are unknown (older checkpoints)."""
         return self._state.rest
 
     def note_new(self, files: Iterable[FoundFile]) -> None:
-        """Record files that appeared. Latecomers get a mark, as long as there is room."""
+        """Records files that were found. Latecomers get a mark, as long as there is room."""
         for file in files:
             if file.modified <= self._state.bound and len(self._late) < self._window:
                 self._late[file.path] = mark_of(file)
                 self._changed = True
 
     def drop(self, file: FoundFile) -> None:
-        """Forget a file that was not taken and is gone, or has another version now."""
+        """Removes a file from the record that was not taken and has disappeared or changed."""
         self._late.pop(file.path, None)
         if file.path in self._members:
             self._members.remove(file.path)
             self._digest.remove(file)
 
     def order_by(self, column: str | None) -> None:
-        """Set the order in which files are taken from now on, also in an open generation."""
+        """Sets the order in which files are taken from now on, also in an open generation."""
         self._by = column
         if self._members and self._state.frontiers[-1].by != column:
             self._changed = True
@@ -313,13 +320,13 @@ class ProcessedFiles:
     # ---- generations ----------------------------------------------------------------------------------------------
 
     def open_generation(self, untaken: Collection[FoundFile]) -> None:
-        """Open a generation of the files that are known and not taken, if there are many of them."""
+        """Opens a generation of the known files that are not taken, if there are more than half a window of them."""
         members = self._timely(untaken)
         if not self._members and len(members) > self._window // 2:
             self._start_generation(members)
 
     def settle(self, untaken: Callable[[], Iterable[FoundFile]]) -> None:
-        """Close a generation whose files are all taken. The cut moves up, but stays below the newest files taken."""
+        """Closes the open generation if all its files are taken. The cut then moves up."""
         if self._state.until is None or self._members:
             return
         self.generations += 1
@@ -329,7 +336,7 @@ class ProcessedFiles:
         self.note_new(file for file in untaken() if file.path not in self._late)
 
     def snapshot(self) -> ProcessedFilesState:
-        """The checkpoint. It is the same object until a file is taken or a latecomer appears."""
+        """Returns the checkpoint. It is the same object until a file is taken or a latecomer is found."""
         if self._changed:
             self._changed = False
             self._state = replace(
@@ -350,7 +357,7 @@ class ProcessedFiles:
         self._state = replace(self._state, until=until, frontiers=(Frontier(self._by),))
 
     def _make_room(self, untaken: Collection[FoundFile]) -> None:
-        """Move the cut up. If files that are not taken stop it, open a generation of them."""
+        """Moves the cut up. If files that are not taken prevent that, opens a generation of them."""
         above = self._timely(untaken)
         lowest = min((file.modified for file in above), default=None)
         highest = self._below_newest() if lowest is None else min(self._below_newest(), lowest - 1)
@@ -359,17 +366,17 @@ class ProcessedFiles:
             self._start_generation(above)
 
     def _timely(self, untaken: Collection[FoundFile]) -> list[FoundFile]:
-        """The files of ``untaken`` that are not latecomers."""
+        """Returns the files of ``untaken`` that are not latecomers."""
         return [file for file in untaken if file.modified > self._state.cut and file.path not in self._late]
 
     def _below_newest(self) -> int:
-        """The highest cut at which the newest files taken keep their marks."""
+        """Returns the highest cut at which the newest half window of taken files keep their marks."""
         keep = self._window // 2
         newest = heapq.nlargest(keep + 1, (file.modified for file in self._taken.values()))
         return newest[-1] if len(newest) > keep else -1
 
     def _move_cut(self, cut: int) -> None:
-        """Marks below the cut go into the digest; files above it come out of there and get marks again."""
+        """Sets the cut. Marks below it move into the digest, and files above it get marks again."""
         self._changed = True
         self._state = replace(self._state, cut=cut)
         below = [file for path in self._recent if (file := self._taken[path]).modified <= cut]

@@ -1,1 +1,1 @@
-"""Delta tables: a snapshot first, then what commits add."""
+"""Delta tables: the log, a snapshot of the table, and the files that later commits add."""

@@ -1,4 +1,7 @@
-"""The deletion vectors of a snapshot of a Delta table, by replaying its log: delta-rs does not tell them."""
+"""The deletion vectors of a snapshot of a Delta table.
+
+They are found by replaying its log, since delta-rs does not return them.
+"""
 
 from __future__ import annotations
 
@@ -24,24 +27,24 @@ _THREADS: Final = 24
 
 
 class Checkpoint(NamedTuple):
-    """A checkpoint of the log: the files that it is in, and the version that it stands for."""
+    """A checkpoint of the log: its version, and the names of the files that it consists of."""
 
     version: int
     files: Sequence[str]
 
 
 def deletion_vectors(log: LogFiles, version: int, what: str) -> Mapping[str, Descriptor]:
-    """The descriptors of all deletion vectors at a version, by the path of the data file as the log has it.
+    """Returns the descriptors of all deletion vectors at a version, by the path of the data file in the log.
 
     Args:
-        log: of the table.
-        version: of the table.
-        what: the table, for errors.
+        log: The log of the table.
+        version: The version of the table.
+        what: The table, for errors.
 
     Raises:
-        DataLossError: versions are missing in the log.
-        ConnectorError: the log does not decode, or the storage refuses.
-        UnreachableError: the storage does not answer.
+        DataLossError: Versions are missing in the log.
+        ConnectorError: The log does not decode, or the storage refuses access.
+        UnreachableError: The storage does not answer.
     """
     checkpoint = latest_checkpoint(log.names(), version)
     found: dict[str, Descriptor] = {}
@@ -60,9 +63,13 @@ def deletion_vectors(log: LogFiles, version: int, what: str) -> Mapping[str, Des
 
 
 def latest_checkpoint(names: Iterable[str], version: int) -> Checkpoint | None:
-    """The latest complete checkpoint up to ``version`` among the files of a log.
+    """Returns the latest complete checkpoint up to ``version``, or ``None`` if there is none.
 
-    A checkpoint is one file, or several by number (of which all must be there), or one with a UUID in its name.
+    A checkpoint is one file, or several numbered files of which all must exist, or one file with a UUID in its name.
+
+    Args:
+        names: The names of the files of the log.
+        version: The greatest version that the checkpoint may have.
     """
     found: dict[tuple[int, str], list[str]] = {}
     for name in names:
@@ -77,7 +84,7 @@ def latest_checkpoint(names: Iterable[str], version: int) -> Checkpoint | None:
 
 
 def _apply(found: dict[str, Descriptor], commit: Sequence[Action]) -> None:
-    """A commit that gives a file another deletion vector both removes and adds it."""
+    """Applies a commit. A commit that replaces the deletion vector of a file both removes and adds the file."""
     for remove in all_of("remove", commit):
         found.pop(remove["path"], None)
     found.update(_described(all_of("add", commit)))
@@ -102,7 +109,7 @@ def _of_checkpoint(log: LogFiles, checkpoint: Checkpoint, what: str) -> Iterator
 
 
 def _table(log: LogFiles, name: str, what: str) -> pa.Table:
-    """The columns of a checkpoint in Parquet that tell of deletion vectors and of sidecars."""
+    """Reads the columns of a Parquet checkpoint that have deletion vectors and the paths of sidecars."""
     try:
         with log.open(name) as file:
             parquet = pq.ParquetFile(file)
@@ -114,7 +121,7 @@ def _table(log: LogFiles, name: str, what: str) -> pa.Table:
 
 
 def _structs(table: pa.Table, name: str) -> Sequence[Mapping[str, Any]]:
-    """The values of a column of structs that are not null."""
+    """Returns the values of a struct column that are not null."""
     if name not in table.column_names:
         return ()
     values: list[Mapping[str, Any]] = table.column(name).drop_null().to_pylist()

@@ -1,4 +1,4 @@
-"""The backlog of a Delta table: first a snapshot, then what commits add."""
+"""The backlog of a Delta table: first the files of a snapshot, then the files that later commits add."""
 
 from __future__ import annotations
 
@@ -26,19 +26,18 @@ from flip27_stream.errors import DataLossError, Flip27Error, OptionError
 log = logging.getLogger(__name__)
 
 _PROVEN_S = 60.0
-"""How long (s) it is believed that there is no later version because the next one is not there: a version in between
-may be lost."""
+"""The time (s) between two full looks at the log, which find a later version even if the next one is lost."""
 
 
 @dataclass(frozen=True)
 class Generation:
-    """Files that are read in one order.
+    """Files that are read together, in one order.
 
     Attributes:
-        after: the files were added behind this version; -1 for a snapshot.
-        until: the last version that added files.
-        files: the files that were not taken yet.
-        by: the event-time column of the order that the files are in; ``None`` for modification time.
+        after: The files were added after this version; -1 for a snapshot.
+        until: The last version that added files.
+        files: The files that are not taken yet.
+        by: The event-time column by which the files are ordered; ``None`` for the order of modification time.
     """
 
     after: int
@@ -51,8 +50,8 @@ class Seen(NamedTuple):
     """The last version that a look has read.
 
     Attributes:
-        version: its number.
-        mark: the first bytes of its commit file, which differ in every table; ``None`` if the file is gone.
+        version: The number of the version.
+        mark: The first bytes of its commit file, which differ between tables; ``None`` if the file is gone.
     """
 
     version: int
@@ -60,18 +59,18 @@ class Seen(NamedTuple):
 
 
 class DeltaFiles(Backlog[list[Generation], DeltaState]):
-    """Data files of a Delta table, in the order of least event time, or of modification time.
+    """The data files of a Delta table, in the order of their least event time or of their modification time.
 
-    One generation is read after the other: the snapshot, then what was added meanwhile.
+    One generation is read after the other: first the snapshot, then the files that were added meanwhile.
 
     Args:
-        delta: the log of the table.
-        statistics: reads event times that the log does not have.
-        state: the checkpoint to go on from.
-        start: the version to begin with, and the rules for commits that change rows.
-        order: the order by event time; ``None`` for the order of modification times.
-        columns: the columns that the query reads; ``None`` to compare no columns.
-        fail_on_data_loss: whether to fail, and not only warn, if versions to be read are no longer in the log.
+        delta: The log of the table.
+        statistics: Reads event times that the log does not have.
+        state: The checkpoint to continue from.
+        start: The version to begin with, and the rules for commits that change rows.
+        order: The order by event time; ``None`` for the order of modification time.
+        columns: The columns that the query reads; ``None`` to compare no columns.
+        fail_on_data_loss: Whether to fail, not only to warn, if versions to be read are no longer in the log.
     """
 
     def __init__(
@@ -107,7 +106,7 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
         found = self._first_look() if before is None else self._added_since(before)
         seen = self._seen_until(found[-1].until) if found else before
         if before is None or not self._is_there(before) or (not found and self._is_doubtful()):
-            now = self._same_table()  # so what was read since the last look is this table's
+            now = self._same_table()  # what was read since the last look belongs to this table
             if before is not None and not found:
                 found = self._added_from(before.version, now)
                 seen = self._seen_until(found[-1].until if found else before.version)
@@ -120,21 +119,21 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
             return self._added_after(seen.version)
         except Flip27Error:
             if not self._is_there(seen):
-                self._same_table()  # of another table anything may be wrong
+                self._same_table()  # if the table was replaced, that is the error to report
             raise
 
     def _is_doubtful(self) -> bool:
-        """Whether the whole log was last looked at more than a minute ago."""
+        """Whether the last full look at the log was ``_PROVEN_S`` ago or earlier."""
         return monotonic() - self._proven >= _PROVEN_S
 
     def _seen_until(self, version: int) -> Seen:
         return Seen(version, self._delta.mark(version))
 
     def _is_there(self, seen: Seen) -> bool:
-        """Whether the log still has the version that was read last.
+        """Whether the log still has the commit that was read last.
 
         Raises:
-            DataLossError: the log has another commit with that number.
+            DataLossError: The log has another commit with that version.
         """
         mark = self._delta.mark(seen.version)
         if None not in (mark, seen.mark) and mark != seen.mark:
@@ -142,10 +141,10 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
         return mark is not None and mark == seen.mark
 
     def _same_table(self) -> TableState:
-        """The present state of the table.
+        """Returns the present state of the table.
 
         Raises:
-            DataLossError: the table was replaced by another one.
+            DataLossError: The table was replaced by another one.
         """
         now = self._delta.state()
         if self._table not in (None, now.table):
@@ -154,7 +153,7 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
         return now
 
     def _first_look(self) -> list[Generation]:
-        """The generation that the checkpoint has begun, and what later versions added; or the first generation."""
+        """Returns the first generation, or the unfinished one of the checkpoint and what later versions added."""
         now, state = self._same_table(), self._state
         self._first_seen = now.version
         self._read_by(now)
@@ -172,10 +171,10 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
         return [self._made(-1, table.version, files)]
 
     def _read_by(self, now: TableState) -> None:
-        """Find out by which names files are read.
+        """Sets the column mapping by which files are read.
 
         Raises:
-            SchemaChangedError: the query cannot read the columns of the table.
+            SchemaChangedError: The query cannot read the columns of the table.
         """
         if self._columns is not None:
             self._mapping = self._columns.mapping(now.columns, self._state.columns, self._what)
@@ -185,7 +184,7 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
         return f"The Delta table {self._delta.uri}"
 
     def _first_version(self, now: TableState) -> int | None:
-        """The first version whose additions are read; ``None`` for a snapshot."""
+        """Returns the first version whose added files are read, or ``None`` to read a snapshot first."""
         start = self._start
         if start.latest:
             return now.version + 1
@@ -201,13 +200,13 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
         return self._added_from(version, now) or [Generation(version, version)]
 
     def _added_from(self, version: int, now: TableState) -> list[Generation]:
-        """What versions behind ``version`` added. Some of them may be gone from the log."""
+        """Returns what versions after ``version`` added. Some of them may be gone from the log."""
         if now.version < version:
             raise self._delta.is_another()
         return self._added_after(self._kept_after(version, now.version))
 
     def _added_after(self, version: int) -> list[Generation]:
-        """What versions behind ``version`` added."""
+        """Returns what versions after ``version`` added."""
         commits = list(self._delta.commits(version))
         if not commits:
             return []
@@ -215,7 +214,7 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
         return [self._made(version, commits[-1].version, files)]
 
     def _generation(self, after: int, until: int) -> Generation:
-        """The generation between two versions that the checkpoint names."""
+        """Returns the generation between two versions of the checkpoint."""
         if after < 0 and self._begins_with_snapshot:
             return self._made(after, until, self._snapshot(until))
         begun = self._delta.commits(self._kept_after(after, until))
@@ -224,7 +223,7 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
         return self._made(after, until, files)
 
     def _snapshot(self, version: int) -> Sequence[DataFile]:
-        """The files of the snapshot that the checkpoint names."""
+        """Returns the files of the snapshot that the checkpoint names."""
         try:
             return self._delta.snapshot(version, self._column(), self._mapping)[1]
         except DataLossError as error:
@@ -232,7 +231,7 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
             return ()
 
     def _kept_after(self, version: int, latest: int) -> int:
-        """The version behind which to go on: ``version``, unless the log lacks some from there to ``latest``."""
+        """Returns ``version``, or a later version if the log lacks the ones after it (data loss)."""
         if version >= latest or (first := self._delta.files.first_after(version)) == version + 1:
             return version
         last = latest if first is None else min(first - 1, latest)
@@ -254,11 +253,11 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
         return start.version is None and start.timestamp is None and not start.latest
 
     def _new_files(self, commit: Commit) -> Sequence[DataFile]:
-        """What is read of a commit.
+        """Returns the files to read of a commit.
 
         Raises:
-            DataLossError: see :func:`is_read`; or the table is another one.
-            SchemaChangedError: the query cannot read all of its columns.
+            DataLossError: See :func:`is_read`; or the commit belongs to another table.
+            SchemaChangedError: The query cannot read all of its columns.
         """
         if commit.table not in (None, self._table):
             raise self._delta.is_another()
@@ -297,7 +296,7 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
         self._advance()
 
     def _taken_before(self, files: Sequence[Waiting]) -> set[str]:
-        """The names of the files that were taken of the generation in the checkpoint."""
+        """Returns the names of those files of the checkpoint's generation that were taken."""
         taken: set[str] = set()
         for frontier in self._state.frontiers:
             keys = self._keys(files, frontier.by)
@@ -306,7 +305,7 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
         return taken
 
     def _keys(self, files: Sequence[Waiting], by: str | None) -> Mapping[str, OrderKey | None]:
-        """The places of files in an order, by name; ``None`` for a file that cannot be read and is skipped."""
+        """Returns the places of files in an order, by name; ``None`` for a file that cannot be read and is skipped."""
         if by is None:
             return {one.name: (one.file.modified, one.name) for one in files}
         told: dict[str, OrderKey | None] = {}
@@ -328,7 +327,7 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
             self._state = replace(self._state, frontiers=(*self._state.frontiers, Frontier(by)))
 
     def _advance(self) -> None:
-        """Begin the next generation if the present one is finished."""
+        """Begins the next generation if all files of the present one are taken."""
         by = _name(self._order)
         while not len(self._queue) and (self._next or self._state.until is not None):
             if self._state.until is not None:
@@ -348,7 +347,7 @@ class DeltaFiles(Backlog[list[Generation], DeltaState]):
         self._switch_order()
 
     def _in_order(self, one: Generation) -> Generation:
-        """The generation in the present order, which may have changed while a look was under way."""
+        """Returns the generation in the present order, which may have changed while the look ran."""
         by = _name(self._order)
         return one if one.by == by else replace(one, files=self._ordered(one.files), by=by)
 

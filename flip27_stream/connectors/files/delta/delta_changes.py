@@ -1,4 +1,4 @@
-"""What is read of a commit that does not only add rows."""
+"""The rule for commits that do not only add rows."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ from flip27_stream.errors import DataLossError
 
 
 def is_read(commit: Commit, start: DeltaStart, uri: str) -> bool:
-    """Whether the files that a commit adds are read, by the options of Delta's own source.
+    """Whether the files that a commit adds are read, according to the options of Delta's own source.
 
     Args:
-        commit: the commit.
-        start: the options.
-        uri: of the table, for the error.
+        commit: The commit.
+        start: The options.
+        uri: The URI of the table, for the error.
 
     Raises:
-        DataLossError: the commit removes rows, or adds rows again that were removed, and no option says what to do
-            about it.
+        DataLossError: The commit removes rows or restores removed ones, and no option says what to do with it.
     """
     restores = commit.restores and bool(commit.adds)
     if not (commit.removes or restores) or start.ignore_changes:

@@ -1,4 +1,4 @@
-"""Compares the columns of a query with those of a Delta table, which may change."""
+"""The comparison of the columns of a query with the columns of a Delta table, which can change."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 class SchemaChange(Enum):
-    """The rule for a query whose table gets columns that do not fit those of the query."""
+    """What to do when the columns of the table no longer fit the columns of the query."""
 
     FAIL = "fail"
     IGNORE = "ignore"
@@ -37,13 +37,13 @@ class ReadColumns:
     """The columns that a query reads, and their comparison with the columns of the table.
 
     They fit by Spark's rule (``SchemaUtils.isReadCompatible``): the query has every column of the table, and every
-    value of the table is a value of the query's type. A column that the table lacks is null. If the user named the
-    columns, other columns of the table do not matter.
+    value of the table can be a value of the query's type. A column that the table lacks is null. If the user named the
+    columns, other columns of the table are ignored.
 
     Attributes:
-        schema: the columns.
-        inferred: whether they were all columns of the table when the query was defined, and not named by the user.
-        change: what to do when the table's columns do not fit any more.
+        schema: The columns.
+        inferred: Whether they were all columns of the table when the query was defined, and not named by the user.
+        change: What to do if the table's columns no longer fit.
     """
 
     schema: pa.Schema
@@ -51,17 +51,17 @@ class ReadColumns:
     change: SchemaChange = SchemaChange.FAIL
 
     def mapping(self, now: TableColumns, before: ColumnMapping | None, what: str) -> ColumnMapping | None:
-        """The names that data files have for the columns of the query, when a run begins.
+        """Returns the names that data files have for the columns of the query, at the beginning of a run.
 
-        Where the table does not have a column any more that the query had, it is looked for as it was named before.
+        A column of the query that the table no longer has keeps the name that it had in files before.
 
         Args:
-            now: the columns of the table.
-            before: what this returned when the checkpoint was written.
-            what: the table, for the error.
+            now: The columns of the table.
+            before: What this method returned when the checkpoint was written.
+            what: The table, for the error.
 
         Raises:
-            SchemaChangedError: the columns do not fit, and ``change`` is to fail.
+            SchemaChangedError: The columns do not fit, and ``change`` is ``FAIL``.
         """
         if now.mapping is None:
             self._refuse([*self._differences(now.schema), *_removed(before)], what)
@@ -78,19 +78,19 @@ class ReadColumns:
     def check_commit(
         self, table: TableColumns, mapping: ColumnMapping | None, what: str, *, is_later: bool
     ) -> None:
-        """Compare with the columns that a commit gives the table.
+        """Compares the columns of the query with the columns that a commit sets.
 
-        What a column was called before the run began does not matter under column mapping, nor do columns that were
-        dropped since: the query was defined without them.
+        With column mapping, neither the names that columns had before the run began nor columns that were dropped since
+        matter, since the query was defined later.
 
         Args:
-            table: the columns.
-            mapping: names that data files have for the columns of the query.
-            what: the commit, for the error.
-            is_later: whether the commit was made since the run began.
+            table: The columns that the commit sets.
+            mapping: The names that data files have for the columns of the query.
+            what: The commit, for the error.
+            is_later: Whether the commit was made after the run began.
 
         Raises:
-            SchemaChangedError: they do not fit, and ``change`` is to fail.
+            SchemaChangedError: The columns do not fit, and ``change`` is ``FAIL``.
         """
         if mapping is None and table.mapping is None:
             self._refuse(self._differences(table.schema), what)
@@ -106,7 +106,11 @@ class ReadColumns:
             self._refuse(replace(self, inferred=False)._differences(earlier), what)
 
     def _refuse(self, found: Iterable[str], what: str) -> None:
-        """Raises SchemaChangedError where there are differences and ``change`` is to fail; otherwise warns."""
+        """Reports differences, if there are any.
+
+        Raises:
+            SchemaChangedError: ``change`` is ``FAIL``. Otherwise the differences are logged.
+        """
         differences = "; ".join(found)
         if not differences:
             return
@@ -139,7 +143,7 @@ class ReadColumns:
 
 
 def _unread(given: pa.DataType, wanted: pa.DataType, path: str) -> Iterator[str]:
-    """Fields of structs in ``given`` that ``wanted`` has not, with their paths."""
+    """Yields the paths of struct fields that ``given`` has and ``wanted`` lacks."""
     if pt.is_struct(given) and pt.is_struct(wanted):
         names = [field.name for field in wanted]
         for field in given:
@@ -157,17 +161,17 @@ def _unread(given: pa.DataType, wanted: pa.DataType, path: str) -> Iterator[str]
 
 
 def _same_names(schema: pa.Schema) -> Mapping[str, MappedColumn]:
-    """The columns of a table without column mapping."""
+    """Returns the columns of a table without column mapping."""
     return {name: MappedColumn(name) for name in schema.names}
 
 
 def _is_of(column: MappedColumn, schema: pa.Schema) -> bool:
-    """Whether a table has the column, be it by name or in its files."""
+    """Whether a table has the column, by its name or by its physical name."""
     return any(column.physical in (one.name, physical_name(one)) for one in schema)
 
 
 def _moved(columns: Mapping[str, MappedColumn], now: Iterable[pa.Field], path: str = "") -> Iterator[str]:
-    """Columns that are called something else now, or were dropped."""
+    """Yields a text for each column that was renamed or dropped."""
     stored = {physical_name(one): one for one in now}
     for name, column in columns.items():
         found = stored.get(column.physical)
@@ -180,7 +184,7 @@ def _moved(columns: Mapping[str, MappedColumn], now: Iterable[pa.Field], path: s
 
 
 def _removed(mapping: ColumnMapping | None) -> Iterator[str]:
-    """Columns whose values files have under names that nobody knows without column mapping."""
+    """Yields a text for each column that can no longer be found in files, since the column mapping was removed."""
     if mapping is not None:
         for name, column in mapping.columns.items():
             if column.physical != name:

@@ -22,10 +22,10 @@ class DataFile:
     """A data file of the table.
 
     Attributes:
-        file: its path in the file system, and what the log says of it.
-        layout: what else must be known to read its rows.
-        least: least event time (ms) by the log's statistics.
-        known: whether ``least`` is known; it is ``None`` where no row has an event time.
+        file: Path, modification time and size of the file, as the log has them.
+        layout: Partition values, deletion vector and column mapping of the file.
+        least: The least event time (ms) in the log's statistics.
+        known: Whether ``least`` is known. If it is known and ``None``, no row has an event time.
     """
 
     file: FoundFile
@@ -35,7 +35,7 @@ class DataFile:
 
     @property
     def name(self) -> str:
-        """Tells it from every other file, and from the same file with other rows deleted."""
+        """A name that is unique to this file with this deletion vector."""
         return version_name(self.file.path, self.layout.deletion)
 
 
@@ -44,8 +44,8 @@ class TableColumns:
     """The columns of a table at one version.
 
     Attributes:
-        schema: names and types, with the log's metadata of each.
-        mapping: the names that data files have for them; ``None`` for the same names.
+        schema: The names and types, with the metadata that the log has for each column.
+        mapping: The names that data files have for the columns; ``None`` if these are the same.
     """
 
     schema: pa.Schema
@@ -54,15 +54,15 @@ class TableColumns:
 
 @dataclass(frozen=True)
 class Commit:
-    """The changes of a version to the table. A commit that only rearranges rows, as OPTIMIZE does, has none.
+    """The changes that a version makes to the table. A commit that only moves rows, as OPTIMIZE does, has no changes.
 
     Attributes:
-        version: its number.
-        adds: the actions that add files with new rows.
-        removes: whether rows were removed.
-        columns: the table's columns from this version on; ``None`` where it does not set them.
-        table: the id of the table, with ``columns``.
-        restores: whether what it added was in the table before (RESTORE).
+        version: The version.
+        adds: The ``add`` actions with new rows.
+        removes: Whether rows were removed.
+        columns: The table's columns from this version on; ``None`` if the commit does not set them.
+        table: The id of the table, if ``columns`` is given.
+        restores: Whether the added files were in the table before (RESTORE).
     """
 
     version: int
@@ -74,18 +74,18 @@ class Commit:
 
 
 def actions(data: bytes, version: str) -> list[Action]:
-    """The actions in the log of one version.
+    """Returns the actions in a file of the log.
 
-    Lines end with a line feed; other line breaks may be in a name.
+    Lines are divided at line feeds only, since names can have other line breaks in them.
 
     Args:
-        data: the bytes of the log's file.
-        version: the name of the file, for errors.
+        data: The bytes of the file.
+        version: The name of the file, for errors.
 
     Raises:
-        UnreachableError: it has no action yet, or ends within one: where a file can be seen before it is complete,
-            it is being written.
-        ConnectorError: it is not JSON.
+        UnreachableError: The file has no action, or ends within one. It is being written, on a storage where a file is
+            visible before it is complete.
+        ConnectorError: A line is not a JSON object.
     """
     lines = [line for line in data.split(b"\n") if line.strip()]
     found = [_action(line, version, is_cut=line is lines[-1] and not data.endswith(b"\n")) for line in lines]
@@ -109,5 +109,5 @@ def _action(line: bytes, version: str, *, is_cut: bool) -> Action:
 
 
 def all_of(kind: str, among: Sequence[Action]) -> list[Action]:
-    """The actions of one kind, such as ``add``."""
+    """Returns the actions of one kind, such as ``add``."""
     return [action[kind] for action in among if action.get(kind)]

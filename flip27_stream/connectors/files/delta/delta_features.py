@@ -1,4 +1,4 @@
-"""The features of Delta tables that are read, and those that are refused by name."""
+"""The reader features of Delta tables: those that are supported, and those that are refused."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ REFUSED: Final = {
     "variantType": _VARIANT,
     "variantType-preview": _VARIANT,
 }
-"""Features that readers must know and that are refused, with the reason."""
+"""Reader features that are refused, with the reason."""
 
 _LATEST_READER: Final = 3
 
 
 def check_protocol(table: str, reader: int, features: Sequence[str]) -> None:
-    """Compare what a table asks of readers with what is read here.
+    """Checks that a table needs no reader feature that is not supported.
 
     Args:
-        table: the table, for the error.
-        reader: ``minReaderVersion`` of its protocol.
-        features: ``readerFeatures`` of its protocol.
+        table: The table, for the error.
+        reader: The ``minReaderVersion`` of its protocol.
+        features: The ``readerFeatures`` of its protocol.
 
     Raises:
-        ConnectorError: the table needs more; the error names each feature.
+        ConnectorError: The table needs other features, which the error names, or a later protocol version.
     """
     unknown = sorted(set(features) - _READ)
     if unknown:

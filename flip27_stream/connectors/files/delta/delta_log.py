@@ -1,4 +1,4 @@
-"""The log of a Delta table: the files of a snapshot, and the files that later commits added."""
+"""The log of a Delta table. It has the files of a snapshot and the files that later commits added."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ class TableState:
     """The state of a table at one version.
 
     Attributes:
-        table: the id of the table; a table that is made anew in its place has another one.
-        version: the version.
-        columns: the columns of the table.
+        table: The id of the table. A table that is created again at the same place has another id.
+        version: The version.
+        columns: The columns of the table.
     """
 
     table: str
@@ -61,14 +61,14 @@ class DeltaLog:
     """The log of a Delta table.
 
     All methods raise :class:`UnreachableError` if the storage does not answer, the table does not exist, or its log is
-    being written, and :class:`ConnectorError` if the storage refuses, the log does not decode, or the table has
-    features that are not read.
+    being written. They raise :class:`ConnectorError` if the storage refuses access, the log does not decode, or the
+    table has features that are not supported.
 
     Attributes:
-        uri: of the table, as delta-rs wants it.
-        storage: where it is.
-        path: of the table, as the file system wants it.
-        options: storage options of delta-rs; may be secret, so never shown.
+        uri: The URI of the table for delta-rs.
+        storage: The file system of the table.
+        path: The path of the table in that file system.
+        options: The storage options of delta-rs. They can be secret, so they are never shown.
     """
 
     uri: str
@@ -78,24 +78,24 @@ class DeltaLog:
 
     @property
     def files(self) -> LogFiles:
-        """The commits as files."""
+        """The files of the log."""
         return LogFiles(self.storage, f"{self.path}/_delta_log")
 
     def state(self) -> TableState:
-        """The table as it is now."""
+        """Returns the present state of the table."""
         return _state_of(self._table())
 
     def schema(self) -> pa.Schema:
-        """The table's columns now."""
+        """Returns the table's present columns."""
         return self.state().columns.schema
 
     def version_at(self, time: datetime) -> int:
-        """The first version that was committed at ``time`` or later.
+        """Returns the first version that was committed at ``time`` or later.
 
-        A commit that does not say when it was made was made when its file was last modified.
+        If a commit has no time, the modification time of its file is taken.
 
         Raises:
-            OptionError: there is none yet.
+            OptionError: There is no such version yet.
         """
         at, found = to_ms(time), self.files.versions()
         said = of_each(self._committed_at, list(found), _THREADS)
@@ -112,15 +112,15 @@ class DeltaLog:
     def snapshot(
         self, version: int | None, column: str | None, mapping: ColumnMapping | None = None
     ) -> tuple[TableState, list[DataFile]]:
-        """A version and its files.
+        """Returns the state of the table at a version, and its files.
 
         Args:
-            version: the version; ``None`` for the latest.
-            column: the column of event time, for the least time in each file.
-            mapping: the names that data files have for the columns.
+            version: The version; ``None`` for the latest.
+            column: The column of event time, to find the least event time in each file.
+            mapping: The names that data files have for the columns.
 
         Raises:
-            DataLossError: the version is no longer in the log.
+            DataLossError: The version is no longer in the log.
         """
         table = self._table(version)
         stored = column if mapping is None or column is None else mapping.physical(column)
@@ -129,35 +129,35 @@ class DeltaLog:
         return state, files
 
     def _deletions(self, table: DeltaTable) -> Mapping[str, DeletionVector]:
-        """The deletion vectors of a snapshot, by the path of the data file as the log has it."""
+        """Returns the deletion vectors of a snapshot, by the path of the data file in the log."""
         if "deletionVectors" not in (table.protocol().reader_features or ()):
             return {}
         found = deletion_vectors(self.files, table.version(), self._what)
         return {path: DeletionVector.of(descriptor, self.path) for path, descriptor in found.items()}
 
     def commits(self, after: int) -> Iterator[Commit]:
-        """The versions behind ``after``, as far as there are any."""
+        """Yields the commits after version ``after``, up to the first version that the log lacks."""
         version = after + 1
         while (data := self.files.read(version)) is not None:
             yield self._commit(version, actions(data, self._name(version)))
             version += 1
 
     def mark(self, version: int) -> bytes | None:
-        """The first bytes of the commit file of ``version``; ``None`` if there is no such file.
+        """Returns the first bytes of the commit file of ``version``, or ``None`` if there is no such file.
 
-        They differ in every table, for they have the time of the commit in milliseconds, or unique names of files.
+        They differ between tables, since they have the time of the commit in milliseconds or unique names of files.
         """
         return self.files.read(version, _MARK_BYTES)
 
     def is_another(self) -> DataLossError:
-        """The error for a table that has replaced the one that was read."""
+        """Returns the error for a table that has replaced the one that was read."""
         return DataLossError(
             f"The Delta table {self.uri} is not the one that was read before: it was deleted and made anew, or an "
             "older copy of it was put back. Begin anew with a new checkpoint."
         )
 
     def versions_are_gone(self, first: int, last: int) -> DataLossError:
-        """The error for versions ``first`` to ``last``, which were to be read and are gone from the log."""
+        """Returns the error for versions ``first`` to ``last``, which were not read yet and are gone from the log."""
         more = f", with those up to version {last}," if last > first else ""
         return DataLossError(
             f"Version {first} of the Delta table {self.uri}{more} is no longer in its log, so what it added cannot be "
@@ -172,10 +172,10 @@ class DeltaLog:
     def _what(self) -> str:
         return f"The Delta table {self.uri}"
 
-    # ---- what commits say -----------------------------------------------------------------------------------------
+    # ---- the contents of commits --------------------------------------------------------------------------------
 
     def _committed_at(self, version: int) -> int | None:
-        """The time (ms) that a commit has for itself; ``None`` if it has none."""
+        """Returns the commit time (ms) in the commit itself, or ``None`` if it has none."""
         data = self.files.read(version)
         return None if data is None else commit_time(actions(data, self._name(version)))
 
@@ -185,7 +185,11 @@ class DeltaLog:
 
     @contextmanager
     def _form(self, version: int) -> Iterator[None]:
-        """Raises ConnectorError where an action is not of Delta's form."""
+        """Converts errors about the form of an action.
+
+        Raises:
+            ConnectorError: An action does not have the form of the Delta protocol.
+        """
         try:
             yield
         except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -207,9 +211,9 @@ class DeltaLog:
         return Commit(version, adds, removes, columns, metadata[-1]["id"], restores)
 
     def added(self, commit: Commit, mapping: ColumnMapping | None = None) -> list[DataFile]:
-        """The files that a commit adds.
+        """Returns the files that a commit adds.
 
-        They are looked at where they are to be read: nothing is refused of a commit that is passed over.
+        Errors about these files are raised here, so that nothing is refused in a commit that is skipped.
         """
         with self._form(commit.version):
             return [self._data_file(add, mapping) for add in commit.adds]
@@ -225,7 +229,11 @@ class DeltaLog:
         return DataFile(self._file(add["path"], add["modificationTime"], add["size"]), layout)
 
     def _file(self, path: str, modified: int, size: int) -> FoundFile:
-        """Paths in the log are URL-encoded, and below the table unless they begin with a scheme or a slash."""
+        """Returns a file of the log, whose path is URL-encoded and relative to the table.
+
+        Raises:
+            ConnectorError: The path is absolute (it has a scheme or begins with a slash), as in a shallow clone.
+        """
         inside = unquote(path)
         if _ELSEWHERE.match(inside):
             raise ConnectorError(
@@ -234,7 +242,7 @@ class DeltaLog:
             )
         return FoundFile(f"{self.path}/{inside}", modified, size)
 
-    # ---- what the table says --------------------------------------------------------------------------------------
+    # ---- the table in delta-rs ----------------------------------------------------------------------------------
 
     def _table(self, version: int | None = None) -> DeltaTable:
         table = self._loaded(version)
@@ -254,7 +262,7 @@ class DeltaLog:
                 raise ConnectorError(
                     f"The Delta table {self.uri} could not be read: {cause(error)}."
                 ) from error
-            self._loaded(None)  # where the table is gone or damaged as a whole, that is what is wrong
+            self._loaded(None)  # raises another error if the whole table is gone or damaged
             raise DataLossError(
                 f"Version {version} of the Delta table {self.uri}, which was not read to its end, can no longer be "
                 f"read: {cause(error)}. Begin anew with a new checkpoint; keep logs and files for longer than a "

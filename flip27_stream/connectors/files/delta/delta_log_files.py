@@ -1,4 +1,4 @@
-"""The files in the log of a Delta table, one for each version."""
+"""The files in the log of a Delta table. Each version has one commit file."""
 
 from __future__ import annotations
 
@@ -17,20 +17,26 @@ _COMMIT: Final = re.compile(r"(\d{20})\.json")
 
 @dataclass(frozen=True)
 class LogFiles:
-    """The commits of a Delta table, as files.
+    """The commit files and checkpoints of a Delta table.
 
-    Methods raise :class:`UnreachableError` where the storage does not answer, :class:`ConnectorError` where it refuses.
+    Methods raise :class:`UnreachableError` if the storage does not answer, :class:`ConnectorError` if it refuses
+    access.
 
     Attributes:
-        storage: where the table is.
-        folder: path of its log.
+        storage: The file system of the table.
+        folder: The path of the log.
     """
 
     storage: Storage
     folder: str
 
     def read(self, version: int, most: int | None = None) -> bytes | None:
-        """The bytes of a version's file, the first ``most`` of them; ``None`` if there is no such file."""
+        """Returns the bytes of the commit file of a version, or ``None`` if there is no such file.
+
+        Args:
+            version: The version.
+            most: How many bytes to read at most; ``None`` for all.
+        """
         fs, path = self.storage.filesystem(), f"{self.folder}/{version:020d}.json"
         try:
             try:
@@ -47,11 +53,15 @@ class LogFiles:
             raise storage_error(f"The Delta log {path} could not be read", error) from error
 
     def open(self, name: str) -> NativeFile:
-        """A file of the log's folder; raises OSError."""
+        """Opens a file in the folder of the log.
+
+        Raises:
+            OSError: The file cannot be opened.
+        """
         return self.storage.filesystem().open_input_file(f"{self.folder}/{name}")
 
     def read_file(self, name: str) -> bytes:
-        """The bytes of a file of the log's folder."""
+        """Returns the bytes of a file in the folder of the log."""
         try:
             with self.open(name) as file:
                 data: bytes = file.read()
@@ -60,7 +70,7 @@ class LogFiles:
             raise storage_error(f"The Delta log {self.folder}/{name} could not be read", error) from error
 
     def names(self) -> list[str]:
-        """The names of all files in the log's folder."""
+        """Returns the names of all files in the folder of the log."""
         return [info.base_name for info in self._listed()]
 
     def _listed(self) -> list[FileInfo]:
@@ -72,12 +82,12 @@ class LogFiles:
         return infos
 
     def versions(self) -> dict[int, int]:
-        """The versions that have a file, ascending, with the time (ms) when it was last modified."""
+        """Returns the versions that have a commit file, ascending, with the modification time (ms) of that file."""
         named = ((_COMMIT.fullmatch(info.base_name), info.mtime_ns or 0) for info in self._listed())
         return dict(sorted((int(name[1]), modified // 1_000_000) for name, modified in named if name))
 
     def first_after(self, version: int) -> int | None:
-        """The first version behind ``version`` that has a file; ``None`` if there is none."""
+        """Returns the first version after ``version`` that has a commit file, or ``None`` if there is none."""
         if self.read(version + 1, 1) is not None:
             return version + 1
         return min((found for found in self.versions() if found > version), default=None)

@@ -1,4 +1,4 @@
-"""The data files of a snapshot of a Delta table, as delta-rs tells them."""
+"""The data files of a snapshot of a Delta table, from the add actions that delta-rs returns."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ def data_files(
     own: ColumnMapping | None,
     mapping: ColumnMapping | None,
 ) -> list[DataFile]:
-    """The files of ``DeltaTable.get_add_actions(flatten=True)``.
+    """Returns the files of ``DeltaTable.get_add_actions(flatten=True)``.
 
     Args:
-        actions: what that returns.
-        column: the column of event time as statistics name it, for the least in each file.
-        file: makes a file of its path in the log, modification time (ms) and size.
-        deletions: deletion vectors of files, by their paths in the log.
-        own: the column mapping of this version.
-        mapping: names that the files have for the columns of the query.
+        actions: The result of that method.
+        column: The column of event time under its name in statistics; ``None`` for no event times.
+        file: Makes a file from its path in the log, modification time (ms) and size (bytes).
+        deletions: The deletion vectors of files, by their paths in the log.
+        own: The column mapping of this version.
+        mapping: The names that the files have for the columns of the query.
 
     Raises:
-        ConnectorError: a deletion vector is that of no file.
+        ConnectorError: A deletion vector belongs to no file.
     """
     paths, sizes = actions.column("path").to_pylist(), actions.column("size_bytes").to_pylist()
     times = actions.column("modification_time").to_pylist()
@@ -56,7 +56,7 @@ def data_files(
 
 
 def _partitions(actions: pa.Table, own: ColumnMapping | None) -> Sequence[Partition]:
-    """Values of partition columns as text, by the names that data files have for them."""
+    """Returns the values of partition columns as text, by the names that data files have for them."""
     names = [name for name in actions.column_names if name.startswith("partition.")]
     columns = [pc.cast(actions.column(name), pa.string()).to_pylist() for name in names]
     if not names:
@@ -68,7 +68,7 @@ def _partitions(actions: pa.Table, own: ColumnMapping | None) -> Sequence[Partit
 
 
 def _least(actions: pa.Table, column: str | None) -> tuple[Sequence[int | None], Sequence[bool]]:
-    """The least time (ms) of each file, and whether the log knows it."""
+    """Returns the least event time (ms) of each file, and whether the log has it."""
     none: tuple[Sequence[int | None], Sequence[bool]] = (
         [None] * actions.num_rows,
         [False] * actions.num_rows,

@@ -1,4 +1,4 @@
-"""The start of reading a Delta table, and its checkpoint."""
+"""The options for the start of reading a Delta table, and the checkpoint of its backlog."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ class DeltaStart:
     """The version to begin with, and the rules for commits that do not only add rows.
 
     Attributes:
-        version: read only what this version and later ones added; ``None`` for a snapshot first.
-        latest: read only what is added from now on.
-        timestamp: begin with the first version that was committed then or later.
-        ignore_deletes: pass over commits that only remove rows.
-        ignore_changes: read the files that commits add which also remove rows, including rows that were read before.
-        skip_change_commits: pass over commits that remove rows, and do not read the files that they add.
+        version: Read only what this version and later ones add; ``None`` to read a snapshot first.
+        latest: Read only what is added from now on.
+        timestamp: Begin with the first version that was committed at this time or later (ISO 8601).
+        ignore_deletes: Skip commits that only remove rows.
+        ignore_changes: Read the files that commits add that also remove rows. Rows that were read before are read
+            again.
+        skip_change_commits: Skip commits that remove rows, with the files that they add.
     """
 
     version: int | None = None
@@ -31,14 +32,14 @@ class DeltaStart:
 
 @dataclass(frozen=True)
 class DeltaState:
-    """The checkpoint of ``DeltaFiles``. Everything else is in the table's log.
+    """The checkpoint of ``DeltaFiles``. Everything else is read from the table's log.
 
     Attributes:
-        through: the last version whose files were all taken; -1 before the first.
-        until: the last version of the generation that is being read; its snapshot if ``through`` is -1.
-        frontiers: the last files that were taken of that generation, one for each order.
-        table: the id of the table; ``None`` before the first look.
-        columns: names that data files have for the columns of the query; ``None`` where they have the table's.
+        through: The last version whose files were all taken; -1 before the first.
+        until: The last version of the generation that is being read. If ``through`` is -1, the version of the snapshot.
+        frontiers: The last file of that generation that was taken, once for each order.
+        table: The id of the table; ``None`` before the first look.
+        columns: The names that data files have for the columns of the query; ``None`` if these are the same.
     """
 
     through: int = -1

@@ -10,10 +10,10 @@ from flip27_stream.errors import OptionError
 
 
 def parse_time(text: str, option: str) -> datetime:
-    """A date, or a date and time in ISO 8601's form; UTC where it names no zone.
+    """Returns the time of an ISO 8601 date, or date and time. Without a time zone it is in UTC.
 
     Raises:
-        OptionError: it is neither.
+        OptionError: The text has another form.
     """
     try:
         time = datetime.fromisoformat(text.strip().replace("Z", "+00:00"))
@@ -25,12 +25,15 @@ def parse_time(text: str, option: str) -> datetime:
 
 
 def to_ms(time: datetime) -> int:
-    """Whole milliseconds since the epoch."""
+    """Returns the whole milliseconds since the epoch."""
     return (time - datetime.fromtimestamp(0, timezone.utc)) // timedelta(milliseconds=1)
 
 
 def commit_time(among: Sequence[Action]) -> int | None:
-    """The commit time (ms) in the actions of a commit, the in-commit timestamp first; ``None`` if they have none."""
+    """Returns the commit time (ms) in the actions of a commit, or ``None`` if they have none.
+
+    The in-commit timestamp takes precedence over the timestamp of ``commitInfo``.
+    """
     for info in all_of("commitInfo", among):
         for name in ("inCommitTimestamp", "timestamp"):
             if type(info.get(name)) is int:
@@ -39,7 +42,9 @@ def commit_time(among: Sequence[Action]) -> int | None:
 
 
 def rising(times: Iterable[int]) -> Iterator[int]:
-    """Times (ms) of versions, each at least 1 ms after the one before (Delta ``monotonizeCommitTimestamps``)."""
+    """Yields the times (ms) of versions, each at least 1 ms after the one before (Delta
+    ``monotonizeCommitTimestamps``).
+    """
     before: int | None = None
     for time in times:
         before = time if before is None else max(time, before + 1)

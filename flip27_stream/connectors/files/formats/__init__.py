@@ -1,1 +1,1 @@
-"""The formats of files: their units, statistics, and how ranges of them become columns."""
+"""The formats of files: their units, their statistics, and the conversion of ranges of rows to columns."""

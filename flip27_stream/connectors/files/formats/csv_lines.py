@@ -1,4 +1,4 @@
-"""CSV files, as Spark's own source reads them, as far as Arrow can."""
+"""CSV files. They are read as Spark's own source reads them, as far as Arrow can do it."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ _SAMPLE = 1 << 20
 
 @dataclass(frozen=True)
 class CsvFormat(LineFormat):
-    """Columns are found by name where there is a header, and by their order where there is none.
+    """The CSV format. Columns are found by name if there is a header, otherwise by their order.
 
-    A line break always ends a record, so that a file can be read from the middle, unless ``multiLine`` is set.
+    A line break always ends a record unless ``multiLine`` is set, so that a file can be read from the middle.
     """
 
     options: CsvOptions = field(default_factory=CsvOptions)
@@ -96,7 +96,9 @@ class CsvFormat(LineFormat):
             yield LineBlock(first, data[first:], whole=True)
 
     def _names(self, head: bytes) -> list[str]:
-        """The names of all columns in the file: those of the first line, or as Spark names what has no header."""
+        """Returns the names of all columns in the file: those of the first line, or Spark's names if there is no
+        header.
+        """
         text = head.removeprefix(_MARK).lstrip(b"\r\n")
         line = text if self.options.multi_line else text[: line_end(text, 0)]
         if not line.strip():
@@ -112,10 +114,10 @@ class CsvFormat(LineFormat):
         return min(line_end(head, mark + blank) + 1, len(head)) if self.options.header else mark
 
     def parsing(self, data: bytes) -> pcsv.ParseOptions:
-        """How ``data`` is parsed.
+        """Returns Arrow's parse options for ``data``.
 
         Raises:
-            pa.ArrowInvalid: it has escape characters whose meaning is doubtful.
+            pa.ArrowInvalid: The data has escape characters whose meaning is ambiguous.
         """
         return pcsv.ParseOptions(
             delimiter=self.options.separator,
@@ -125,7 +127,7 @@ class CsvFormat(LineFormat):
         )
 
     def _escape(self, data: bytes) -> str | None:
-        """The escape character, if it is needed: in Arrow it acts outside of quotes, too, and in Spark it does not."""
+        """Returns the escape character if it is needed. Arrow, unlike Spark, applies it outside of quotes, too."""
         escape, quote = self.options.escape, self.options.quote
         if escape is None or quote is None or escape == quote:
             return None
@@ -141,16 +143,16 @@ class CsvFormat(LineFormat):
 
 
 class CsvDecoder(LineDecoder):
-    """Makes rows of lines of CSV.
+    """Decodes lines of CSV into rows.
 
     Args:
-        format: the format.
-        names: of all columns in the file; none if it is empty.
-        schema: the columns wanted; one that the file lacks is null.
-        what: the file, for errors.
+        format: The format.
+        names: The names of all columns in the file, an empty list if the file is empty.
+        schema: The columns to return. A column that the file lacks is null.
+        what: The file, for errors.
 
     Raises:
-        RecordFormatError: the file lacks a column that is NOT NULL.
+        RecordFormatError: The file lacks a column that is NOT NULL.
     """
 
     def __init__(self, format: CsvFormat, names: list[str], schema: pa.Schema, what: str) -> None:
@@ -195,9 +197,12 @@ class CsvDecoder(LineDecoder):
         return super().line_starts(data, rows) if self.divisible else np.zeros(rows, np.int64)
 
     def _check_quotes(self, data: bytes, parsing: pcsv.ParseOptions) -> None:
-        """Where quotes are left open Arrow takes the end of the data for the end of the value.
+        """Checks that quotes are closed. Arrow takes the end of the data for the end of an open value.
 
-        An odd number of quotes may also be well, so that the line that has the odd one is looked for.
+        An odd number of quotes can also be correct. Then the data is divided to find the line with the odd quote.
+
+        Raises:
+            pa.ArrowInvalid: A quote is open, or the data must be divided.
         """
         if not parsing.quote_char or data.count(parsing.quote_char.encode()) % 2 == 0:
             return
@@ -229,7 +234,7 @@ class CsvDecoder(LineDecoder):
         return self._projection.apply(batch)
 
     def _found(self) -> list[tuple[str, pa.Field]]:
-        """The columns that the file has, by their names in it, and as they are wanted."""
+        """Returns the columns that the file has, by their names in the file, with the wanted fields."""
         pairs = zip(self._projection.sources, self._schema, strict=True)
         return [(name, wanted) for name, wanted in pairs if name is not None]
 
@@ -250,7 +255,7 @@ def _is_time(field: pa.Field) -> bool:
 
 
 def _inferred(field: pa.Field) -> pa.Field:
-    """What Spark would infer: times are instants, and times of day text."""
+    """Returns the field with the type that Spark would infer: times are instants, and times of day are text."""
     if pt.is_timestamp(field.type):
         return field.with_type(INSTANT)
     return field.with_type(pa.string()) if pt.is_time(field.type) else field

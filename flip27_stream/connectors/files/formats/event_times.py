@@ -21,16 +21,16 @@ _LARGEST = 2**63 - 1
 
 @dataclass(frozen=True)
 class TimeRange:
-    """The least and greatest event time (ms) of some rows; ``None`` if no row has one. Negative times do not count."""
+    """The least and greatest event time (ms) of some rows; ``None`` if no row has one. Negative times are ignored."""
 
     least: int | None
     greatest: int | None
 
     @classmethod
     def of(cls, least: int, greatest: int, kind: pa.DataType) -> TimeRange:
-        """The range between two values of a column of type ``kind``, given as integers.
+        """Returns the range between two values of a column of type ``kind``, given as integers.
 
-        Where the least is before the epoch, the epoch stands for the least that counts.
+        If the least value is before the epoch, the least time is 0.
         """
         if greatest < 0:
             return NO_TIMES
@@ -38,7 +38,7 @@ class TimeRange:
 
     @classmethod
     def of_column(cls, column: pa.Array | pa.ChunkedArray) -> TimeRange:
-        """The range of the values in ``column``, whose type :func:`check_time_column` accepts."""
+        """Returns the range of the values in ``column``, whose type :func:`check_time_column` accepts."""
         if pt.is_date32(column.type):
             column = column.cast(pa.timestamp("ms"))
         ticks = column.cast(pa.int64())
@@ -60,8 +60,8 @@ class Divided:
     """Event times, divided into plausible and implausible ones.
 
     Attributes:
-        greatest: the greatest that is believed (ms); -1 if there is none.
-        until: the least that is not (ms): as long as the bound is below it, ``greatest`` stands.
+        greatest: The greatest plausible event time (ms); -1 if there is none.
+        until: The least implausible event time (ms). ``greatest`` is valid as long as the bound is less than this time.
     """
 
     greatest: int = -1
@@ -72,14 +72,14 @@ class Divided:
 
     @classmethod
     def of_times(cls, times: pa.Int64Array, latest: int) -> Divided:
-        """Event times (ms) divided at ``latest``, the last plausible one. Null and negative times do not count."""
+        """Divides event times (ms) at ``latest``, the last plausible one. Null and negative times are ignored."""
         found = times.drop_null().to_numpy()
         believed, others = found[(found >= 0) & (found <= latest)], found[found > latest]
         return cls(int(believed.max(initial=-1)), int(others.min(initial=NEVER)))
 
 
 def columns_of(ranges: Iterable[TimeRange | None]) -> tuple[Int64s, Int64s, npt.NDArray[np.bool_]]:
-    """The fields ``least``, ``greatest`` and ``known`` of :class:`FileUnits`; ``None`` is an unknown range."""
+    """Returns the fields ``least``, ``greatest`` and ``known`` of :class:`FileUnits`. ``None`` is an unknown range."""
     listed = list(ranges)
     return (
         np.array([NEVER if r is None or r.least is None else r.least for r in listed], np.int64),
@@ -89,9 +89,12 @@ def columns_of(ranges: Iterable[TimeRange | None]) -> tuple[Int64s, Int64s, npt.
 
 
 def check_time_column(kind: pa.DataType, column: str, what: str) -> None:
-    """Raises :class:`RecordFormatError` for a column that cannot be event time.
+    """Checks that the type of a column can be event time.
 
-    A file may have a narrower type than the query: an integer of fewer bytes, or a date.
+    A file can have a narrower type than the query: an integer of fewer bytes, or a date.
+
+    Raises:
+        RecordFormatError: The type cannot be event time.
     """
     if not (pt.is_timestamp(kind) or pt.is_signed_integer(kind) or pt.is_date32(kind)):
         raise RecordFormatError(

@@ -1,4 +1,4 @@
-"""The base class of file formats, and the errors of files."""
+"""The base class of file formats, and the errors about files."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from flip27_stream.errors import (
 from flip27_stream.reader import Records
 
 MAX_BATCH_ROWS = 20_000
-"""The greatest number of rows in a record batch; larger batches are not faster on their way to the JVM."""
+"""The greatest number of rows in a record batch. Larger batches are not faster on their way to the JVM."""
 
 
 class Malformed(NamedTuple):
-    """A malformed record that was left out: its position, and the reason."""
+    """A malformed record that was skipped: its position, and the reason."""
 
     position: int
     message: str
@@ -39,11 +39,11 @@ _DECODING = (OSError, pa.ArrowException, UnicodeDecodeError)
 
 
 class FileFormat(ABC):
-    """A file format. It is picklable and holds configuration only.
+    """A file format. It is picklable and has configuration only.
 
-    All methods raise :class:`DataLossError` where the file is gone, :class:`CorruptRecordError` where its bytes do not
-    decode, :class:`RecordFormatError` where its columns do not fit, :class:`ConnectorError` where the filesystem
-    refuses and :class:`UnreachableError` where it does not answer. Messages name file, format and position.
+    All methods raise :class:`DataLossError` if the file is gone, :class:`CorruptRecordError` if its bytes do not
+    decode, :class:`RecordFormatError` if its columns do not fit, :class:`ConnectorError` if the file system refuses
+    access, and :class:`UnreachableError` if it does not answer. Messages name file, format and position.
     """
 
     name: ClassVar[str]
@@ -51,39 +51,40 @@ class FileFormat(ABC):
 
     @property
     def splittable(self) -> bool:
-        """Whether each range of a file can be read without reading the others."""
+        """Whether each range of a file can be read without the ranges before it."""
         return True
 
     @property
     def positions_are_rows(self) -> bool:
-        """Whether positions count rows; otherwise they count bytes."""
+        """Whether positions are row numbers; otherwise they are byte offsets."""
         return True
 
     def of_layout(self, layout: FileLayout) -> FileFormat:
-        """The format of files with this layout."""
+        """Returns the format of files with this layout."""
         if layout.columns is not None:
             raise ContractError(f"{self.name} files have no column mapping.")
         return self
 
     def schema(self, fs: FileSystem, path: str) -> pa.Schema:
-        """The file's columns in types that Spark has, all nullable."""
+        """Returns the file's columns in types that Spark has, all nullable."""
         with self._errors(fs, path), fs.open_input_file(path) as file:
             return self._schema(file, path)
 
     def units(self, fs: FileSystem, path: str, column: str | None = None, *, scan: bool = True) -> FileUnits:
-        """The parts of the file, with event times of ``column`` if it is given.
+        """Returns the units of the file, with event times of ``column`` if it is given.
 
         Args:
-            fs: where the file is.
-            path: of the file.
-            column: a timestamp, or int64 in ms; in any case. A file without it has no event times.
-            scan: read the column where the file has no statistics of it; otherwise it stays unknown.
+            fs: The file system.
+            path: The path of the file.
+            column: The name, in any case, of a timestamp or of an int64 in ms. A file without it has no event times.
+            scan: Whether to read the column if the file has no statistics of it. Otherwise its event times stay
+                unknown.
         """
         with self._errors(fs, path), fs.open_input_file(path) as file:
             return self._units(file, path, column, scan)
 
     def least_event_time(self, fs: FileSystem, path: str, column: str) -> int | None:
-        """The least event time (ms) in the file; cheaper than :meth:`units`."""
+        """Returns the least event time (ms) in the file, or ``None``. This is cheaper than :meth:`units`."""
         return self.units(fs, path, column).least_event_time
 
     def read(
@@ -97,18 +98,18 @@ class FileFormat(ABC):
         size: int | None = None,
         dropped: Callable[[Malformed], None] | None = None,
     ) -> Iterator[Records]:
-        """The rows from position ``start`` up to, not including, ``end``, as record batches of exactly ``schema``.
+        """Yields the rows from position ``start`` to before ``end``, as record batches of exactly ``schema``.
 
-        Ranges that meet yield every row once, wherever they are cut. A column that the file lacks is null.
+        Adjacent ranges yield every row once, wherever the file is divided. A column that the file lacks is null.
 
         Args:
-            fs: where the file is.
-            path: of the file.
-            start: position of the first row.
-            end: position behind the last one.
-            schema: columns wanted, by name in any case; types as Spark's Arrow conversion has them.
-            size: bytes that the file should have; a :class:`DataLossError` says where it has been written anew.
-            dropped: told of each record that is left out, where options say that malformed ones are.
+            fs: The file system.
+            path: The path of the file.
+            start: The position of the first row.
+            end: The position after the last row.
+            schema: The columns to return, by name in any case, with the types of Spark's Arrow conversion.
+            size: The size (bytes) that the file had when it was listed. Another size raises :class:`DataLossError`.
+            dropped: Called with each malformed record that is skipped, if options allow that.
         """
         position = start
         try:
@@ -161,13 +162,13 @@ class FileFormat(ABC):
 
 
 def _behind(read: Records, position: int) -> int:
-    """The position behind ``read``; ``position`` if it has no positions."""
+    """Returns the position after ``read``, or ``position`` if ``read`` has no positions."""
     last: int = read.positions[-1].as_py() + 1 if read.positions is not None and len(read) else position
     return last
 
 
 def overlapping(borders: Int64s, start: int, end: int) -> list[int]:
-    """The units that rows ``start`` to ``end`` touch; empty ones are left out."""
+    """Returns the numbers of the units, without empty ones, that have rows from ``start`` to ``end``."""
     if start >= end:
         return []
     touched = (borders[:-1] < end) & (borders[1:] > start) & (borders[:-1] < borders[1:])
@@ -175,7 +176,7 @@ def overlapping(borders: Int64s, start: int, end: int) -> list[int]:
 
 
 def shares(size: int, weights: Sequence[int]) -> Int64s:
-    """``size`` divided in proportion to ``weights``; the last share takes the rounding error."""
+    """Divides ``size`` in proportion to ``weights``. The last share has the rounding error."""
     total = sum(weights) or 1
     ends = [reached * size // total for reached in accumulate(weights)]
     ends[-1:] = [size] * len(weights[-1:])
@@ -187,7 +188,7 @@ def _sentence(error: Exception) -> str:
 
 
 def _answers(fs: FileSystem, path: str) -> bool:
-    """Whether the file can be read to its end, so that an error while decoding it means damage."""
+    """Whether the file can be read to its end. If so, an error while decoding it means damage."""
     try:
         with fs.open_input_file(path) as file:
             file.read_at(1, max(file.size() - 1, 0))
@@ -197,7 +198,7 @@ def _answers(fs: FileSystem, path: str) -> bool:
 
 
 def _is_no_file(fs: FileSystem, path: str) -> bool:
-    """Whether there is a folder at the path, or nothing because a parent folder is a file now."""
+    """Whether the path is a folder, or does not exist because a parent folder is now a file."""
     try:
         return bool(fs.get_file_info(path).type in (FileType.Directory, FileType.NotFound))
     except OSError:
@@ -211,7 +212,7 @@ def _gone(what: str) -> DataLossError:
 
 
 def written_anew(what: str, was: str, is_now: str) -> DataLossError:
-    """The error for a file that has changed since it was listed."""
+    """Returns the error for a file that has changed since it was listed."""
     return DataLossError(
         f"The {what} {was} when it was listed and {is_now} now: it was written anew, and what was planned is gone. "
         "Write files under a temporary name and rename them when they are complete; to go on without them, set option "

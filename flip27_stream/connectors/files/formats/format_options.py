@@ -1,4 +1,4 @@
-"""The formats by name."""
+"""The file formats by name, and their options."""
 
 from __future__ import annotations
 
@@ -32,20 +32,21 @@ FORMAT_OPTIONS: Mapping[str, tuple[Option[Any], ...]] = {
     "csv": CSV_OPTIONS,
     "text": (),
 }
-"""The options that each format takes."""
+"""The options of each format."""
 
 
 def file_format(name: str, options: Mapping[str, str], schema: pa.Schema | None = None) -> FileFormat:
-    """The format of that name.
+    """Returns the format with a name.
 
     Args:
-        name: as option ``files.format`` has it, in any case. Data files of Delta tables are parquet.
-        options: all options of the user, names in any case; those of no format are left alone.
-        schema: the columns that the user wants, without those of partitions: names and types for files that have none.
+        name: The value of option ``files.format``, in any case. Data files of Delta tables are ``parquet``.
+        options: All options of the user, with names in any case. Options that belong to no format are ignored.
+        schema: The columns that the user wants, without partition columns. They are the columns of files that have no
+            types of their own.
 
     Raises:
-        OptionError: there is no such format, one of its options is wrong or belongs to another format, or the format
-            has no such columns.
+        OptionError: There is no such format, one of its options is wrong or belongs to another format, or the format
+            cannot have these columns.
     """
     key = name.strip().lower()
     if key not in FORMAT_OPTIONS:

@@ -1,4 +1,4 @@
-"""Files of JSON lines: an object in each line."""
+"""Files of JSON lines, with an object in each line."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from flip27_stream.errors import OptionError, RecordFormatError
 
 @dataclass(frozen=True)
 class JsonFormat(LineFormat):
-    """Fields are found by exactly the names of the columns; others are skipped, and a missing one is null."""
+    """The format of JSON lines. A column has the field of exactly its name, or null. Other fields are ignored."""
 
     options: LineOptions = field(default_factory=LineOptions)
 
@@ -50,15 +50,15 @@ class JsonFormat(LineFormat):
 
 
 class JsonLineDecoder(LineDecoder):
-    """Makes rows of lines of JSON, as Spark's own source of JSON does.
+    """Decodes lines of JSON into rows, as Spark's own JSON source does.
 
     Args:
-        schema: the columns wanted.
-        pattern: the form of times; ``None`` for the forms that Spark casts from.
-        what: the file, for errors.
+        schema: The columns to return.
+        pattern: The form of times; ``None`` for the forms that Spark casts from.
+        what: The file, for errors.
     """
 
-    few = 4096  # the decoder of documents finds the bad ones among them
+    few = 4096  # the decoder of documents finds the malformed ones itself
 
     def __init__(self, schema: pa.Schema, pattern: TimePattern | None, what: str) -> None:
         self._columns = JsonColumns(schema, pattern, strict_utf8=True)
@@ -84,7 +84,7 @@ class JsonLineDecoder(LineDecoder):
     def _batch(
         self, columns: Sequence[pa.Array], count: int, good: pa.BooleanArray | None = None
     ) -> pa.RecordBatch:
-        """The rows of ``columns``, or those of them that are good."""
+        """Returns the rows of ``columns``, or only the good ones if ``good`` is given."""
         batch = without_columns(count)
         if columns:
             batch = pa.RecordBatch.from_arrays(list(columns), names=self._names)
@@ -92,12 +92,12 @@ class JsonLineDecoder(LineDecoder):
 
 
 def _parsed(sample: bytes) -> pa.Table:
-    """The columns that Arrow finds in lines.
+    """Returns the columns that Arrow finds in lines.
 
     A null in place of the first object crashes the process in Arrow's parser (seen with Arrow 26).
 
     Raises:
-        pa.ArrowException: a line is no JSON object.
+        pa.ArrowException: A line is not a JSON object.
     """
     if sample.lstrip().startswith(b"null") or b"\nnull" in sample:
         raise pa.ArrowInvalid("a line is null, and no JSON object")
@@ -111,7 +111,7 @@ def _inferred(field: pa.Field) -> pa.Field:
 
 
 def _inferred_type(kind: pa.DataType) -> pa.DataType:
-    """What Spark would infer: times stay text."""
+    """Returns the type that Spark would infer, where times are text."""
     if pt.is_timestamp(kind):
         return pa.string()
     if pt.is_list(kind):

@@ -1,8 +1,9 @@
-"""Formats whose files have a record in each line. A position is a byte offset; a range has the lines that begin in it.
+"""The base class of formats with one record in each line. Positions are byte offsets.
 
-So ranges that meet have every line once, wherever they are cut: a reader skips to the first line that begins at or
-after its start, and goes beyond its end to the end of its last line. Compressed files, and others that cannot be read
-from the middle, belong as a whole to the range that has their first byte.
+A range has the lines that begin in it, so adjacent ranges have every line once, wherever the file is divided. A reader
+skips to the first line that begins at or after its start, and reads to the end of its last line, also if that is after
+the end of the range. A file that cannot be read from the middle, such as a compressed one, belongs to the range that
+has its first byte.
 """
 
 from __future__ import annotations
@@ -48,25 +49,27 @@ class LineDecoder(ABC):
     """A decoder of lines into rows."""
 
     few = 1
-    """At most this many lines are decoded one by one after :meth:`at_once` has failed."""
+    """The greatest number of lines that are decoded one by one after :meth:`at_once` has failed."""
 
     divisible = True
-    """Whether every line can be decoded by itself."""
+    """Whether every line can be decoded separately."""
 
     @abstractmethod
     def at_once(self, data: bytes) -> pa.RecordBatch:
-        """A row for each line of ``data`` that is not blank.
+        """Returns a row for each line of ``data`` that is not blank.
 
         Raises:
-            pa.ArrowException: some lines do not decode.
+            pa.ArrowException: Some lines do not decode.
         """
 
     @abstractmethod
     def one_by_one(self, lines: list[bytes]) -> tuple[pa.RecordBatch, dict[int, str]]:
-        """The rows of the good lines, and why the others are bad, by their index."""
+        """Returns the rows of the good lines, and the reasons why the other lines are bad, by their index."""
 
     def line_starts(self, data: bytes, rows: int) -> Int64s | None:
-        """Where the line of each row begins in ``data``; ``None`` if rows and lines are not one to one."""
+        """Returns where the line of each row begins in ``data`` (bytes), or ``None`` if rows and lines are not one to
+        one.
+        """
         starts = starts_of_lines(data)
         if len(starts) != rows:
             starts = np.array([s for s in starts.tolist() if not is_blank(data, s)], np.int64)
@@ -78,8 +81,8 @@ class LineFormat(FileFormat):
     """The base class of formats with one record in each line.
 
     Attributes:
-        columns: what the user wants, which says the type of an event-time column; ``None`` if it is found out.
-        drop_malformed: leave out lines that do not decode, and say so, instead of failing.
+        columns: The columns that the user wants, which give the type of an event-time column; ``None`` to infer them.
+        drop_malformed: Whether to skip and report lines that do not decode, instead of failing.
     """
 
     columns: pa.Schema | None = None
@@ -90,7 +93,7 @@ class LineFormat(FileFormat):
         return False
 
     def of_layout(self, layout: FileLayout) -> FileFormat:
-        """The format of files that have all columns but those of the partition."""
+        """Returns the format of files that have all columns except partition columns."""
         of_partition = {name.lower() for name, _ in layout.values}
         if self.columns is None or not of_partition:
             return super().of_layout(layout)
@@ -99,10 +102,10 @@ class LineFormat(FileFormat):
 
     @abstractmethod
     def _decoder(self, file: pa.NativeFile, path: str, schema: pa.Schema) -> LineDecoder:
-        """The decoder that makes rows of ``schema``."""
+        """Returns the decoder that makes rows of ``schema``."""
 
     def _first_record(self, head: bytes) -> int:
-        """The position of the first record, behind a byte-order mark and a header."""
+        """Returns the position of the first record, after a byte-order mark and a header."""
         return len(_UTF8_MARK) if head.startswith(_UTF8_MARK) else 0
 
     def _read(
@@ -173,7 +176,7 @@ class LineFormat(FileFormat):
     def _decoded_in_parts(
         self, decoder: LineDecoder, block: LineBlock, path: str
     ) -> Iterator[Records | Malformed]:
-        """The rows of a block that does not decode as a whole. It is halved until few lines are left."""
+        """Yields the rows of a block that does not decode as a whole. It is halved until few lines are left."""
         starts = starts_of_lines(block.data)
         if len(starts) <= decoder.few:
             yield from self._decoded_one_by_one(decoder, block, path)

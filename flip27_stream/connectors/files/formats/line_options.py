@@ -1,4 +1,4 @@
-"""The options of CSV and JSON files: those of Spark's own sources that Arrow can follow."""
+"""The options of CSV and JSON files: those of Spark's own sources that Arrow supports."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _separator(text: str, option: str) -> str:
 
 
 def _character(text: str, option: str) -> str | None:
-    """The character; ``None`` for no character."""
+    """Returns the character, or ``None`` for an empty value."""
     given = {"\\t": "\t", "\\\\": "\\"}.get(text, text)
     if given in ("", "\0"):
         return None
@@ -115,11 +115,12 @@ CSV_OPTIONS: Final = (*_COMMON, HEADER, SEP, DELIMITER, QUOTE, ESCAPE, NULL_VALU
 
 @dataclass(frozen=True)
 class LineOptions:
-    """What CSV and JSON have in common.
+    """The options that CSV and JSON share.
 
     Attributes:
-        drop_malformed: leave out records that do not decode (``mode`` DROPMALFORMED) instead of failing (FAILFAST).
-        timestamp_format: of times; ``None`` for the forms that Spark casts from.
+        drop_malformed: Whether to skip records that do not decode (``mode`` DROPMALFORMED), instead of failing
+            (FAILFAST).
+        timestamp_format: The form of times; ``None`` for the forms that Spark casts from.
     """
 
     drop_malformed: bool = False
@@ -128,17 +129,18 @@ class LineOptions:
 
 @dataclass(frozen=True)
 class CsvOptions(LineOptions):
-    """Options of CSV files.
+    """The options of CSV files.
 
     Attributes:
-        header: the first line has the names of the columns.
-        separator: one character between values.
-        quote: one character around values that hold a separator; ``None`` for none.
-        escape: one character before a quote inside quotes; ``None`` for none, doubled quotes are always understood.
-        escape_given: whether the user chose ``escape``.
-        multi_line: values in quotes may hold line breaks, so that a file cannot be read from the middle.
-        null_value: what stands for null where it is not in quotes.
-        infer_schema: find out types where the user gives no schema; otherwise all is string.
+        header: Whether the first line has the names of the columns.
+        separator: The character between values.
+        quote: The character around values that have a separator in them; ``None`` if values are not quoted.
+        escape: The character before a quote inside quotes; ``None`` to allow only doubled quotes, which are always
+            allowed.
+        escape_given: Whether the user set ``escape``.
+        multi_line: Whether values in quotes can have line breaks. Then a file cannot be read from the middle.
+        null_value: The text that means null if it is not in quotes.
+        infer_schema: Whether to infer types if the user gives no schema. Otherwise all columns are strings.
     """
 
     header: bool = False
@@ -152,13 +154,13 @@ class CsvOptions(LineOptions):
 
 
 def parse_csv_options(options: Mapping[str, str]) -> CsvOptions:
-    """The options of CSV files.
+    """Returns the options of CSV files.
 
     Args:
-        options: the options of the query, by their names in lower case.
+        options: The options of the query, by their names in lower case.
 
     Raises:
-        OptionError: a value is wrong, or one that Spark knows and Arrow cannot do.
+        OptionError: A value is wrong, or Spark supports it and Arrow does not.
     """
     return CsvOptions(
         **_common(options),
@@ -174,13 +176,13 @@ def parse_csv_options(options: Mapping[str, str]) -> CsvOptions:
 
 
 def parse_json_options(options: Mapping[str, str]) -> LineOptions:
-    """The options of files of JSON lines.
+    """Returns the options of JSON lines.
 
     Args:
-        options: the options of the query, by their names in lower case.
+        options: The options of the query, by their names in lower case.
 
     Raises:
-        OptionError: a value is wrong.
+        OptionError: A value is wrong.
     """
     if MULTI_LINE.require(options):
         raise MULTI_LINE.wrong(True, "Allowed for json: false; there is an object in each line.")

@@ -1,4 +1,4 @@
-"""Lines in bytes: where they begin, and blocks of whole ones."""
+"""Functions that find lines in bytes, and read blocks of whole lines."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from flip27_stream.connectors.files.formats.units import Int64s
 from flip27_stream.errors import RecordFormatError
 
 BLOCK = 4 << 20
-"""Bytes read at once, and up to the end of a line."""
+"""The number of bytes that are read at once. A block extends to the end of its last line."""
 
 LONGEST_LINE = 1 << 30
-"""Bytes of a line at most."""
+"""The greatest length of a line (bytes)."""
 
 _SEARCH = 64 << 10
 _HEAD = 64 << 10
-_PACKED_HEAD = 2 << 20  # bzip2 needs a whole block of 900 KB to begin with
+_PACKED_HEAD = 2 << 20  # a bzip2 block has 900 KB, and the first one must be complete
 _CODECS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 _UNREADABLE = (".snappy", ".lz4", ".lzo", ".deflate", ".xz", ".zip", ".br")
 
 
 @dataclass(frozen=True)
 class LineBlock:
-    """Some lines, each with its end.
+    """Some lines, each with its line break.
 
     Attributes:
-        offset: where the first begins.
-        data: the lines.
-        mark: length of the encoding's mark before the first line, which counts as part of it.
-        whole: whether they are of a file that is read as a whole, so that all rows are at position 0.
+        offset: The position of the first line in the file (bytes).
+        data: The lines.
+        mark: The length of the byte-order mark before the first line (bytes), which counts as part of that line.
+        whole: Whether the file is read as a whole, so that all rows have position 0.
     """
 
     offset: int
@@ -42,13 +42,13 @@ class LineBlock:
     whole: bool = False
 
     def positions(self, starts: Int64s) -> pa.Int64Array:
-        """Positions of rows whose lines begin at ``starts`` in the data."""
+        """Returns the positions of the rows whose lines begin at ``starts`` in the data."""
         if self.whole:
             return pa.array(np.zeros_like(starts))
         return pa.array(np.where(starts == 0, self.offset - self.mark, starts + self.offset))
 
     def cut_at(self, start: int) -> tuple[LineBlock, LineBlock]:
-        """The lines before ``start`` in the data, and the others."""
+        """Returns the lines before ``start`` in the data, and the other lines."""
         return (
             replace(self, data=self.data[:start]),
             replace(self, offset=self.offset + start, data=self.data[start:], mark=0),
@@ -56,10 +56,10 @@ class LineBlock:
 
 
 def codec_of(path: str) -> str | None:
-    """How the file is compressed, by its name.
+    """Returns the codec that the name of a file stands for, or ``None`` for a file that is not compressed.
 
     Raises:
-        RecordFormatError: in a way that is not read here.
+        RecordFormatError: The codec is not supported.
     """
     extension = os.path.splitext(path)[1].lower()
     if extension in _UNREADABLE:
@@ -70,7 +70,7 @@ def codec_of(path: str) -> str | None:
 
 
 def line_start(file: pa.NativeFile, position: int) -> int:
-    """Where the first line begins that begins at or after ``position``; the end of the file if there is none."""
+    """Returns the position of the first line that begins at or after ``position``, or the end of the file."""
     if position <= 0:
         return 0
     size: int = file.size()
@@ -85,7 +85,7 @@ def line_start(file: pa.NativeFile, position: int) -> int:
 
 
 def whole_lines(read: Callable[[int], bytes], offset: int, path: str) -> Iterator[LineBlock]:
-    """What ``read`` yields, cut behind the ends of lines; the last line may have none."""
+    """Yields the bytes that ``read`` returns, in blocks that end with a line. The last line can lack its line break."""
     rest: list[bytes] = []
     while piece := read(BLOCK):
         cut = piece.rfind(b"\n") + 1
@@ -105,7 +105,7 @@ def whole_lines(read: Callable[[int], bytes], offset: int, path: str) -> Iterato
 
 
 def head_of(file: pa.NativeFile, codec: str | None) -> bytes:
-    """The first bytes of what is in a file."""
+    """Returns the first bytes of a file, decompressed."""
     if codec is None:
         return bytes(file.read_at(min(_HEAD, file.size()), 0))
     packed = file.read_at(min(_PACKED_HEAD, file.size()), 0)
@@ -114,20 +114,20 @@ def head_of(file: pa.NativeFile, codec: str | None) -> bytes:
 
 
 def unpacked(file: pa.NativeFile, codec: str | None) -> pa.NativeFile:
-    """What is in the file, from its start on. Closes the file when it is freed."""
+    """Returns a stream of the decompressed file from its start. It closes the file when it is freed."""
     file.seek(0)
     return file if codec is None else pa.CompressedInputStream(file, codec)
 
 
 def starts_of_lines(data: bytes) -> Int64s:
-    """Where lines begin in ``data``; at its end begins none."""
+    """Returns where the lines in ``data`` begin. No line begins at its end."""
     ends = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n"))
     starts = np.concatenate(([0], ends + 1))
     return starts[:-1] if starts[-1] == len(data) else starts
 
 
 def bounded(file: pa.NativeFile, begin: int, stop: int) -> Callable[[int], bytes]:
-    """Reads ``file`` from ``begin`` up to ``stop``, piece by piece."""
+    """Returns a function that reads ``file`` from ``begin`` up to ``stop``, piece by piece."""
     file.seek(begin)
 
     def read(size: int) -> bytes:
@@ -138,11 +138,11 @@ def bounded(file: pa.NativeFile, begin: int, stop: int) -> Callable[[int], bytes
 
 
 def line_end(data: bytes, start: int) -> int:
-    """Where the line that begins at ``start`` ends, without its line break."""
+    """Returns where the line that begins at ``start`` ends, without its line break."""
     end = data.find(b"\n", start)
     return len(data) if end < 0 else end
 
 
 def is_blank(data: bytes, start: int) -> bool:
-    """Whether there is nothing but white space in the line that begins at ``start``."""
+    """Whether the line that begins at ``start`` has only white space."""
     return not data[start : line_end(data, start)].strip()

@@ -33,10 +33,10 @@ _UTC = ("UTC", "GMT", "Etc/UTC", "Z")
 
 
 class OrcFormat(FileFormat):
-    """Reads the stripes that a range touches, only the columns that are wanted.
+    """The ORC format. It reads only the stripes of a range and only the wanted columns.
 
-    ORC's ``timestamp`` is what a clock on the wall of the writer showed; with the zone of that clock, which the stripe
-    names, it is an instant, as in Spark.
+    ORC's ``timestamp`` has the local time of the writer. With the writer's time zone, which the stripe names, it
+    becomes an instant, as in Spark.
     """
 
     name = "orc"
@@ -88,7 +88,7 @@ class OrcFormat(FileFormat):
 def _event_times(
     file: pa.NativeFile, footer: OrcFooter, column: str, path: str, scan: bool
 ) -> list[TimeRange | None]:
-    """The range of each stripe: from statistics, or else from reading the column."""
+    """Returns the range of each stripe, from its statistics or else by reading the column."""
     names = list(footer.columns)
     index = find_column(names, column)
     if index is None:
@@ -118,14 +118,17 @@ def _time_range(
 
 
 def _is_local(field: pa.Field) -> bool:
-    """Whether it is Spark's ``timestamp_ntz``, which it keeps in ORC as a number of microseconds."""
+    """Whether the column is Spark's ``timestamp_ntz``, which Spark stores in ORC as a number of microseconds."""
     return bool((field.metadata or {}).get(b"spark.sql.catalyst.type") == b"timestamp_ntz")
 
 
 def _with_instants(
     rows: pa.RecordBatch, file: pa.NativeFile, footer: OrcFooter, stripe: Stripe
 ) -> pa.RecordBatch:
-    """``rows`` with wall-clock times as instants. A time that a clock shows twice is taken for the earlier one."""
+    """Returns ``rows`` with local times as instants.
+
+    Of two instants with the same local time the earlier one is taken.
+    """
     fields = list(enumerate(rows.schema))
     walls = [i for i, f in fields if pa.types.is_timestamp(f.type) and f.type.tz is None]
     zone = writer_zone(file, footer, stripe) if walls else "UTC"

@@ -1,7 +1,7 @@
-"""The tail of an ORC file: rows of each stripe and statistics, which Arrow's reader does not show.
+"""Reads the tail of an ORC file for the rows and statistics of each stripe, which Arrow's reader does not return.
 
-Follows the ORC v1 specification: a postscript that is not compressed, behind a footer and the stripes' statistics in
-Protocol Buffers, in compressed chunks.
+It follows the ORC v1 specification. The file ends with the stripes' statistics, a footer and a postscript. The first
+two are Protocol Buffers in compressed chunks; the postscript is not compressed.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ _MAGIC = b"ORC"
 _VARINT, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5
 
 TIMESTAMP = 9
-"""The kind of a type: what a clock on the wall shows."""
+"""The number of the type ``timestamp``, a local time."""
 
 
 @dataclass(frozen=True)
 class Stripe:
-    """One stripe.
+    """A stripe of an ORC file.
 
     Attributes:
-        rows: how many.
-        size: bytes of its data, compressed.
-        times: by column id, least and greatest value: ms for times, the number itself for integers; ``None`` where
-            all values are null. Columns without such statistics are left out.
-        footer: where its own footer begins in the file, and how long it is.
+        rows: The number of rows.
+        size: The size of its data, compressed (bytes).
+        times: The least and greatest value by column id: ms for times, the number itself for integers; ``None`` if all
+            values are null. Columns without such statistics are left out.
+        footer: The position and the length of its own footer (bytes).
     """
 
     rows: int
@@ -42,12 +42,12 @@ class Stripe:
 
 @dataclass(frozen=True)
 class OrcFooter:
-    """The stripes of a file.
+    """The stripes and columns of a file.
 
     Attributes:
-        stripes: in their order.
-        columns: at the top level: name to column id and kind.
-        compression: the number of the codec, and the size of its blocks.
+        stripes: The stripes in their order.
+        columns: The columns at the top level, by name: column id and number of the type.
+        compression: The number of the codec, and the size of its blocks (bytes).
     """
 
     stripes: tuple[Stripe, ...]
@@ -56,10 +56,10 @@ class OrcFooter:
 
 
 def read_orc_footer(file: pa.NativeFile) -> OrcFooter:
-    """Read the tail of ``file``, in one or two reads.
+    """Reads the tail of ``file``, in one or two reads.
 
     Raises:
-        pa.ArrowInvalid: it is no ORC file, or damaged.
+        pa.ArrowInvalid: The file is not an ORC file, or is damaged.
     """
     size = file.size()
     tail = file.read_at(min(size, _FIRST_READ), max(size - _FIRST_READ, 0))
@@ -80,10 +80,10 @@ def read_orc_footer(file: pa.NativeFile) -> OrcFooter:
 
 
 def writer_zone(file: pa.NativeFile, footer: OrcFooter, stripe: Stripe) -> str:
-    """The time zone of the wall clock that a stripe's timestamps without zone were read from.
+    """Returns the time zone of the local times in a stripe.
 
     Raises:
-        pa.ArrowInvalid: the stripe's footer is damaged.
+        pa.ArrowInvalid: The stripe's footer is damaged.
     """
     start, length = stripe.footer
     try:
@@ -94,7 +94,7 @@ def writer_zone(file: pa.NativeFile, footer: OrcFooter, stripe: Stripe) -> str:
 
 
 def _decoded(tail: bytes, postscript: _Message) -> OrcFooter:
-    """The footer, which is last in ``tail``, and the statistics before it."""
+    """Decodes the footer, which is last in ``tail``, and the statistics before it."""
     compression, block = postscript.number(2), postscript.number(3)
     start = len(tail) - postscript.number(1)
     footer = _Message(_plain(tail[start:], compression, block))
@@ -118,7 +118,7 @@ def _stripe(message: _Message, statistics: list[_Message]) -> Stripe:
 
 
 def _least_and_greatest(statistics: _Message) -> tuple[int, int] | None:
-    """Of instants and of wall-clock times, taken for UTC, or of integers."""
+    """Returns the least and greatest value of a column of times or integers. Local times are taken as UTC."""
     for field, least, greatest in ((9, 3, 4), (2, 1, 2)):
         if statistics.has(field):
             inner = _Message(statistics.every(field)[0])
@@ -137,7 +137,7 @@ def _columns(types: list[_Message]) -> dict[str, tuple[int, int]]:
 
 
 class _Message:
-    """A Protocol Buffers message, by field number."""
+    """A Protocol Buffers message. Its values are found by field number."""
 
     def __init__(self, data: bytes) -> None:
         self._fields: dict[int, list[Any]] = {}
@@ -148,10 +148,10 @@ class _Message:
         return field in self._fields
 
     def number(self, field: int) -> int:
-        """The last number given; 0 if there is none.
+        """Returns the last number of a field, or 0 if the message lacks the field.
 
         Raises:
-            pa.ArrowInvalid: it is bytes.
+            pa.ArrowInvalid: The value is not a number.
         """
         value = self._fields.get(field, [0])[-1]
         if not isinstance(value, int):
@@ -159,7 +159,7 @@ class _Message:
         return value
 
     def every(self, field: int) -> list[Any]:
-        """All values, bytes or numbers."""
+        """Returns all values of a field, bytes or numbers."""
         return self._fields.get(field, [])
 
 
@@ -207,12 +207,12 @@ def _varints(data: int | bytes) -> Iterator[int]:
 
 
 def _signed(number: int) -> int:
-    """Zigzag: the sign is in the last bit."""
+    """Decodes a zigzag number, whose last bit is the sign."""
     return (number >> 1) ^ -(number & 1)
 
 
 def _plain(data: bytes, compression: int, block: int) -> bytes:
-    """Chunks with a header of three bytes each: the length, and whether the chunk is stored as it is."""
+    """Decompresses chunks. Each has a header of three bytes: its length, and whether it is stored uncompressed."""
     if compression == 0:
         return data
     parts, at = [], 0

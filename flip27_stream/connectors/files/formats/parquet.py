@@ -1,4 +1,4 @@
-"""parquet files. A position is a row number; a unit is a row group."""
+"""Parquet files. A position is a row number; a unit is a row group."""
 
 from __future__ import annotations
 
@@ -28,10 +28,11 @@ from flip27_stream.reader import Records
 
 
 class ParquetFormat(FileFormat):
-    """Reads the row groups that a range touches, only the columns that are wanted, some ten thousand rows at once.
+    """The Parquet format. It reads only the row groups of a range and the wanted columns, some ten thousand rows at
+    once.
 
     Args:
-        columns: the names that files have for the columns; ``None`` for the same names.
+        columns: The names that files have for the columns; ``None`` for the same names.
     """
 
     name = "parquet"
@@ -46,7 +47,7 @@ class ParquetFormat(FileFormat):
         parquet = _opened(file)
         schema = spark_schema(parquet.schema_arrow, f"parquet file {path}")
         leaves = (parquet.schema.column(i) for i in range(len(parquet.schema)))
-        # Arrow takes INT96 for local times; Spark and Hive write instants so.
+        # Arrow takes INT96 for local times; Spark and Hive write instants as INT96.
         for name in (leaf.path for leaf in leaves if leaf.physical_type == "INT96"):
             if name in schema.names:
                 schema = schema.set(schema.names.index(name), pa.field(name, INSTANT))
@@ -122,7 +123,7 @@ def _opened(file: pa.NativeFile) -> pq.ParquetFile:
 
 
 def _event_times(parquet: pq.ParquetFile, column: str, path: str, scan: bool) -> Sequence[TimeRange | None]:
-    """The range of each row group: from statistics, or else from reading the column."""
+    """Returns the range of each row group, from its statistics or else by reading the column."""
     metadata = parquet.metadata
     where = _time_column(parquet, column, path)
     if where is None:
@@ -141,7 +142,7 @@ def _event_times(parquet: pq.ParquetFile, column: str, path: str, scan: bool) ->
 
 
 class _TimeColumn(NamedTuple):
-    """Where the column of event time is in files of a schema, and how it was stored in the first of them."""
+    """The place of the event-time column in files with a schema, and its physical type in the first such file."""
 
     schema: pa.Schema
     name: str
@@ -151,8 +152,9 @@ class _TimeColumn(NamedTuple):
 
 
 _last_seen: dict[str, _TimeColumn] = {}
-"""By the name asked for. Most files have the schema of the one before, and comparing takes less than looking; besides,
-Arrow's Parquet schema and metadata hold each other, so that asking for the former leaves garbage behind."""
+"""The last result by column name. Most files have the same schema as the one before, and to compare is cheaper than to
+search. Besides, Arrow's Parquet schema and metadata reference each other, so each access to the schema leaves garbage.
+"""
 
 
 def _time_column(parquet: pq.ParquetFile, column: str, path: str) -> _TimeColumn | None:
@@ -172,14 +174,24 @@ def _time_column(parquet: pq.ParquetFile, column: str, path: str) -> _TimeColumn
 
 
 def _leaf(schema: pq.ParquetSchema, name: str, guess: int) -> int:
-    """Where the values of a column without fields are; as far as nothing is nested, where the column is."""
+    """Returns the index of the values of a column without nested fields.
+
+    Args:
+        schema: The schema of the file.
+        name: The name of the column.
+        guess: The index of the column, which is also that of its values if no column is nested.
+    """
     if schema.column(guess).path == name:
         return guess
     return next(i for i in range(len(schema)) if schema.column(i).path == name)
 
 
 def _check_type(of_chunk: str, of_column: str) -> None:
-    """Raises pa.ArrowInvalid where a footer has two types for a column, at which Arrow would end the process."""
+    """Checks that a column has one physical type. With two different types Arrow would end the process.
+
+    Raises:
+        pa.ArrowInvalid: The footer has two types for the column.
+    """
     if of_chunk != of_column:
         raise pa.ArrowInvalid(
             f"its footer says that a column is {of_column}, and that a part of it is {of_chunk}"

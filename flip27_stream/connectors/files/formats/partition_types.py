@@ -1,4 +1,4 @@
-"""Types of partition columns, by their values in the names of folders (Spark ``PartitioningUtils``)."""
+"""The types of partition columns, inferred from the values in names of folders (Spark ``PartitioningUtils``)."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _INT_DIGITS: Final = 10
 
 
 def with_partition_columns(schema: pa.Schema, files: Mapping[str, Partition]) -> pa.Schema:
-    """``schema`` with the columns of the partitions: in the place of a column of that name, or else at the end.
+    """Returns ``schema`` with the partition columns. One replaces a column of the same name, or is added at the end.
 
     Args:
-        schema: the columns in the files.
-        files: values of partition columns, by the path of the file.
+        schema: The columns in the files.
+        files: The values of partition columns, by the path of the file.
 
     Raises:
-        RecordFormatError: files have different partition columns.
+        RecordFormatError: Files have different partition columns.
     """
     for name, kind in partition_types(files).items():
         at = find_column(schema.names, name)
@@ -46,10 +46,10 @@ def with_partition_columns(schema: pa.Schema, files: Mapping[str, Partition]) ->
 
 
 def partition_types(files: Mapping[str, Partition]) -> Mapping[str, pa.DataType]:
-    """The type of each partition column that fits all of its values, by name.
+    """Returns the type of each partition column, by name. It fits all values of the column.
 
     Raises:
-        RecordFormatError: files have different partition columns.
+        RecordFormatError: Files have different partition columns.
     """
     names: dict[tuple[str, ...], str] = {}
     values: dict[str, set[str | None]] = {}
@@ -73,7 +73,7 @@ def _type_of(texts: Iterable[str | None]) -> pa.DataType:
 
 
 def _inferred(text: str) -> pa.DataType:
-    """The type of one value (Spark ``inferPartitionColumnValue``)."""
+    """Returns the type of one value (Spark ``inferPartitionColumnValue``)."""
     if _WHOLE.fullmatch(text):
         return _of_whole(int(text))
     if _NUMBER.fullmatch(text):
@@ -97,14 +97,14 @@ def _of_whole(number: int) -> pa.DataType:
 
 
 def _of_decimal(number: Decimal) -> pa.DataType:
-    """A number without a fraction is a decimal, others are floating-point numbers."""
+    """Returns decimal for a number without a fraction, float64 for other numbers."""
     _, digits, exponent = number.as_tuple()
     whole = len(digits) + int(exponent)
     return pa.decimal128(whole, 0) if int(exponent) >= 0 and whole <= _MOST_DIGITS else pa.float64()
 
 
 def _wider(one: pa.DataType, other: pa.DataType) -> pa.DataType:
-    """The type for values of both (Spark ``findWiderTypeForPartitionColumn``)."""
+    """Returns the type for values of both types (Spark ``findWiderTypeForPartitionColumn``)."""
     if one == other:
         return one
     kinds = {one, other}
@@ -121,7 +121,7 @@ def _wider(one: pa.DataType, other: pa.DataType) -> pa.DataType:
 
 
 def _digits(kind: pa.DataType) -> int:
-    """How many digits a whole number of that type has at most; 0 for other types."""
+    """Returns the greatest number of digits of a whole number of that type, or 0 for other types."""
     if pt.is_decimal(kind):
         return int(kind.precision)
     return {pa.int32(): _INT_DIGITS, pa.int64(): _LONG_DIGITS}.get(kind, 0)

@@ -1,4 +1,4 @@
-"""The rows of a data file, by its bytes and its layout."""
+"""Reads the rows of a data file with its layout."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def read_rows(
     size: int | None = None,
     dropped: Callable[[Malformed], None] | None = None,
 ) -> Iterator[Records]:
-    """The rows between two positions, as record batches of exactly ``schema``; see :meth:`FileFormat.read`.
+    """Yields the rows between two positions, as record batches of exactly ``schema``; see :meth:`FileFormat.read`.
 
-    Columns of the partition have its value in every row; deleted rows are left out, so positions may have gaps.
+    Partition columns have the same value in every row. Deleted rows are left out, so positions can have gaps.
 
     Raises:
-        Flip27Error: as :class:`FileFormat` and :class:`DeletionVector` do.
+        Flip27Error: The errors of :class:`FileFormat` and :class:`DeletionVector`.
     """
     fixed = constants(dict(layout.values), schema, f"{format.name} file {path}")
     stored = pa.schema([field for field in schema if field.name not in fixed])
@@ -49,7 +49,7 @@ def read_rows(
 
 
 def _without(records: Records, deleted: Int64s) -> Records:
-    """The records whose row numbers are not in ``deleted``, which ascends."""
+    """Returns the records whose row numbers are not in ``deleted``, which is ascending."""
     assert records.positions is not None
     assert isinstance(records.rows, pa.RecordBatch)
     rows = records.positions.to_numpy()

@@ -1,4 +1,4 @@
-"""Conversion of the columns of files to columns that Spark has."""
+"""The conversion of the columns of files to types that Spark has."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _MOST_DIGITS = 38
 
 
 def spark_schema(schema: pa.Schema, what: str) -> pa.Schema:
-    """``schema`` in types that Spark has, all nullable; a column without a type becomes string.
+    """Returns ``schema`` in types that Spark has, all nullable. A column of type null becomes a string.
 
     Raises:
         RecordFormatError: Spark has no type for a column of ``what``.
@@ -52,7 +52,10 @@ def spark_schema(schema: pa.Schema, what: str) -> pa.Schema:
 
 
 def spark_type(kind: pa.DataType) -> pa.DataType | None:
-    """Spark's Arrow type for ``kind``, ``None`` if there is none. Unsigned numbers get the next larger type."""
+    """Returns Spark's Arrow type for ``kind``, or ``None`` if Spark has no such type.
+
+    Unsigned integers become the next larger signed type.
+    """
     if isinstance(kind, pa.BaseExtensionType):
         return spark_type(kind.storage_type)
     if pt.is_dictionary(kind) or pt.is_run_end_encoded(kind):
@@ -90,9 +93,9 @@ def _or_string(kind: pa.DataType) -> pa.DataType:
 
 
 def can_become(given: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether every value of ``given`` is one of ``wanted``, or nearly: Spark's rules for Parquet, and wider numbers.
+    """Whether values of ``given`` can be read as ``wanted``: Spark's rules for Parquet, and wider numbers.
 
-    Finer times are cut to microseconds, and times without a zone taken for UTC. Binary becomes string if it is UTF-8.
+    Times are truncated to microseconds. Local times are taken as UTC. Binary becomes string if it is UTF-8.
     """
     spark = spark_type(given)
     if spark is None:
@@ -131,7 +134,11 @@ def _number_fits(size: int, wanted: pa.DataType) -> bool:
 
 
 def refuse_same_names(names: Iterable[str], what: str) -> None:
-    """Raises :class:`RecordFormatError` where two columns have names that Spark cannot tell apart."""
+    """Checks that no two names are equal in Spark, which ignores upper and lower case.
+
+    Raises:
+        RecordFormatError: Two names are equal.
+    """
     seen: dict[str, str] = {}
     for name in names:
         if name.lower() in seen:
@@ -144,12 +151,12 @@ def refuse_same_names(names: Iterable[str], what: str) -> None:
 
 @dataclass(frozen=True)
 class Projection:
-    """The conversion of batches with a file's columns to batches with the columns wanted.
+    """The conversion of batches with a file's columns to batches with the wanted columns.
 
     Attributes:
-        wanted: the columns wanted.
-        sources: for each the name in the file, ``None`` where the file has none.
-        what: the file, for errors.
+        wanted: The wanted columns.
+        sources: The name in the file for each wanted column; ``None`` if the file lacks it.
+        what: The file, for errors.
     """
 
     wanted: pa.Schema
@@ -158,10 +165,11 @@ class Projection:
 
     @classmethod
     def of(cls, file: pa.Schema, wanted: pa.Schema, what: str) -> Projection:
-        """The projection from the columns of ``file`` to ``wanted``.
+        """Returns the projection from the columns of ``file`` to ``wanted``.
 
         Raises:
-            RecordFormatError: a column has another type than is wanted, or is NOT NULL and not there.
+            RecordFormatError: A column has a type that cannot be converted, or the file lacks a column that is NOT
+                NULL.
         """
         sources: list[str | None] = []
         for field in wanted:
@@ -179,30 +187,34 @@ class Projection:
 
     @property
     def columns(self) -> list[str]:
-        """Columns to read of the file."""
+        """The columns to read from the file."""
         return [name for name in self.sources if name is not None]
 
     @property
     def missing(self) -> list[str]:
-        """Columns wanted that the file lacks."""
+        """The wanted columns that the file lacks."""
         return [field.name for field, name in zip(self.wanted, self.sources, strict=True) if name is None]
 
     def refuse_missing(self) -> None:
-        """Raises :class:`RecordFormatError` if the file lacks a column that is NOT NULL."""
+        """Checks that the file has all columns that are NOT NULL.
+
+        Raises:
+            RecordFormatError: The file lacks such a column.
+        """
         for name in self.missing:
             if not self.wanted.field(name).nullable:
                 raise RecordFormatError(f"Column '{name}' is NOT NULL, and {self.what} has no such column.")
 
     def warn_of_missing(self) -> None:
-        """Warn of columns that the file lacks, once per process. They are null, as in Spark's own sources."""
+        """Logs the columns that the file lacks, once per process. They are null, as in Spark's own sources."""
         if self.missing:
             _warn_once(tuple(self.missing), self.what.split(" ")[0], self.what)
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The columns wanted, of a batch that has at least :attr:`columns`.
+        """Returns the wanted columns of a batch that has at least :attr:`columns`.
 
         Raises:
-            RecordFormatError: a column that is NOT NULL has a null, or a value does not convert.
+            RecordFormatError: A column that is NOT NULL has a null, or a value cannot be converted.
         """
         arrays = [
             pa.nulls(batch.num_rows, field.type) if name is None else self._column(batch.column(name), field)
@@ -230,10 +242,10 @@ def _warn_once(columns: tuple[str, ...], kind: str, what: str) -> None:
 
 
 def cast(array: pa.Array, field: pa.Field, what: str) -> pa.Array:
-    """``array`` in the type of ``field``; see :func:`can_become`.
+    """Returns ``array`` with the type of ``field``; see :func:`can_become`.
 
     Raises:
-        RecordFormatError: a value does not convert.
+        RecordFormatError: A value cannot be converted.
     """
     if array.type == field.type:
         return array
@@ -248,10 +260,10 @@ def cast(array: pa.Array, field: pa.Field, what: str) -> pa.Array:
 
 
 def constants(values: Mapping[str, str | None], schema: pa.Schema, what: str) -> Mapping[str, pa.Scalar]:
-    """Values of partition columns in the types of ``schema``, by name in lower case.
+    """Returns the values of partition columns with the types of ``schema``, by the names in ``schema``.
 
     Raises:
-        RecordFormatError: a value does not convert.
+        RecordFormatError: A value cannot be converted.
     """
     found = {}
     for name, text in values.items():
@@ -286,7 +298,7 @@ def _constant(text: str | None, field: pa.Field, what: str) -> pa.Scalar:
 def with_constants(
     batch: pa.RecordBatch, values: Mapping[str, pa.Scalar], schema: pa.Schema
 ) -> pa.RecordBatch:
-    """``batch`` and the same value in every row for each column of ``values``, in the order of ``schema``."""
+    """Returns ``batch`` with a column of equal values for each of ``values``, in the order of ``schema``."""
     arrays = [
         pa.repeat(values[name], batch.num_rows) if name in values else batch.column(name)
         for name in schema.names
@@ -295,5 +307,5 @@ def with_constants(
 
 
 def without_columns(rows: int) -> pa.RecordBatch:
-    """A record batch with ``rows`` rows and no columns."""
+    """Returns a record batch with ``rows`` rows and no columns."""
     return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))

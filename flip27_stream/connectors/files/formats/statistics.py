@@ -1,4 +1,4 @@
-"""Statistics of files, which are known before the files are read: units, event times, numbers of rows."""
+"""Statistics of files, which are known before the rows are read: units, event times, numbers of rows."""
 
 from __future__ import annotations
 
@@ -33,8 +33,9 @@ from flip27_stream.threads import of_each
 
 _THREADS, _CHUNK = 24, 8
 _WAITING = 8
-"""Many threads read statistics at once if one read takes this many times its processor time. Otherwise threads would
-only wait for each other."""
+"""If a read takes this many times its processor time, many threads read statistics at once. Otherwise the threads would
+only wait for each other.
+"""
 
 _NEWLINE = ord("\n")
 _ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]+")
@@ -50,8 +51,8 @@ class EventTimeOrder:
     """An order of files by event time.
 
     Attributes:
-        name: stands for it in checkpoints.
-        assigner: finds it in rows.
+        name: The name of the order in checkpoints.
+        assigner: Returns the event times of rows.
     """
 
     name: str
@@ -59,10 +60,10 @@ class EventTimeOrder:
 
     @staticmethod
     def of(assigner: TimestampAssigner) -> EventTimeOrder:
-        """The order by the event times of an assigner.
+        """Returns the order by the event times of an assigner.
 
         Raises:
-            OptionError: it has no name that will be the same after a restart.
+            OptionError: The assigner has no name that stays the same after a restart.
         """
         name = assigner.column or _lasting_name(assigner)
         if name is None:
@@ -84,14 +85,14 @@ def _lasting_name(assigner: TimestampAssigner) -> str | None:
 
 @dataclass(frozen=True)
 class FileStatistics:
-    """A reader of statistics of files.
+    """Reads statistics of files.
 
     Attributes:
-        storage: where the files are.
-        format: how they are read.
-        schema: the columns that the query reads.
-        count_rows: whether rows are counted also in files whose positions are no rows.
-        tolerance: which files are skipped that cannot be read.
+        storage: The file system of the files.
+        format: The format of the files.
+        schema: The columns that the query reads.
+        count_rows: Whether to count rows also in files whose positions are byte offsets.
+        tolerance: The rule for files that cannot be read.
     """
 
     storage: Storage
@@ -101,10 +102,10 @@ class FileStatistics:
     tolerance: Tolerance = field(default_factory=Tolerance)
 
     def order_named(self, name: str) -> EventTimeOrder:
-        """The order by the column ``name``, which the checkpoint names.
+        """Returns the order by the column ``name``, which comes from a checkpoint.
 
         Raises:
-            OptionError: it is none of a column that the query reads.
+            OptionError: The query does not read such a column.
         """
         if find_column(self.schema.names, name) is None:
             raise OptionError(
@@ -115,10 +116,10 @@ class FileStatistics:
         return EventTimeOrder(name, ColumnTimestampAssigner(name))
 
     def units(self, path: str, order: EventTimeOrder | None, layout: FileLayout = PLAIN) -> FileUnits:
-        """The units of a file, with their event times if there is an ``order``.
+        """Returns the units of a file, with their event times if there is an ``order``.
 
         Raises:
-            Flip27Error: as :class:`FileFormat` does.
+            Flip27Error: The errors of :class:`FileFormat`.
         """
         fs = self.storage.filesystem()
         column = order.assigner.column if order is not None else None
@@ -139,17 +140,17 @@ class FileStatistics:
     def least(
         self, paths: Sequence[str], order: EventTimeOrder, layouts: Mapping[str, FileLayout] | None = None
     ) -> Mapping[str, int | None]:
-        """The least event time (ms) in each file, ``None`` where no row has one.
+        """Returns the least event time (ms) in each file, ``None`` if no row has one.
 
-        Files that cannot be read are left out: what is wrong with one is said when its turn comes, which is at once.
+        Files that cannot be read are left out. Without an event time they are read first, and that raises their error.
 
         Args:
-            paths: of the files.
-            order: how event time is found.
-            layouts: what must be known of the files to read them, by path.
+            paths: The paths of the files.
+            order: The order by event time.
+            layouts: The layouts of the files, by path.
 
         Raises:
-            ConnectorError: the file system refused or did not answer.
+            ConnectorError: The file system refused access or did not answer.
         """
 
         def least(path: str) -> int | None:
@@ -161,10 +162,10 @@ class FileStatistics:
     def surely_least(
         self, paths: Sequence[str], order: EventTimeOrder, layouts: Mapping[str, FileLayout] | None = None
     ) -> Mapping[str, int | None]:
-        """As :meth:`least`, for files whose place in the order decides whether they were read.
+        """Returns the same as :meth:`least`, for files whose place in the order decides whether they were read.
 
         Raises:
-            Flip27Error: also where a file cannot be read, unless such files are skipped.
+            Flip27Error: A file cannot be read, and such files are not skipped.
         """
         found = self.least(paths, order, layouts)
         for path in paths:
@@ -180,14 +181,14 @@ class FileStatistics:
     def units_of(
         self, files: Mapping[K, tuple[str, FileLayout]], order: EventTimeOrder | None
     ) -> Mapping[K, FileUnits]:
-        """:meth:`units` of many files; those that cannot be read are left out.
+        """Returns the :meth:`units` of many files, without those that cannot be read.
 
         Args:
-            files: path and layout of each file; the result has the same keys.
-            order: how event time is found.
+            files: Path and layout of each file. The result has the same keys.
+            order: The order by event time; ``None`` to read no event times.
 
         Raises:
-            ConnectorError: the file system refused or did not answer.
+            ConnectorError: The file system refused access or did not answer.
         """
         return self._of_many(lambda key: self.units(files[key][0], order, files[key][1]), list(files))
 
@@ -221,7 +222,7 @@ class FileStatistics:
         return self.format.of_layout(layout)
 
     def _of_partition(self, path: str, column: str | None, partition: Partition) -> TimeRange | None:
-        """The event time of all rows if it is a column of the partition, else ``None``."""
+        """Returns the event time of all rows if it is a partition column, else ``None``."""
         if column is None or not partition or find_column([name for name, _ in partition], column) is None:
             return None
         fixed = constants(dict(partition), self.schema, f"{self.format.name} file {path}")
@@ -231,10 +232,10 @@ class FileStatistics:
     def divided(
         self, path: str, start: int, end: int, latest: int, order: EventTimeOrder, layout: FileLayout = PLAIN
     ) -> Divided:
-        """The event times between two positions, read and divided at ``latest`` (ms).
+        """Reads the event times between two positions, and divides them at ``latest`` (ms).
 
         Raises:
-            Flip27Error: as :class:`FileFormat` does.
+            Flip27Error: The errors of :class:`FileFormat`.
         """
         found = Divided()
         for times in self._read_times(path, start, end, order.assigner, layout):
@@ -244,7 +245,7 @@ class FileStatistics:
     def _with_event_times(
         self, path: str, units: FileUnits, assigner: TimestampAssigner, layout: FileLayout
     ) -> FileUnits:
-        """The units with event times that are read from the file, since the event time is no column."""
+        """Returns the units with event times that are computed from rows, since the event time is not a column."""
         ranges = []
         for start, end in _pairs(units.borders):
             found = TimeRange(None, None)
@@ -256,7 +257,10 @@ class FileStatistics:
     def _of_rows_left(
         self, path: str, units: FileUnits, assigner: TimestampAssigner, layout: FileLayout
     ) -> FileUnits:
-        """The units with event times of the rows left. Statistics cover deleted rows, so the column is read instead."""
+        """Returns the units with the event times of the rows that are not deleted.
+
+        Statistics include deleted rows, so the column is read instead.
+        """
         assert units.rows is not None
         changed = np.flatnonzero((units.rows > 0) & (units.rows < np.diff(units.borders)))
         if not len(changed):
@@ -275,14 +279,14 @@ class FileStatistics:
     def _read_times(
         self, path: str, start: int, end: int, assigner: TimestampAssigner, layout: FileLayout
     ) -> Iterator[pa.Int64Array]:
-        """Event times (ms) of the rows between two positions."""
+        """Yields the event times (ms) of the rows between two positions."""
         for records in self._read_columns(path, start, end, assigner, layout):
             yield assigner.event_times(records.rows, None)
 
     def _read_columns(
         self, path: str, start: int, end: int, assigner: TimestampAssigner, layout: FileLayout
     ) -> Iterator[Records]:
-        """The rows between two positions; of an event-time column, that column only."""
+        """Yields the rows between two positions, with only the event-time column if there is one."""
         wanted = self.schema
         if assigner.column is not None and (at := find_column(wanted.names, assigner.column)) is not None:
             wanted = pa.schema([wanted.field(at)])
@@ -290,7 +294,7 @@ class FileStatistics:
 
 
 def _with(units: FileUnits, ranges: Mapping[int, TimeRange]) -> FileUnits:
-    """``units`` with other event times for some units, by the number of the unit."""
+    """Returns ``units`` with other event times for some units, by the number of the unit."""
     at = list(ranges)
     columns = {}
     for name, values in zip(("least", "greatest", "known"), columns_of(ranges.values()), strict=True):
@@ -300,7 +304,7 @@ def _with(units: FileUnits, ranges: Mapping[int, TimeRange]) -> FileUnits:
 
 
 def _lines(fs: FileSystem, path: str, units: FileUnits) -> Int64s:
-    """The number of lines that begin in each unit, an upper bound for its rows."""
+    """Returns the number of lines that begin in each unit, which is an upper bound for its rows."""
     if codec_of(path) is not None:
         with fs.open_input_stream(path) as stream:
             return np.array([_newlines(stream.read()) + 1], np.int64)

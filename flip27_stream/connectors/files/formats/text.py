@@ -1,4 +1,4 @@
-"""Text files: a row for each line, in one column, as in Spark's own source."""
+"""Text files. Each line is a row with one column, as in Spark's own source."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ _NEWLINE, _RETURN = ord("\n"), ord("\r")
 
 @dataclass(frozen=True)
 class TextFormat(LineFormat):
-    """The column is ``value``, a string, or binary where bytes need not be UTF-8. Lines end with LF or CR LF."""
+    """The text format. The column is ``value``, a string, or binary if bytes need not be UTF-8.
+
+    Lines end with LF or CR LF.
+    """
 
     name = "text"
 
@@ -34,7 +37,7 @@ class TextFormat(LineFormat):
 
 
 class TextDecoder(LineDecoder):
-    """Makes rows of lines."""
+    """Decodes lines of text into rows."""
 
     def __init__(self, schema: pa.Schema) -> None:
         wanted = [(field.name.lower(), field.type) for field in schema]
@@ -71,7 +74,7 @@ class TextDecoder(LineDecoder):
 
 
 def _without_line_ends(data: bytes) -> tuple[np.ndarray, np.ndarray]:
-    """The lines' text, one after the other, and where each begins and the last ends."""
+    """Returns where each line begins and the last one ends, and the text of all lines without line ends."""
     text = np.frombuffer(data, np.uint8)
     breaks = text == _NEWLINE
     ends = np.flatnonzero(breaks)

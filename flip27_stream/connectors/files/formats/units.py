@@ -11,24 +11,26 @@ import numpy.typing as npt
 Int64s = npt.NDArray[np.int64]
 
 NEVER: Final = 2**63 - 1
-"""The least event time of rows without event times; their greatest is -1."""
+"""The least event time of rows without event times. Their greatest event time is -1."""
 
 
 @dataclass(frozen=True, eq=False)
 class FileUnits:
-    """The row groups, stripes or blocks of lines of a file. Unit ``i`` has the positions from ``borders[i]`` to
-    ``borders[i + 1]``.
+    """The row groups, stripes or blocks of lines of a file.
+
+    Unit ``i`` has the positions from ``borders[i]`` to ``borders[i + 1]``.
 
     Attributes:
-        borders: one more than units; the first is 0, the last the end of the file.
-        rows: rows of each unit, ``None`` where only reading tells.
-        sizes: bytes of each unit.
-        least: least event time (ms) of each unit, :data:`NEVER` where no row has one or it is not known; 0 where
-            statistics tell no more than that some values are before the epoch, and so none.
-        greatest: the greatest, likewise, or -1.
-        known: whether event times of the unit are known.
-        divisible: whether a range may begin and end between borders without reading the unit again and again.
-        deleted: row numbers that are deleted, ascending, where positions are rows; ``rows`` does not count them.
+        borders: The positions of the borders, one more than there are units. The first is 0, the last the end of the
+            file.
+        rows: The number of rows of each unit; ``None`` if it is unknown until the file is read.
+        sizes: The size of each unit (bytes).
+        least: The least event time (ms) of each unit; :data:`NEVER` if no row has one or it is unknown; 0 if the least
+            value in the statistics is before the epoch.
+        greatest: The greatest event time (ms) of each unit; -1 if no row has one or it is unknown.
+        known: Whether the event times of each unit are known.
+        divisible: Whether a range can begin and end between borders without reading the unit several times.
+        deleted: The numbers of deleted rows, ascending, if positions are row numbers. ``rows`` does not count them.
     """
 
     borders: Int64s
@@ -45,31 +47,31 @@ class FileUnits:
 
     @property
     def end(self) -> int:
-        """The position behind the last unit."""
+        """The position after the last unit."""
         return int(self.borders[-1])
 
     @property
     def least_event_time(self) -> int | None:
-        """The least event time (ms) in the file; ``None`` if no row has one, or :attr:`all_known` is false."""
+        """The least event time (ms) in the file, or ``None`` if no row has one or :attr:`all_known` is false."""
         least = min(self.least.tolist(), default=NEVER)
         return least if least != NEVER and self.all_known else None
 
     @property
     def greatest_event_time(self) -> int | None:
-        """The greatest event time (ms) in the file, likewise."""
+        """The greatest event time (ms) in the file, or ``None`` if no row has one or :attr:`all_known` is false."""
         greatest = max(self.greatest.tolist(), default=-1)
         return greatest if greatest >= 0 and self.all_known else None
 
     @property
     def all_known(self) -> bool:
-        """Whether event times of all units are known."""
+        """Whether the event times of all units are known."""
         return all(self.known.tolist())
 
     def without(self, deleted: Int64s) -> FileUnits:
-        """The units without deleted rows. A unit whose rows are all deleted has no event time.
+        """Returns the units without deleted rows. A unit whose rows are all deleted has no event time.
 
         Args:
-            deleted: row numbers, ascending.
+            deleted: The row numbers, ascending.
         """
         assert self.rows is not None
         rows = self.rows - np.diff(np.searchsorted(deleted, self.borders))
@@ -84,12 +86,18 @@ class FileUnits:
         )
 
     def rows_between(self, start: int, end: int) -> int:
-        """The number of rows from ``start`` up to ``end`` that are not deleted, if positions are rows."""
+        """Returns the number of rows from ``start`` to before ``end`` that are not deleted.
+
+        Positions must be row numbers.
+        """
         first, stop = np.searchsorted(self.deleted, [start, end]).tolist()
         return end - start - int(stop - first)
 
     def behind_rows(self, position: int, count: int) -> int:
-        """The position behind the next ``count`` rows that are not deleted; it may be after the end of the file."""
+        """Returns the position after the next ``count`` rows that are not deleted.
+
+        It can be after the end of the file.
+        """
         deleted = self.deleted[np.searchsorted(self.deleted, position) :]
         before = deleted - position - np.arange(len(deleted))  # how many rows are left before each
         return position + count + int(np.searchsorted(before, count - 1, "right"))

@@ -1,1 +1,1 @@
-"""How data files hold the rows of a Delta table: names of columns, deleted rows, values of partition columns."""
+"""The layout of the data files of a Delta table: names of columns, deleted rows, values of partition columns."""

@@ -1,4 +1,4 @@
-"""Column mapping of Delta tables: the names, or the ids, that data files have for the table's columns."""
+"""Column mapping of Delta tables: the names or ids that data files have for the table's columns."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _ELEMENT, _KEY, _VALUE = "element", "key", "value"
 
 @dataclass(frozen=True)
 class MappedColumn:
-    """A column, or a field of a struct, as data files have it.
+    """A column or a struct field, as it is in data files.
 
     Attributes:
-        physical: its name in data files, in statistics and in values of partitions.
-        field_id: its id in the schema of Parquet files.
-        fields: the fields of a struct by the table's names; what is in a list is ``element``, in a map ``key`` and
-            ``value``. Empty where nothing in it has a name.
+        physical: Its name in data files, in statistics and in partition values.
+        field_id: Its id in the schema of Parquet files.
+        fields: The fields of a struct, by the table's names. The element of a list is named ``element``, those of a map
+            ``key`` and ``value``. Empty if nothing in the column has a name.
     """
 
     physical: str
@@ -42,11 +42,11 @@ Fields = Mapping[str, MappedColumn]
 
 @dataclass(frozen=True)
 class ColumnMapping:
-    """The columns of a table as data files have them (Delta protocol, "Column Mapping").
+    """The columns of a table as they are in data files (Delta protocol, "Column Mapping").
 
     Attributes:
-        by_id: whether files are read by the ids of columns (mode ``id``), not by their physical names (mode ``name``).
-        columns: by the table's names.
+        by_id: Whether columns are found by id (mode ``id``), not by physical name (mode ``name``).
+        columns: The columns, by the table's names.
     """
 
     by_id: bool
@@ -54,41 +54,41 @@ class ColumnMapping:
 
     @classmethod
     def of(cls, schema: pa.Schema, configuration: Mapping[str, str | None]) -> ColumnMapping | None:
-        """The mapping of a table; ``None`` if it has none.
+        """Returns the mapping of a table, or ``None`` if the table has no column mapping.
 
         Args:
-            schema: the table's columns, with the log's metadata of each.
-            configuration: the table's properties.
+            schema: The table's columns, with the metadata that the log has for each.
+            configuration: The table's properties.
         """
         mode = configuration.get(MODE) or "none"
         return None if mode == "none" else cls(mode == "id", _mapped(schema))
 
     def only(self, names: Iterable[str]) -> ColumnMapping:
-        """The mapping of these columns, whose names may be in any case."""
+        """Returns the mapping of these columns, whose names can be in any case."""
         own = list(self.columns)
         found = (find_column(own, name) for name in names)
         wanted = {own[at] for at in found if at is not None}
         return ColumnMapping(self.by_id, {n: c for n, c in self.columns.items() if n in wanted})
 
     def physical(self, column: str) -> str | None:
-        """The physical name of a column, in any case; ``None`` if the table has no such column."""
+        """Returns the physical name of a column, in any case, or ``None`` if the table has no such column."""
         names = list(self.columns)
         at = find_column(names, column)
         return None if at is None else self.columns[names[at]].physical
 
     def logical(self, physical: str) -> str | None:
-        """The table's name for a column with that physical name; ``None`` if it has none."""
+        """Returns the table's name of the column with that physical name, or ``None`` if there is no such column."""
         return next((name for name, one in self.columns.items() if one.physical == physical), None)
 
     def stored(self, file: pa.Schema, what: str) -> Mapping[str, str]:
-        """The names that a file has for the table's columns, by the table's names.
+        """Returns the names that a file has for the table's columns, by the table's names.
 
         Args:
-            file: the columns of the file.
-            what: the file, for errors.
+            file: The columns of the file.
+            what: The file, for errors.
 
         Raises:
-            RecordFormatError: columns are found by id, and the file has no ids.
+            RecordFormatError: Columns are found by id, and the file has no ids.
         """
         if self.by_id and len(file) and not any(_FIELD_ID in (one.metadata or {}) for one in file):
             raise RecordFormatError(
@@ -98,7 +98,7 @@ class ColumnMapping:
         return {name: one.name for one in file if (name := names.of(one)) is not None}
 
     def renamed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """``batch`` with the table's names of columns and fields; columns that the table has not are left out."""
+        """Returns ``batch`` with the table's names of columns and fields, without columns that the table lacks."""
         names = _Names(self.by_id, self.columns)
         found = [(at, name) for at, one in enumerate(batch.schema) if (name := names.of(one)) is not None]
         arrays = [
@@ -110,7 +110,7 @@ class ColumnMapping:
         return pa.RecordBatch.from_arrays(arrays, names=[name for _, name in found])
 
     def renamed_schema(self, file: pa.Schema) -> pa.Schema:
-        """The columns that :meth:`renamed` makes of batches of the file."""
+        """Returns the schema of the batches that :meth:`renamed` returns for a file."""
         names = _Names(self.by_id, self.columns)
         return pa.schema(
             pa.field(name, _renamed(one.type, self._fields(name), self.by_id))
@@ -122,15 +122,15 @@ class ColumnMapping:
         return self.columns[name].fields
 
     def to_json(self) -> JsonValue:
-        """As a checkpoint stores it."""
+        """Returns the form that a checkpoint stores."""
         return {"by": "id" if self.by_id else "name", "columns": _fields_to_json(self.columns)}
 
     @classmethod
     def from_json(cls, data: object) -> ColumnMapping:
-        """What :meth:`to_json` made.
+        """Returns the mapping that :meth:`to_json` wrote.
 
         Raises:
-            ValueError: it is anything else.
+            ValueError: The data has another form.
         """
         match data:
             case {"by": "id" | "name" as by, "columns": dict(columns)}:
@@ -146,7 +146,7 @@ class _Names:
     fields: Fields
 
     def of(self, stored: pa.Field) -> str | None:
-        """The table's name; ``None`` if the table has no such field any more."""
+        """Returns the table's name, or ``None`` if the table no longer has the field."""
         number = int((stored.metadata or {}).get(_FIELD_ID, _NO_ID))
         for name, one in self.fields.items():
             if (one.field_id == number != _NO_ID) if self.by_id else one.physical == stored.name:
@@ -155,13 +155,13 @@ class _Names:
 
 
 def physical_name(one: pa.Field) -> str:
-    """The name that data files have for a column of a table's schema."""
+    """Returns the name that data files have for a column of a table's schema."""
     name: bytes | None = (one.metadata or {}).get(_PHYSICAL)
     return str(one.name) if name is None else name.decode()
 
 
 def stored_schema(table: pa.Schema) -> pa.Schema:
-    """The columns of a table under the names that data files have for them."""
+    """Returns the columns of a table under the names that data files have for them."""
     return pa.schema(_stored_field(one) for one in table)
 
 
@@ -180,7 +180,7 @@ def _stored_type(kind: pa.DataType) -> pa.DataType:
 
 
 def parts_of(kind: pa.DataType) -> list[pa.Field]:
-    """What is in a type: the fields of a struct, the element of a list, key and value of a map."""
+    """Returns the types within a type: the fields of a struct, the element of a list, the key and value of a map."""
     if pt.is_struct(kind):
         return list(kind)
     if is_list(kind):
@@ -211,9 +211,10 @@ def _of_part(fields: Fields, part: str) -> Fields:
 
 
 def _renamed(kind: pa.DataType, fields: Fields, by_id: bool) -> pa.DataType:
-    """A type of a data file with the table's names of fields.
+    """Returns a type of a data file with the table's names of fields.
 
-    A field that the table has not keeps its place under a name that no column can have, for :func:`_viewed`.
+    A field that the table lacks stays, under a name that no column can have, since :func:`_viewed` needs the same
+    fields.
     """
     if not fields:
         return kind
@@ -237,7 +238,7 @@ def _renamed_field(one: pa.Field, names: _Names) -> pa.Field:
 
 
 def _viewed(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """The same values under a type that differs in names of fields only."""
+    """Returns the same values with a type that differs only in names of fields."""
     return array if array.type == kind else array.view(kind)
 
 

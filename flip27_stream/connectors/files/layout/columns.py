@@ -1,4 +1,4 @@
-"""Names and types of columns."""
+"""Functions for names and types of columns."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ def is_list(kind: pa.DataType) -> bool:
 
 
 def find_column(names: Sequence[str], wanted: str) -> int | None:
-    """The index of a column: of the same name, or else of the same name in another case; ``None`` if there is none."""
+    """Returns the index of a column with the same name, or else with the same name in another case, or else
+    ``None``.
+    """
     if wanted in names:
         return names.index(wanted)
     low = wanted.lower()

@@ -1,4 +1,4 @@
-"""Deletion vectors of Delta tables: which rows of a data file are deleted."""
+"""Deletion vectors of Delta tables. They tell which rows of a data file are deleted."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ _OF_PYTHON: Final = bytes.maketrans(
     b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#",
     b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~",
 )
-"""From the alphabet of ZeroMQ's Base85, which Delta uses, to that of Python's."""
+"""Translates the alphabet of ZeroMQ's Base85, which Delta uses, to that of Python."""
 
 
 @dataclass(frozen=True)
 class DeletionVector:
-    """A set of row numbers of a data file that are deleted (Delta protocol, "Deletion Vector Format").
+    """The set of row numbers that are deleted in a data file (Delta protocol, "Deletion Vector Format").
 
     Attributes:
-        path: the file that has it, as the file system knows it; ``None`` where it is in the log.
-        inline: the bitmap in Base85 where it is in the log, else empty.
-        offset: where it begins in its file (bytes).
-        size: of the bitmap (bytes).
-        rows: how many rows are deleted.
+        path: The path of the file that has the bitmap; ``None`` if the bitmap is in the log.
+        inline: The bitmap in Base85 if it is in the log, otherwise empty.
+        offset: Where the bitmap begins in its file (bytes).
+        size: The size of the bitmap (bytes).
+        rows: The number of deleted rows.
     """
 
     path: str | None
@@ -51,14 +51,14 @@ class DeletionVector:
 
     @classmethod
     def of(cls, descriptor: Mapping[str, Any], table: str) -> DeletionVector:
-        """The vector that an ``add`` action of the log describes.
+        """Returns the vector that an ``add`` action of the log describes.
 
         Args:
-            descriptor: field ``deletionVector`` of the action.
-            table: path of the table.
+            descriptor: The field ``deletionVector`` of the action.
+            table: The path of the table.
 
         Raises:
-            ConnectorError: it lies outside the table, or is of a kind that is not known.
+            ConnectorError: The vector lies outside the table, or its storage type is unknown.
         """
         kind, where = descriptor["storageType"], descriptor["pathOrInlineDv"]
         size, rows = int(descriptor["sizeInBytes"]), int(descriptor["cardinality"])
@@ -76,21 +76,21 @@ class DeletionVector:
 
     @cached_property
     def mark(self) -> str:
-        """Tells it from every other vector of the same data file; 16 hexadecimal digits."""
+        """A hash of 16 hexadecimal digits that differs from those of other vectors of the same data file."""
         told = repr((self.path, self.inline, self.offset)).encode()
         return blake2b(told, digest_size=8, usedforsecurity=False).hexdigest()
 
     def deleted_rows(self, fs: FileSystem, data_file: str) -> Int64s:
-        """The row numbers, ascending.
+        """Returns the numbers of the deleted rows, ascending.
 
         Args:
-            fs: where the table is.
-            data_file: the file whose rows they are, for errors.
+            fs: The file system of the table.
+            data_file: The data file, for errors.
 
         Raises:
-            DataLossError: the vector's file is gone.
-            CorruptRecordError: it does not decode.
-            UnreachableError: the storage did not answer.
+            DataLossError: The vector's file is gone.
+            CorruptRecordError: The vector does not decode.
+            UnreachableError: The storage did not answer.
         """
         what = f"deletion vector of the parquet file {data_file} ({self.path or 'in the log'})"
         data = _decoded(self.inline)[: self.size] if self.path is None else self._read(fs, self.path, what)
@@ -105,7 +105,7 @@ class DeletionVector:
         return found
 
     def _read(self, fs: FileSystem, path: str, what: str) -> bytes:
-        """The bitmap in a file: its size and the bytes, then their CRC-32, numbers being big-endian."""
+        """Reads the bitmap from a file, which has its size, its bytes and their CRC-32. Numbers are big-endian."""
         try:
             with fs.open_input_file(path) as file:
                 data: bytes = file.read_at(self.size + 8, self.offset)
@@ -124,15 +124,15 @@ class DeletionVector:
         return bitmap
 
     def to_json(self) -> JsonValue:
-        """As a split stores it."""
+        """Returns the form that a split stores."""
         return [self.path, self.inline, self.offset, self.size, self.rows]
 
     @classmethod
     def from_json(cls, data: object) -> DeletionVector:
-        """What :meth:`to_json` made.
+        """Returns the vector that :meth:`to_json` wrote.
 
         Raises:
-            ValueError: it is anything else.
+            ValueError: The data has another form.
         """
         match data:
             case [str() | None as path, str(inline), int(offset), int(size), int(rows)]:
@@ -141,7 +141,7 @@ class DeletionVector:
 
 
 def _decoded(text: str) -> bytes:
-    """The bytes of ``text`` in ZeroMQ's Base85."""
+    """Returns the bytes of a text in ZeroMQ's Base85."""
     return b85decode(text.encode("ascii").translate(_OF_PYTHON))
 
 

@@ -1,4 +1,4 @@
-"""What must be known of a data file, beside its bytes, to read its rows."""
+"""What is needed to read the rows of a data file, besides its bytes."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from flip27_stream.connectors.files.layout.column_mapping import ColumnMapping
 from flip27_stream.connectors.files.layout.deletion_vector import DeletionVector
 
 Partition = tuple[tuple[str, str | None], ...]
-"""Values of columns that are not in a file, as text; ``None`` for null."""
+"""The values of partition columns as text, by name; ``None`` for null."""
 
 
 class FileLayout(NamedTuple):
-    """What must be known of a data file, beside its bytes, to read its rows.
+    """What is needed to read the rows of a data file, besides its bytes.
 
     Attributes:
-        partition: values of columns that are not in the file, as text, by the names that data files have for columns;
-            ``None`` for null.
-        deletion: rows of the file that are deleted; ``None`` if there are none.
-        columns: names that the file has for the columns; ``None`` where it has the table's.
+        partition: The values of columns that are not in the file, as text, by the names that data files have for
+            columns; ``None`` for null.
+        deletion: The deletion vector; ``None`` if no rows are deleted.
+        columns: The names that the file has for the columns; ``None`` if it has the table's names.
     """
 
     partition: Partition = ()
@@ -27,7 +27,7 @@ class FileLayout(NamedTuple):
 
     @property
     def values(self) -> Partition:
-        """Values of partition columns by the table's names; columns that the query does not read are left out."""
+        """The values of partition columns by the table's names, without columns that the query does not read."""
         if self.columns is None:
             return self.partition
         named = ((self.columns.logical(name), text) for name, text in self.partition)
@@ -35,9 +35,9 @@ class FileLayout(NamedTuple):
 
 
 PLAIN = FileLayout()
-"""The layout of a file that says all by itself."""
+"""The layout of a file without partition values, deletion vector and column mapping."""
 
 
 def version_name(path: str, deletion: DeletionVector | None) -> str:
-    """A name for a data file with the rows that are deleted in it: with others deleted it is another version."""
+    """Returns a name for a data file with its deletion vector. Another vector makes another name."""
     return path if deletion is None else f"{path}~{deletion.mark}"

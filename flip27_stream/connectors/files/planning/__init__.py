@@ -1,1 +1,1 @@
-"""The enumerator of files: which file is read next, how far, and positions by event time."""
+"""The enumerator of files: which file is read next, up to which position, and positions by event time."""

@@ -1,4 +1,4 @@
-"""Files that are away when their turn comes: a mount that hiccups brings them back."""
+"""Files that cannot be found when they are to be read. They may come back, for example on a network mount."""
 
 from __future__ import annotations
 
@@ -12,22 +12,25 @@ log = logging.getLogger(__name__)
 
 
 class FileAwayError(Exception):
-    """A file that is to be read next is away, and is looked for again in the next plan."""
+    """The next file to read cannot be found now. The next plan looks for it again."""
 
 
 class Absences:
-    """Since when files are away, which are looked for again for :attr:`Retries.patience_s`, as listings are."""
+    """The times since when files cannot be found.
+
+    They are looked for during :attr:`Retries.patience_s`, as listings are.
+    """
 
     def __init__(self) -> None:
         self._since: dict[str, tuple[float, float]] = {}
-        """By path: since when, and when it was looked for last (monotonic seconds)."""
+        """By path: since when the file is missing, and when it was looked for last (monotonic seconds)."""
 
     def note(self, path: str, error: DataLossError | UnreachableError) -> None:
-        """A file was not there, or could not be read.
+        """Records that a file could not be found or read.
 
         Raises:
-            FileAwayError: it may come back.
-            DataLossError, UnreachableError: it has been away for too long; the text has the cause.
+            FileAwayError: It may come back.
+            DataLossError, UnreachableError: It was missing for too long. The message has the cause.
         """
         now, patience_s = time.monotonic(), Retries.patience_s
         since, last = self._since.get(path, (now, now))
@@ -45,5 +48,5 @@ class Absences:
         raise type(error)(f"{error} It was looked for again and again for {now - since:.0f} s.") from error
 
     def found(self, path: str) -> None:
-        """It is there."""
+        """Records that a file was found."""
         self._since.pop(path, None)

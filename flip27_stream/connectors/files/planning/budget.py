@@ -1,4 +1,4 @@
-"""The limits of a micro-batch on files, bytes and rows, and the part of each file that fits them."""
+"""The limits of a micro-batch on files, bytes and rows, and the part of each file that they allow."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from flip27_stream.connectors.files.formats.units import FileUnits, Int64s
 
 
 class Budget:
-    """The limits of a micro-batch, which are used up by files in reading order until one does not fit.
+    """What is left of the limits of a micro-batch. Files use it up in reading order, until one does not fit.
 
-    Files are cut between units. A batch has at least one unit, however large it is. If positions are rows, a batch
-    never has more rows than the limit.
+    Files are divided at borders of units. A batch has at least one unit, however large that is. If positions are rows,
+    a batch never has more rows than the limit.
 
     Args:
-        files: how many files are read at most; ``None`` for all.
-        size: how many bytes, likewise.
-        rows: how many rows, likewise.
-        exact_rows: whether a file can be cut anywhere, since its positions are rows.
+        files: The greatest number of files; ``None`` for no limit.
+        size: The greatest number of bytes; ``None`` for no limit.
+        rows: The greatest number of rows; ``None`` for no limit.
+        exact_rows: Whether positions are rows, so that a file can be divided anywhere.
     """
 
     def __init__(
@@ -34,7 +34,12 @@ class Budget:
         self.spent = False
 
     def end(self, units: FileUnits, position: int) -> int:
-        """The end position of the next file, which is at ``position``."""
+        """Returns the end position of the next file in this batch, and uses up its part of the limits.
+
+        Args:
+            units: The units of the file.
+            position: The position from which the file is read.
+        """
         end = units.end if self._size is None and self._rows is None else self._cut(units, position)
         self.spent = self.spent or end < units.end
         if end > position:
@@ -70,7 +75,7 @@ class Budget:
 
 
 def _rest(amounts: Int64s, borders: Int64s, first: int, position: int) -> Int64s:
-    """The rest of each unit from ``first`` on, of which a part was read."""
+    """Returns the amounts of the units from ``first`` on. The first one is reduced by the part that was read."""
     rest: Int64s = amounts[first:].copy()
     whole = int(borders[first + 1] - borders[first])
     if whole and position > borders[first]:

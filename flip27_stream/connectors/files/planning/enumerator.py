@@ -39,7 +39,7 @@ from flip27_stream.errors import ContractError, DataLossError, UnreachableError
 log = logging.getLogger(__name__)
 
 _LATE_LOOK_MS = 1000
-"""The delay (ms) before a bounded source looks again, after a look that proved nothing."""
+"""The delay (ms) before a bounded source looks again, if it has not found all of its files."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,8 @@ class EnumeratorOptions:
     """The options of the enumerator.
 
     Attributes:
-        monitor_interval_ms: how often new files are looked for; ``None`` for never.
-        max_rows: rows of a micro-batch, where it has limits.
+        monitor_interval_ms: The interval (ms) at which new files are looked for; ``None`` for never.
+        max_rows: The greatest number of rows of a micro-batch that has limits; ``None`` for no limit.
     """
 
     monitor_interval_ms: int | None = 1000
@@ -60,15 +60,17 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
 
     How it works:
 
-    1. :meth:`start` asks for a first look at what is there, which is waited for, and for later ones, as often as
-       ``source.monitor-interval`` says. Looking happens in worker threads; its results go into the :class:`Backlog`.
-    2. :meth:`admit` goes through the files that are begun and then through the backlog, in reading order: that of least
-       event time where the query is aligned, else of modification time. Until the limits are used up it says how far
-       each is read, and assigns those that come from the backlog. So the offset has only the files of a batch or two.
-    3. :meth:`split_ranges` answers with that.
-    4. With alignment, :meth:`event_time_positions` cuts between units, and says what waits.
-    5. :meth:`notify_checkpoint_complete` retires files that are processed to their end. The backlog remembers them.
-    6. :meth:`snapshot_state` is what the backlog remembers: bounded, however many files there were.
+    1. :meth:`start` starts a first look for files, which is waited for, and a look in each ``source.monitor-interval``.
+       Looks run in worker threads. Their results are added to the :class:`Backlog`.
+    2. :meth:`admit` goes through the files that are partly read and the backlog, in reading order: by least event time
+       if the query is aligned, otherwise by modification time. Until the limits are used up, it sets the end position
+       of each file, and assigns the files that come from the backlog. So the offset has only the files of one or two
+       batches.
+    3. :meth:`split_ranges` returns these end positions.
+    4. With alignment, :meth:`event_time_positions` divides files between units, and returns the least event time to
+       come.
+    5. :meth:`notify_checkpoint_complete` retires the files that are processed. The backlog remembers them.
+    6. :meth:`snapshot_state` returns the checkpoint of the backlog. Its size is bounded, whatever the number of files.
     """
 
     def __init__(
@@ -106,14 +108,14 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
         self._frozen = True
 
     def pending(self) -> int:
-        """The number of files in the backlog; at least 1 while files of a bounded source are away."""
+        """Returns the number of files in the backlog, at least 1 while files of a bounded source are missing."""
         return len(self._backlog) or int(self._bounded and not self._backlog.is_complete)
 
     def admit(self, limits: ReadLimits) -> None:
         self._ends = {}
         self._ahead.begin(self._backlog.order)
         new: dict[int, list[FileSplit]] = {}
-        with suppress(FileAwayError):  # what comes behind that file waits
+        with suppress(FileAwayError):  # the files after it wait
             self._fill(self._budget(limits), new)
         self._context.assign_splits(SplitsAssignment(new))
         self._taken = sum(map(len, new.values()))
@@ -133,10 +135,10 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
     def event_time_positions(self, request: PositioningRequest) -> EventTimePositions:
         order = EventTimeOrder.of(request.timestamp_assigner)
         if self._backlog.order is None or self._backlog.order.name != order.name:
-            # What this plan may read was chosen in another order, and is held until its time comes.
+            # The files of this plan were chosen in another order. Alignment holds them back until their event time.
             self._backlog.order_by(order)
             self._opened.clear()
-            if request.ranges:  # else it is not known yet which files are begun
+            if request.ranges:  # else the assigned files that are not processed are unknown
                 with suppress(FileAwayError):  # its event times are unknown in this plan
                     self._open_begun()
         self._latest = request.plausible_until
@@ -172,7 +174,10 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
         self._take_in_until_complete(look)
 
     def _take_in_until_complete(self, look: Any) -> None:
-        """Take in a look. A bounded source looks again until its looks prove what there is, even if it is frozen."""
+        """Adds the result of a look to the backlog, and looks again while files of a bounded source are missing.
+
+        A frozen source does so, too.
+        """
         if look is not None:
             self._backlog.take_in(look)
         if self._bounded and not self._backlog.is_complete:
@@ -196,15 +201,16 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
             self._backlog.take_in(look)
 
     def _look_ahead(self) -> None:
-        """Read the units of as many files for the next micro-batch, while the planned one runs."""
+        """Reads the units of the next files in a worker thread while the planned micro-batch runs.
+
+        It reads as many files as the last plan assigned.
+        """
         following = self._backlog.first(self._taken)
         self._taken = 0
         order = self._backlog.order
 
         def keep(found: Found | None, error: BaseException | None) -> None:
-            self._ahead.keep(
-                following, found or {}, order
-            )  # what is wrong is found again when its turn comes
+            self._ahead.keep(following, found or {}, order)  # errors are raised when the file is read
 
         if following:
             self._context.call_async(lambda: self._ahead.look(following), keep)
@@ -212,11 +218,11 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
     # ---- admission ------------------------------------------------------------------------------------------------
 
     def _fill(self, budget: Budget, new: dict[int, list[FileSplit]]) -> None:
-        """The next files in reading order, until the limits are used up.
+        """Assigns files in reading order until the limits are used up.
 
         Raises:
-            FileAwayError: the next one is away.
-            Flip27Error: it cannot be read.
+            FileAwayError: The next file is missing.
+            Flip27Error: The next file cannot be read.
         """
         begun = self._begun()
         ahead = next(begun, None)
@@ -232,14 +238,14 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
                 break
 
     def _budget(self, limits: ReadLimits) -> Budget:
-        """The limits of the micro-batch. Without limits of files and bytes, there is no limit of rows either."""
+        """Returns the limits of the micro-batch. Rows are limited only if files or bytes are."""
         limited = limits.max_files is not None or limits.max_bytes is not None
         rows = self._options.max_rows if limited else None
         exact = self._statistics.format.positions_are_rows
         return Budget(limits.max_files, limits.max_bytes, rows, exact_rows=exact)
 
     def _begun(self) -> Iterator[tuple[OrderKey, OpenedFile]]:
-        """Assigned files that are not read to their end, in reading order."""
+        """Returns the assigned files that are not processed to their end, in reading order."""
         by_event_time = self._backlog.order is not None
         rest = []
         for name, position in self._open_begun():
@@ -249,11 +255,11 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
         return iter(rest)
 
     def _open_begun(self) -> list[tuple[str, int]]:
-        """The ids and positions of assigned files that are not read to their end. Files are opened where they are not.
+        """Returns the ids and positions of assigned files that are not processed to their end, and opens these files.
 
         Raises:
-            FileAwayError: one is away.
-            Flip27Error: one cannot be read; where such files are skipped it is retired instead.
+            FileAwayError: A file is missing.
+            Flip27Error: A file cannot be read. If such files are skipped, it is retired instead.
         """
         splits = self._context.assigned_splits()
         begun = [(n, at) for n, s in splits.items() if (at := self._positions.get(n, 0)) < s.length]
@@ -270,11 +276,11 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
         return [one for one in begun if one[0] in self._opened]
 
     def _units_of(self, splits: Sequence[FileSplit], order: EventTimeOrder | None) -> Mapping[str, FileUnits]:
-        """The units of files, by split id; those that cannot be read are left out.
+        """Returns the units of files, by split id, without files that cannot be read.
 
         Raises:
-            FileAwayError: their storage does not answer.
-            ConnectorError: it refused, or has not answered for too long.
+            FileAwayError: The storage does not answer.
+            ConnectorError: The storage refused access, or has not answered for too long.
         """
         try:
             files = {one.split_id: (one.path, self._backlog.layout(one)) for one in splits}
@@ -297,11 +303,11 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
         self._opened[split.split_id] = OpenedFile(split, units, look)
 
     def _units_or_none(self, path: str, look: Callable[[], FileUnits]) -> FileUnits | None:
-        """The units of a file; ``None`` if it is skipped.
+        """Returns the units of a file, or ``None`` if the file is skipped.
 
         Raises:
-            FileAwayError: it is away.
-            Flip27Error: it cannot be read.
+            FileAwayError: The file is missing.
+            Flip27Error: The file cannot be read.
         """
         try:
             units = look()
@@ -320,7 +326,7 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
             return None
 
     def _take(self, head: Waiting, budget: Budget, new: dict[int, list[FileSplit]]) -> None:
-        """Assign the next file of the backlog as far as the limits allow; otherwise it stays in the backlog."""
+        """Assigns the next file of the backlog if the limits allow some of it. Otherwise it stays in the backlog."""
         if self._is_in_offset(head):
             log.warning(
                 "File %s is there again, as it was when it was read: it is not read again", head.file.path
@@ -332,7 +338,7 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
             self._backlog.take(head)
             return
         if self._backlog.order is not None and head.least is None and units.least_event_time is not None:
-            self._backlog.move(head, units.least_event_time)  # it could not be read when it was listed
+            self._backlog.move(head, units.least_event_time)  # it was unknown when the file was listed
             return
         split = head.split(units.end)
         if self._give(budget, split, units):
@@ -342,12 +348,16 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
             new.setdefault(reader_id, []).append(split)
 
     def _is_in_offset(self, one: Waiting) -> bool:
-        """Whether the offset has the file as a split: it is assigned, or was retired since the offset was written."""
+        """Whether the offset has a split of the file: it is assigned, or was retired since the offset was written."""
         name = one.split(0).split_id
         return name in self._positions or name in self._context.assigned_splits()
 
     def _check_progress(self, head: Waiting, budget: Budget) -> None:
-        """Raises ContractError if a file is still the next one, although the limits leave room for it."""
+        """Checks that the file was assigned or moved, unless the limits are used up.
+
+        Raises:
+            ContractError: The file is still the next one.
+        """
         if not budget.spent and self._backlog.head() == head:
             raise ContractError(
                 f"File {head.file.path} ({head.file.size} bytes, modified {head.file.modified}) is the next to be "
@@ -356,7 +366,7 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
             )
 
     def _give(self, budget: Budget, split: FileSplit, units: FileUnits) -> bool:
-        """Give the file its part of the limits, and return whether the batch reads some of it."""
+        """Sets the end position of a file, and returns whether the batch reads some of it."""
         position = self._positions.get(split.split_id, 0)
         end = budget.end(units, position)
         if end > position:
@@ -366,7 +376,9 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
     # ---- event time -----------------------------------------------------------------------------------------------
 
     def _least_to_come(self, request: PositioningRequest) -> int | None:
-        """The least event time (ms) in the backlog and in the parts of begun files that the limits leave out."""
+        """Returns the least event time (ms) in the backlog and in the parts of assigned files that the limits leave
+        out.
+        """
         rests = []
         for name, opened in self._opened.items():
             r = request.ranges.get(name)

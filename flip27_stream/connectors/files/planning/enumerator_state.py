@@ -19,13 +19,15 @@ Marks = tuple[bytes, ...]
 
 
 class FilesStateSerializer(SimpleVersionedSerializer[FilesState]):
-    """``{"seen": [cut, until, frontiers, buckets, recent, late, last, rest, gone]}`` or
-    ``{"delta": [through, until, frontiers, table, columns]}``.
+    """Serializes the state of folders or of a Delta table.
 
-    Frontiers are ``[column, time, path]``, or ``[column]`` before the first file; buckets ``[until, files, digest]``
-    with a digest in hexadecimal, and the rest ``[files, digest]`` or null; marks one after the other, in Base64.
-    Version 1 had neither rest nor gone. Columns are left out where the Delta table has no column mapping; version 2
-    did not know them.
+    * Folders: ``{"seen": [cut, until, frontiers, buckets, recent, late, last, rest, gone]}``
+    * Delta tables: ``{"delta": [through, until, frontiers, table, columns]}``
+
+    A frontier is ``[column, time, path]``, or ``[column]`` before the first file. A bucket is ``[until, files,
+    digest]`` with a hexadecimal digest. The rest is ``[files, digest]`` or null. Marks are concatenated and in Base64.
+    Version 1 had neither ``rest`` nor ``gone``. Version 2 had no ``columns``, which are left out if the table has no
+    column mapping.
     """
 
     @property

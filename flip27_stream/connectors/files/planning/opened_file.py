@@ -1,4 +1,4 @@
-"""A file that is assigned: its units, and their plausible event times."""
+"""A file that is assigned, with its units and their plausible event times."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from flip27_stream.connectors.files.planning.positions import UnitTimes
 from flip27_stream.connectors.files.split import FileSplit
 
 Look = Callable[[int, int, int], Divided]
-"""Reads the event times between two positions, and divides them at a time (ms)."""
+"""Reads the event times between two positions, and divides them at a time (ms) into plausible and implausible ones."""
 
 
 @dataclass
@@ -24,9 +24,9 @@ class OpenedFile:
     """A file that is assigned, with its units and their event times.
 
     Attributes:
-        split: the file.
-        units: its units.
-        look: reads the event times of a unit that has plausible and implausible ones.
+        split: The split of the file.
+        units: The units of the file.
+        look: Reads the event times of a unit that has both plausible and implausible ones.
     """
 
     split: FileSplit
@@ -36,11 +36,11 @@ class OpenedFile:
 
     @cached_property
     def times(self) -> UnitTimes:
-        """Event times of the units."""
+        """The event times of the units."""
         return UnitTimes.of(self.units)
 
     def plausible(self, latest: int | None) -> UnitTimes:
-        """Event times of the units, without those after ``latest`` (ms), which are implausible."""
+        """Returns the event times of the units up to ``latest`` (ms). Later ones are implausible and left out."""
         if latest is None or not len(self.units) or int(self.times.greatest.max()) <= latest:
             return self.times
         times = self.times.plausible(latest)
@@ -51,14 +51,20 @@ class OpenedFile:
         return replace(times, greatest=greatest)
 
     def key(self, position: int, latest: int | None, *, by_event_time: bool) -> OrderKey:
-        """The place of the rest of the file in reading order. A rest without event times comes first."""
+        """Returns the place of the unread rest of the file in reading order. A rest without event times comes first.
+
+        Args:
+            position: The position up to which the file was read.
+            latest: The latest plausible event time (ms); ``None`` if all are plausible.
+            by_event_time: Whether files are read by event time, not by modification time.
+        """
         if not by_event_time:
             return self.split.modified, self.split.path
         least = self.times.plausible(latest).from_position(position).first
         return (NO_TIME if least is None else least), self.split.path
 
     def _greatest(self, unit: int, latest: int) -> int:
-        """The greatest event time (ms) up to ``latest`` in a unit that also has later event times."""
+        """Returns the greatest event time (ms) up to ``latest`` in a unit that also has later ones."""
         known = self._divided.get(unit)
         if known is None or not known.greatest <= latest < known.until:
             start, end = self.units.borders[unit : unit + 2].tolist()

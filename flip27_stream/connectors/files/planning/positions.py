@@ -1,4 +1,4 @@
-"""Positions by event time in files. They lie between units and come from the statistics of units."""
+"""Positions by event time in files. They are borders of units, and are found with the statistics of units."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from flip27_stream.connectors.files.formats.units import NEVER, FileUnits, Int64
 
 @dataclass(frozen=True)
 class UnitTimes:
-    """Event times (ms) of the units of a file, as :class:`FileUnits` has them."""
+    """The borders of a file's units, and their least and greatest event times (ms); see :class:`FileUnits`."""
 
     borders: Int64s
     least: Int64s
@@ -24,7 +24,10 @@ class UnitTimes:
         return UnitTimes(units.borders, units.least, units.greatest)
 
     def plausible(self, latest: int | None) -> UnitTimes:
-        """The times without those after ``latest``. A unit that begins before ``latest`` keeps its least time."""
+        """Returns the times without those after ``latest`` (ms).
+
+        The least time of a unit that has earlier ones is unchanged.
+        """
         if latest is None or max(self.greatest.tolist(), default=-1) <= latest:
             return self
         least = np.where(self.least > latest, NEVER, self.least)
@@ -32,14 +35,14 @@ class UnitTimes:
         return UnitTimes(self.borders, least, np.where(self.greatest > latest, inside, self.greatest))
 
     def from_position(self, position: int) -> UnitTimes:
-        """The units from ``position`` on, including a unit that was read in part."""
+        """Returns the units from ``position`` on, including a unit that was read in part."""
         if position <= self.borders[0]:
             return self
         first = int(np.searchsorted(self.borders, position, "right")) - 1
         return UnitTimes(self.borders[first:], self.least[first:], self.greatest[first:])
 
     def until(self, end: int) -> UnitTimes:
-        """The units that begin before ``end``."""
+        """Returns the units that begin before position ``end``."""
         if end >= self.borders[-1]:
             return self
         count = int(np.searchsorted(self.borders[:-1], end, "left"))
@@ -47,20 +50,26 @@ class UnitTimes:
 
     @property
     def first(self) -> int | None:
-        """The least event time; ``None`` if there is none."""
-        least: int = min(self.least.tolist(), default=NEVER)  # of most files there are few
+        """The least event time (ms), or ``None`` if there are no event times."""
+        least: int = min(self.least.tolist(), default=NEVER)  # faster than numpy for few units
         return None if least == NEVER else least
 
     @property
     def last(self) -> int | None:
-        """The greatest event time; ``None`` if there is none."""
+        """The greatest event time (ms), or ``None`` if there are no event times."""
         greatest: int = max(self.greatest.tolist(), default=-1)
         return None if greatest < 0 else greatest
 
     def border(self, event_time: int) -> int | None:
-        """The border behind the last unit with a time before ``event_time``, and behind units without times after it.
+        """Returns the border up to which a file is read if all units with times before ``event_time`` are read.
 
-        ``None`` for the end of the file.
+        The border is after the last such unit, and after the units without event times that follow it.
+
+        Args:
+            event_time: The event time (ms).
+
+        Returns:
+            A position; ``None`` for the end of the file.
         """
         found = None
         least = self.least.tolist()
@@ -73,18 +82,19 @@ class UnitTimes:
 
 
 class FilePositions(EventTimePositions):
-    """The ranges of one plan by event time.
+    """The positions by event time in the ranges of one plan.
 
-    A unit is read as a whole: one that has something before an event time is read with all that it has. So a batch can
-    read over the horizon by what one unit spans.
+    A unit is read as a whole. If one of its event times is before the horizon, all of its rows are read. So a batch can
+    exceed the horizon by the span of event times in one unit.
 
-    A range is empty where the limits let nothing be read of a split now. Where it goes on says how far the others may
-    go; the greatest event time that was read of it would hold those that come before that for ever.
+    If the limits allow nothing of a split in this plan, its range is empty. Then its event time is the first one that
+    comes next, not the greatest one that was read: with the latter it would hold back other splits for ever.
 
     Args:
-        times: of the units of each split in the request.
-        request: the plan's.
-        waiting: least event time (ms) of what is in no range: files of the backlog, and what limits leave of others.
+        times: The event times of the units of each split in the request.
+        request: The request of the plan.
+        waiting: The least event time (ms) outside of the ranges: in the backlog, and in the rests that limits leave
+            out.
     """
 
     def __init__(

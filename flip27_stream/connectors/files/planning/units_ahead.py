@@ -1,4 +1,4 @@
-"""Units of the files that are read next, which are read in advance."""
+"""The units of the files that are read next. They are read in advance."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ _AT_FIRST: Final = 16
 _MOST: Final = 1024
 
 FileVersion = tuple[FoundFile, str]
-"""A file as it was listed, and its name with the rows that are deleted in it."""
+"""A file as it was listed, and its name, which includes its deletion vector."""
 
 Found = Mapping[FileVersion, FileUnits]
 
 
 class UnitsAhead:
-    """Reads units of many files at once, because every read from an object store takes time.
+    """Reads the units of many files at once, because each read from an object store has a latency.
 
     Args:
-        statistics: reads them.
+        statistics: Reads the units of files.
     """
 
     def __init__(self, statistics: FileStatistics) -> None:
@@ -33,18 +33,23 @@ class UnitsAhead:
         self._at_once = _AT_FIRST
 
     def begin(self, order: EventTimeOrder | None) -> None:
-        """Begin a plan; units are dropped if the order has changed."""
+        """Begins a plan. The known units are dropped if the order has changed."""
         if order != self._order:
             self._order = order
             self._found = {}
         self._at_once = _AT_FIRST
 
     def of(self, head: Waiting, following: Callable[[int], Iterable[Waiting]]) -> FileUnits:
-        """The units of ``head``; if they must be looked for, also those of the files ``following`` it, of more and more
-        in the same plan.
+        """Returns the units of ``head``. If they are unknown, it also reads those of the files that follow.
+
+        The number of files read at once doubles with each call within a plan.
+
+        Args:
+            head: The next file.
+            following: Returns the next files of the backlog, as many as its argument says.
 
         Raises:
-            Flip27Error: the file cannot be read.
+            Flip27Error: The file cannot be read.
         """
         if _version(head) not in self._found:
             self._found.update(self.look(following(self._at_once)))
@@ -54,14 +59,20 @@ class UnitsAhead:
         return self._found[_version(head)]
 
     def look(self, files: Iterable[Waiting]) -> Found:
-        """The units of files, but for those that are known or cannot be read; also in a worker thread."""
+        """Returns the units of files, without those that are known or cannot be read. It can run in a worker thread."""
         unknown = {
             _version(one): (one.file.path, one.layout) for one in files if _version(one) not in self._found
         }
         return self._statistics.units_of(unknown, self._order)
 
     def keep(self, files: Iterable[Waiting], found: Found, order: EventTimeOrder | None) -> None:
-        """What :meth:`look` found while the order was ``order``; what is known of other files than these is dropped."""
+        """Keeps the units that :meth:`look` found, and drops the units of other files.
+
+        Args:
+            files: The files whose units are kept.
+            found: The result of :meth:`look`.
+            order: The order when :meth:`look` was called. If it has changed since, nothing is kept.
+        """
         if order == self._order:
             known = {**self._found, **found}
             wanted = map(_version, files)

@@ -1,1 +1,1 @@
-"""File systems and listings."""
+"""File systems, listings of files, and errors of stores."""

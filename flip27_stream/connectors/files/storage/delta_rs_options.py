@@ -1,4 +1,4 @@
-"""Storage options of a Delta table: delta-rs reads its log with them, Arrow its files, under other names."""
+"""The storage options of a Delta table. delta-rs reads the log with them and Arrow the files, under different names."""
 
 from __future__ import annotations
 
@@ -44,18 +44,19 @@ _OF_THE_LOG: Final = (
     "max_retries",
     "retry_timeout",
 )
-"""What matters to delta-rs alone."""
+"""Options that only delta-rs has."""
 
 
 def for_arrow(scheme: str, options: Mapping[str, str]) -> dict[str, str]:
-    """Parameters of Arrow's file system for storage options of delta-rs.
+    """Returns the parameters of Arrow's file system for storage options of delta-rs.
 
-    Those that begin with ``aws_`` and have no counterpart are left out, and so are those that matter to the log alone.
-    Any other is left as it is: it may be Arrow's own name, which delta-rs does not heed; else Arrow refuses it.
+    Options that begin with ``aws_`` and have no counterpart, and options that matter only for the log, are left out.
+    Any other option is kept: it may be a parameter of Arrow, which delta-rs ignores. If it is unknown to Arrow, too,
+    Arrow raises an error.
 
     Args:
-        scheme: of the table's URI.
-        options: names without regard to case, as delta-rs has them.
+        scheme: The scheme of the table's URI.
+        options: The storage options of delta-rs, with names in any case.
     """
     same = _GCS if scheme.startswith("g") else _AZURE if scheme.startswith("abfs") else _S3
     found: dict[str, str] = {}
@@ -69,10 +70,10 @@ def for_arrow(scheme: str, options: Mapping[str, str]) -> dict[str, str]:
 
 
 def for_delta_rs(options: Mapping[str, str]) -> dict[str, str]:
-    """The options with times as delta-rs has them, which takes no bare number of seconds.
+    """Returns the options with times in the form of delta-rs, which does not accept a number of seconds without a unit.
 
     Raises:
-        OptionError: a time is none.
+        OptionError: A value is not a time.
     """
     return {
         name: f"{seconds(OPTION_PREFIX + name, value) * 1000:.0f}ms" if name.lower() in _CLIENT else value

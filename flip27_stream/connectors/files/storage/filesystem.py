@@ -1,4 +1,4 @@
-"""File systems by URI: local paths and the object stores that Arrow knows."""
+"""File systems by URI: the local file system and the object stores that Arrow supports."""
 
 from __future__ import annotations
 
@@ -26,33 +26,37 @@ _AZURE: Final = ("abfs", "abfss")
 
 @dataclass(frozen=True)
 class Storage:
-    """A file system, described without access to it; picklable.
+    """The description of a file system. It is picklable, and made without access to the file system.
 
     Attributes:
-        uri: scheme and authority, such as ``s3://bucket``; ``""`` for the local file system.
-        options: parameters of the file system; may be secret, so never shown.
+        uri: Scheme and authority, such as ``s3://bucket``; empty for the local file system.
+        options: The parameters of the file system. They can be secret, so they are never shown.
     """
 
     uri: str = ""
     options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
     def filesystem(self) -> fs.FileSystem:
-        """The file system; one per process.
+        """Returns the file system. There is one for each storage in a process.
 
         Raises:
-            OptionError: Arrow has none for the scheme, or refuses a parameter.
+            OptionError: Arrow has no file system for the scheme, or refuses a parameter.
         """
         return _filesystem(self)
 
 
 def locate(path: str, options: Mapping[str, str]) -> tuple[Storage, str]:
-    """The storage of a path or URI, and the path in it as its file system knows it.
+    """Returns the storage of a path or URI, and the path in its file system.
 
-    What begins with a scheme and a slash (``hdfs:/data``) is a URI, as in Hadoop. Escapes in a URI are decoded, except
-    in a folder ``column=value``: Spark writes folders whose names have escapes in them (``hour=00%3A00``).
+    A path that begins with a scheme and a slash (``hdfs:/data``) is a URI, as in Hadoop. Escapes in a URI are decoded,
+    except in a folder ``column=value``, since Spark writes escapes in names of such folders (``hour=00%3A00``).
+
+    Args:
+        path: A local path, or a URI.
+        options: The parameters of the file system.
 
     Raises:
-        OptionError: there is no path in it, no file system for its scheme, or there are credentials in it.
+        OptionError: The URI has no path, there is no file system for its scheme, or it has credentials in it.
     """
     given = tuple(sorted(options.items()))
     uri = _URI.fullmatch(path)
@@ -73,7 +77,11 @@ def locate(path: str, options: Mapping[str, str]) -> tuple[Storage, str]:
 
 
 def _check(path: str, scheme: str, authority: str) -> None:
-    """Raises OptionError if the URI has no file system here, or has credentials in it."""
+    """Checks the scheme and the authority of a URI.
+
+    Raises:
+        OptionError: There is no file system for the URI, or it has credentials in it.
+    """
     if scheme not in (*_MAKERS, "file"):
         hint = f" On Databricks, /dbfs{path[len('dbfs:') :]} is the same." if scheme == "dbfs" else ""
         raise _wrong(
@@ -92,9 +100,9 @@ def _check(path: str, scheme: str, authority: str) -> None:
 
 
 def _has_credentials(scheme: str, authority: str) -> bool:
-    """Whether there is more before an ``@`` than a user, a container, or Arrow's word ``anonymous``.
+    """Whether a URI has more before an ``@`` than a user, a container, or Arrow's word ``anonymous``.
 
-    A key may have a slash in it, and then the ``@`` is not in the authority; but no name of a bucket has a colon.
+    A key can have a slash in it. Then the ``@`` is not in the authority, but a colon is, which no bucket's name has.
     """
     who = authority.rpartition("@")[0]
     if scheme in _HADOOP:
@@ -103,7 +111,7 @@ def _has_credentials(scheme: str, authority: str) -> bool:
 
 
 def _wrong(path: str, allowed: str) -> OptionError:
-    """The error for a wrong path, which it shows without what may be a secret."""
+    """Returns the error for a wrong path, without the part that may be secret."""
     return OptionError.of("path", _BEFORE_AT.sub(r"\1...@", path), allowed)
 
 

@@ -1,4 +1,4 @@
-"""A file as a listing shows it."""
+"""A file of a listing."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Final, NamedTuple
 
 
 class FoundFile(NamedTuple):
-    """A file as a listing shows it.
+    """A file of a listing.
 
     Attributes:
-        path: as the file system knows it.
-        modified: modification time (ms).
-        size: in bytes.
+        path: The path in the file system.
+        modified: The modification time (ms).
+        size: The size (bytes).
     """
 
     path: str
@@ -21,18 +21,17 @@ class FoundFile(NamedTuple):
 
 
 BEING_COPIED: Final = "._COPYING_"
-"""The suffix of a file that Hadoop is copying."""
+"""The suffix of a file while Hadoop copies it."""
 
 
 def is_hidden_name(name: str) -> bool:
     """Whether files or folders of that name are left out of listings, as in Spark.
 
-    Its name begins with a dot or an underscore (``_column=value`` is a partition, not hidden), or the file is still
-    being copied.
+    The name begins with a dot or an underscore (but ``_column=value`` is a partition), or the file is being copied.
     """
     return (name[0] in "._" and (name[0] == "." or "=" not in name)) or name.endswith(BEING_COPIED)
 
 
 def time_text(modified: int) -> str:
-    """A modification time (ms) in ISO 8601's form, for messages."""
+    """Returns a modification time (ms) in the form of ISO 8601, for messages."""
     return datetime.fromtimestamp(modified / 1000, timezone.utc).isoformat(timespec="milliseconds")

@@ -1,4 +1,4 @@
-"""Globs of Hadoop's kind."""
+"""Globs as Hadoop has them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 
 def glob_regex(glob: str) -> str:
-    """A regular expression for a glob of Hadoop's kind: ``*``, ``?``, ``[a-z]``, ``[^a]``, ``{a,b}``."""
+    """Returns a regular expression for a glob of Hadoop: ``*``, ``?``, ``[a-z]``, ``[^a]``, ``{a,b}``."""
     parts, depth, at = [], 0, 0
     while at < len(glob):
         char = glob[at]

@@ -1,4 +1,4 @@
-"""Listings of files: of folders with their subfolders, and of globs, without hidden files."""
+"""Listings of the files in folders and subfolders, or of those that match a glob, without hidden files."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _GLOB = re.compile(r"[*?\[{]")
 
 @dataclass(frozen=True)
 class FileListing:
-    """A listing of the files that are read.
+    """A listing of the files to read.
 
     Attributes:
-        storage: where they are.
-        paths: files, folders, or globs of either (``/data/2026-*/``), in the file system's form. What is there under
-            just that name is no glob.
-        name_glob: only files whose name it matches (Spark ``pathGlobFilter``).
-        path_regex: only files whose whole path it matches (Flink ``source.path.regex-pattern``).
-        recursive: also files of subfolders.
-        partitions: finds values of partition columns in paths; ``None`` where there are none.
+        storage: The file system of the files.
+        paths: Files, folders, or globs of either (``/data/2026-*/``), as paths in the file system. A path that exists
+            under exactly this name is not a glob.
+        name_glob: If given, only files whose name matches it are listed (Spark ``pathGlobFilter``).
+        path_regex: If given, only files whose whole path matches it are listed (Flink ``source.path.regex-pattern``).
+        recursive: Whether files in subfolders are listed.
+        partitions: Finds the values of partition columns in paths; ``None`` if there are no partition columns.
     """
 
     storage: Storage
@@ -43,25 +43,25 @@ class FileListing:
     partitions: PartitionFolders | None = None
 
     def partition(self, path: str) -> Partition:
-        """Values of partition columns in the names of folders."""
+        """Returns the values of partition columns in the names of folders."""
         return () if self.partitions is None else self.partitions(path)
 
     def __call__(self) -> list[FoundFile]:
-        """All files that exist now and are not empty, each once and in no order; see :meth:`by_path`."""
+        """Returns all files that exist and are not empty, each once, in no order; see :meth:`by_path`."""
         return list({file.path: file for files in self.by_path().values() for file in files}.values())
 
     def by_path(self, note: Callable[[FoundFile], None] = lambda _: None) -> dict[str, list[FoundFile]]:
-        """The files under each path that exist now and are not empty, in no order.
+        """Returns the files under each path that exist and are not empty, in no order.
 
-        An empty one is most often about to be written; if it is not, nothing is lost with it.
+        An empty file is usually about to be written. If it stays empty, no row is lost without it.
 
         Args:
-            note: told of each file that is found, wanted or not.
+            note: Called with each file that is found, also with those that are not listed.
 
         Raises:
-            UnreachableError: a path that is no glob does not exist, or the file system did not answer.
-            ConnectorError: the file system refused, or a name is not UTF-8.
-            OptionError: a path is neither there nor a glob.
+            UnreachableError: A path that is not a glob does not exist, or the file system did not answer.
+            ConnectorError: The file system refused access, or a name is not UTF-8.
+            OptionError: A path does not exist and is not a valid glob.
         """
         try:
             return {path: list(self._wanted_under(path, note)) for path in self.paths}
@@ -129,7 +129,7 @@ class FileListing:
                 yield _found(info)
 
     def _matching(self, filesystem: fs.FileSystem, glob: str) -> Iterator[FoundFile]:
-        """Files that the glob matches, and those in folders that it matches."""
+        """Yields the files that a glob matches, and the files in folders that it matches."""
         base = _base(glob)
         pattern = _compiled(glob.rstrip("/"), "(/.*)?")
         depth = glob.rstrip("/").count("/") + 1
@@ -139,24 +139,28 @@ class FileListing:
 
 
 def is_hidden(path: str) -> bool:
-    """Whether a name in ``path`` is a hidden one; see :func:`is_hidden_name`."""
+    """Whether a name in ``path`` is hidden; see :func:`is_hidden_name`."""
     if "/." not in path and "/_" not in path and BEING_COPIED not in path:
         return False
     return any(map(is_hidden_name, path.strip("/").split("/")))
 
 
 def _base(glob: str) -> str:
-    """The folder that has every match of the glob in it."""
+    """Returns the deepest folder that contains every match of the glob."""
     first = _GLOB.search(glob)
     assert first is not None
     return glob[: first.start()].rpartition("/")[0] or "/"
 
 
 def _compiled(glob: str, behind: str = "") -> re.Pattern[str]:
-    """A pattern for the paths that a glob matches, followed by the regular expression ``behind``.
+    """Returns a pattern for the paths that a glob matches.
+
+    Args:
+        glob: The glob.
+        behind: A regular expression for what may follow the match.
 
     Raises:
-        OptionError: it is none.
+        OptionError: The text is not a valid glob.
     """
     try:
         return re.compile(f"{glob_regex(glob)}{behind}", re.DOTALL)

@@ -18,13 +18,13 @@ _GONE = (errno.ENOENT, errno.ELOOP)
 class LocalWalk:
     """A walk through a folder and its subfolders.
 
-    A link to a folder is followed, but no folder is visited twice, however many links lead there: first come those that
-    are there under their own names, then links by name.
+    Links to folders are followed, but each folder is visited only once. Folders are visited under their own names
+    first, then through links in the order of their names.
 
     Attributes:
-        recursive: also folders below the one that is listed, or below those that the glob matches.
-        glob: whole paths of files, and of folders of which all is listed; ``None`` where that is the first folder.
-        depth: how many slashes a path has at most that the glob matches.
+        recursive: Whether to visit folders below the listed folder, or below the folders that the glob matches.
+        glob: A pattern for whole paths of files and folders to list; ``None`` to list all of the first folder.
+        depth: The greatest number of slashes in a path that the glob can match.
     """
 
     recursive: bool = True
@@ -35,11 +35,11 @@ class LocalWalk:
     _links: list[tuple[str, bool]] = field(default_factory=list)
 
     def __call__(self, folder: str) -> Iterator[FoundFile]:
-        """The files of the folder, without those that vanish meanwhile.
+        """Yields the files of the folder, without those that disappear during the walk.
 
         Raises:
-            OSError: a folder may not be read.
-            UnicodeDecodeError: a name is not UTF-8.
+            OSError: A folder cannot be read.
+            UnicodeDecodeError: A name is not UTF-8.
         """
         self._folders.append((folder, self.glob is None))
         while self._folders or self._links:
@@ -70,7 +70,7 @@ class LocalWalk:
         return visited
 
     def _entry(self, entry: os.DirEntry[str], inside: bool) -> FoundFile | None:
-        """The file of a directory entry; ``None`` for other entries. Folders are queued."""
+        """Returns the file of a directory entry, or ``None`` for other entries. Folders are queued."""
         name, path = entry.name, entry.path
         if not name.isascii():
             os.fsencode(name).decode()
@@ -97,10 +97,10 @@ class LocalWalk:
 
 
 def local_file(path: str) -> FoundFile | None:
-    """The file at ``path``; ``None`` for a folder.
+    """Returns the file at ``path``, or ``None`` for a folder.
 
     Raises:
-        FileNotFoundError: there is nothing.
+        FileNotFoundError: The path does not exist.
     """
     status = os.stat(path)
     if S_ISDIR(status.st_mode):

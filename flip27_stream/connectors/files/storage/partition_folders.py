@@ -1,4 +1,4 @@
-"""Values of partition columns in the names of folders, such as ``dt=2026-11-01``."""
+"""The values of partition columns in the names of folders, such as ``dt=2026-11-01``."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ _ESCAPE: Final = re.compile(r"%([0-9A-Fa-f]{2})")
 
 @dataclass(frozen=True)
 class PartitionFolders:
-    """Finds values of partition columns in the path of a file (Spark ``PartitioningUtils.parsePartition``).
+    """Finds the values of partition columns in the path of a file (Spark ``PartitioningUtils.parsePartition``).
 
     Attributes:
-        bases: the folders below which names of folders are looked at: option ``basePath``, or the paths that are read;
-            some may be globs.
+        bases: The folders below which names of folders are examined: option ``basePath``, or the paths that are read.
+            Some can be globs.
     """
 
     bases: tuple[str, ...]
 
     def __call__(self, path: str) -> Partition:
-        """The columns and their values, the outermost first; empty if the path has none.
+        """Returns the columns and their values, the outermost folder first; empty if the path has none.
 
-        The innermost folders of the form ``column=value`` that follow one another count, as in Spark.
+        Only the innermost unbroken sequence of folders ``column=value`` counts, as in Spark.
         """
         found: list[tuple[str, str | None]] = []
         for name in reversed(self._folders(path)):
@@ -42,7 +42,7 @@ class PartitionFolders:
         return tuple(reversed(found))
 
     def _folders(self, path: str) -> list[str]:
-        """The folders between the nearest base and the file."""
+        """Returns the names of the folders between the nearest base and the file."""
         below = [path[len(base) :] for base in self._literal if path.startswith(base)]
         below += [path[match.end() :] for one in self._globs if (match := one.match(path)) is not None]
         return min(below, key=len, default="").split("/")[:-1]
@@ -57,7 +57,7 @@ class PartitionFolders:
 
 
 def _compiled(base: str) -> re.Pattern[str] | None:
-    """The paths that a base matches; ``None`` where it is no glob, and so is there under just that name."""
+    """Returns a pattern for the paths that a base matches, or ``None`` if it is not a valid glob."""
     try:
         return re.compile(glob_regex(base))
     except re.error:
@@ -65,5 +65,5 @@ def _compiled(base: str) -> re.Pattern[str] | None:
 
 
 def _unescaped(name: str) -> str:
-    """A name as it was before Hive or Spark wrote it (``ExternalCatalogUtils.unescapePathName``)."""
+    """Returns a name as it was before Hive or Spark escaped it (``ExternalCatalogUtils.unescapePathName``)."""
     return _ESCAPE.sub(lambda escape: chr(int(escape[1], 16)), name)

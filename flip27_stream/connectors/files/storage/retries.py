@@ -1,4 +1,4 @@
-"""Retries of looks that fail with an error that may pass, for a bounded time."""
+"""Retries of looks that fail with a transient error, for a bounded time."""
 
 from __future__ import annotations
 
@@ -16,16 +16,15 @@ T = TypeVar("T")
 
 
 class Retries:
-    """Retries of a look that fails with :class:`UnreachableError`, an error that may pass by itself.
+    """Retries a look that fails with :class:`UnreachableError`, which can be transient.
 
-    Every other error is raised at once: a permission that is refused, a feature or a schema that cannot be read, a
-    table that was made anew, a log that does not decode. It waits in the thread that looks, so the time counts also
-    while Spark runs a long micro-batch, and does not depend on ``source.monitor-interval``.
+    Every other error is raised at once: refused access, an unsupported feature or schema, a replaced table, a log that
+    does not decode. The retries run in the thread of the look. So the time also counts while Spark runs a long
+    micro-batch, and does not depend on ``source.monitor-interval``.
 
     Attributes:
-        patience_s: how long (s) a look is repeated after its first failure; an attempt that is under way then is the
-            last.
-        pause_s: how long (s) to wait between two attempts.
+        patience_s: How long (s) a look is retried after its first failure. An attempt that is running then is the last.
+        pause_s: The time (s) between two attempts.
     """
 
     patience_s: ClassVar[float] = 60.0
@@ -35,11 +34,11 @@ class Retries:
         self._closed = Event()
 
     def __call__(self, look: Callable[[], T]) -> T | None:
-        """The result of ``look``; ``None`` after :meth:`close`.
+        """Returns the result of ``look``, or ``None`` after :meth:`close`.
 
         Raises:
-            UnreachableError: it failed for ``patience_s``; the text has the cause.
-            Exception: any other error of ``look``.
+            UnreachableError: All attempts in ``patience_s`` failed. The message has the cause.
+            Exception: Any other error of ``look``.
         """
         failing_since: float | None = None
         while True:
@@ -55,7 +54,7 @@ class Retries:
                 return None
 
     def close(self) -> None:
-        """End all retries."""
+        """Ends all retries."""
         self._closed.set()
 
     def _check_patience(self, error: UnreachableError, failing_s: float) -> None:

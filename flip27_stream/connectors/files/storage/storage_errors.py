@@ -1,4 +1,4 @@
-"""Errors of file systems and object stores: those that may pass by themselves, and refusals."""
+"""Errors of file systems and object stores. They are divided into transient errors and refusals."""
 
 from __future__ import annotations
 
@@ -12,24 +12,25 @@ _REFUSED: Final = re.compile(
     r"signature.?does.?not.?match|account.?is.?disabled",
     re.IGNORECASE,
 )
-"""Words for refusals in the text of errors, since Arrow and delta-rs raise a plain OSError for them."""
+"""Words in error messages that mean a refusal. They are needed since Arrow and delta-rs raise a plain OSError."""
 
 _COLOUR: Final = re.compile(r"\x1b\[\d*m|↳")
 _STACK: Final = re.compile(r"\n\s*0: .*", re.DOTALL)
 
 
 def storage_error(what: str, error: BaseException) -> ConnectorError:
-    """The error for an OSError of a file system: :class:`ConnectorError` for a refusal, else :class:`UnreachableError`.
+    """Returns the error for an OSError of a file system: :class:`ConnectorError` if access was refused, otherwise
+    :class:`UnreachableError`.
 
     Args:
-        what: what failed, as a sentence without its end.
-        error: the cause.
+        what: What failed, as a sentence without a full stop.
+        error: The cause.
     """
     refused = isinstance(error, PermissionError) or _REFUSED.search(str(error)) is not None
     return (ConnectorError if refused else UnreachableError)(f"{what}: {cause(error)}.")
 
 
 def cause(error: BaseException) -> str:
-    """The text of an error on one line, without colour codes and without a stack trace."""
+    """Returns the text of an error on one line, without colour codes and without a stack trace."""
     text = _STACK.sub("", _COLOUR.sub("", str(error)))
     return " ".join(text.split()).rstrip(".") or type(error).__name__

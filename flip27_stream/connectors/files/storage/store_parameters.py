@@ -1,4 +1,4 @@
-"""Values of the options ``files.storage.option.*``, as the constructors of Arrow's file systems take them."""
+"""The values of the options ``files.storage.option.*``, in the types of the constructors of Arrow's file systems."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from flip27_stream.errors import OptionError
 from flip27_stream.options.durations import parse_duration
 
 OPTION_PREFIX: Final = "files.storage.option."
-"""What follows it is a parameter of Arrow's file system, or of delta-rs for a Delta table."""
+"""The prefix of options.
+
+The rest of the name is a parameter of Arrow's file system, or of delta-rs for a Delta table.
+"""
 
 S3_NAMES: Final = {
     "aws_access_key_id": "access_key",
@@ -20,26 +23,28 @@ S3_NAMES: Final = {
     "aws_endpoint_url": "endpoint_override",
     "aws_allow_http": "allow_http",
 }
-"""Names of delta-rs that are understood for all files in S3."""
+"""Names of delta-rs that are accepted for all files in S3."""
 
 _FLAGS: Final = {"true": True, "false": False}
 
 
 def typed(name: str, value: str) -> Any:
-    """What Arrow takes for an option: keys may look like numbers, so only what is one is made one.
+    """Returns the value of an option in the type that Arrow needs.
+
+    Only known numbers, times and flags are converted, since a key can look like a number.
 
     Raises:
-        OptionError: it is a time, and the value is none.
-        ValueError: it is a number, and the value is none.
+        OptionError: The option is a time, and the value is not.
+        ValueError: The option is a number, and the value is not.
     """
     return _PARSERS[name](value) if name in _PARSERS else _FLAGS.get(value.lower(), value)
 
 
 def seconds(option: str, text: str) -> float:
-    """A time: a number of seconds, as in Arrow, or a duration such as ``2s``, as in delta-rs.
+    """Returns the seconds of a text: a number of seconds, as in Arrow, or a duration such as ``2s``, as in delta-rs.
 
     Raises:
-        OptionError: it is none.
+        OptionError: The text is neither.
     """
     try:
         number = float(text)

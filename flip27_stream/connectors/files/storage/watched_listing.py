@@ -1,4 +1,4 @@
-"""A listing that may hang: a network file system that answers nothing holds the call of the system for ever."""
+"""A listing with a time limit. A network file system that does not answer blocks a system call for ever."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ FilesByPath = dict[str, list[FoundFile]]
 
 
 class WatchedListing:
-    """Lists in a thread of its own, and waits for it while it goes on finding files.
+    """Lists files in a separate thread, and waits as long as it continues to find files.
 
-    Only local folders are watched; they may be mounts. A listing that hangs keeps its thread, which nobody can end. No
-    second one is started beside it: the next call waits for the same listing, and takes what it finds once it goes on.
+    Only local folders are watched, since they can be mounts. The thread of a blocked listing cannot be stopped. No
+    second listing is started beside it: the next call waits for the same listing, and returns its result once it
+    continues.
 
     Attributes:
-        patience_s: how long (s) a listing may find nothing before it is taken for hung.
+        patience_s: How long (s) a listing may find nothing until it counts as blocked.
     """
 
     patience_s: ClassVar[float] = 120.0
@@ -32,13 +33,13 @@ class WatchedListing:
         self._under_way: _Run | None = None
 
     def __call__(self) -> FilesByPath:
-        """As :meth:`FileListing.by_path`.
+        """Returns the same as :meth:`FileListing.by_path`, with the same errors.
 
         Raises:
-            UnreachableError: also where it hangs.
-            ConnectorError: also where the thread cannot be started.
+            UnreachableError: The listing is blocked.
+            ConnectorError: The thread cannot be started.
         """
-        if self._listing.storage.uri:  # stores have time-outs of their own, and tell all files at once
+        if self._listing.storage.uri:  # stores have time-outs, and return all files at once
             return self._listing.by_path()
         if self._under_way is None:
             self._under_way = _Run(self._listing)
@@ -53,7 +54,7 @@ class WatchedListing:
 
 
 class _Run:
-    """One listing in its thread."""
+    """One listing in its own thread."""
 
     def __init__(self, listing: FileListing) -> None:
         self._listing = listing
@@ -63,7 +64,9 @@ class _Run:
         start(threading.Thread(target=self._run, name="flip27-listing", daemon=True))
 
     def wait(self, patience_s: float) -> Callable[[], FilesByPath] | None:
-        """What gives or raises the outcome; ``None`` if nothing was found for so long."""
+        """Returns a function that returns or raises the outcome, or ``None`` if nothing was found for
+        ``patience_s``.
+        """
         with self._changed:
             before, heard = self._count, time.monotonic()
             while self._found is None:

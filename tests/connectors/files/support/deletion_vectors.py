@@ -1,4 +1,4 @@
-"""Delta tables with deletion vectors, and with column mapping, written without a JVM: delta-rs writes neither."""
+"""Writes Delta tables with deletion vectors or column mapping without a JVM, since delta-rs writes neither."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OF_DELTA = bytes.maketrans(
 
 
 def inline(rows: Iterable[int]) -> dict[str, Any]:
-    """The descriptor of a deletion vector that is in the log."""
+    """Returns the descriptor of a deletion vector that is in the log."""
     data = MAGIC + BitMap64(rows).serialize()
     text = b85encode(data + b"\0" * (-len(data) % 4)).translate(OF_DELTA).decode()
     return {
@@ -37,7 +37,7 @@ def inline(rows: Iterable[int]) -> dict[str, Any]:
 
 
 def in_file(table: Path, rows: Iterable[int], prefix: str = "") -> dict[str, Any]:
-    """The descriptor of a deletion vector in a file of its own, the second one in it."""
+    """Writes a file with two deletion vectors, and returns the descriptor of the second one."""
     name, data = uuid4(), MAGIC + BitMap64(rows).serialize()
     path = table / prefix / f"deletion_vector_{name}.bin"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -49,7 +49,7 @@ def in_file(table: Path, rows: Iterable[int], prefix: str = "") -> dict[str, Any
 
 
 def create(table: Path, schema: pa.Schema, configuration: Mapping[str, str] | None = None) -> None:
-    """Version 0: a table without rows, with these features."""
+    """Writes version 0: a table without rows, with these features."""
     (table / "_delta_log").mkdir(parents=True, exist_ok=True)
     features = ["deletionVectors", "columnMapping", "timestampNtz"]
     protocol = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": features}
@@ -62,7 +62,7 @@ def create(table: Path, schema: pa.Schema, configuration: Mapping[str, str] | No
 
 
 def metadata(schema: pa.Schema, configuration: Mapping[str, str], id: str = "t") -> dict[str, Any]:
-    """The action that gives a table its columns."""
+    """Returns the action that sets the columns of a table."""
     given = {"id": id, "format": {"provider": "parquet", "options": {}}, "partitionColumns": []}
     return {
         "metaData": {**given, "schemaString": schema_string(schema), "configuration": dict(configuration)}
@@ -72,32 +72,32 @@ def metadata(schema: pa.Schema, configuration: Mapping[str, str], id: str = "t")
 def add(
     table: Path, rows: pa.Table, vector: Mapping[str, Any] | None = None, **options: Any
 ) -> dict[str, Any]:
-    """The action that adds a file with these rows, which is written; ``vector`` says which are deleted."""
+    """Writes a file with these rows, and returns the action that adds it. ``vector`` says which rows are deleted."""
     name = f"part-{uuid4()}.parquet"
     pq.write_table(rows, table / name, **options)
     return added(table / name, vector)
 
 
 def added(file: Path, vector: Mapping[str, Any] | None = None, **more: Any) -> dict[str, Any]:
-    """The action that adds a file that is there."""
+    """Returns the action that adds an existing file."""
     known = {"path": file.name, "partitionValues": {}, "size": file.stat().st_size, "modificationTime": 5}
     described = {} if vector is None else {"deletionVector": dict(vector)}
     return {"add": {**known, "dataChange": True, **described, **more}}
 
 
 def removed(action: Mapping[str, Any]) -> dict[str, Any]:
-    """The action that removes what another one added."""
+    """Returns the action that removes what another action added."""
     add = action["add"]
     vector = {"deletionVector": add["deletionVector"]} if "deletionVector" in add else {}
     return {"remove": {"path": add["path"], "dataChange": True, "deletionTimestamp": 6, **vector}}
 
 
 def mapped(one: pa.Field, physical: str, number: int) -> pa.Field:
-    """A column of a table with column mapping."""
+    """Returns a column of a table with column mapping."""
     said = {"delta.columnMapping.physicalName": physical, "delta.columnMapping.id": str(number)}
     return one.with_metadata(said)
 
 
 def schema_string(schema: pa.Schema) -> str:
-    """The columns as the log has them: ids are numbers there."""
+    """Returns the columns in the form of the log, where ids are numbers."""
     return re.sub(r'("delta.columnMapping.id":)"(\d+)"', r"\1\2", Schema.from_arrow(schema).to_json())

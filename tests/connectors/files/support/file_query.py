@@ -1,4 +1,4 @@
-"""A query over real files, driven as Spark drives it: no JVM."""
+"""A query over real files with a driver that behaves like Spark. No JVM."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ UNLIMITED = 2**63 - 1
 SECOND = 1000
 
 Piece = tuple[str, int, int]
-"""File name, first position, position behind the last."""
+"""The name of a file, the first position, and the position after the last."""
 
 
 def write(
@@ -40,7 +40,7 @@ def write(
     ids: int = 0,
     statistics: bool = True,
 ) -> None:
-    """A Parquet file that appears whole: column ``ts`` from ``first_ms`` on, ``id`` counting from ``ids``."""
+    """Writes a Parquet file that appears complete, with ``ts`` from ``first_ms`` on and ``id`` from ``ids`` on."""
     times = pa.array(first_ms + step_ms * np.arange(rows), pa.timestamp("ms", "UTC"))
     columns = {"ts": times.cast(pa.timestamp("us", "UTC")), "id": np.arange(ids, ids + rows)}
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -50,16 +50,16 @@ def write(
 
 
 class FileQuery:
-    """Plans batches, reads them, and can be restarted from the last offset.
+    """Plans and reads batches, and can be restarted from the last offset.
 
     Args:
-        options: of the file source.
-        max_drift: turns alignment by column ``ts`` on.
-        knows_strategy: whether the source was built with the strategy, as the format does it.
-        available_now: the trigger.
+        options: The options of the file source.
+        max_drift: Turns on alignment by column ``ts``.
+        knows_strategy: Whether the source gets the strategy when it is built, as the format does it.
+        available_now: Whether the trigger is ``AvailableNow``.
 
     Attributes:
-        tables: the folder that split-watermark tables are made in; a fixture sets it.
+        tables: The folder for split-watermark tables. A fixture sets it.
     """
 
     tables: ClassVar[Path]
@@ -118,7 +118,10 @@ class FileQuery:
         self.coordinator = self._start()
 
     def step(self, limit: int | None = UNLIMITED) -> list[Piece] | None:
-        """Plan and read one batch, after that which only announces a run; ``None`` where there is nothing to do."""
+        """Plans and reads one batch, after the one that only announces a run.
+
+        Returns ``None`` if there is nothing to do.
+        """
         announces = self._max_drift is not None and limit is not None and not self._announced
         self._announced = True
         pieces = self._step(limit)
@@ -130,7 +133,7 @@ class FileQuery:
             return None
         tasks = self.coordinator.tasks(self.offset, end)
         for task in tasks:
-            # Nothing here depends on reports, and what they take is most of the time.
+            # Without reports, which no test here needs and which take most of the time.
             for batch in read_task(self._job, replace(task, report_to=None)):
                 self.rows += batch.to_pylist()
         self.offset = end
@@ -138,7 +141,7 @@ class FileQuery:
         return sorted((Path(s.path).name, a, b) for s, a, b in ranges if isinstance(s, FileSplit))
 
     def run(self) -> list[list[Piece]]:
-        """All batches until there is nothing to do, those left out that read nothing."""
+        """Returns all batches until there is nothing to do, without empty ones."""
         batches = []
         while (pieces := self.step()) is not None:
             batches.append(pieces)

@@ -1,4 +1,4 @@
-"""A folder that exists only as a table of files, and a query over it that can stop at any point."""
+"""A folder that is only a mapping of files, and a query over it that can stop at any point."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from flip27_stream.connectors.files.storage.found_file import FoundFile
 
 
 class ByColumn(TimestampAssigner):
-    """Stands for a column; nothing is read."""
+    """A timestamp assigner for a column. It must never be called."""
 
     @property
     def column(self) -> str:
@@ -34,7 +34,7 @@ BY_TIME = EventTimeOrder.of(ByColumn())
 
 @dataclass
 class Folder:
-    """Files by path, those that were moved out of it, and the event time of each."""
+    """Files by path, files that were moved out of the folder, and the event time of each file."""
 
     files: dict[str, FoundFile] = field(default_factory=dict)
     times: dict[str, int | None] = field(default_factory=dict)
@@ -72,7 +72,7 @@ class Folder:
 
 
 class Query:
-    """Takes files, logs what it took, and can be stopped in between: what was not logged is taken again."""
+    """Takes files and logs them. It can be stopped at any point, and then takes again what was not logged."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class Query:
         self.start()
 
     def start(self) -> None:
-        """A process begins: the first look is waited for."""
+        """Starts a process, with its first look."""
         self.files = ListedFiles(
             self.folder.by_path,
             cast(FileStatistics, self.folder),
@@ -111,7 +111,7 @@ class Query:
             self.files.take_in(found)
 
     def take(self, count: int) -> list[FoundFile]:
-        """Up to so many files are planned."""
+        """Plans up to ``count`` files."""
         taken: list[FoundFile] = []
         while len(taken) < count and (head := self.files.head()) is not None:
             self.files.take(head)
@@ -120,7 +120,7 @@ class Query:
         return taken
 
     def log(self) -> None:
-        """The offset is written, so what is planned is read for certain."""
+        """Writes the offset, so that the planned files count as read."""
         self.read.update(self._batch)
         self._batch = []
         serializer = FilesStateSerializer()
@@ -130,7 +130,7 @@ class Query:
         self.state = state
 
     def take_all(self) -> None:
-        """Look and read until nothing is left."""
+        """Looks and reads until nothing is left."""
         self.look()
         while self.take(3):
             self.log()

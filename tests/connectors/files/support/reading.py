@@ -1,4 +1,4 @@
-"""Files to read, and what formats make of them."""
+"""Reads files with formats."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def pieces_of(
     schema: pa.Schema,
     dropped: list[Malformed] | None = None,
 ) -> list[tuple[pa.RecordBatch, list[int]]]:
-    """Record batches of one range, with the positions of their rows."""
+    """Returns the record batches of one range, with the positions of their rows."""
     tell = None if dropped is None else dropped.append
     read = format.read(LOCAL_FS, str(path), start, end, schema, dropped=tell)
     return [(records.rows, pa.array(records.positions).to_pylist()) for records in read]
@@ -38,7 +38,7 @@ def read_table(
     cuts: Sequence[int] = (),
     dropped: list[Malformed] | None = None,
 ) -> pa.Table:
-    """All rows, read in pieces between ``cuts``. Every batch has exactly the schema, every position is in its piece."""
+    """Returns all rows, read in ranges between ``cuts``, and checks schemas and positions of all batches."""
     end = format.units(LOCAL_FS, str(path)).end
     batches = []
     for start, stop in itertools.pairwise([0, *cuts, end]):
@@ -60,11 +60,11 @@ def read_rows(
     cuts: Sequence[int] = (),
     dropped: list[Malformed] | None = None,
 ) -> list[dict[str, Any]]:
-    """The rows of :func:`read_table`."""
+    """Returns the rows of :func:`read_table`."""
     rows: list[dict[str, Any]] = read_table(format, path, schema, cuts, dropped).to_pylist()
     return rows
 
 
 def units_of(format: FileFormat, path: Path, column: str | None = None, *, scan: bool = True) -> FileUnits:
-    """The units of a local file."""
+    """Returns the units of a local file."""
     return format.units(LOCAL_FS, str(path), column, scan=scan)

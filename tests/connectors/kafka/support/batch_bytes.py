@@ -1,4 +1,4 @@
-"""Record batches as bytes, made with kafka-python's builders and codecs, and what is in them, for tests."""
+"""Makes record batches as bytes with kafka-python's builders and codecs, and reads their rows."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Row(NamedTuple):
 
 
 def v2(rows: Sequence[Row], codec: int = 0, attributes: int = 0, producer: int = -1, **changes: Any) -> bytes:
-    """A batch of these rows as a broker keeps it."""
+    """Returns a batch of these rows in the form in which a broker stores it."""
     base = rows[0].offset
     builder = DefaultRecordBatchBuilder(2, 0, False, producer, 0, 0, 1 << 30)
     for row in rows:
@@ -74,12 +74,12 @@ def compressed(data: bytes, codec: int) -> bytes:
 
 
 def raw_snappy(data: bytes) -> bytes:
-    """Snappy as librdkafka writes it."""
+    """Returns data in Snappy, in librdkafka's form."""
     return bytes(codecs.snappy_encode(data, xerial_compatible=False))
 
 
 def xerial(data: bytes) -> bytes:
-    """Snappy as Java's client frames it, in blocks."""
+    """Returns data in Snappy, in the framed form of Java's client."""
     return bytes(codecs.snappy_encode(data, xerial_blocksize=700))
 
 
@@ -109,7 +109,10 @@ def by_kafka_python(data: bytes) -> list[Row]:
 
 
 def one_by_one(records: bytes, rows: list[Row], count: int) -> list[Row]:
-    """What kafka-python should read; it takes the attributes for a varint and refuses header keys that aren't text."""
+    """Returns the rows that kafka-python should read.
+
+    It takes the attributes for a varint, and refuses header keys that are not text.
+    """
     at, found = 0, []
 
     def piece() -> bytes | None:
@@ -140,7 +143,7 @@ def some_rows(count: int, base: int = 0, value: bytes = b"v" * 100) -> list[Row]
 
 
 def old(rows: Sequence[Row], magic: int, codec: int = 0) -> bytes:
-    """Messages, or with a codec one message with the others in it (KIP-31: relative offsets in magic 1)."""
+    """Returns messages, or with a codec one message that contains them (KIP-31: relative offsets in magic 1)."""
     builder = LegacyRecordBatchBuilder(magic, 0, 1 << 30)
     shift = rows[0].offset if codec and magic else 0
     for row in rows:
@@ -170,7 +173,7 @@ times = st.integers(T0 - 100, T0 + 10_000) | st.integers(-1, 2**61)
 
 @st.composite
 def batches(draw: st.DrawFn, most_rows: int = 90) -> list[list[Row]]:
-    """Batches with gaps within and between them, runs of records of one size among others."""
+    """Draws batches with gaps within and between them, and with runs of records of one size."""
     offset, found = draw(st.integers(0, 2**40)), []
     for _ in range(draw(st.integers(1, 4))):
         rows = []

@@ -1,6 +1,6 @@
-"""Record batches taken apart, damaged in one place and put together again, checksums and lengths made to fit.
+"""Damages one place of record batches, and makes checksums and lengths fit.
 
-Damage that a checksum or a length betrays is found at once; what is here gets past them, to what reads the fields.
+Damage that a checksum or a length reveals is found at once. This damage reaches the code that reads the fields.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _FIELDS = {
 extremes = st.sampled_from(
     [0, 1, -1, 2, -2, 63, 64, -64, -65, *(s * 2**b for b in (15, 31, 63) for s in (1, -1))]
 )
-"""Numbers at which something may turn over."""
+"""Numbers at the limits of integer types."""
 
 numbers = (
     extremes | extremes.map(lambda number: number - 1) | st.integers(-200, 200) | st.integers(-(2**63), 2**63)
@@ -58,7 +58,7 @@ numbers = (
 
 @st.composite
 def damaged_bytes(draw: st.DrawFn, data: bytes) -> bytes:
-    """One bit, byte or piece of them changed, taken out, repeated or put in; or an end cut off."""
+    """Draws data with one bit, byte or piece changed, removed, repeated or inserted, or with the end cut off."""
     at = draw(st.integers(0, len(data)))
     size = draw(st.integers(0, 1 + min(len(data) - at, 40)))
     head, piece, tail = data[:at], data[at : at + size], data[at + size :]
@@ -74,7 +74,7 @@ def damaged_bytes(draw: st.DrawFn, data: bytes) -> bytes:
 
 @st.composite
 def varints(draw: st.DrawFn) -> bytes:
-    """A number as records have them, sometimes longer than it needs to be."""
+    """Draws a number in the form of records, sometimes longer than necessary."""
     number = draw(numbers)
     left, out = (number << 1 ^ number >> 63) & 2**64 - 1, bytearray()
     while True:
@@ -96,7 +96,7 @@ def varint(number: int) -> bytes:
 
 
 def fields_of(records: bytes) -> list[list[bytes]]:
-    """The records of a batch, each as its fields after its length: numbers, and the bytes that some announce."""
+    """Returns the fields of each record of a batch after its length: numbers, and the bytes whose length they give."""
     at, found = 0, []
     while at < len(records):
         size, at = decode_varint(records, at)
@@ -122,7 +122,7 @@ _COUNT_AT = 8
 
 @st.composite
 def damaged_records(draw: st.DrawFn, records: bytes) -> bytes:
-    """A field of a record replaced or damaged; lengths of records fit, unless it's a length that was damaged."""
+    """Draws records with a field replaced or damaged. Lengths of records fit, unless a length was damaged."""
     apart = fields_of(records)
     for _ in range(draw(st.integers(1, 2))):
         fields = apart[draw(st.integers(0, len(apart) - 1))]
@@ -136,7 +136,7 @@ def damaged_records(draw: st.DrawFn, records: bytes) -> bytes:
 
 
 def sealed(header: bytes | bytearray, records: bytes, **changes: int) -> bytes:
-    """A batch of these parts, with a length and a checksum that fit."""
+    """Returns a batch of these parts, with a length and a checksum that fit."""
     new = bytearray(header[:_HEADER])
     struct.pack_into(">i", new, 8, _HEADER - 12 + len(records))
     for name, number in changes.items():
@@ -149,8 +149,7 @@ def sealed(header: bytes | bytearray, records: bytes, **changes: int) -> bytes:
 
 @st.composite
 def damaged_batches(draw: st.DrawFn, rows: Sequence[Row]) -> bytes:
-    """A batch of format v2 with these rows, of any kind, with damage to its header, its records, or what they were
-    compressed to."""
+    """Draws a batch of format v2 with these rows, and damage to its header, its records, or its compressed bytes."""
     flags = st.sampled_from([0, LOG_APPEND_TIME, TRANSACTIONAL, CONTROL | TRANSACTIONAL, DELETE_HORIZON])
     whole = v2(rows, attributes=draw(flags), producer=draw(st.sampled_from([-1, 7])))
     codec = draw(st.sampled_from([0, 0, GZIP, SNAPPY, LZ4, ZSTD]))
@@ -176,7 +175,7 @@ def damaged_batches(draw: st.DrawFn, rows: Sequence[Row]) -> bytes:
 
 @st.composite
 def old_logs(draw: st.DrawFn) -> bytes:
-    """Messages of older formats, offsets rising from one damaged piece to the next unless that is the damage."""
+    """Draws messages of older formats. Offsets rise from one damaged piece to the next, unless they are the damage."""
     first, pieces = 0, []
     for magic in draw(st.lists(st.sampled_from([0, 1]), min_size=1, max_size=3)):
         first += draw(st.integers(0, 2**40))
@@ -188,9 +187,10 @@ def old_logs(draw: st.DrawFn) -> bytes:
 
 @st.composite
 def damaged_messages(draw: st.DrawFn, magic: int, first: int, count: int) -> bytes:
-    """So many messages of an older format, perhaps compressed into one, with a damaged field and checksums that fit.
+    """Draws ``count`` messages of an older format, possibly compressed into one, with a damaged field and fitting
+    checksums.
 
-    (Without LZ4 in magic 0, for which kafka-python wants one more library.)
+    LZ4 in magic 0 is left out, since kafka-python needs another library for it.
     """
     time = struct.pack(">q", 1_700_000_000_000) if magic else b""
     codec = draw(st.sampled_from([0, GZIP, SNAPPY, *([LZ4] if magic else [])]))
@@ -246,9 +246,10 @@ def _message(fields: list[bytes]) -> bytes:
 
 @st.composite
 def logs(draw: st.DrawFn) -> tuple[bytes, int, int]:
-    """What a broker might answer if its log were damaged: a few batches, and perhaps raw damage at last.
+    """Draws the answer of a broker with a damaged log: a few batches, and possibly raw damage at the end.
 
-    With the first offset to read, and the one to stop before.
+    Returns:
+        The log, the first offset to read, and the offset before which to stop.
     """
     groups = draw(batches(most_rows=4))
     log = b"".join(draw(damaged_batches(rows)) if draw(st.booleans()) else v2(rows) for rows in groups)

@@ -1,4 +1,4 @@
-"""A cluster of small fake brokers: ApiVersions, Metadata, SASL, ListOffsets and Fetch, with faults by command.
+"""A cluster of fake brokers for ApiVersions, Metadata, SASL, ListOffsets and Fetch. Tests can cause faults.
 
 Each broker serves a connection in a thread, one request after the other, as Kafka does.
 """
@@ -97,18 +97,18 @@ class FakeBroker:
         return f"127.0.0.1:{self.port}"
 
     def freeze(self) -> None:
-        """Takes connections and requests and answers nothing, as a process that was stopped; :meth:`resume` does."""
+        """Accepts connections and requests and answers nothing, like a stopped process, until :meth:`resume`."""
         self._running.clear()
 
     def resume(self) -> None:
         self._running.set()
 
     def hang(self, hanging: bool = True) -> None:
-        """Connections made from now on are accepted, and nothing is ever said on them."""
+        """Accepts connections from now on, and never sends anything on them."""
         self._hanging = hanging
 
     def strand(self) -> None:
-        """Nothing passes over the connections of now, without a word to either side; new ones are well."""
+        """Lets nothing pass over the present connections, without notice to either side. New connections work."""
         self._stranded |= self._open
 
     def untrusted(self, certificate: Path) -> None:
@@ -120,7 +120,7 @@ class FakeBroker:
                 each.shutdown(socket.SHUT_RDWR)
 
     def down(self) -> None:
-        """Connections are refused from now on."""
+        """Refuses connections from now on."""
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
@@ -300,10 +300,10 @@ class FakeCluster:
     """Brokers 1, 2, ... that lead the partitions of topic ``t`` in turn.
 
     Attributes:
-        leaders: by partition; -1 for none.
-        ends: where each log ends; all begin at 0.
-        errors: what brokers answer about a partition, or (partition, timestamp), instead of an offset; codes are used
-            up one by one.
+        leaders: The leader of each partition; -1 if it has no leader.
+        ends: The end offset of each log. All begin at 0.
+        errors: The error codes that brokers return for a partition, or for (partition, timestamp), instead of an
+            offset. Each code is used once.
     """
 
     def __init__(self, brokers: int, partitions: int, certificate: Path | None = None) -> None:
@@ -346,7 +346,7 @@ def fake_cluster(
 
 
 def make_certificate(path: Path) -> Path:
-    """A self-signed certificate for 127.0.0.1 and its key, in one PEM file."""
+    """Writes a self-signed certificate for 127.0.0.1 and its key to one PEM file."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, path.stem)])
     now = datetime.datetime.now(datetime.timezone.utc)

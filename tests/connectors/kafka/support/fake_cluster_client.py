@@ -1,4 +1,4 @@
-"""A client of a cluster of fake brokers, and what it knows of it."""
+"""A client of a cluster of fake brokers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def connected(cluster: FakeCluster, **options: object) -> Iterator[KafkaClient]:
 
 
 def ends(client: KafkaClient, cluster: FakeCluster, *, late: bool = True) -> set[TopicPartition]:
-    """The partitions whose ends are known."""
+    """Returns the partitions whose end offsets are known."""
     (found,) = client.list_offsets(
         dict.fromkeys(cluster.leaders, LATEST), read_committed=False, late_answers=late
     )

@@ -1,4 +1,4 @@
-"""A broker made for a test: it answers fetches as the test says, over real sockets."""
+"""A fake broker that answers fetches as a test says, over real sockets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TP = TopicPartition("t", 3)
 TOPIC_ID = "6f1c7f0e-8f5c-4a8e-9d0b-0123456789ab"
 OPTIONS = ConnectionOptions("unused:1", request_timeout_ms=10_000)
 SPOKEN = {ApiVersionsRequest.API_KEY: (0, 4), FetchRequest.API_KEY: (4, 11)}
-"""Versions by kind of request."""
+"""The supported versions, by kind of request."""
 
 Serve = Callable[[socket.socket, bytes], None]
 
@@ -36,7 +36,7 @@ def response(
     topic_id: str = TOPIC_ID,
     **partition: Any,
 ) -> bytes:
-    """The body of a response about one partition, by kafka-python, with the tags of its header."""
+    """Returns the body of a response about one partition, encoded by kafka-python, with the tags of its header."""
     topic = FetchResponse.FetchableTopicResponse
     data = topic.PartitionData(
         partition_index=TP.partition,
@@ -57,7 +57,7 @@ def response(
 
 
 def versions(spoken: Mapping[int, tuple[int, int]], version: int, error: int = 0) -> bytes:
-    """The body of a response to ApiVersions; errors come in version 0."""
+    """Returns the body of a response to ApiVersions. Errors have version 0."""
     keys = [
         ApiVersionsResponse.ApiVersion(api_key=key, min_version=least, max_version=most)
         for key, (least, most) in spoken.items()
@@ -66,12 +66,12 @@ def versions(spoken: Mapping[int, tuple[int, int]], version: int, error: int = 0
 
 
 def frame(request: bytes, body: bytes) -> bytes:
-    """With the request's correlation id."""
+    """Returns a response with the request's correlation id and its size."""
     return struct.pack(">i", 4 + len(body)) + request[4:8] + body
 
 
 class Cluster:
-    """In the place of KafkaClient: one broker, the server."""
+    """Replaces KafkaClient: a cluster with one broker, the server."""
 
     def __init__(self, port: int, options: ConnectionOptions) -> None:
         self.port, self.options, self.closed = port, options, False
@@ -84,11 +84,11 @@ class Cluster:
 
 
 class Server:
-    """Gives each request (without its size) to ``serve``; counts connections. It tells itself which versions it speaks.
+    """Passes each request (without its size) to ``serve``, and counts connections. It answers ApiVersions itself.
 
     Attributes:
-        spoken: those versions.
-        asked: version of each fetch.
+        spoken: The supported versions.
+        asked: The version of each fetch.
     """
 
     def __init__(self, serve: Serve, spoken: Mapping[int, tuple[int, int]] = SPOKEN) -> None:

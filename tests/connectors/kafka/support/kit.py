@@ -1,4 +1,4 @@
-"""What stands in for Spark in tests of the Kafka source: contexts and an output that remembers."""
+"""Replaces Spark in tests of the Kafka source: contexts, and an output that collects rows."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from flip27_stream.testing import KafkaBroker, wait_until
 
 @dataclass
 class Call:
-    """A call that an enumerator asked for."""
+    """A call that an enumerator has requested."""
 
     callable: Callable[[], Any]
     handler: Callable[[Any, BaseException | None], None]
@@ -55,7 +55,7 @@ class Call:
 
 @dataclass
 class EnumeratorContext(SplitEnumeratorContext[KafkaPartitionSplit]):
-    """Runs one-time calls at once and periodic ones when told."""
+    """Runs one-time calls at once, and periodic calls on request."""
 
     parallelism: int = 2
     calls: list[Call] = field(default_factory=list)
@@ -125,7 +125,7 @@ class ReaderContext(SourceReaderContext):
 
 
 class Output(ReaderOutput):
-    """Remembers what was emitted: rows and timestamps, and the splits that were released."""
+    """Collects what was emitted: rows and timestamps, and the splits that were released."""
 
     def __init__(self) -> None:
         self.batches: list[pa.RecordBatch] = []
@@ -170,7 +170,7 @@ class Output(ReaderOutput):
 
 
 class Query:
-    """A running enumerator with the positions that a coordinator would keep."""
+    """A running enumerator, with the positions that a coordinator would keep."""
 
     def __init__(self, source: KafkaSource, checkpoint: KafkaEnumeratorState | None = None) -> None:
         self.source = source
@@ -188,7 +188,7 @@ class Query:
         return dict(self.enumerator.split_ranges(self.positions))
 
     def move_to_ends(self) -> dict[str, SplitRange]:
-        """Plan all there is, as without alignment."""
+        """Plans all existing records, as without alignment."""
         ranges = self.ranges()
         self.positions.update({s: ranges[s.split_id].end for s in self.positions if s.split_id in ranges})
         return ranges
@@ -200,7 +200,7 @@ class Query:
 
 
 def read(source: KafkaSource, *splits: KafkaPartitionSplit) -> Output:
-    """What a task emits that is given these splits."""
+    """Returns the output of a task with these splits."""
     reader = source.create_reader(ReaderContext())
     try:
         output = Output()
@@ -218,7 +218,7 @@ def read(source: KafkaSource, *splits: KafkaPartitionSplit) -> Output:
 
 @contextmanager
 def running(source: KafkaSource, checkpoint: KafkaEnumeratorState | None = None) -> Iterator[Query]:
-    """An enumerator that was started, and is closed in the end."""
+    """Yields an enumerator that is started, and closed at the end."""
     query = Query(source, checkpoint)
     try:
         query.enumerator.start()
@@ -242,7 +242,7 @@ def source(
 
 @contextmanager
 def transactions(broker: KafkaBroker, transactional_id: str) -> Iterator[KafkaProducer]:
-    """A transactional producer."""
+    """Yields a transactional producer."""
     producer = KafkaProducer(
         bootstrap_servers=broker.bootstrap_servers, transactional_id=transactional_id, linger_ms=1
     )
@@ -273,7 +273,7 @@ def write_transaction(
 
 
 def settle(broker: KafkaBroker, topic: str, partition: int = 0) -> None:
-    """Wait until all transactions are over: markers are written after the producer has its answer."""
+    """Waits until all transactions have ended. Markers are written after the producer has its answer."""
     client = KafkaClient(ConnectionOptions(broker.bootstrap_servers))
     tp = TopicPartition(topic, partition)
 

@@ -1,4 +1,4 @@
-"""What kafka-python reads in the records of a response, and what Java does where kafka-python cannot or will not."""
+"""The rows that kafka-python reads from a response, or Java if kafka-python cannot read them."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ _NOTHING = 2**63 - 1
 def by_kafka_python(
     log: bytes, start: int, stop: int, aborted: Sequence[tuple[int, int]] | None = None
 ) -> list[Row]:
-    """Its rows, times as Java adds them; where it can't read what Java can, those of :func:`as_java`.
+    """Returns the rows that kafka-python reads, with times as Java computes them, or those of :func:`as_java` if it
+    cannot.
 
-    ``aborted`` are transactions, (producer id, first offset), whose rows are left out; None keeps them.
+    ``aborted`` are transactions (producer id, first offset) whose rows are left out; ``None`` keeps them.
     """
     found: list[Row] = []
     records = MemoryRecords(log)
@@ -39,7 +40,7 @@ def by_kafka_python(
 
 
 class _Aborted:
-    """Which batches belong to aborted transactions (Java's ``CompletedFetch``)."""
+    """Tells which batches belong to aborted transactions (Java's ``CompletedFetch``)."""
 
     def __init__(self, aborted: Sequence[tuple[int, int]]) -> None:
         self._to_come = sorted(aborted, key=lambda transaction: transaction[1])
@@ -66,7 +67,7 @@ def _rows_of_batch(batch: DefaultRecordBatch, start: int, stop: int) -> list[Row
 
 
 def _has_wide_attributes(batch: DefaultRecordBatch) -> bool:
-    """Whether the attributes of a record, one byte, would go on in the next byte if they were a number."""
+    """Whether the attributes of a record, which are one byte, would extend to the next byte if they were a varint."""
     data, at = batch._buffer, 0 if batch.compression_type else DefaultRecordBatch.HEADER_STRUCT.size
     for _ in range(batch.records_count):
         size, at = decode_varint(data, at)
@@ -77,9 +78,10 @@ def _has_wide_attributes(batch: DefaultRecordBatch) -> bool:
 
 
 def as_java(batch: DefaultRecordBatch, start: int, stop: int) -> list[Row]:
-    """kafka-python takes the attributes for a number of any size and refuses header names that aren't text.
+    """Returns the rows that Java reads. kafka-python takes the attributes for a varint, and refuses header names that
+    are not text.
 
-    Headers of records that nobody asked for are passed over.
+    Headers of records outside of the range are skipped.
     """
     batch._maybe_uncompress()
     records, at, found = bytes(batch._buffer), batch._pos, []

@@ -1,4 +1,4 @@
-"""A partition's log in memory, with what makes positions hard: markers, aborted records, gaps, disorder, odd times."""
+"""A partition's log in memory with difficult cases: markers, aborted records, gaps, disorder, odd times."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from flip27_stream.connectors.kafka.split import TopicPartition
 
 @dataclass(frozen=True)
 class LogRecord:
-    """``data`` is false for transaction markers and aborted records; ``time`` is negative for none."""
+    """A record. ``data`` is false for transaction markers and aborted records.
+
+    ``time`` is negative if there is none.
+    """
 
     offset: int
     time: int
@@ -27,7 +30,7 @@ Log = Sequence[LogRecord]
 
 @st.composite
 def logs(draw: st.DrawFn, most: int = 40, disorder: int = 5) -> list[LogRecord]:
-    """Times rise, and fall back by no more than ``disorder``; markers carry a later clock; offsets have gaps."""
+    """Draws a log: times rise and fall back by at most ``disorder``, markers have later times, offsets have gaps."""
     records, offset, front = [], draw(st.integers(0, 3)), draw(st.integers(0, 50))
     for _ in range(draw(st.integers(0, most))):
         front += draw(st.sampled_from([0, 0, 1, 3, 10]))
@@ -45,7 +48,7 @@ def logs(draw: st.DrawFn, most: int = 40, disorder: int = 5) -> list[LogRecord]:
 
 
 class SimulatedCluster:
-    """Answers ListOffsets as a broker does, and reads as the probe does, some records at a time."""
+    """Answers ListOffsets like a broker, and reads like the probe, some records at a time."""
 
     def __init__(self, logs: Mapping[TopicPartition, Log], batch: int = 3) -> None:
         self.logs = dict(logs)
@@ -89,7 +92,7 @@ class SimulatedCluster:
 
 
 def readable(log: Log, position: int, end: int, latest: int | None) -> list[LogRecord]:
-    """The data records of a range that have an event time to be believed."""
+    """Returns the data records of a range that have a plausible event time."""
     return [
         r
         for r in log
@@ -98,5 +101,5 @@ def readable(log: Log, position: int, end: int, latest: int | None) -> list[LogR
 
 
 def first_at_or_after(log: Log, position: int, end: int, latest: int | None, event_time: int) -> int:
-    """By looking at every record."""
+    """Returns the first offset at or after an event time, by checking every record."""
     return next((r.offset for r in readable(log, position, end, latest) if r.time >= event_time), end)

@@ -1,4 +1,4 @@
-"""A token server on this machine, with faults, and tokens that are signed as the real ones."""
+"""A token server on this machine with faults, and signed tokens."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ def _base64(data: bytes) -> str:
 
 
 class Signer:
-    """Signs JSON Web Tokens (RS256), and has the set of keys that a broker checks them with."""
+    """Signs JSON Web Tokens (RS256), and has the set of keys with which a broker checks them."""
 
     def __init__(self) -> None:
         self._key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 
     def jwks(self) -> str:
-        """The JSON Web Key Set."""
+        """Returns the JSON Web Key Set."""
         numbers = self._key.public_key().public_numbers()
         modulus = _base64(numbers.n.to_bytes(256, "big"))
         key = {"kty": "RSA", "kid": "k1", "use": "sig", "alg": "RS256", "n": modulus, "e": "AQAB"}
         return json.dumps({"keys": [key]})
 
     def token(self, life_s: float = 3600, **claims: Any) -> str:
-        """A token that expires in ``life_s`` seconds."""
+        """Returns a token that expires in ``life_s`` seconds."""
         now = int(time.time())
         body = {
             "sub": "alice",
@@ -54,7 +54,7 @@ class Signer:
 
 @dataclass
 class Asked:
-    """A request that came: its headers, by names in lower case, and the fields of its form."""
+    """A received request: its headers, by names in lower case, and the fields of its form."""
 
     headers: Mapping[str, str]
     form: Mapping[str, list[str]]
@@ -62,12 +62,12 @@ class Asked:
 
 @dataclass
 class TokenServer:
-    """A server that answers each request as ``answer`` says.
+    """A server that answers each request with the result of ``answer``.
 
     Attributes:
-        answer: returns status and body, and headers if there are any.
-        url: its address.
-        asked: the requests so far.
+        answer: Returns status and body, and optional headers.
+        url: The address of the server.
+        asked: The requests so far.
     """
 
     answer: Callable[[], Any]
@@ -77,7 +77,7 @@ class TokenServer:
 
 @contextmanager
 def token_server(answer: Callable[[], Any]) -> Iterator[TokenServer]:
-    """Runs a server; ``answer`` may be replaced meanwhile."""
+    """Runs a server. ``answer`` can be replaced meanwhile."""
     running = TokenServer(answer)
 
     class Handler(BaseHTTPRequestHandler):
@@ -107,5 +107,5 @@ def token_server(answer: Callable[[], Any]) -> Iterator[TokenServer]:
 
 
 def granted(token: str, **more: Any) -> tuple[int, bytes]:
-    """The answer of a server that grants a token."""
+    """Returns the answer of a server that grants a token."""
     return 200, json.dumps({"access_token": token, "token_type": "Bearer", **more}).encode()
