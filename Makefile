@@ -20,7 +20,7 @@ help:
 	@echo "make demo       one job, built-in Kafka source beside flip27_kafka, on a real broker"
 	@echo "make demo-hybrid   one query over a Delta table of history and a live topic"
 	@echo "make demo-join  two topics joined, hours apart: the state with and without alignment"
-	@echo "make test       the whole suite;  make test-fast: what needs no Java"
+	@echo "make test       the whole suite;  make test-fast: what needs no server"
 	@echo "make bench      rows per second beside Spark's own source"
 	@echo "make lint       ruff, mypy, import borders;  make format: let ruff rewrite"
 	@echo "make docs       the documentation site, with the API reference, into build/docs"
@@ -62,7 +62,7 @@ test: setup servers
 	@$(PYTEST) $(ARGS)
 
 test-fast: $(VENV_READY)
-	@$(PYTEST) --numprocesses=3 -m "not jvm" $(ARGS)
+	@$(PYTEST) --numprocesses=4 -m "not jvm and not node" $(ARGS)
 
 lint: $(VENV_READY)
 	@$(VENV_PYTHON) -m ruff check .

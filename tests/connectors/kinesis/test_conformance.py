@@ -16,6 +16,8 @@ from flip27_stream.testing import ExternalSystem, KinesisServer, SourceConforman
 from flip27_stream.testing.conformance.event_times import EventTimeChecks
 from flip27_stream.testing.kinesis import skip_reason
 
+pytestmark = pytest.mark.node
+
 NOON = 1_700_000_000_000
 SHARDS = 6
 SETTLED = 100

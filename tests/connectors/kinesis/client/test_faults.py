@@ -24,6 +24,8 @@ from flip27_stream.testing.source_query import SourceQuery
 from tests.connectors.kinesis.support.answers import answering, error
 from tests.connectors.kinesis.support.kit import QUICK, data_of, numbered, source_of
 
+pytestmark = pytest.mark.node
+
 
 def connection_of(server: KinesisServer, **more: str) -> Any:
     return parse_kinesis_options({**server.options, "streamName": "x", **more}).connection

@@ -20,6 +20,8 @@ from flip27_stream.testing.conformance.survey import survey
 from flip27_stream.testing.source_query import SourceQuery
 from tests.connectors.kinesis.support.kit import data_of, numbered, source_of
 
+pytestmark = pytest.mark.node
+
 
 class Writer:
     """Puts numbered records, each with the key of its shard's number; remembers what and in which shard."""

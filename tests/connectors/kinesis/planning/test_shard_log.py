@@ -17,6 +17,8 @@ from flip27_stream.testing import KinesisServer
 from flip27_stream.testing.source_query import SourceQuery
 from tests.connectors.kinesis.support.kit import data_of, numbered, source_of
 
+pytestmark = pytest.mark.node
+
 CALLS_PER_SHARD_AND_PLAN = 2
 
 
