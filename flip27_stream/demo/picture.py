@@ -50,6 +50,10 @@ def shade_dropped(
 ) -> None:
     """Shades the event times below Spark's watermark. The limits of the panel do not change."""
     bottom, top = panel.get_ylim()
-    panel.fill_between(batches, bottom, watermarks, color=DROPPED, alpha=0.12, linewidth=0, zorder=0)
-    panel.plot(batches, watermarks, color=DROPPED, linewidth=1, linestyle=linestyle, zorder=1)
+    panel.fill_between(
+        batches, bottom, watermarks, step="mid", color=DROPPED, alpha=0.12, linewidth=0, zorder=0
+    )
+    panel.plot(
+        batches, watermarks, color=DROPPED, linewidth=1, linestyle=linestyle, drawstyle="steps-mid", zorder=1
+    )
     panel.set_ylim(bottom, top)

@@ -48,7 +48,7 @@ def _draw_event_times(panel: Axes, shop: Shop, run: Run) -> None:
     for split in shop.records:
         times = [_read_until(shop, split, batch) for batch in run.batches]
         topic, _, _ = split.rpartition("-")
-        panel.plot(to_numpy(times), color=_COLOURS[topic], linewidth=_WIDTHS[topic])
+        panel.plot(to_numpy(times), color=_COLOURS[topic], linewidth=_WIDTHS[topic], drawstyle="steps-mid")
     panel.margins(y=0.02)
     known = [(n, batch.watermark) for n, batch in enumerate(run.batches) if batch.watermark is not None]
     watermarks = to_numpy([watermark for _, watermark in known])
