@@ -26,7 +26,7 @@ def parse(text: str) -> int:
 
 
 def clock(event_time: int) -> str:
-    """Returns hours and minutes, UTC."""
+    """Returns the time of day of an event time (ms), as hours and minutes in UTC."""
     return f"{datetime.fromtimestamp(event_time / 1000, tz=timezone.utc):%H:%M}"
 
 
