@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from flip27_stream.spark.planning.coordinator import SourceCoordinator
-from flip27_stream.testing import KafkaBroker, local_session
+from flip27_stream.testing import KafkaBroker, local_session, wait_until
 from tests.exploring import EXPLORES, examples
-from tests.spark.support.processes import QUICK_START
+from tests.spark.support.processes import QUICK_START, planners
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -68,6 +68,14 @@ def coordinators(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     for coordinator in made:
         coordinator.close()
+
+
+@pytest.fixture(autouse=True)
+def ended_planners(request: pytest.FixtureRequest) -> Iterator[None]:
+    """The planning processes of a test on Spark end with its queries: one that stays is found where it was made."""
+    yield
+    if "spark" in request.fixturenames:
+        wait_until(lambda: not planners(), "the end of the planning processes of this test", 30)
 
 
 @pytest.fixture
