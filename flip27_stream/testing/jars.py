@@ -28,22 +28,27 @@ from flip27_stream.testing.java import java
 
 Progress = Callable[[str], None]
 
+_CLASSIFIERS = "http://ant.apache.org/ivy/maven"
+"""The namespace in which Ivy knows Maven's classifiers."""
+
 
 @dataclass(frozen=True)
 class JarSet:
-    """Artifacts as ``organisation:module:revision``, which are resolved together with their dependencies.
+    """Artifacts as ``organisation:module:revision``, which are resolved together.
 
     Attributes:
         name: The name of the set.
         artifacts: The artifacts.
         beside_spark: Whether to leave out modules that are among Spark's own jars, in whatever version.
         pinned: Artifacts that replace every other revision of the same module.
+        transitive: Whether dependencies are resolved. Without them an artifact may have a classifier as fourth part.
     """
 
     name: str
     artifacts: tuple[str, ...]
     beside_spark: bool = False
     pinned: tuple[str, ...] = ()
+    transitive: bool = True
 
 
 KAFKA_BROKER = JarSet(
@@ -57,6 +62,13 @@ KAFKA_SOURCE = JarSet(
     beside_spark=True,
     # Its own 4.2.0 is not always available. 4.0.0 does the same for sources without delegation tokens.
     pinned=("org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",),
+)
+# The 110 modules that a standalone server loads, of the 277 that pulsar-broker depends on. Some of these come as .nar
+# if Ivy resolves them itself, and Java does not load such files.
+PULSAR_SERVER = JarSet(
+    "pulsar-server",
+    tuple(Path(__file__).with_name("pulsar_modules.txt").read_text().split()),
+    transitive=False,
 )
 ALL = (KAFKA_BROKER, DELTA, KAFKA_SOURCE)
 
@@ -108,13 +120,16 @@ def _spark_jars() -> Path:
 def _ivy_module(jar_set: JarSet, spark_jars: Path) -> str:
     wanted = [
         _element("dependency", artifact, module="name", conf="default")
+        if jar_set.transitive
+        else _single_jar(artifact)
         for artifact in (*jar_set.artifacts, *jar_set.pinned)
     ]
     shipped = _artifact_names(spark_jars) if jar_set.beside_spark else []
     excluded = [f"<exclude module={quoteattr(name)}/>" for name in shipped]
     overrides = [_element("override", artifact, module="module") for artifact in jar_set.pinned]
     lines = "\n".join((*wanted, *excluded, *overrides))
-    return f"""<ivy-module version="2.0">
+    classifiers = "" if jar_set.transitive else f" xmlns:m={quoteattr(_CLASSIFIERS)}"
+    return f"""<ivy-module version="2.0"{classifiers}>
 <info organisation="flip27" module={quoteattr(jar_set.name)}/>
 <configurations><conf name="default"/></configurations>
 <dependencies>
@@ -128,6 +143,16 @@ def _element(tag: str, artifact: str, *, module: str, **more: str) -> str:
     organisation, name, revision = artifact.split(":")
     attributes = {"org": organisation, module: name, "rev": revision, **more}
     return f"<{tag} {' '.join(f'{key}={quoteattr(value)}' for key, value in attributes.items())}/>"
+
+
+def _single_jar(artifact: str) -> str:
+    organisation, name, revision, *classifier = artifact.split(":")
+    attributes = {"name": name, "type": "jar", "ext": "jar", **{"m:classifier": c for c in classifier}}
+    jar = " ".join(f"{key}={quoteattr(value)}" for key, value in attributes.items())
+    dependency = f"org={quoteattr(organisation)} name={quoteattr(name)} rev={quoteattr(revision)}"
+    return (
+        f'<dependency {dependency} transitive="false" conf="default-&gt;master(*)"><artifact {jar}/></dependency>'
+    )
 
 
 def _artifact_names(jars: Path) -> list[str]:
@@ -149,7 +174,7 @@ def _resolve(jar_set: JarSet, module: str, spark_jars: Path, target: Path, progr
         ivy_file = Path(scratch, "ivy.xml")
         ivy_file.write_text(module)
         jars = Path(scratch, "jars")
-        pattern = f"{jars}/[artifact]-[revision].[ext]"
+        pattern = f"{jars}/[artifact]-[revision](-[classifier]).[ext]"
         _run_ivy(jar_set, [java(), "-jar", str(ivy), "-ivy", str(ivy_file), "-retrieve", pattern], progress)
         if not any(jars.glob("*.jar")):
             raise ConnectorError(f"Ivy found no jar for {', '.join(jar_set.artifacts)}.")

@@ -1,0 +1,1 @@
+"""The client: pulsar-client, with its errors as ours."""

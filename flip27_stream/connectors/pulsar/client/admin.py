@@ -1,0 +1,57 @@
+"""The admin API, by which topics are found whose names match a pattern."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import urllib.error
+import urllib.parse
+import urllib.request
+
+from flip27_stream.connectors.pulsar.client.session import token_of
+from flip27_stream.connectors.pulsar.options.connection_options import ConnectionOptions
+from flip27_stream.errors import AuthenticationError, ConnectorError, MissingTopicError, UnreachableError
+
+_PARTITION = re.compile(r"-partition-\d+$")
+
+
+def topics_of(options: ConnectionOptions, namespace: str) -> list[str]:
+    """Returns the full names of the persistent topics in a namespace, partitioned ones without their partitions.
+
+    Args:
+        options: With :attr:`~ConnectionOptions.admin_url`.
+        namespace: ``tenant/namespace``.
+
+    Raises:
+        UnreachableError: The server does not answer.
+        AuthenticationError: The server refuses the token.
+        ConnectorError: The namespace does not exist, or the request was refused.
+    """
+    found = {_PARTITION.sub("", topic) for topic in _get(options, f"persistent/{namespace}")}
+    return sorted(found | set(_get(options, f"persistent/{namespace}/partitioned")))
+
+
+def _get(options: ConnectionOptions, path: str) -> list[str]:
+    url = f"{(options.admin_url or '').rstrip('/')}/admin/v2/{urllib.parse.quote(path)}"
+    headers = {}
+    if options.auth_method == "token":
+        headers["Authorization"] = f"Bearer {token_of(options.auth_params)}"
+    what = f"The topics of {path.removeprefix('persistent/')} could not be listed at {url}"
+    try:
+        request = urllib.request.Request(url, headers=headers)
+        with urllib.request.urlopen(request, timeout=options.operation_timeout_ms / 1000) as answer:
+            found = json.load(answer)
+    except urllib.error.HTTPError as error:
+        with error:
+            why = f"{what}: {error.code} {error.reason}"
+        if error.code in (401, 403):
+            raise AuthenticationError(f"{why}. See option 'pulsar.client.authParams'.") from error
+        if error.code == 404:
+            raise MissingTopicError(f"{why}. Check the namespace in option 'topicsPattern'.") from error
+        raise ConnectorError(f"{why}. See option 'admin.url'.") from error
+    except (OSError, http.client.HTTPException) as error:
+        raise UnreachableError(f"{what}: {error}. Check option 'admin.url'.") from error
+    except ValueError as error:
+        raise ConnectorError(f"{what}: the answer is not JSON. Check option 'admin.url'.") from error
+    return [str(topic) for topic in found]

@@ -1,0 +1,154 @@
+"""Looks at partitions with readers that live for one look."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from flip27_stream.connectors.pulsar.client.session import shared_client
+from flip27_stream.connectors.pulsar.options.connection_options import ConnectionOptions
+from flip27_stream.connectors.pulsar.positions import entry_of, ledger_of, position_of
+from flip27_stream.errors import AuthenticationError, ConnectorError, MissingTopicError, UnreachableError
+
+_QUEUE = 100
+_SEEN_MS = 5000
+"""How long a message may take to come that the broker says is there."""
+
+
+class PulsarClient:
+    """The operations of the source, with errors of ours.
+
+    All raise UnreachableError if the servers do not answer, AuthenticationError if they refuse these credentials,
+    MissingTopicError if the topic does not exist, and ConnectorError for other refusals.
+
+    Args:
+        options: How the servers are reached.
+        role_prefix: The beginning of the names of subscriptions that readers have while they live.
+    """
+
+    def __init__(self, options: ConnectionOptions, role_prefix: str | None = None) -> None:
+        self._options = options
+        self._role_prefix = role_prefix
+
+    def partitions(self, topic: str) -> list[str]:
+        """Returns the full names of the partitions of a topic; the topic itself if it is not partitioned."""
+        with self._errors(f"The partitions of {topic}"):
+            return list(shared_client(self._options).get_topic_partitions(topic))
+
+    def read(self, topic: str, position: int, most: int) -> Sequence[Any]:
+        """Returns up to ``most`` messages at ``position`` or after it, as far as there are any now."""
+        with self.reader(topic, position, min(most, _QUEUE)) as reader:
+            found: list[Any] = []
+            while len(found) < most and reader.has_message_available():
+                message = reader.read_next(_SEEN_MS)
+                if position_of(message.message_id()) >= position:
+                    found.append(message)
+            return found
+
+    def last(self, topic: str) -> Any | None:
+        """Returns the last message of a partition, ``None`` if there is none."""
+        import pulsar
+
+        with self._reader(topic, pulsar.MessageId.latest, 1) as reader:
+            message = None
+            while reader.has_message_available():
+                message = reader.read_next(_SEEN_MS)
+            return message
+
+    def at_publish_time(self, topic: str, moment: int, most: int = 1) -> Sequence[Any]:
+        """Returns messages from the first one that was published at ``moment`` (ms) or later, by the broker's search.
+
+        The broker searches in halves, so it is right if publish times only grow.
+        """
+        import pulsar
+
+        with self._reader(topic, pulsar.MessageId.latest, min(most, _QUEUE)) as reader:
+            reader.seek(max(moment, 0))
+            found: list[Any] = []
+            while len(found) < most and reader.has_message_available():
+                found.append(reader.read_next(_SEEN_MS))
+            return found
+
+    @contextmanager
+    def reader(self, topic: str, position: int, queue: int) -> Iterator[Any]:
+        """A reader of pulsar-client from the entry of ``position`` on; errors inside the block become ours."""
+        import pulsar
+
+        # Without an index, so that it begins with the whole batch.
+        start = pulsar.MessageId(-1, ledger_of(position), entry_of(position), -1)
+        with self._reader(topic, start if position else pulsar.MessageId.earliest, queue) as reader:
+            yield reader
+
+    @contextmanager
+    def _reader(self, topic: str, start: Any, queue: int) -> Iterator[Any]:
+        import pulsar
+
+        with self._errors(f"Reading {topic}"):
+            reader = shared_client(self._options).create_reader(
+                topic,
+                start,
+                receiver_queue_size=queue,
+                subscription_role_prefix=self._role_prefix,
+                start_message_id_inclusive=True,
+                # An encrypted message would never come otherwise, and nobody could say why.
+                crypto_failure_action=pulsar.ConsumerCryptoFailureAction.CONSUME,
+            )
+            try:
+                yield reader
+            finally:
+                _close(reader)
+
+    def consumer(self, topic: str, subscription: str) -> Any:
+        """Returns a consumer whose subscription's cursor can be moved."""
+        import pulsar
+
+        with self._errors(f"Subscription '{subscription}' of {topic}"):
+            return shared_client(self._options).subscribe(
+                topic,
+                subscription,
+                consumer_type=pulsar.ConsumerType.Failover,
+                receiver_queue_size=1,
+                initial_position=pulsar.InitialPosition.Earliest,
+            )
+
+    @contextmanager
+    def _errors(self, what: str) -> Iterator[None]:
+        import pulsar
+
+        place = self._options.service_url
+        denied = (pulsar.AuthenticationError, pulsar.AuthorizationError)
+        refused = (
+            pulsar.ConsumerBusy,
+            pulsar.InvalidTopicName,
+            pulsar.NotAllowedError,
+            pulsar.OperationNotSupported,
+            pulsar.InvalidConfiguration,
+        )
+        try:
+            yield
+        except pulsar.TopicNotFound as error:
+            raise MissingTopicError(f"{what}: the topic does not exist at {place} ({error}).") from error
+        except denied as error:
+            raise AuthenticationError(
+                f"{what}: {place} refused the credentials ({error}). See options 'pulsar.client.authPluginClassName' "
+                "and 'pulsar.client.authParams'."
+            ) from error
+        except refused as error:
+            raise ConnectorError(f"{what} was refused by {place}: {error}.") from error
+        except pulsar.PulsarException as error:
+            raise UnreachableError(
+                f"{what}: {place} did not answer within option 'pulsar.client.operationTimeoutMs' "
+                f"({self._options.operation_timeout_ms} ms): {error}. Check option 'service.url' and that the broker is "
+                "well."
+            ) from error
+
+
+def _close(reader: Any) -> None:
+    import pulsar
+
+    try:
+        reader.close()
+    except pulsar.PulsarException:
+        # What was read is right all the same, and the broker forgets the reader with the connection.
+        return

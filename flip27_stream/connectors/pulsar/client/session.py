@@ -1,0 +1,89 @@
+"""Makes clients of pulsar-client."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from typing import Any
+
+from flip27_stream.connectors.pulsar.options.connection_options import ConnectionOptions
+from flip27_stream.errors import ConnectorError, OptionError
+
+AUTH_PARAMS = "pulsar.client.authParams"
+
+
+@functools.lru_cache(maxsize=16)
+def shared_client(options: ConnectionOptions) -> Any:
+    """Returns the client of these options, which all threads of this process use.
+
+    Raises:
+        ConnectorError: pulsar-client is not installed.
+        OptionError: It cannot make a client of these options.
+    """
+    try:
+        import pulsar
+    except ImportError as error:
+        raise ConnectorError(
+            "Format 'flip27_pulsar' needs pulsar-client. Install flip27-stream[pulsar] on the driver and the executors."
+        ) from error
+    try:
+        return pulsar.Client(
+            options.service_url,
+            authentication=_authentication(options),
+            operation_timeout_seconds=max(round(options.operation_timeout_ms / 1000), 1),
+            connection_timeout_ms=options.connection_timeout_ms,
+            io_threads=options.io_threads,
+            tls_trust_certs_file_path=options.tls_trust_certs,
+            tls_allow_insecure_connection=options.tls_allow_insecure,
+            tls_validate_hostname=options.tls_validate_hostname,
+            listener_name=options.listener_name,
+            # It would write to standard output, and what goes wrong reaches the user as an error.
+            logger=pulsar.FileLogger(pulsar.LoggerLevel.Error, os.devnull),
+        )
+    except (pulsar.PulsarException, ValueError, RuntimeError) as error:
+        raise OptionError(
+            f"No client can be made for service.url {options.service_url!r}: {error}. See options 'service.url' and "
+            "those that begin with 'pulsar.client.'."
+        ) from error
+
+
+def _authentication(options: ConnectionOptions) -> Any:
+    import pulsar
+
+    params = options.auth_params
+    if options.auth_method == "token":
+        return pulsar.AuthenticationToken(token_of(params))
+    if options.auth_method == "tls":
+        given = pairs_of(params)
+        return pulsar.AuthenticationTLS(given["tlsCertFile"], given["tlsKeyFile"])
+    if options.auth_method == "oauth2":
+        return pulsar.AuthenticationOauth2(params)
+    if options.auth_method == "basic":
+        given = pairs_of(params)
+        return pulsar.AuthenticationBasic(given["userId"], given["password"])
+    return None
+
+
+def token_of(params: str) -> str:
+    """Returns the token in ``token:...`` or ``file:...``, or the text itself.
+
+    Raises:
+        OptionError: The file cannot be read.
+    """
+    if params.startswith("file:"):
+        path = params.removeprefix("file:").removeprefix("//")
+        try:
+            with open(path) as file:
+                return file.read().strip()
+        except OSError as error:
+            raise OptionError(f"The token file of option '{AUTH_PARAMS}' cannot be read: {error}.") from error
+    return params.removeprefix("token:")
+
+
+def pairs_of(params: str) -> dict[str, str]:
+    """Returns the parameters in a JSON object, or in ``name:value,name:value``."""
+    if params.lstrip().startswith("{"):
+        found = json.loads(params)
+        return {str(name): str(value) for name, value in found.items()}
+    return dict(part.strip().split(":", 1) for part in params.split(",") if ":" in part)

@@ -1,0 +1,1 @@
+"""All options, in the words of the Spark connectors that people have."""

@@ -1,0 +1,36 @@
+"""How the servers are reached."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class ConnectionOptions:
+    """How the servers are reached. Secrets are not shown.
+
+    Attributes:
+        service_url: The URL of the brokers (``pulsar://`` or ``pulsar+ssl://``).
+        admin_url: The URL of the admin API; ``None`` if it is not used.
+        auth_method: ``token``, ``tls``, ``oauth2`` or ``basic``; ``None`` without authentication.
+        auth_params: The parameters of the method, as the Java client takes them.
+        operation_timeout_ms: How long an operation is tried.
+        connection_timeout_ms: How long a connection is tried.
+        io_threads: Threads of the client.
+        tls_trust_certs: A file of certificates to trust, in PEM.
+        tls_allow_insecure: Whether any certificate is accepted.
+        tls_validate_hostname: Whether the host name in the certificate is checked.
+        listener_name: The listener to connect to.
+    """
+
+    service_url: str
+    admin_url: str | None = None
+    auth_method: str | None = None
+    auth_params: str = field(default="", repr=False)
+    operation_timeout_ms: int = 30_000
+    connection_timeout_ms: int = 10_000
+    io_threads: int = 1
+    tls_trust_certs: str | None = None
+    tls_allow_insecure: bool = False
+    tls_validate_hostname: bool = False
+    listener_name: str | None = None

@@ -1,0 +1,172 @@
+"""The options of the Pulsar source: the names and meanings of StreamNative's and Databricks' sources."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from flip27_stream.connectors.pulsar.options.start import (
+    StartPosition,
+    parse_starting_offsets,
+    parse_starting_time,
+)
+from flip27_stream.errors import OptionError
+from flip27_stream.options.kinds import BOOLEAN, DURATION_OR_NEVER, TEXT, whole
+from flip27_stream.options.option import Kind, Option, canonical_names
+
+AUTH_PLUGINS: Final[Mapping[str, str]] = {
+    "org.apache.pulsar.client.impl.auth.AuthenticationToken": "token",
+    "org.apache.pulsar.client.impl.auth.AuthenticationTls": "tls",
+    "org.apache.pulsar.client.impl.auth.oauth2.AuthenticationOAuth2": "oauth2",
+    "org.apache.pulsar.client.impl.auth.AuthenticationBasic": "basic",
+}
+"""The classes of the Java client, and the same in pulsar-client."""
+
+
+def _service_url(text: str, option: str) -> str:
+    if not re.fullmatch(r"pulsar(\+ssl)?://[^\s/]+/?", text.strip()):
+        raise OptionError.of(option, text, "Allowed: pulsar://host:port,host:port or pulsar+ssl://host:port.")
+    return text.strip()
+
+
+def _admin_url(text: str, option: str) -> str:
+    if not re.fullmatch(r"https?://[^\s/]+/?", text.strip()):
+        raise OptionError.of(option, text, "Allowed: http://host:port or https://host:port.")
+    return text.strip()
+
+
+def _plugin(text: str, option: str) -> str:
+    word = text.strip()
+    method = AUTH_PLUGINS.get(word, word.lower())
+    if method not in AUTH_PLUGINS.values():
+        raise OptionError.of(option, text, f"Allowed: {', '.join((*AUTH_PLUGINS.values(), *AUTH_PLUGINS))}.")
+    return method
+
+
+_SERVICE_URL: Final = Kind("URL", _service_url)
+_ADMIN_URL: Final = Kind("URL", _admin_url)
+_PLUGIN: Final = Kind("`token`, `tls`, `oauth2`, `basic`, or the Java client's class", _plugin)
+_OFFSETS: Final[Kind[StartPosition]] = Kind("`earliest`, `latest`, or JSON", parse_starting_offsets)
+_TIME: Final[Kind[StartPosition]] = Kind("ms since 1970, or JSON of ms by topic", parse_starting_time)
+_FILE: Final = Kind("path", TEXT.parse)
+
+SERVICE_URL: Final = Option("service.url", _SERVICE_URL, None, "The URL of the brokers.")
+ADMIN_URL: Final = Option("admin.url", _ADMIN_URL, None, "The URL of the admin API; only `topicsPattern` needs it.")
+TOPIC: Final = Option("topic", TEXT, None, "A topic to read: this, `topics` or `topicsPattern` is required.")
+TOPICS: Final = Option("topics", TEXT, None, "Topics to read, separated by commas.")
+TOPICS_PATTERN: Final = Option(
+    "topicsPattern",
+    TEXT,
+    None,
+    "A regular expression of the names of topics; a namespace before it is taken literally: "
+    "`persistent://tenant/namespace/clicks-.*`.",
+)
+STARTING_OFFSETS: Final = Option(
+    "startingOffsets", _OFFSETS, None, "Where a new query begins.", default_words="`latest`; `earliest` for a batch read"
+)
+STARTING_TIME: Final = Option(
+    "startingTime", _TIME, None, "A new query begins at the first message published then or later."
+)
+FAIL_ON_DATA_LOSS: Final = Option(
+    "failOnDataLoss", BOOLEAN, "true", "Fail if messages to be read are gone, or may be."
+)
+MAX_BYTES_PER_TRIGGER: Final = Option(
+    "maxBytesPerTrigger", whole(), None, "Bytes of a micro-batch, an estimate. It does not need `admin.url`."
+)
+MAX_RECORDS_PER_TRIGGER: Final = Option(
+    "maxRecordsPerTrigger",
+    whole(),
+    None,
+    "Messages of a micro-batch; see [estimates](#what-is-exact-and-what-is-estimated).",
+)
+PREDEFINED_SUBSCRIPTION: Final = Option(
+    "predefinedSubscription", TEXT, None, "A subscription whose cursor follows the processed micro-batches."
+)
+SUBSCRIPTION_PREFIX: Final = Option(
+    "subscriptionPrefix", TEXT, None, "Names of the subscriptions that readers have while they read begin with it."
+)
+POLL_TIMEOUT: Final = Option(
+    "pollTimeoutMs", whole(), "120000", "How long (ms) a task waits for a message that is to be there."
+)
+DISCOVERY_INTERVAL: Final = Option(
+    "partitionDiscoveryInterval", DURATION_OR_NEVER, "10 s", "How often new partitions are looked for; 0 for once."
+)
+AUTH_PLUGIN: Final = Option("pulsar.client.authPluginClassName", _PLUGIN, None, "How the client authenticates.")
+AUTH_PARAMS: Final = Option(
+    "pulsar.client.authParams", TEXT, None, "Parameters of the authentication, as the Java client has them.", secret=True
+)
+OPERATION_TIMEOUT: Final = Option("pulsar.client.operationTimeoutMs", whole(), "30000", "How long (ms) a call is tried.")
+CONNECTION_TIMEOUT: Final = Option(
+    "pulsar.client.connectionTimeoutMs", whole(), "10000", "How long (ms) a connection is tried."
+)
+IO_THREADS: Final = Option("pulsar.client.numIoThreads", whole(most=1024), "1", "Threads of the client.")
+TLS_TRUST_CERTS: Final = Option(
+    "pulsar.client.tlsTrustCertsFilePath", _FILE, None, "Certificates to trust, in PEM, on driver and executors."
+)
+TLS_ALLOW_INSECURE: Final = Option(
+    "pulsar.client.tlsAllowInsecureConnection", BOOLEAN, "false", "Accept any certificate."
+)
+TLS_HOSTNAME: Final = Option(
+    "pulsar.client.tlsHostnameVerificationEnable", BOOLEAN, "false", "Check the host name in the certificate."
+)
+LISTENER_NAME: Final = Option("pulsar.client.listenerName", TEXT, None, "The advertised listener to connect to.")
+RECEIVER_QUEUE: Final = Option(
+    "pulsar.reader.receiverQueueSize", whole(most=100_000), "1000", "Messages that a task fetches ahead, a partition."
+)
+ROLE_PREFIX: Final = Option(
+    "pulsar.reader.subscriptionRolePrefix", TEXT, None, "Another name of `subscriptionPrefix`."
+)
+
+OPTIONS: Final[tuple[Option[Any], ...]] = (
+    SERVICE_URL,
+    ADMIN_URL,
+    TOPIC,
+    TOPICS,
+    TOPICS_PATTERN,
+    STARTING_OFFSETS,
+    STARTING_TIME,
+    FAIL_ON_DATA_LOSS,
+    MAX_RECORDS_PER_TRIGGER,
+    MAX_BYTES_PER_TRIGGER,
+    PREDEFINED_SUBSCRIPTION,
+    SUBSCRIPTION_PREFIX,
+    POLL_TIMEOUT,
+    DISCOVERY_INTERVAL,
+    AUTH_PLUGIN,
+    AUTH_PARAMS,
+    OPERATION_TIMEOUT,
+    CONNECTION_TIMEOUT,
+    IO_THREADS,
+    TLS_TRUST_CERTS,
+    TLS_ALLOW_INSECURE,
+    TLS_HOSTNAME,
+    LISTENER_NAME,
+    RECEIVER_QUEUE,
+    ROLE_PREFIX,
+)
+"""Every option that has an effect, in the order of the page."""
+
+WITHOUT_EFFECT: Final[Mapping[str, str]] = {
+    "waitingForNonExistedTopic": "a topic must exist when the query starts",
+    "pulsar.client.useTls": "pulsar+ssl:// in option 'service.url' says so",
+    "allowDifferentTopicSchemas": "values are bytes, whatever schema a topic has",
+    "useParquetSchemaForBatchRead": "values are bytes, whatever schema a topic has",
+}
+"""Options of those sources that have no effect here, and why."""
+
+REFUSED: Final[Mapping[str, str]] = {
+    "endingOffsets": "a batch read ends at the messages that are there when it begins",
+    "endingTime": "a batch read ends at the messages that are there when it begins",
+    "pulsar.reader.readCompacted": "ranges of a compacted topic change when it is compacted again; it is read as it "
+    "was written. Leave the option out",
+    "pulsar.reader.cryptoKeyReader": "encrypted messages are not supported",
+    "pulsar.reader.defaultCryptoKeyReader": "encrypted messages are not supported",
+    "pulsar.client.tlsTrustStorePath": "pulsar-client reads PEM files; set 'pulsar.client.tlsTrustCertsFilePath'",
+    "pulsar.client.useKeyStoreTls": "pulsar-client reads PEM files; set 'pulsar.client.tlsTrustCertsFilePath'",
+    "pulsar.client.authParamMap": "set 'pulsar.client.authParams'",
+}
+"""Options of those sources that cannot be honoured, and what to do."""
+
+KNOWN_OPTIONS: Final = canonical_names(OPTIONS) | {name.lower(): name for name in (*WITHOUT_EFFECT, *REFUSED)}
+"""The canonical spelling of each option that is known, by the name in lower case."""

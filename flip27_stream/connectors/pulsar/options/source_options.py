@@ -1,0 +1,185 @@
+"""Reads the options of the Pulsar source."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from flip27_stream.api import ReadLimits
+from flip27_stream.connectors.pulsar.options import option_list as names
+from flip27_stream.connectors.pulsar.options.connection_options import ConnectionOptions
+from flip27_stream.connectors.pulsar.options.option_list import KNOWN_OPTIONS, REFUSED, WITHOUT_EFFECT
+from flip27_stream.connectors.pulsar.options.start import Place, StartPosition
+from flip27_stream.connectors.pulsar.options.topic_names import full_name
+from flip27_stream.errors import OptionError
+from flip27_stream.options.known_options import check_known
+
+log = logging.getLogger(__name__)
+
+Given = Mapping[str, str]
+"""The options of a query, by their names in lower case."""
+
+_PATTERN = re.compile(r"(?:persistent://)?(?:([^/\s]+)/([^/\s]+)/)?([^/\s]+)")
+_PARAMS = {"tls": ("tlsCertFile", "tlsKeyFile"), "basic": ("userId", "password")}
+
+
+@dataclass(frozen=True)
+class TopicPattern:
+    """Topics by pattern: those in ``namespace`` whose last part matches ``name`` altogether."""
+
+    namespace: str
+    name: str
+
+    def matches(self, topic: str) -> bool:
+        """Whether a topic of the namespace, by its full name, is meant."""
+        return re.fullmatch(self.name, topic.rpartition("/")[2]) is not None
+
+
+@dataclass(frozen=True)
+class PulsarOptions:
+    """What the options say, checked.
+
+    Attributes:
+        connection: How the servers are reached.
+        topics: Full names, without repetition; or a pattern.
+        start: Where a new query begins.
+        limits: Of a micro-batch.
+        fail_on_data_loss: Whether lost messages fail the query.
+        subscription: The subscription whose cursor follows; ``None`` for no subscription.
+        role_prefix: How names of the readers' subscriptions begin.
+        poll_timeout_ms: How long a task waits for a message.
+        discovery_interval_ms: Between two looks for new partitions; ``None`` for one look.
+        receiver_queue: Messages that a task fetches ahead.
+    """
+
+    connection: ConnectionOptions
+    topics: tuple[str, ...] | TopicPattern
+    start: StartPosition = field(default_factory=StartPosition)
+    limits: ReadLimits = field(default_factory=ReadLimits)
+    fail_on_data_loss: bool = True
+    subscription: str | None = None
+    role_prefix: str | None = None
+    poll_timeout_ms: int = 120_000
+    discovery_interval_ms: int | None = 10_000
+    receiver_queue: int = 1000
+
+
+def parse_pulsar_options(options: Mapping[str, str], *, bounded: bool = False) -> PulsarOptions:
+    """Checks options, whose names may be in any case.
+
+    Args:
+        options: As the user gave them.
+        bounded: For a batch read, which begins at the earliest message by default and has no limits.
+
+    Raises:
+        OptionError: One is unknown, missing, wrong or cannot be honoured.
+    """
+    given = {name.lower(): value for name, value in options.items()}
+    check_known(given, KNOWN_OPTIONS)
+    _refuse(given)
+    limits = ReadLimits(
+        max_rows=names.MAX_RECORDS_PER_TRIGGER.get(given), max_bytes=names.MAX_BYTES_PER_TRIGGER.get(given)
+    )
+    return PulsarOptions(
+        connection=_connection(given),
+        topics=_topics(given),
+        start=_start(given, bounded=bounded),
+        limits=ReadLimits() if bounded else limits,
+        fail_on_data_loss=names.FAIL_ON_DATA_LOSS.require(given),
+        subscription=names.PREDEFINED_SUBSCRIPTION.get(given),
+        role_prefix=names.SUBSCRIPTION_PREFIX.get(given) or names.ROLE_PREFIX.get(given),
+        poll_timeout_ms=names.POLL_TIMEOUT.require(given),
+        discovery_interval_ms=None if bounded else names.DISCOVERY_INTERVAL.get(given),
+        receiver_queue=names.RECEIVER_QUEUE.require(given),
+    )
+
+
+def _refuse(given: Given) -> None:
+    for name, reason in REFUSED.items():
+        if name.lower() in given:
+            raise OptionError(f"Option '{name}' cannot be honoured: {reason}.")
+    for name, reason in WITHOUT_EFFECT.items():
+        if name.lower() in given:
+            log.warning("Option '%s' has no effect: %s.", name, reason)
+
+
+def _topics(given: Given) -> tuple[str, ...] | TopicPattern:
+    ways = [o for o in (names.TOPIC, names.TOPICS, names.TOPICS_PATTERN) if o.is_given(given)]
+    if len(ways) != 1:
+        raise OptionError("Set one of the options 'topic', 'topics' and 'topicsPattern': what is to be read.")
+    option, text = ways[0], ways[0].require(given)
+    if option is names.TOPICS_PATTERN:
+        return _pattern(text, given)
+    listed = [text] if option is names.TOPIC else text.split(",")
+    return tuple(dict.fromkeys(full_name(topic, option.name) for topic in listed))
+
+
+def _pattern(text: str, given: Given) -> TopicPattern:
+    found = _PATTERN.fullmatch(text)
+    try:
+        re.compile(found[3] if found else "(")
+    except re.error as error:
+        allowed = "Allowed: a regular expression, or persistent://tenant/namespace/ and one."
+        raise names.TOPICS_PATTERN.wrong(text, f"{allowed} ({error})") from error
+    assert found is not None
+    if not names.ADMIN_URL.is_given(given):
+        raise OptionError(
+            "Option 'topicsPattern' needs option 'admin.url': pulsar-client cannot list topics, and the admin API can."
+        )
+    return TopicPattern(f"{found[1] or 'public'}/{found[2] or 'default'}", found[3])
+
+
+def _start(given: Given, *, bounded: bool) -> StartPosition:
+    if names.STARTING_OFFSETS.is_given(given) and names.STARTING_TIME.is_given(given):
+        raise OptionError("Set one of the options 'startingOffsets' and 'startingTime', not both.")
+    start = names.STARTING_OFFSETS.get(given) or names.STARTING_TIME.get(given)
+    if start is None:
+        return StartPosition(Place.EARLIEST if bounded else Place.LATEST)
+    if bounded and start.otherwise is Place.LATEST and not start.by_topic:
+        raise names.STARTING_OFFSETS.wrong("latest", "A batch read has nothing to read then. Allowed: earliest, JSON.")
+    return start
+
+
+def _connection(given: Given) -> ConnectionOptions:
+    method, params = names.AUTH_PLUGIN.get(given), names.AUTH_PARAMS.get(given) or ""
+    if params and method is None:
+        raise OptionError("Option 'pulsar.client.authParams' needs option 'pulsar.client.authPluginClassName'.")
+    if method is not None:
+        _check_params(method, params)
+    if method not in (None, "token") and names.TOPICS_PATTERN.is_given(given):
+        raise OptionError(
+            "Option 'topicsPattern' asks the admin API, which is reached with a token or without authentication. Name "
+            "the topics in option 'topics'."
+        )
+    return ConnectionOptions(
+        service_url=names.SERVICE_URL.require(given),
+        admin_url=names.ADMIN_URL.get(given),
+        auth_method=method,
+        auth_params=params,
+        operation_timeout_ms=names.OPERATION_TIMEOUT.require(given),
+        connection_timeout_ms=names.CONNECTION_TIMEOUT.require(given),
+        io_threads=names.IO_THREADS.require(given),
+        tls_trust_certs=names.TLS_TRUST_CERTS.get(given),
+        tls_allow_insecure=names.TLS_ALLOW_INSECURE.require(given),
+        tls_validate_hostname=names.TLS_HOSTNAME.require(given),
+        listener_name=names.LISTENER_NAME.get(given),
+    )
+
+
+def _check_params(method: str, params: str) -> None:
+    """Without a word of the value, which is secret."""
+    if not params:
+        raise OptionError(f"Authentication by {method} needs option 'pulsar.client.authParams'.")
+    if params.lstrip().startswith("{") or method == "oauth2":
+        try:
+            is_object = isinstance(json.loads(params), dict)
+        except ValueError:
+            is_object = False
+        if not is_object:
+            raise names.AUTH_PARAMS.wrong(params, "It must be a JSON object.")
+    missing = [name for name in _PARAMS.get(method, ()) if name not in params]
+    if missing:
+        raise names.AUTH_PARAMS.wrong(params, f"It must have {' and '.join(missing)}.")

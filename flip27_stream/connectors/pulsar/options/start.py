@@ -1,0 +1,107 @@
+"""Options ``startingOffsets`` and ``startingTime``: where a new query begins."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from flip27_stream.connectors.pulsar.options.topic_names import full_name
+from flip27_stream.connectors.pulsar.positions import EARLIEST, position_at
+from flip27_stream.errors import OptionError
+from flip27_stream.options.kinds import json_object
+
+_ALLOWED = (
+    'Allowed: earliest, latest, or JSON such as {"topic-partition-0": "12:5:0"} with ledger:entry:index, the bytes of a '
+    'serialized message id such as [8,12,16,5], "earliest" or "latest".'
+)
+_ALLOWED_TIME = 'Allowed: milliseconds since 1970, or JSON such as {"topic": 1700000000000}.'
+_ID = re.compile(r"(\d{1,19}):(\d{1,19})(?::(-?\d{1,9}))?", re.ASCII)
+_LEDGER, _ENTRY, _INDEX = 1, 2, 4
+
+
+class Place(Enum):
+    """Where a partition begins without a message id or a time."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+
+
+@dataclass(frozen=True)
+class AtTime:
+    """The first message that was published at ``moment`` (ms) or later."""
+
+    moment: int
+
+
+Begin = Place | AtTime | int
+"""Where a partition begins; a position for a message id."""
+
+
+@dataclass(frozen=True)
+class StartPosition:
+    """Where a new query begins.
+
+    Attributes:
+        otherwise: For topics that are not named.
+        by_topic: By the full names of topics or partitions.
+    """
+
+    otherwise: Begin = Place.LATEST
+    by_topic: Mapping[str, Begin] = field(default_factory=dict)
+
+    def of(self, partition: str) -> Begin:
+        """Returns where a partition begins; what is said of it counts before what is said of its topic."""
+        topic = re.sub(r"-partition-\d+$", "", partition)
+        return self.by_topic.get(partition, self.by_topic.get(topic, self.otherwise))
+
+
+def parse_starting_offsets(text: str, name: str) -> StartPosition:
+    """Raises OptionError if the text is not a position."""
+    word = text.strip().lower()
+    if word in ("earliest", "latest"):
+        return StartPosition(Place(word))
+    given = json_object(text, name, _ALLOWED)
+    return StartPosition(by_topic={full_name(topic, name): _begin(value, text, name) for topic, value in given.items()})
+
+
+def parse_starting_time(text: str, name: str) -> StartPosition:
+    """Raises OptionError if the text is not a time."""
+    if re.fullmatch(r"\d{1,15}", text.strip(), re.ASCII):
+        return StartPosition(AtTime(int(text)))
+    given = json_object(text, name, _ALLOWED_TIME)
+    if not given or not all(type(moment) is int and moment >= 0 for moment in given.values()):
+        raise OptionError.of(name, text, _ALLOWED_TIME)
+    return StartPosition(by_topic={full_name(topic, name): AtTime(moment) for topic, moment in given.items()})
+
+
+def _begin(value: object, text: str, name: str) -> Begin:
+    if isinstance(value, str) and value.lower() in ("earliest", "latest"):
+        return Place(value.lower())
+    if isinstance(value, str) and (found := _ID.fullmatch(value)):
+        return position_at(int(found[1]), int(found[2]), int(found[3] or 0))
+    if isinstance(value, list) and (parts := _parts(value)) is not None:
+        return position_at(parts[_LEDGER], parts[_ENTRY], parts.get(_INDEX, 0)) or EARLIEST
+    raise OptionError.of(name, text, f"{json.dumps(value)} is no position. {_ALLOWED}")
+
+
+def _parts(listed: list[object]) -> dict[int, int] | None:
+    """The fields of a serialized message id, of which negative ones are left out."""
+    if not all(type(byte) is int and -128 <= byte < 256 for byte in listed):
+        return None
+    data = bytes(byte % 256 for byte in listed if isinstance(byte, int))
+    fields: dict[int, int] = {}
+    at = 0
+    while at < len(data):
+        tag, value, shift = data[at], 0, 0
+        at += 1
+        while at < len(data):
+            value |= (data[at] & 0x7F) << shift
+            shift, at = shift + 7, at + 1
+            if data[at - 1] < 0x80:
+                break
+        if value < 1 << 63:
+            fields[tag >> 3] = value
+    return fields if {_LEDGER, _ENTRY} <= fields.keys() else None

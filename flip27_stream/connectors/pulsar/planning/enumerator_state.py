@@ -1,0 +1,48 @@
+"""What the enumerator keeps in a checkpoint."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from flip27_stream.api import JsonValue, SimpleVersionedSerializer
+from flip27_stream.errors import CorruptCheckpointError
+
+
+@dataclass(frozen=True)
+class PulsarEnumeratorState:
+    """The partitions that are known.
+
+    Attributes:
+        begun: Partitions that are in the offset.
+        waiting: Partitions that were there when the query first looked, and are not in the offset yet; ``None`` before
+            the query has looked.
+    """
+
+    begun: frozenset[str] = field(default_factory=frozenset)
+    waiting: frozenset[str] | None = None
+
+
+class PulsarEnumeratorStateSerializer(SimpleVersionedSerializer[PulsarEnumeratorState]):
+    """``{"begun": [topic], "waiting": [topic] or null}``."""
+
+    @property
+    def version(self) -> int:
+        return 1
+
+    def serialize(self, value: PulsarEnumeratorState) -> JsonValue:
+        waiting: JsonValue = None if value.waiting is None else [*sorted(value.waiting)]
+        return {"begun": [*sorted(value.begun)], "waiting": waiting}
+
+    def deserialize(self, version: int, data: JsonValue) -> PulsarEnumeratorState:
+        self.check_version("Pulsar enumerator state", version)
+        match data:
+            case {"begun": list(begun), "waiting": list() | None as waiting, **rest} if not rest and all(
+                isinstance(topic, str) for topic in [*begun, *(waiting or [])]
+            ):
+                return PulsarEnumeratorState(
+                    frozenset(map(str, begun)), None if waiting is None else frozenset(map(str, waiting))
+                )
+        raise CorruptCheckpointError(
+            f"A Pulsar enumerator state is stored as an object of begun and waiting, not as {data!r}. Restore the "
+            "checkpoint from a copy, or use another checkpointLocation."
+        )

@@ -1,0 +1,54 @@
+"""Rows of messages: the columns of StreamNative's and Databricks' Pulsar source."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from flip27_stream.api import RecordTimestampAssigner, TimestampAssigner
+from flip27_stream.connectors.pulsar.client.refused_messages import check_readable
+
+PUBLISH_TIME = "__publishTime"
+
+SCHEMA = pa.schema(
+    {
+        "value": pa.binary(),
+        "__key": pa.binary(),
+        "__topic": pa.string(),
+        "__messageId": pa.binary(),
+        PUBLISH_TIME: pa.timestamp("us", "UTC"),
+        "__eventTime": pa.timestamp("us", "UTC"),
+        "__messageProperties": pa.map_(pa.string(), pa.string()),
+    }
+)
+
+
+def is_publish_time(assigner: TimestampAssigner) -> bool:
+    """Returns whether event time is the publish time, by which the broker finds messages."""
+    return type(assigner) is RecordTimestampAssigner or assigner.column == PUBLISH_TIME
+
+
+def rows_of(messages: Sequence[Any]) -> tuple[pa.RecordBatch, pa.Int64Array]:
+    """Returns the rows of messages of pulsar-client, and their publish times (ms).
+
+    Raises:
+        RecordFormatError: A message is encrypted, or consists of chunks.
+    """
+    ids = [check_readable(m) for m in messages]
+    published = pa.array([m.publish_timestamp() for m in messages], pa.int64())
+    columns = [
+        pa.array([None if m.has_null_value() else m.data() for m in messages], pa.binary()),
+        pa.array([m.partition_key().encode() or None for m in messages], pa.binary()),
+        pa.array([m.topic_name() for m in messages], pa.string()),
+        pa.array(ids, pa.binary()),
+        _times(published),
+        _times(pa.array([m.event_timestamp() or None for m in messages], pa.int64())),
+        pa.array([list(m.properties().items()) for m in messages], SCHEMA.field("__messageProperties").type),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA), published
+
+
+def _times(ms: pa.Int64Array) -> pa.Array:
+    return ms.cast(pa.timestamp("ms", "UTC")).cast(pa.timestamp("us", "UTC"))

@@ -1,0 +1,132 @@
+"""The Pulsar source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar
+
+import pyarrow as pa
+
+from flip27_stream.api import (
+    Boundedness,
+    ReadLimits,
+    Source,
+    SourceReader,
+    SourceReaderContext,
+    SplitEnumeratorContext,
+    WatermarkStrategy,
+)
+from flip27_stream.connectors.pulsar.options.option_list import KNOWN_OPTIONS
+from flip27_stream.connectors.pulsar.options.source_options import TopicPattern, parse_pulsar_options
+from flip27_stream.connectors.pulsar.planning.enumerator_state import (
+    PulsarEnumeratorState,
+    PulsarEnumeratorStateSerializer,
+)
+from flip27_stream.connectors.pulsar.records.columns import PUBLISH_TIME, SCHEMA
+from flip27_stream.connectors.pulsar.split import PulsarPartitionSplit, PulsarPartitionSplitSerializer
+from flip27_stream.errors import OptionError
+
+if TYPE_CHECKING:
+    from flip27_stream.connectors.pulsar.planning.enumerator import PulsarSourceEnumerator
+
+
+class PulsarSource(Source[PulsarPartitionSplit, PulsarEnumeratorState]):
+    """Reads persistent Pulsar topics (Flink ``PulsarSource``), with options and columns of StreamNative's source.
+
+    Args:
+        options: Names in any case; see the page on Pulsar.
+        strategy: How event time is found; the planner asks for it anew with each request, so any is as good.
+        bounded: Read up to the end that there is when reading begins, and no further.
+
+    Raises:
+        OptionError: An option is unknown, missing or wrong, or cannot be honoured.
+    """
+
+    def __init__(
+        self,
+        options: Mapping[str, str],
+        strategy: WatermarkStrategy | None = None,
+        *,
+        bounded: bool = False,
+    ) -> None:
+        self._options = parse_pulsar_options(options, bounded=bounded)
+        self._bounded = bounded
+
+    @property
+    def boundedness(self) -> Boundedness:
+        return Boundedness.BOUNDED if self._bounded else Boundedness.CONTINUOUS_UNBOUNDED
+
+    @property
+    def schema(self) -> pa.Schema:
+        return SCHEMA
+
+    @property
+    def fingerprint(self) -> str:
+        topics = self._options.topics
+        if isinstance(topics, TopicPattern):
+            return f"Pulsar topics {topics.name} of {topics.namespace}"
+        return f"Pulsar topics {', '.join(sorted(topics))}"
+
+    @property
+    def read_limits(self) -> ReadLimits:
+        return self._options.limits
+
+    def create_reader(self, context: SourceReaderContext) -> SourceReader[PulsarPartitionSplit]:
+        from flip27_stream.connectors.pulsar.fetching.reader import PulsarSourceReader
+
+        return PulsarSourceReader(context, self._options)
+
+    def create_enumerator(self, context: SplitEnumeratorContext[PulsarPartitionSplit]) -> PulsarSourceEnumerator:
+        return self.restore_enumerator(context, PulsarEnumeratorState())
+
+    def restore_enumerator(
+        self, context: SplitEnumeratorContext[PulsarPartitionSplit], checkpoint: PulsarEnumeratorState
+    ) -> PulsarSourceEnumerator:
+        from flip27_stream.connectors.pulsar.planning.enumerator import PulsarSourceEnumerator
+
+        return PulsarSourceEnumerator(context, self._options, checkpoint)
+
+    @property
+    def split_serializer(self) -> PulsarPartitionSplitSerializer:
+        return PulsarPartitionSplitSerializer()
+
+    @property
+    def enumerator_checkpoint_serializer(self) -> PulsarEnumeratorStateSerializer:
+        return PulsarEnumeratorStateSerializer()
+
+
+class PulsarSourceFactory:
+    """Makes Pulsar sources for ``readStream.format("flip27_pulsar")``."""
+
+    name: ClassVar[str] = "flip27_pulsar"
+    option_names: ClassVar[Mapping[str, str]] = KNOWN_OPTIONS
+    option_prefixes: ClassVar[tuple[str, ...]] = ()
+    timestamp_column: ClassVar[str] = PUBLISH_TIME
+    value_column: ClassVar[str] = "value"
+
+    def check(self, options: Mapping[str, str]) -> None:
+        """Raises :class:`OptionError` where the options are right neither for a stream nor for a batch read."""
+        parse_pulsar_options(options)
+
+    def schema(self, options: Mapping[str, str]) -> pa.Schema:
+        """Returns the columns, the same for all options, which are checked."""
+        parse_pulsar_options(options)
+        return SCHEMA
+
+    def create(
+        self,
+        options: Mapping[str, str],
+        strategy: WatermarkStrategy,
+        *,
+        bounded: bool = False,
+        schema: pa.Schema | None = None,
+        inferred: bool = False,
+    ) -> PulsarSource:
+        """Returns the source that these options describe; see :class:`PulsarSource`."""
+        source = PulsarSource(options, strategy, bounded=bounded)
+        if schema is not None and not schema.equals(source.schema):
+            raise OptionError(
+                f"Format '{self.name}' has a fixed schema; leave out .schema(...). It has the columns "
+                f"{', '.join(source.schema.names)}, not {', '.join(schema.names)}."
+            )
+        return source
