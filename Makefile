@@ -16,7 +16,7 @@ JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
 
 help:
 	@echo "make setup      packages at locked versions into .venv, Java libraries into .jars"
-	@echo "make servers    Kinesis emulators for the tests into .servers; make test calls it"
+	@echo "make servers    Kinesis emulators and a Pulsar server for the tests into .servers; make test calls it"
 	@echo "make demo       one job, built-in Kafka source beside flip27_kafka, on a real broker"
 	@echo "make demo-hybrid   one query over a Delta table of history and a live topic"
 	@echo "make demo-join  two topics joined, hours apart: the state with and without alignment"
@@ -57,6 +57,7 @@ $(JARS_READY): $(VENV_READY) flip27_stream/testing/jars.py
 
 servers: $(VENV_READY)
 	@FLIP27_SERVERS="$(CURDIR)/.servers" $(VENV_PYTHON) -m flip27_stream.testing.node_packages
+	@FLIP27_SERVERS="$(CURDIR)/.servers" $(VENV_PYTHON) -m flip27_stream.testing.pulsar
 
 test: setup servers
 	@$(PYTEST) $(ARGS)

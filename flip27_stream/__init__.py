@@ -29,12 +29,14 @@ if TYPE_CHECKING:
     from flip27_stream.connectors.hybrid import HybridSource
     from flip27_stream.connectors.kafka import KafkaSource
     from flip27_stream.connectors.kinesis import KinesisSource
+    from flip27_stream.connectors.pulsar import PulsarSource
 
 __all__ = [
     "FileSource",
     "HybridSource",
     "KafkaSource",
     "KinesisSource",
+    "PulsarSource",
     "data_source",
     "register",
     "table_location",
@@ -45,13 +47,15 @@ _CONNECTORS = {
     "HybridSource": "hybrid",
     "KafkaSource": "kafka",
     "KinesisSource": "kinesis",
+    "PulsarSource": "pulsar",
     "table_location": "files.table_location",
 }
 
 
 def register(spark: SparkSession) -> None:
-    """Make the formats of this package known to a session: ``flip27_kafka``, ``flip27_files`` and
-    ``flip27_kinesis``, which needs the extra ``[kinesis]`` once it is used.
+    """Make the formats of this package known to a session: ``flip27_kafka``, ``flip27_files``,
+    ``flip27_kinesis`` and ``flip27_pulsar``; the last two need the extras ``[kinesis]`` and ``[pulsar]`` once they are
+    used.
 
     Spark prints options in ``explain(True)``; the session's redaction is extended to all secrets among ours, see
     :mod:`flip27_stream.spark.session.redaction`.
@@ -63,12 +67,14 @@ def register(spark: SparkSession) -> None:
     from flip27_stream.connectors.files import FileSourceFactory
     from flip27_stream.connectors.kafka import KafkaSourceFactory
     from flip27_stream.connectors.kinesis import KinesisSourceFactory
+    from flip27_stream.connectors.pulsar import PulsarSourceFactory
     from flip27_stream.spark.session.redaction import hide_secrets
 
     hide_secrets(spark)
     adapter.register(spark, KafkaSourceFactory())
     adapter.register(spark, FileSourceFactory())
     adapter.register(spark, KinesisSourceFactory())
+    adapter.register(spark, PulsarSourceFactory())
 
 
 def data_source(source: Source[Any, Any] | Callable[..., Source[Any, Any]], name: str) -> type[DataSource]:

@@ -1,4 +1,4 @@
-"""The public test kit: a conformance suite, Kafka brokers, Kinesis emulators, a faulty network, a clock, a local Spark.
+"""The public test kit: a conformance suite, servers of Kafka, Pulsar and Kinesis, a faulty network, a clock, Spark.
 
 ::
 
@@ -17,6 +17,11 @@
         server.create_stream("clicks", shards=2)
         server.put("clicks", [(0, b"value")])
         server.options                                        # how flip27_kinesis gets in
+
+    with PulsarServer() as server:                            # a real standalone server, in about five seconds
+        server.create_topic("clicks", partitions=2)
+        server.put("clicks-partition-0", [b"value"])
+        server.options                                        # how flip27_pulsar gets in
 
     with FaultyNetwork() as network, KafkaBroker(through=network.link) as broker:
         link = network.links["PLAINTEXT"]                     # where broker.bootstrap_servers leads to
@@ -54,6 +59,7 @@ from flip27_stream.testing.faulty_network import (
     fault_schedule,
 )
 from flip27_stream.testing.kinesis import KinesisServer
+from flip27_stream.testing.pulsar import PulsarServer
 from flip27_stream.testing.secure_listeners import SecureListener
 from flip27_stream.testing.session import local_session
 from flip27_stream.testing.topics import Record
@@ -79,6 +85,7 @@ __all__ = [
     "ManualClock",
     "NotProvided",
     "PlannedFault",
+    "PulsarServer",
     "Record",
     "Refuse",
     "SecureListener",

@@ -147,12 +147,12 @@ def _element(tag: str, artifact: str, *, module: str, **more: str) -> str:
 
 def _single_jar(artifact: str) -> str:
     organisation, name, revision, *classifier = artifact.split(":")
-    attributes = {"name": name, "type": "jar", "ext": "jar", **{"m:classifier": c for c in classifier}}
+    attributes = {"name": name, "type": "jar", "ext": "jar"}
+    if classifier:
+        attributes["m:classifier"] = classifier[0]
     jar = " ".join(f"{key}={quoteattr(value)}" for key, value in attributes.items())
     dependency = f"org={quoteattr(organisation)} name={quoteattr(name)} rev={quoteattr(revision)}"
-    return (
-        f'<dependency {dependency} transitive="false" conf="default-&gt;master(*)"><artifact {jar}/></dependency>'
-    )
+    return f'<dependency {dependency} transitive="false" conf="default-&gt;master(*)"><artifact {jar}/></dependency>'
 
 
 def _artifact_names(jars: Path) -> list[str]:

@@ -162,7 +162,9 @@ class PulsarServer:
         self._port, self._web_port = free_port(), free_port()
         try:
             self._launch()
-            self._client = pulsar.Client(self.service_url, logger=pulsar.FileLogger(pulsar.LoggerLevel.Error, os.devnull))
+            self._client = pulsar.Client(
+                self.service_url, logger=pulsar.FileLogger(pulsar.LoggerLevel.Error, os.devnull)
+            )
         except BaseException:
             self.stop()
             raise
@@ -224,7 +226,9 @@ class PulsarServer:
         """Deletes all records of a partition."""
         self.admin("DELETE", f"{_path(partition)}/truncate")
 
-    def put(self, partition: str, values: list[bytes], *, batch: int = 1, **more: Any) -> list[tuple[int, int, int]]:
+    def put(
+        self, partition: str, values: list[bytes], *, batch: int = 1, **more: Any
+    ) -> list[tuple[int, int, int]]:
         """Appends records to one partition (``TOPIC-partition-N``), or to a topic that is not partitioned.
 
         Args:
@@ -239,7 +243,7 @@ class PulsarServer:
         producer = self.client.create_producer(
             f"persistent://{_NAMESPACE}/{partition}",
             batching_enabled=batch > 1,
-            batching_max_messages=max(batch, 1),
+            batching_max_messages=max(batch, 2),
             batching_max_publish_delay_ms=60_000,
             block_if_queue_full=True,
         )

@@ -29,9 +29,7 @@ class MessageIdParts(Protocol):
 
 def position_at(ledger: int, entry: int, index: int = 0) -> int:
     """Returns the position of a message; a negative part counts as 0."""
-    return (
-        max(ledger, 0) << (_ENTRY_BITS + _INDEX_BITS) | max(entry, 0) << _INDEX_BITS | max(index, 0)
-    )
+    return max(ledger, 0) << (_ENTRY_BITS + _INDEX_BITS) | max(entry, 0) << _INDEX_BITS | max(index, 0)
 
 
 def position_of(message_id: MessageIdParts) -> int:

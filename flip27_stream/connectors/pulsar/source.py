@@ -76,7 +76,9 @@ class PulsarSource(Source[PulsarPartitionSplit, PulsarEnumeratorState]):
 
         return PulsarSourceReader(context, self._options)
 
-    def create_enumerator(self, context: SplitEnumeratorContext[PulsarPartitionSplit]) -> PulsarSourceEnumerator:
+    def create_enumerator(
+        self, context: SplitEnumeratorContext[PulsarPartitionSplit]
+    ) -> PulsarSourceEnumerator:
         return self.restore_enumerator(context, PulsarEnumeratorState())
 
     def restore_enumerator(

@@ -23,13 +23,13 @@ from flip27_stream.connectors.kinesis.client.pace import Pace
 from flip27_stream.connectors.kinesis.client.session import THREADS
 from flip27_stream.connectors.kinesis.options.initial_position import Start
 from flip27_stream.connectors.kinesis.options.source_options import KinesisOptions, bytes_per_second
-from flip27_stream.connectors.kinesis.planning.byte_limit import within_bytes
 from flip27_stream.connectors.kinesis.planning.enumerator_state import KinesisEnumeratorState, StreamState
 from flip27_stream.connectors.kinesis.planning.shard_log import ShardLog
 from flip27_stream.connectors.kinesis.positions import TRIM_HORIZON, described
 from flip27_stream.connectors.kinesis.read_event import RangesRead
 from flip27_stream.connectors.kinesis.split import KinesisShardSplit
 from flip27_stream.errors import AuthenticationError, ConnectorError, DataLossError
+from flip27_stream.reader.byte_limit import within_bytes
 
 log = logging.getLogger(__name__)
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from flip27_stream.connectors.pulsar.client.session import shared_client
 from flip27_stream.connectors.pulsar.options.connection_options import ConnectionOptions
-from flip27_stream.connectors.pulsar.positions import entry_of, ledger_of, position_of
+from flip27_stream.connectors.pulsar.positions import EARLIEST, entry_of, ledger_of, position_of
 from flip27_stream.errors import AuthenticationError, ConnectorError, MissingTopicError, UnreachableError
 
+T = TypeVar("T")
+
 _QUEUE = 100
+_MOST_BYTES = 4 << 20
+_PAUSE_S = 0.2
 _SEEN_MS = 5000
 """How long a message may take to come that the broker says is there."""
 
@@ -33,42 +38,50 @@ class PulsarClient:
 
     def partitions(self, topic: str) -> list[str]:
         """Returns the full names of the partitions of a topic; the topic itself if it is not partitioned."""
-        with self._errors(f"The partitions of {topic}"):
-            return list(shared_client(self._options).get_topic_partitions(topic))
+
+        def look() -> list[str]:
+            with self._errors(f"The partitions of {topic}"):
+                return list(shared_client(self._options).get_topic_partitions(topic))
+
+        return self._retried(look)
 
     def read(self, topic: str, position: int, most: int) -> Sequence[Any]:
         """Returns up to ``most`` messages at ``position`` or after it, as far as there are any now."""
-        with self.reader(topic, position, min(most, _QUEUE)) as reader:
-            found: list[Any] = []
-            while len(found) < most and reader.has_message_available():
-                message = reader.read_next(_SEEN_MS)
-                if position_of(message.message_id()) >= position:
-                    found.append(message)
-            return found
+
+        def look() -> Sequence[Any]:
+            with self.reader(topic, position, min(most, _QUEUE)) as reader:
+                return _available(reader, most, position)
+
+        return self._retried(look)
 
     def last(self, topic: str) -> Any | None:
         """Returns the last message of a partition, ``None`` if there is none."""
-        import pulsar
 
-        with self._reader(topic, pulsar.MessageId.latest, 1) as reader:
-            message = None
-            while reader.has_message_available():
-                message = reader.read_next(_SEEN_MS)
-            return message
+        def look() -> Any | None:
+            import pulsar
+
+            with self._reader(topic, pulsar.MessageId.latest, 1) as reader:
+                message = None
+                while reader.has_message_available():
+                    message = reader.read_next(_SEEN_MS)
+                return message
+
+        return self._retried(look)
 
     def at_publish_time(self, topic: str, moment: int, most: int = 1) -> Sequence[Any]:
         """Returns messages from the first one that was published at ``moment`` (ms) or later, by the broker's search.
 
         The broker searches in halves, so it is right if publish times only grow.
         """
-        import pulsar
 
-        with self._reader(topic, pulsar.MessageId.latest, min(most, _QUEUE)) as reader:
-            reader.seek(max(moment, 0))
-            found: list[Any] = []
-            while len(found) < most and reader.has_message_available():
-                found.append(reader.read_next(_SEEN_MS))
-            return found
+        def look() -> Sequence[Any]:
+            import pulsar
+
+            with self._reader(topic, pulsar.MessageId.latest, min(most, _QUEUE)) as reader:
+                reader.seek(max(moment, 0))
+                return _available(reader, most)
+
+        return self._retried(look)
 
     @contextmanager
     def reader(self, topic: str, position: int, queue: int) -> Iterator[Any]:
@@ -112,6 +125,28 @@ class PulsarClient:
                 initial_position=pulsar.InitialPosition.Earliest,
             )
 
+    def acknowledge(self, consumer: Any, entry: int) -> None:
+        """Moves the cursor of a consumer behind the entry at a position."""
+        import pulsar
+
+        with self._errors(f"Moving the cursor of {consumer.topic()}"):
+            consumer.acknowledge_cumulative(pulsar.MessageId(-1, ledger_of(entry), entry_of(entry), -1))
+
+    def close(self, reader: Any) -> None:
+        """Closes a reader or a consumer; a failure means nothing, for the broker forgets it with the connection."""
+        _close(reader)
+
+    def _retried(self, look: Callable[[], T]) -> T:
+        """The answer, which is asked for again while a broker restarts or a topic moves to another one."""
+        deadline = time.monotonic() + self._options.operation_timeout_ms / 1000
+        while True:
+            try:
+                return look()
+            except UnreachableError:
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(_PAUSE_S)
+
     @contextmanager
     def _errors(self, what: str) -> Iterator[None]:
         import pulsar
@@ -139,9 +174,21 @@ class PulsarClient:
         except pulsar.PulsarException as error:
             raise UnreachableError(
                 f"{what}: {place} did not answer within option 'pulsar.client.operationTimeoutMs' "
-                f"({self._options.operation_timeout_ms} ms): {error}. Check option 'service.url' and that the broker is "
-                "well."
+                f"({self._options.operation_timeout_ms} ms): {error}. Check option 'service.url' and that the broker "
+                "is well."
             ) from error
+
+
+def _available(reader: Any, most: int, position: int = EARLIEST) -> list[Any]:
+    """The messages at ``position`` or after it that are there now, at most so many, and of some megabytes."""
+    found: list[Any] = []
+    size = 0
+    while len(found) < most and size < _MOST_BYTES and reader.has_message_available():
+        message = reader.read_next(_SEEN_MS)
+        if position_of(message.message_id()) >= position:
+            found.append(message)
+            size += len(message.data())
+    return found
 
 
 def _close(reader: Any) -> None:

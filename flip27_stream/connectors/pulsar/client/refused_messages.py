@@ -21,7 +21,9 @@ def check_readable(message: Any) -> bytes:
     serialized: bytes = message_id.serialize()
     encryption = message.encryption_context()
     if encryption is not None:
-        raise _refused(message, "encrypted", "Publish it without encryption, or read this topic with another client.")
+        raise _refused(
+            message, "encrypted", "Publish it without encryption, or read this topic with another client."
+        )
     if message_id.batch_index() < 0 and _has_first_chunk(serialized):
         raise _refused(
             message,

@@ -52,7 +52,9 @@ _TIME: Final[Kind[StartPosition]] = Kind("ms since 1970, or JSON of ms by topic"
 _FILE: Final = Kind("path", TEXT.parse)
 
 SERVICE_URL: Final = Option("service.url", _SERVICE_URL, None, "The URL of the brokers.")
-ADMIN_URL: Final = Option("admin.url", _ADMIN_URL, None, "The URL of the admin API; only `topicsPattern` needs it.")
+ADMIN_URL: Final = Option(
+    "admin.url", _ADMIN_URL, None, "The URL of the admin API; only `topicsPattern` needs it."
+)
 TOPIC: Final = Option("topic", TEXT, None, "A topic to read: this, `topics` or `topicsPattern` is required.")
 TOPICS: Final = Option("topics", TEXT, None, "Topics to read, separated by commas.")
 TOPICS_PATTERN: Final = Option(
@@ -63,7 +65,11 @@ TOPICS_PATTERN: Final = Option(
     "`persistent://tenant/namespace/clicks-.*`.",
 )
 STARTING_OFFSETS: Final = Option(
-    "startingOffsets", _OFFSETS, None, "Where a new query begins.", default_words="`latest`; `earliest` for a batch read"
+    "startingOffsets",
+    _OFFSETS,
+    None,
+    "Where a new query begins.",
+    default_words="`latest`; `earliest` for a batch read",
 )
 STARTING_TIME: Final = Option(
     "startingTime", _TIME, None, "A new query begins at the first message published then or later."
@@ -84,25 +90,42 @@ PREDEFINED_SUBSCRIPTION: Final = Option(
     "predefinedSubscription", TEXT, None, "A subscription whose cursor follows the processed micro-batches."
 )
 SUBSCRIPTION_PREFIX: Final = Option(
-    "subscriptionPrefix", TEXT, None, "Names of the subscriptions that readers have while they read begin with it."
+    "subscriptionPrefix",
+    TEXT,
+    None,
+    "Names of the subscriptions that readers have while they read begin with it.",
 )
 POLL_TIMEOUT: Final = Option(
     "pollTimeoutMs", whole(), "120000", "How long (ms) a task waits for a message that is to be there."
 )
 DISCOVERY_INTERVAL: Final = Option(
-    "partitionDiscoveryInterval", DURATION_OR_NEVER, "10 s", "How often new partitions are looked for; 0 for once."
+    "partitionDiscoveryInterval",
+    DURATION_OR_NEVER,
+    "10 s",
+    "How often new partitions are looked for; 0 for once.",
 )
-AUTH_PLUGIN: Final = Option("pulsar.client.authPluginClassName", _PLUGIN, None, "How the client authenticates.")
+AUTH_PLUGIN: Final = Option(
+    "pulsar.client.authPluginClassName", _PLUGIN, None, "How the client authenticates."
+)
 AUTH_PARAMS: Final = Option(
-    "pulsar.client.authParams", TEXT, None, "Parameters of the authentication, as the Java client has them.", secret=True
+    "pulsar.client.authParams",
+    TEXT,
+    None,
+    "Parameters of the authentication, as the Java client has them.",
+    secret=True,
 )
-OPERATION_TIMEOUT: Final = Option("pulsar.client.operationTimeoutMs", whole(), "30000", "How long (ms) a call is tried.")
+OPERATION_TIMEOUT: Final = Option(
+    "pulsar.client.operationTimeoutMs", whole(), "30000", "How long (ms) a call is tried."
+)
 CONNECTION_TIMEOUT: Final = Option(
     "pulsar.client.connectionTimeoutMs", whole(), "10000", "How long (ms) a connection is tried."
 )
 IO_THREADS: Final = Option("pulsar.client.numIoThreads", whole(most=1024), "1", "Threads of the client.")
 TLS_TRUST_CERTS: Final = Option(
-    "pulsar.client.tlsTrustCertsFilePath", _FILE, None, "Certificates to trust, in PEM, on driver and executors."
+    "pulsar.client.tlsTrustCertsFilePath",
+    _FILE,
+    None,
+    "Certificates to trust, in PEM, on driver and executors.",
 )
 TLS_ALLOW_INSECURE: Final = Option(
     "pulsar.client.tlsAllowInsecureConnection", BOOLEAN, "false", "Accept any certificate."
@@ -110,9 +133,14 @@ TLS_ALLOW_INSECURE: Final = Option(
 TLS_HOSTNAME: Final = Option(
     "pulsar.client.tlsHostnameVerificationEnable", BOOLEAN, "false", "Check the host name in the certificate."
 )
-LISTENER_NAME: Final = Option("pulsar.client.listenerName", TEXT, None, "The advertised listener to connect to.")
+LISTENER_NAME: Final = Option(
+    "pulsar.client.listenerName", TEXT, None, "The advertised listener to connect to."
+)
 RECEIVER_QUEUE: Final = Option(
-    "pulsar.reader.receiverQueueSize", whole(most=100_000), "1000", "Messages that a task fetches ahead, a partition."
+    "pulsar.reader.receiverQueueSize",
+    whole(most=100_000),
+    "1000",
+    "Messages that a task fetches ahead, a partition.",
 )
 ROLE_PREFIX: Final = Option(
     "pulsar.reader.subscriptionRolePrefix", TEXT, None, "Another name of `subscriptionPrefix`."

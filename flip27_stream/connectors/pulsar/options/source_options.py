@@ -139,14 +139,18 @@ def _start(given: Given, *, bounded: bool) -> StartPosition:
     if start is None:
         return StartPosition(Place.EARLIEST if bounded else Place.LATEST)
     if bounded and start.otherwise is Place.LATEST and not start.by_topic:
-        raise names.STARTING_OFFSETS.wrong("latest", "A batch read has nothing to read then. Allowed: earliest, JSON.")
+        raise names.STARTING_OFFSETS.wrong(
+            "latest", "A batch read has nothing to read then. Allowed: earliest, JSON."
+        )
     return start
 
 
 def _connection(given: Given) -> ConnectionOptions:
     method, params = names.AUTH_PLUGIN.get(given), names.AUTH_PARAMS.get(given) or ""
     if params and method is None:
-        raise OptionError("Option 'pulsar.client.authParams' needs option 'pulsar.client.authPluginClassName'.")
+        raise OptionError(
+            "Option 'pulsar.client.authParams' needs option 'pulsar.client.authPluginClassName'."
+        )
     if method is not None:
         _check_params(method, params)
     if method not in (None, "token") and names.TOPICS_PATTERN.is_given(given):

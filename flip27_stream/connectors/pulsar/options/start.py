@@ -14,8 +14,8 @@ from flip27_stream.errors import OptionError
 from flip27_stream.options.kinds import json_object
 
 _ALLOWED = (
-    'Allowed: earliest, latest, or JSON such as {"topic-partition-0": "12:5:0"} with ledger:entry:index, the bytes of a '
-    'serialized message id such as [8,12,16,5], "earliest" or "latest".'
+    'Allowed: earliest, latest, or JSON such as {"topic-partition-0": "12:5:0"} with ledger:entry:index, the bytes of '
+    'a serialized message id such as [8,12,16,5], "earliest" or "latest".'
 )
 _ALLOWED_TIME = 'Allowed: milliseconds since 1970, or JSON such as {"topic": 1700000000000}.'
 _ID = re.compile(r"(\d{1,19}):(\d{1,19})(?::(-?\d{1,9}))?", re.ASCII)
@@ -64,7 +64,9 @@ def parse_starting_offsets(text: str, name: str) -> StartPosition:
     if word in ("earliest", "latest"):
         return StartPosition(Place(word))
     given = json_object(text, name, _ALLOWED)
-    return StartPosition(by_topic={full_name(topic, name): _begin(value, text, name) for topic, value in given.items()})
+    return StartPosition(
+        by_topic={full_name(topic, name): _begin(value, text, name) for topic, value in given.items()}
+    )
 
 
 def parse_starting_time(text: str, name: str) -> StartPosition:

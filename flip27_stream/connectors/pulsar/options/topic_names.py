@@ -20,6 +20,8 @@ def full_name(topic: str, option: str) -> str:
         raise OptionError.of(option, topic, "Allowed: topic, or persistent://tenant/namespace/topic.")
     if found[1] == "non-persistent":
         raise OptionError.of(
-            option, topic, "Topics that are not persistent cannot be read again after a failure. Name a persistent one."
+            option,
+            topic,
+            "Topics that are not persistent cannot be read again after a failure. Name a persistent one.",
         )
     return f"persistent://{found[2] or 'public'}/{found[3] or 'default'}/{found[4]}"

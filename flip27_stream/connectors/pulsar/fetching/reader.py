@@ -1,0 +1,166 @@
+"""Reads bounded partitions, one after the other."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import Any
+
+from flip27_stream.api import InputStatus, ReaderOutput, SourceReader, SourceReaderContext
+from flip27_stream.connectors.pulsar.client.client import PulsarClient
+from flip27_stream.connectors.pulsar.options.source_options import PulsarOptions
+from flip27_stream.connectors.pulsar.positions import EARLIEST, described, ledger_of, position_of
+from flip27_stream.connectors.pulsar.records.columns import rows_of
+from flip27_stream.connectors.pulsar.split import PulsarPartitionSplit
+from flip27_stream.errors import DataLossError, UnreachableError
+
+log = logging.getLogger(__name__)
+
+_ROWS = 4096
+_BYTES = 4 << 20
+_WAIT_MS = 1000
+
+
+@dataclass
+class _Reading:
+    """A partition that is being read from ``position`` on."""
+
+    split: PulsarPartitionSplit
+    end: int
+    position: int
+    is_ended: bool = False
+
+
+class PulsarSourceReader(SourceReader[PulsarPartitionSplit]):
+    """Reads bounded splits, one after the other.
+
+    Every end is behind a message that was seen when the range was planned, or before one. So the reader gets a message
+    there, or messages were lost. It never waits for a message that is still to be published.
+
+    Raises:
+        DataLossError: Messages of a range are gone, and ``failOnDataLoss`` is set.
+        UnreachableError: A message does not come within ``pollTimeoutMs``.
+        RecordFormatError: A message is encrypted or chunked.
+    """
+
+    def __init__(self, context: SourceReaderContext, options: PulsarOptions) -> None:
+        self._options = options
+        self._client = PulsarClient(options.connection, options.role_prefix)
+        self._waiting: list[_Reading] = []
+        self._open = ExitStack()
+        self._reader: Any = None
+        self._rows = context.metric_group().counter("records_in")
+        self._bytes = context.metric_group().counter("bytes_in")
+
+    def add_splits(self, splits: Sequence[PulsarPartitionSplit]) -> None:
+        for split in splits:
+            if split.end is None:
+                raise ValueError(f"split {split.split_id} has no end; a reader reads bounded splits")
+            self._waiting.append(_Reading(split, split.end, split.start, split.start >= split.end))
+
+    def notify_no_more_splits(self) -> None:
+        """Splits are known from the start."""
+
+    def snapshot_state(self) -> Sequence[PulsarPartitionSplit]:
+        return [replace(reading.split, start=reading.position) for reading in self._waiting]
+
+    def poll_next(self, output: ReaderOutput) -> InputStatus:
+        if not self._waiting:
+            return InputStatus.END_OF_INPUT
+        reading = self._waiting[0]
+        if not reading.is_ended:
+            messages = self._next_messages(reading)
+            if messages:
+                rows, published = rows_of(messages)
+                self._rows.inc(rows.num_rows)
+                self._bytes.inc(rows.nbytes)
+                output.create_output_for_split(reading.split.split_id).collect(rows, published)
+        if reading.is_ended:
+            self._close_reader()
+            output.release_output_for_split(reading.split.split_id)
+            del self._waiting[0]
+        return InputStatus.MORE_AVAILABLE if self._waiting else InputStatus.END_OF_INPUT
+
+    def close(self) -> None:
+        self._close_reader()
+
+    def _close_reader(self) -> None:
+        self._open.close()
+        self._reader = None
+
+    def _next_messages(self, reading: _Reading) -> list[Any]:
+        messages: list[Any] = []
+        size = 0
+        while not reading.is_ended and len(messages) < _ROWS and size < _BYTES:
+            message = self._next_message(reading)
+            if message is None:
+                self._lose(reading, "there is no further message")
+                reading.is_ended = True
+                break
+            at = position_of(message.message_id())
+            reading.is_ended = at >= reading.end - 1
+            if reading.position <= at < reading.end:
+                messages.append(message)
+                size += len(message.data())
+                reading.position = at + 1
+        return messages
+
+    def _next_message(self, reading: _Reading) -> Any | None:
+        """Returns the next message, ``None`` if there is none."""
+        if self._reader is None:
+            return self._first_message(reading)
+        deadline = time.monotonic() + self._options.poll_timeout_ms / 1000
+        while True:
+            message = self._polled()
+            if message is not None:
+                return message
+            if not self._is_available():
+                return None
+            if time.monotonic() > deadline:
+                raise UnreachableError(
+                    f"No message of {reading.split.topic} came within option 'pollTimeoutMs' "
+                    f"({self._options.poll_timeout_ms} ms), and the next one wanted is at "
+                    f"{described(reading.position)} or after it. Check that the broker is well, and that no "
+                    "transaction is open and no message is chunked; or raise the option."
+                )
+
+    def _polled(self) -> Any | None:
+        import pulsar
+
+        try:
+            return self._reader.read_next(min(_WAIT_MS, self._options.poll_timeout_ms))
+        except pulsar.Timeout:
+            return None
+
+    def _is_available(self) -> bool:
+        import pulsar
+
+        try:
+            return bool(self._reader.has_message_available())
+        except pulsar.PulsarException:
+            return True
+
+    def _first_message(self, reading: _Reading) -> Any | None:
+        """Opens the reader; the first message must be in the ledger of the range's start."""
+        opening = self._client.reader(reading.split.topic, reading.position, self._options.receiver_queue)
+        self._reader = self._open.enter_context(opening)
+        message = self._next_message(reading)
+        if message is None:
+            return None
+        found = position_of(message.message_id())
+        if reading.position != EARLIEST and ledger_of(found) != ledger_of(reading.position):
+            self._lose(reading, f"the first message there is now is at {described(found)}")
+        return message
+
+    def _lose(self, reading: _Reading, why: str) -> None:
+        what = (
+            f"Messages of {reading.split.topic} were lost while they were read: wanted from "
+            f"{described(reading.position)} up to {described(reading.end)}, and {why}. They are older than the topic's "
+            "retention, or the topic was truncated or deleted."
+        )
+        if self._options.fail_on_data_loss:
+            raise DataLossError(f"{what} To go on with what is there, set option 'failOnDataLoss' to false.")
+        log.warning("%s The query goes on, since option 'failOnDataLoss' is false.", what)

@@ -1,0 +1,83 @@
+"""Option ``predefinedSubscription``: its cursors follow what is processed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from flip27_stream.connectors.pulsar.client.client import PulsarClient
+from flip27_stream.connectors.pulsar.planning.partition_log import PartitionLog
+from flip27_stream.connectors.pulsar.positions import entry_of, index_of, ledger_of, position_at
+from flip27_stream.errors import ConnectorError
+
+log = logging.getLogger(__name__)
+
+
+class Cursors:
+    """Acknowledges whole entries that are processed. Progress is Spark's offset, so a failure is only a warning.
+
+    Args:
+        client: Makes the consumers.
+        subscription: The name; ``None`` for no subscription, and then nothing is done.
+    """
+
+    def __init__(self, client: PulsarClient, subscription: str | None) -> None:
+        self._client = client
+        self._subscription = subscription
+        self._processed: Mapping[str, int] = {}
+        self._acknowledged: dict[str, int] = {}
+        self._consumers: dict[str, Any] = {}
+
+    def processed(self, positions: Mapping[str, int]) -> None:
+        """Notes that everything before ``positions`` is processed."""
+        self._processed = positions
+
+    def follow(self, logs: Mapping[str, PartitionLog]) -> None:
+        """Moves the cursors to what is processed.
+
+        Args:
+            logs: The partitions, which say what lies behind the positions.
+        """
+        if self._subscription is None:
+            return
+        for topic, partition in logs.items():
+            self._try_to_follow(topic, partition, self._subscription)
+
+    def _try_to_follow(self, topic: str, partition: PartitionLog, subscription: str) -> None:
+        try:
+            self._follow(topic, partition, subscription)
+        except ConnectorError as error:
+            self._consumers.pop(topic, None)
+            log.warning("The cursor of option 'predefinedSubscription' did not follow; it will: %s", error)
+
+    def _follow(self, topic: str, partition: PartitionLog, subscription: str) -> None:
+        if topic not in self._consumers:
+            self._consumers[topic] = self._client.consumer(topic, subscription)
+        position = self._processed.get(topic)
+        if position is None:
+            return
+        entry = last_whole_entry(position, partition.scan.positions[:1])
+        if entry is not None and self._acknowledged.get(topic) != entry:
+            self._client.acknowledge(self._consumers[topic], entry)
+            self._acknowledged[topic] = entry
+
+    def close(self) -> None:
+        """Closes the consumers; the subscription stays."""
+        for consumer in self._consumers.values():
+            self._client.close(consumer)
+        self._consumers = {}
+
+
+def last_whole_entry(position: int, following: list[int]) -> int | None:
+    """Returns the position of the last entry that lies before ``position`` altogether, ``None`` if it is not known.
+
+    Args:
+        position: Everything before it is processed.
+        following: The position of the message that comes then; empty if there is none.
+    """
+    entry = position_at(ledger_of(position), entry_of(position))
+    goes_on = any(position_at(ledger_of(p), entry_of(p)) == entry for p in following)
+    if index_of(position) > 0 and not goes_on:
+        return entry
+    return position_at(ledger_of(position), entry_of(position) - 1) if entry_of(position) > 0 else None

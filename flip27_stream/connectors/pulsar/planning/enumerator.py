@@ -1,0 +1,209 @@
+"""Discovers partitions, assigns them, and knows how far they can be read."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, TypeVar
+
+from flip27_stream.api import (
+    EventTimePositions,
+    PositioningRequest,
+    ReadLimits,
+    SplitEnumerator,
+    SplitEnumeratorContext,
+    SplitRange,
+    SupportsEventTimePositions,
+)
+from flip27_stream.connectors.pulsar.client.admin import topics_of
+from flip27_stream.connectors.pulsar.client.client import PulsarClient
+from flip27_stream.connectors.pulsar.options.source_options import PulsarOptions, TopicPattern
+from flip27_stream.connectors.pulsar.planning.cursors import Cursors
+from flip27_stream.connectors.pulsar.planning.enumerator_state import PulsarEnumeratorState
+from flip27_stream.connectors.pulsar.planning.event_times import PulsarEventTimes, SplitEventTimes
+from flip27_stream.connectors.pulsar.planning.partition_log import PartitionLog
+from flip27_stream.connectors.pulsar.positions import EARLIEST, described
+from flip27_stream.connectors.pulsar.split import PulsarPartitionSplit
+from flip27_stream.errors import AuthenticationError, ConnectorError, DataLossError
+from flip27_stream.reader.byte_limit import within_bytes
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_THREADS = 16
+
+
+class PulsarSourceEnumerator(
+    SplitEnumerator[PulsarPartitionSplit, PulsarEnumeratorState], SupportsEventTimePositions
+):
+    """The enumerator of a Pulsar source (Flink ``PulsarSourceEnumerator``).
+
+    Life cycle:
+
+    1. :meth:`start` calls for the initial discovery, and for further ones every ``partitionDiscoveryInterval``.
+    2. A discovery lists the partitions of all topics; new ones are assigned. Those of the first discovery begin where
+       the options say, later ones at their first message.
+    3. For each micro-batch :meth:`split_ranges` looks how far each partition can be read (:class:`PartitionLog`).
+    4. :meth:`notify_checkpoint_complete` says what is processed; the cursors of ``predefinedSubscription`` follow
+       at the next look.
+    5. :meth:`snapshot_state` has the partitions that are in the offset, and those of the first discovery that are not.
+    """
+
+    def __init__(
+        self,
+        context: SplitEnumeratorContext[PulsarPartitionSplit],
+        options: PulsarOptions,
+        state: PulsarEnumeratorState,
+    ) -> None:
+        self._context = context
+        self._options = options
+        self._known = set(state.begun)
+        self._waiting = state.waiting
+        self._client = PulsarClient(options.connection, options.role_prefix)
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="flip27-pulsar")
+        self._logs: dict[str, PartitionLog] = {}
+        self._looked: dict[str, SplitRange] = {}
+        self._begun: set[str] = set(state.begun)
+        self._limits = ReadLimits()
+        self._frozen = False
+        self._cursors = Cursors(self._client, options.subscription)
+
+    def start(self) -> None:
+        self._context.call_async(self._discover, self._on_initial_discovery)
+        period = self._options.discovery_interval_ms
+        if period is not None:
+            self._context.call_async(
+                self._discover, self._on_discovery, initial_delay_ms=period, period_ms=period
+            )
+
+    # ---- discovery ------------------------------------------------------------------------------------------------
+
+    def _discover(self) -> frozenset[str]:
+        """Raises MissingTopicError if a topic does not exist."""
+        wanted = self._options.topics
+        if isinstance(wanted, TopicPattern):
+            listed = topics_of(self._options.connection, wanted.namespace)
+            topics = [topic for topic in listed if wanted.matches(topic)]
+        else:
+            topics = list(wanted)
+        found = self.in_threads({topic: partial(self._client.partitions, topic) for topic in topics})
+        return frozenset(partition for partitions in found.values() for partition in partitions)
+
+    def _on_initial_discovery(self, partitions: frozenset[str], error: BaseException | None) -> None:
+        if isinstance(error, ConnectorError):
+            raise type(error)(f"Failed to list partitions. {error}") from error
+        if error is not None:
+            raise error
+        self._take_in(partitions)
+
+    def _on_discovery(self, partitions: frozenset[str], error: BaseException | None) -> None:
+        if isinstance(error, ConnectorError) and not isinstance(error, AuthenticationError):
+            log.warning("Looking for new partitions failed; it will be tried again: %s", error)
+        elif error is not None:
+            raise error
+        elif not self._frozen:
+            self._take_in(partitions)
+
+    def _take_in(self, partitions: frozenset[str]) -> None:
+        if self._waiting is None:
+            self._waiting = partitions - self._known
+        gone = self._known - partitions
+        if gone:
+            self._lose_partitions(gone)
+        readers = self._context.current_parallelism()
+        for topic in sorted(partitions - self._known):
+            split = PulsarPartitionSplit(topic, initial=topic in self._waiting)
+            self._context.assign_split(split, len(self._known) % readers)
+            self._known.add(topic)
+
+    def _lose_partitions(self, gone: set[str]) -> None:
+        what = (
+            f"Partitions {', '.join(sorted(gone))} are not there any more: their topics were deleted. Messages that "
+            "were not read yet are lost."
+        )
+        if self._options.fail_on_data_loss:
+            raise DataLossError(f"{what} To go on without them, set option 'failOnDataLoss' to false.")
+        log.warning("%s The query goes on, since option 'failOnDataLoss' is false.", what)
+        self._context.retire_splits(gone & self._context.assigned_splits().keys())
+        self._known -= gone
+        self._begun -= gone
+        for topic in gone:
+            self._logs.pop(topic, None)
+
+    # ---- ranges ---------------------------------------------------------------------------------------------------
+
+    def admit(self, limits: ReadLimits) -> None:
+        self._limits = limits
+
+    def freeze(self) -> None:
+        self._frozen = True
+
+    def notify_checkpoint_complete(self, positions: Mapping[str, int]) -> None:
+        self._cursors.processed(positions)
+
+    def split_ranges(self, positions: Mapping[PulsarPartitionSplit, int | None]) -> Mapping[str, SplitRange]:
+        self._looked = self.in_threads(
+            {split.split_id: partial(self._look, split, at) for split, at in positions.items()}
+        )
+        self._begun |= self._looked.keys()
+        self._cursors.follow({name: self._logs[name] for name in self._looked})
+        if self._limits.max_bytes is not None:
+            sizes = {name: self._logs[name].scan.bytes_per_row for name in self._looked}
+            self._looked = within_bytes(self._looked, self._limits.max_bytes, sizes, self._cut_after)
+        return self._looked
+
+    def in_threads(self, calls: Mapping[str, Callable[[], T]]) -> dict[str, T]:
+        """Returns the answers of all calls; raises the first error."""
+        futures = {name: self._threads.submit(call) for name, call in calls.items()}
+        return {name: future.result() for name, future in futures.items()}
+
+    def _look(self, split: PulsarPartitionSplit, position: int | None) -> SplitRange:
+        found = self._logs.get(split.topic)
+        if found is None:
+            lose = partial(self._lose, split.topic)
+            found = self._logs[split.topic] = PartitionLog(self._client, split.topic, lose)
+        if position is None:
+            position = found.begin(self._options.start.of(split.topic)) if split.initial else EARLIEST
+        return found.look(position, self._limits.max_rows)
+
+    def _lose(self, topic: str, position: int, why: str) -> None:
+        what = (
+            f"Messages of {topic} are lost, or may be: wanted from {described(position)} on, and {why}. They are older "
+            "than the topic's retention, or the topic was truncated, or deleted and made again."
+        )
+        if self._options.fail_on_data_loss:
+            raise DataLossError(
+                f"{what} To go on at the first message that is there, set option 'failOnDataLoss' to false."
+            )
+        log.warning("%s The query goes on, since option 'failOnDataLoss' is false.", what)
+
+    def positions_after(self, rows: Mapping[str, int]) -> Mapping[str, int]:
+        return self.in_threads({name: partial(self._cut_after, name, count) for name, count in rows.items()})
+
+    def _cut_after(self, name: str, rows: int) -> int:
+        return self._logs[name].cut_after(rows, self._looked[name].end)
+
+    def event_time_positions(self, request: PositioningRequest) -> EventTimePositions:
+        return PulsarEventTimes(
+            self.in_threads,
+            {
+                name: partial(SplitEventTimes, self._logs[name], r, request)
+                for name, r in request.ranges.items()
+                if r.position < r.end
+            },
+        )
+
+    def describe_positions(self, positions: Mapping[str, int]) -> Mapping[str, Any]:
+        """Returns message ids as ``ledger:entry:index``."""
+        return {name: described(position) for name, position in positions.items()}
+
+    def snapshot_state(self) -> PulsarEnumeratorState:
+        waiting = None if self._waiting is None else self._waiting - self._begun
+        return PulsarEnumeratorState(frozenset(self._begun), waiting)
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._cursors.close()

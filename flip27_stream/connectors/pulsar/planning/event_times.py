@@ -1,0 +1,170 @@
+"""Positions by event time.
+
+The messages at the head are read. What lies behind is found by publish time, which the broker searches: directly, where
+event time is the publish time, and else in halves of the publish time between the head and the end. From there messages
+are read on to the first at or after the wanted event time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TypeVar
+
+import numpy as np
+
+from flip27_stream.api import EventTimePositions, EventTimes, PositioningRequest, SplitRange
+from flip27_stream.connectors.pulsar.planning.partition_log import PartitionLog
+from flip27_stream.connectors.pulsar.planning.scan import Longs, event_times
+from flip27_stream.connectors.pulsar.positions import position_of
+from flip27_stream.connectors.pulsar.records.columns import is_publish_time, rows_of
+
+T = TypeVar("T")
+InThreads = Callable[[Mapping[str, Callable[[], T]]], dict[str, T]]
+
+_SCANNED = 2000
+_PAGE = 500
+_MOST_READ = 20_000
+"""Messages that are read on for one position."""
+_SAMPLE = 20
+
+
+class SplitEventTimes:
+    """The event times of one partition within one range."""
+
+    def __init__(self, log: PartitionLog, r: SplitRange, request: PositioningRequest) -> None:
+        self._log = log
+        self._end = r.end
+        self._request = request
+        budget = request.budget if request.budget is not None else _SCANNED
+        log.scan_to(min(budget, _SCANNED) + 1, r.end)
+        self._times = self._scanned()
+        while not (self._times >= 0).any() and log.scan.behind < r.end and not self._is_spent():
+            before = len(log.scan)
+            log.scan_to(before + _SCANNED, r.end)
+            self._times = self._scanned()
+            if len(log.scan) == before:
+                break
+        self._positions = list(log.scan.positions)
+        self._behind = log.scan.behind
+        self._rows = r.cost
+        self._found: dict[int, tuple[int, int]] = {}
+        self._samples: dict[int, tuple[int, int] | None] = {}
+        known = self._times[self._times >= 0]
+        last = self._last_time()
+        reached = [int(known.max())] if len(known) else []
+        self.times = EventTimes(
+            int(known[0]) if len(known) else None,
+            max(reached + ([] if last is None else [last]), default=None),
+        )
+
+    def _is_spent(self) -> bool:
+        return self._request.budget is not None and len(self._log.scan) > self._request.budget
+
+    def _scanned(self) -> Longs:
+        request, scan = self._request, self._log.scan
+        times = scan.event_times(request.timestamp_assigner, request.plausible_until)
+        return times[: int(np.searchsorted(np.array(scan.positions, dtype=object), self._end))]
+
+    def _last_time(self) -> int | None:
+        last = self._log.last
+        if last is None or not self._behind <= position_of(last.message_id()) < self._end:
+            return None
+        time = int(self._times_of([last])[0])
+        return time if time >= 0 else None
+
+    def _times_of(self, messages: list[object]) -> Longs:
+        rows, published = rows_of(messages)
+        return event_times(rows, published, self._request.timestamp_assigner, self._request.plausible_until)
+
+    @property
+    def _is_complete(self) -> bool:
+        return self._behind >= self._end
+
+    def rows_before(self, event_time: int) -> int:
+        """Returns about how many messages before the end are older: counted at the head, evenly spread behind it."""
+        reached = np.flatnonzero(self._times >= event_time)
+        if len(reached):
+            return int(reached[0])
+        count, last = len(self._times), self.times.reach
+        if self._is_complete or last is None or event_time > last:
+            return max(self._rows, count)
+        known = self._times[self._times >= 0]
+        first = int(known.max()) if len(known) else last
+        part = (event_time - first) / max(last - first, 1)
+        return count + int((max(self._rows, count) - count) * min(max(part, 0.0), 1.0))
+
+    def first_at_or_after(self, event_time: int) -> tuple[int, int]:
+        """Returns the position of the first message with that event time (ms) or a later one, and the rows before."""
+        reached = np.flatnonzero(self._times >= event_time)
+        if len(reached):
+            return self._positions[int(reached[0])], int(reached[0])
+        if self._is_complete:
+            return self._end, len(self._times)
+        if event_time not in self._found:
+            position = self._search(event_time)
+            self._found[event_time] = position, max(self._log.rows_to(position), len(self._times))
+        return self._found[event_time]
+
+    def _search(self, event_time: int) -> int:
+        at = max(self._below(event_time - self._request.max_out_of_orderness_ms), self._behind)
+        most = 0
+        while at < self._end and most < _MOST_READ:
+            messages = list(self._log.client.read(self._log.topic, at, _PAGE))
+            if not messages:
+                return self._end
+            reached = np.flatnonzero(self._times_of(messages) >= event_time)
+            if len(reached):
+                return min(position_of(messages[int(reached[0])].message_id()), self._end)
+            at, most = position_of(messages[-1].message_id()) + 1, most + len(messages)
+        return min(at, self._end)
+
+    def _below(self, event_time: int) -> int:
+        """A position before which all event times (ms) are less, were there no disorder."""
+        client, topic = self._log.client, self._log.topic
+        if is_publish_time(self._request.timestamp_assigner):
+            found = client.at_publish_time(topic, event_time)
+            return position_of(found[0].message_id()) if found else self._end
+        last = self._log.last
+        low, high = self._log.scan.last_published, 0 if last is None else last.publish_timestamp()
+        below = self._behind
+        while high - low > 1:
+            middle = (low + high) // 2
+            sample = self._sample(middle)
+            if sample is None or sample[1] >= event_time:
+                high = middle
+            else:
+                low, below = middle, sample[0]
+        return below
+
+    def _sample(self, published: int) -> tuple[int, int] | None:
+        """The first message with an event time among some published then or later: its position and event time."""
+        if published not in self._samples:
+            messages = list(self._log.client.at_publish_time(self._log.topic, published, _SAMPLE))
+            times = self._times_of(messages) if messages else np.empty(0, np.int64)
+            known = np.flatnonzero(times >= 0)
+            self._samples[published] = (
+                (position_of(messages[0].message_id()), int(times[int(known[0])])) if len(known) else None
+            )
+        return self._samples[published]
+
+
+class PulsarEventTimes(EventTimePositions):
+    """Positions by event time within the ranges of one plan."""
+
+    def __init__(
+        self, in_threads: InThreads[object], splits: Mapping[str, Callable[[], SplitEventTimes]]
+    ) -> None:
+        self._in_threads = in_threads
+        self._splits: Mapping[str, SplitEventTimes] = in_threads(splits)  # type: ignore[assignment]
+
+    def event_times(self) -> Mapping[str, EventTimes]:
+        return {name: split.times for name, split in self._splits.items()}
+
+    def rows_before(self, event_time: int) -> Mapping[str, int]:
+        return {name: split.rows_before(event_time) for name, split in self._splits.items()}
+
+    def first_at_or_after(self, event_time: int) -> Mapping[str, tuple[int, int]]:
+        calls = {name: partial(split.first_at_or_after, event_time) for name, split in self._splits.items()}
+        found: Mapping[str, tuple[int, int]] = self._in_threads(calls)  # type: ignore[assignment]
+        return found

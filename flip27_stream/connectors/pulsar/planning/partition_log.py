@@ -1,0 +1,128 @@
+"""One partition as the planning process sees it: how far it can be read, and how much that is."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Callable
+from typing import Any
+
+from flip27_stream.api import SplitRange
+from flip27_stream.connectors.pulsar.client.client import PulsarClient
+from flip27_stream.connectors.pulsar.options.start import AtTime, Begin, Place
+from flip27_stream.connectors.pulsar.planning.ledgers import Ledgers
+from flip27_stream.connectors.pulsar.planning.scan import Scan
+from flip27_stream.connectors.pulsar.positions import EARLIEST, ledger_of, position_at, position_of
+
+_HEAD = 100
+_MOST_COUNTED = 1000
+"""A limit of so many rows is kept exactly; a greater one is kept by estimates."""
+
+
+class PartitionLog:
+    """Looks at one partition.
+
+    All ends are behind a message that was seen, or before one, and entries never change. So a range is the same set of
+    messages for ever.
+
+    Args:
+        client: Looks at it.
+        topic: The partition.
+        lose: Called if messages are lost, or may be, with the position and why; it raises, or returns to go on.
+    """
+
+    def __init__(self, client: PulsarClient, topic: str, lose: Callable[[int, str], None]) -> None:
+        self.client = client
+        self.topic = topic
+        self.scan = Scan()
+        self.last: Any | None = None
+        self._lose = lose
+        self._drained_at: int | None = None
+        self._ledgers = Ledgers(self._first_at)
+
+    def begin(self, begin: Begin) -> int:
+        """Returns the position where a new query begins."""
+        if begin is Place.EARLIEST:
+            return EARLIEST
+        if isinstance(begin, AtTime):
+            found = self.client.at_publish_time(self.topic, begin.moment)
+            if found:
+                return position_of(found[0].message_id())
+        elif isinstance(begin, int):
+            return begin
+        last = self.client.last(self.topic)
+        return EARLIEST if last is None else position_of(last.message_id()) + 1
+
+    def look(self, position: int, limit: int | None) -> SplitRange:
+        """Returns what can be read from ``position`` on.
+
+        Args:
+            position: The next position to read.
+            limit: Rows of the micro-batch; a small one is kept exactly, so as many messages are counted.
+        """
+        self.last = self.client.last(self.topic)
+        end = position if self.last is None else max(position_of(self.last.message_id()) + 1, position)
+        self.scan.advance(position)
+        if end > position and not self.extend_scan(_HEAD, position):
+            end = position
+        if end == position:
+            self._drained_at = position
+            return SplitRange(position, position, drained=True, rows=0)
+        start = self._checked_start(position)
+        if limit is not None:
+            self.scan_to(min(limit, _MOST_COUNTED) + 1, end)
+        return SplitRange(start, end, drained=True, rows=self.rows_to(end))
+
+    def _checked_start(self, position: int) -> int:
+        """Returns the position, or that of the first message if this is in a later ledger; a task wants it there.
+
+        Ledgers are trimmed from the first on. So nothing is lost while the position's ledger is there.
+        """
+        first = self.scan.positions[0]
+        if ledger_of(first) == ledger_of(position):
+            return position
+        if position not in (EARLIEST, self._drained_at) and not self._is_there(ledger_of(position)):
+            self._lose(position, f"ledger {ledger_of(position)} is not there any more")
+        return first
+
+    def _is_there(self, ledger: int) -> bool:
+        first = self._first_at(position_at(ledger, 0))
+        return first is not None and ledger_of(first) == ledger
+
+    def _first_at(self, position: int) -> int | None:
+        found = self.client.read(self.topic, position, 1)
+        return position_of(found[0].message_id()) if found else None
+
+    # ---- how much it is -------------------------------------------------------------------------------------------
+
+    def extend_scan(self, count: int, position: int | None = None) -> bool:
+        """Reads up to ``count`` messages more; returns whether there are any in the scan then."""
+        at = self.scan.behind if len(self.scan) else position
+        assert at is not None
+        if position is None or not len(self.scan):
+            self.scan.add(self.client.read(self.topic, at, count))
+        return len(self.scan) > 0
+
+    def scan_to(self, count: int, end: int) -> None:
+        """Reads on until the scan has ``count`` messages, or reaches ``end``."""
+        while len(self.scan) < count and self.scan.behind < end:
+            before = len(self.scan)
+            self.extend_scan(count - before)
+            if len(self.scan) == before:
+                return
+
+    def rows_to(self, position: int) -> int:
+        """Returns how many messages lie before ``position``; an estimate behind the scan."""
+        if position <= self.scan.behind:
+            return bisect_left(self.scan.positions, position)
+        entries = self._ledgers.entries_between(self.scan.positions[-1], position)
+        return len(self.scan) + math.ceil(entries * self.scan.rows_per_entry)
+
+    def cut_after(self, rows: int, end: int) -> int:
+        """Returns the position of a message so many rows behind the start: counted if it is near, else by entries."""
+        scan = self.scan
+        if rows < len(scan):
+            return min(scan.positions[rows], end)
+        entries = max(int((rows - len(scan)) / scan.rows_per_entry), 1)
+        found = self._first_at(self._ledgers.after_entries(scan.positions[-1], entries, end))
+        return end if found is None else min(found, end)

@@ -1,0 +1,135 @@
+"""Pulsar through the conformance suite, on a real server: SX-01 to SX-08, CO-11, CO-25, alignment, replays."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from flip27_stream.api import ReadLimits, WatermarkStrategy
+from flip27_stream.connectors.pulsar import PulsarSource
+from flip27_stream.connectors.pulsar.records.columns import SCHEMA
+from flip27_stream.event_time.assigners import timestamp_assigner
+from flip27_stream.testing import ExternalSystem, PulsarServer, SourceConformanceSuite
+from flip27_stream.testing.conformance.event_times import EventTimeChecks
+from flip27_stream.testing.pulsar import skip_reason
+from tests.connectors.pulsar.support.kit import QUICK
+
+pytestmark = pytest.mark.jvm
+
+NOON = 1_700_000_000_000
+PARTITIONS = 6
+
+_systems = itertools.count()
+
+
+class PulsarPartitions(ExternalSystem):
+    """A topic with a partition for each split; values have an event time, and so have messages."""
+
+    def __init__(self, server: PulsarServer, strategy: WatermarkStrategy) -> None:
+        self._server = server
+        self._strategy = strategy
+        self._topic = f"conformance-{next(_systems)}"
+        self._paused = False
+        server.create_topic(self._topic, PARTITIONS)
+
+    def _source(self, **more: str) -> PulsarSource:
+        options = {
+            **self._server.options,
+            **QUICK,
+            "topic": self._topic,
+            "pulsar.client.operationTimeoutMs": "2000",
+            "pollTimeoutMs": "5000",
+        }
+        return PulsarSource({**options, **more}, self._strategy)
+
+    @property
+    def source(self) -> PulsarSource:
+        return self._source()
+
+    @property
+    def bounded(self) -> None:
+        return None
+
+    def limited(self, limits: ReadLimits) -> PulsarSource | None:
+        if limits.max_rows is not None:
+            return self._source(maxRecordsPerTrigger=str(limits.max_rows))
+        return (
+            self._source(maxBytesPerTrigger=str(limits.max_bytes)) if limits.max_bytes is not None else None
+        )
+
+    def write(self, split: int, count: int) -> Sequence[Hashable]:
+        return self.write_at(split, [NOON + 1000 * split + 10 * i for i in range(count)])
+
+    def write_at(self, split: int, times: Sequence[int | None]) -> Sequence[Hashable]:
+        """Few messages one by one, so that they have different publish times, many in batches."""
+        partition = f"{self._topic}-partition-{split}"
+        written: list[Hashable] = []
+        for first in range(0, len(times), 200):
+            values = [b"{}" if t is None else b'{"t": %d}' % t for t in times[first : first + 200]]
+            ids = self._server.put(partition, values, batch=1 if len(times) < 200 else 7)
+            written += [(partition, *message_id) for message_id in ids]
+        return written
+
+    def identify(self, row: dict[str, Any]) -> Hashable:
+        import pulsar
+
+        found = pulsar.MessageId.deserialize(row["__messageId"])
+        partition = row["__topic"].rpartition("/")[2]
+        return partition, found.ledger_id(), found.entry_id(), found.batch_index()
+
+    def fail(self) -> None:
+        """Connections stay open, and nobody answers."""
+        self._server.pause()
+        self._paused = True
+
+    def recover(self) -> None:
+        self._server.resume()
+        self._paused = False
+
+    def close(self) -> None:
+        if self._paused:
+            self.recover()
+
+
+@pytest.fixture(scope="module")
+def own_server() -> Iterator[PulsarServer]:
+    """One that may be paused."""
+    if (reason := skip_reason()) is not None:
+        pytest.skip(reason)
+    with PulsarServer() as running:
+        yield running
+
+
+class TestPublishTimes(SourceConformanceSuite):
+    """Event time is the publish time: the broker's index is asked."""
+
+    large_split = 500
+    gives_up_within_s = 60.0
+
+    @pytest.fixture(autouse=True)
+    def _uses(self, own_server: PulsarServer) -> None:
+        self._server = own_server
+
+    def create_system(self) -> ExternalSystem:
+        return PulsarPartitions(self._server, self.strategy)
+
+    def test_null_and_implausible_event_times(self) -> None:
+        pytest.skip("every message has a publish time, which the client's clock gives")
+
+
+class TestTimesInTheValue(EventTimeChecks):
+    """Event time is in the value: it is probed."""
+
+    strategy = WatermarkStrategy().with_timestamp_assigner(
+        timestamp_assigner("/t", SCHEMA, "scan.watermark.event-time", None, "value")
+    )
+
+    @pytest.fixture(autouse=True)
+    def _uses(self, own_server: PulsarServer) -> None:
+        self._server = own_server
+
+    def create_system(self) -> ExternalSystem:
+        return PulsarPartitions(self._server, self.strategy)
