@@ -176,7 +176,9 @@ def _connection(given: Given) -> ConnectionOptions:
 def _check_params(method: str, params: str) -> None:
     """Without a word of the value, which is secret."""
     if not params:
-        raise OptionError(f"Authentication by {method} needs option 'pulsar.client.authParams'.")
+        raise OptionError(
+            f"Option 'pulsar.client.authPluginClassName' ({method}) needs option 'pulsar.client.authParams'."
+        )
     if params.lstrip().startswith("{") or method == "oauth2":
         try:
             is_object = isinstance(json.loads(params), dict)

@@ -1,0 +1,333 @@
+"""Partitions of a real server: growth, unloads, batches, limits, trimmed ledgers, deleted topics, cursors."""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from typing import Any
+
+import pytest
+
+from flip27_stream.connectors.pulsar import PulsarSource
+from flip27_stream.errors import ConnectorError, DataLossError, MissingTopicError
+from flip27_stream.testing import PulsarServer, wait_until
+from flip27_stream.testing.source_query import SourceQuery
+from tests.connectors.pulsar.support.kit import QUICK, counted, numbers, source_of
+
+pytestmark = pytest.mark.jvm
+
+FULL = "persistent://public/default/"
+
+
+class Writer:
+    """Puts numbered messages into all partitions of a topic, in entries of one message and in batches."""
+
+    def __init__(self, server: PulsarServer, topic: str, partitions: int) -> None:
+        self._server, self._topic, self.partitions, self.count = server, topic, partitions, 0
+
+    def put(self, count: int = 6, batch: int = 1) -> None:
+        """So many to each partition."""
+        for number in range(self.partitions):
+            self._server.put(f"{self._topic}-partition-{number}", numbers(self.count, count), batch=batch)
+            self.count += count
+
+    def check(self, rows: list[dict[str, Any]]) -> None:
+        assert counted(rows) == dict.fromkeys(numbers(0, self.count), 1)
+
+
+def test_columns(pulsar_server: PulsarServer, topic: str) -> None:
+    """The columns of StreamNative's source; PU-06: a topic that is not partitioned is one split."""
+    pulsar_server.create_topic(topic, None)
+    before = time.time_ns() // 1_000_000
+    more: dict[str, Any] = {"partition_key": "k", "properties": {"a": "b"}, "event_timestamp": before}
+    pulsar_server.put(topic, [b"one"], **more)
+    ((ledger, entry, _),) = pulsar_server.put(topic, [b"two"])
+    with SourceQuery(source_of(pulsar_server, topic)) as query:
+        one, two = query.run(2)
+    assert (one["value"], one["__key"], one["__topic"]) == (b"one", b"k", FULL + topic)
+    assert one["__messageProperties"] == [("a", "b")]
+    assert one["__eventTime"].timestamp() == pytest.approx(before / 1000)
+    assert one["__publishTime"].timestamp() >= before / 1000 - 1
+    assert (two["__key"], two["__eventTime"], two["__messageProperties"]) == (None, None, [])
+    import pulsar
+
+    found = pulsar.MessageId.deserialize(two["__messageId"])
+    assert (found.ledger_id(), found.entry_id()) == (ledger, entry)
+
+
+def test_growth_and_unloads_while_a_query_runs(pulsar_server: PulsarServer, topic: str) -> None:
+    """PU-02, PU-04: new partitions are read from their beginning, and once; an unload makes a new ledger."""
+    pulsar_server.create_topic(topic, 2)
+    writer, rows = Writer(pulsar_server, topic, 2), list[dict[str, Any]]()
+    writer.put()
+    with SourceQuery(source_of(pulsar_server, topic)) as query:
+        rows += query.run(writer.count)
+        for number in (0, 1):
+            pulsar_server.unload(f"{topic}-partition-{number}")
+            writer.put(batch=4)
+            rows += query.step()
+        pulsar_server.grow(topic, 4)
+        writer.partitions = 4
+        writer.put()
+        rows += query.run(writer.count - len(rows))
+    writer.check(rows)
+
+
+def test_partitions_that_were_added_while_it_was_stopped(pulsar_server: PulsarServer, topic: str) -> None:
+    """PU-03: they begin at their first message, though the query began at the latest one."""
+    pulsar_server.create_topic(topic, 1)
+    writer = Writer(pulsar_server, topic, 1)
+    pulsar_server.put(f"{topic}-partition-0", [b"before"])
+    source = source_of(pulsar_server, topic, startingOffsets="latest")
+    with SourceQuery(source) as query:
+        assert query.step() == []
+        writer.put()
+        rows = query.run(writer.count)
+        offset = query.offset
+    pulsar_server.grow(topic, 2)
+    writer.partitions = 2
+    writer.put()
+    with SourceQuery(source, offset) as query:
+        rows += query.run(writer.count - len(rows))
+    writer.check(rows)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_storm(pulsar_server: PulsarServer, topic: str, seed: int) -> None:
+    """Batches, unloads, growth, small limits, restarts after any plan: every message comes exactly once."""
+    rng = random.Random(seed)
+    pulsar_server.create_topic(topic, 2)
+    writer, rows, offset = Writer(pulsar_server, topic, 2), list[dict[str, Any]](), None
+    planned: tuple[Any, Any] | None = None
+    source = source_of(pulsar_server, topic, maxRecordsPerTrigger="11")
+    for _ in range(10):
+        writer.put(rng.randrange(1, 9), rng.choice([1, 3]))
+        if rng.random() < 0.4:
+            pulsar_server.unload(f"{topic}-partition-{rng.randrange(writer.partitions)}")
+        if rng.random() < 0.2:
+            writer.partitions += 1
+            pulsar_server.grow(topic, writer.partitions)
+        with SourceQuery(source, offset) as query:
+            query.planned = planned
+            rows += query.step()
+            planned = query.next_batch() if rng.random() < 0.5 else None
+            offset = query.offset
+    with SourceQuery(source, offset) as query:
+        query.planned = planned
+        rows += query.run(writer.count - len(rows))
+    writer.check(rows)
+
+
+def test_limits_are_kept_within_batches_and_over_ledgers(pulsar_server: PulsarServer, topic: str) -> None:
+    """A micro-batch may begin and end inside an entry. Replays have the same rows, whatever came meanwhile."""
+    pulsar_server.create_topic(topic, 1)
+    writer, rows = Writer(pulsar_server, topic, 1), list[dict[str, Any]]()
+    writer.put(20, batch=20)
+    pulsar_server.unload(f"{topic}-partition-0")
+    writer.put(5)
+    with SourceQuery(source_of(pulsar_server, topic, maxRecordsPerTrigger="3")) as query:
+        while len(rows) < writer.count:
+            batch = query.wait_for_batch()
+            once = query.read_all(*batch)
+            if len(rows) == 3:
+                writer.put(4)
+            assert query.read_all(*batch) == once
+            assert len(once) <= 3
+            rows += once
+            query.offset = batch[1]
+    writer.check(rows)
+
+
+def test_bytes_of_a_micro_batch(pulsar_server: PulsarServer, topic: str) -> None:
+    """Without admin.url, and many entries behind those that planning reads."""
+    pulsar_server.create_topic(topic, 1)
+    values = [b"%05d" % i + bytes(995) for i in range(3000)]
+    pulsar_server.put(f"{topic}-partition-0", values)
+    with SourceQuery(source_of(pulsar_server, topic, maxBytesPerTrigger="1000000")) as query:
+        first = query.step()
+        assert 900 <= len(first) <= 1100
+        rows = first + query.run(2000)
+    assert [row["value"][:5] for row in rows] == [value[:5] for value in values]
+
+
+def test_available_now_ends_at_what_was_there(pulsar_server: PulsarServer, topic: str) -> None:
+    pulsar_server.create_topic(topic, 2)
+    writer = Writer(pulsar_server, topic, 2)
+    writer.put()
+    there, rows = writer.count, list[dict[str, Any]]()
+    source = source_of(pulsar_server, topic, maxRecordsPerTrigger="4")
+    with SourceQuery(source, available_now=True) as query:
+        while (batch := query.next_batch()) is not None:
+            rows += query.read_all(*batch)
+            query.offset = batch[1]
+            if len(rows) < there and writer.count == there:
+                writer.put()
+    assert len(rows) == there
+    with SourceQuery(source, query.offset) as query:
+        rows += query.run(writer.count - there)
+    writer.check(rows)
+
+
+def test_where_a_new_query_begins(pulsar_server: PulsarServer, topic: str) -> None:
+    """PU-07: at the latest message, nothing is available, and no subscription is left behind."""
+    pulsar_server.create_topic(topic, 1)
+    partition = f"{topic}-partition-0"
+    first = pulsar_server.put(partition, numbers(0, 5))
+    time.sleep(0.01)
+    moment = time.time_ns() // 1_000_000
+    time.sleep(0.01)
+    pulsar_server.put(partition, numbers(5, 5))
+
+    def read(count: int, **more: str) -> list[bytes]:
+        options = {k: v for k, v in QUICK.items() if k != "startingOffsets"}
+        with SourceQuery(PulsarSource({**pulsar_server.options, **options, "topic": topic, **more})) as query:
+            return [row["value"] for row in (query.run(count) if count else query.step())]
+
+    ledger, entry, _ = first[3]
+    assert read(0) == []
+    assert read(5, startingTime=str(moment)) == numbers(5, 5)
+    assert read(0, startingTime=str(moment + 3_600_000)) == []
+    assert read(7, startingOffsets=f'{{"{partition}": "{ledger}:{entry}"}}') == numbers(3, 7)
+    assert read(10, startingOffsets=f'{{"{topic}": "earliest"}}') == numbers(0, 10)
+    stats = pulsar_server.admin("GET", f"persistent/public/default/{partition}/stats")
+    assert not [s for s in stats["subscriptions"].values() if s["isDurable"]]
+
+
+def test_trimmed_ledgers_are_data_loss(
+    pulsar_server: PulsarServer, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A reader goes on silently at the first message that is left; comparing ids shows it."""
+    pulsar_server.create_topic(topic, 1)
+    partition = f"{topic}-partition-0"
+    pulsar_server.put(partition, numbers(0, 10))
+    source = source_of(pulsar_server, topic, maxRecordsPerTrigger="4")
+    with SourceQuery(source) as query:
+        assert len(query.step()) == 4
+        planned, offset = query.wait_for_batch(), query.offset
+    pulsar_server.truncate(partition)
+    pulsar_server.put(partition, numbers(20, 3))
+    with SourceQuery(source, offset) as query:
+        with pytest.raises(DataLossError, match=rf"{partition} are lost, or may be.*'failOnDataLoss'"):
+            query.run(3)
+        with pytest.raises(DataLossError, match="were lost while they were read"):
+            query.read(query.tasks(*planned)[0])
+    tolerant = source_of(pulsar_server, topic, failOnDataLoss="false")
+    with SourceQuery(tolerant, offset) as query, caplog.at_level(logging.WARNING):
+        assert [row["value"] for row in query.run(3)] == numbers(20, 3)
+    assert "are lost, or may be" in caplog.text
+
+
+def test_trimming_what_was_read_is_no_loss(pulsar_server: PulsarServer, topic: str) -> None:
+    """A running query has seen that nothing was left; a ledger that still exists proves it after a restart."""
+    pulsar_server.create_topic(topic, 1)
+    partition = f"{topic}-partition-0"
+    pulsar_server.put(partition, numbers(0, 4))
+    source = source_of(pulsar_server, topic)
+    with SourceQuery(source) as query:
+        rows = query.run(4)
+        assert query.step() == []
+        pulsar_server.truncate(partition)
+        pulsar_server.put(partition, numbers(4, 4))
+        rows += query.run(4)
+        offset = query.offset
+    pulsar_server.unload(partition)
+    pulsar_server.put(partition, numbers(8, 4))
+    with SourceQuery(source, offset) as query:
+        rows += query.run(4)
+    assert [row["value"] for row in rows] == numbers(0, 12)
+
+
+def test_a_topic_that_is_deleted_and_made_again(pulsar_server: PulsarServer, topic: str) -> None:
+    pulsar_server.create_topic(topic, 2)
+    writer = Writer(pulsar_server, topic, 2)
+    writer.put()
+    source = source_of(pulsar_server, topic)
+    with SourceQuery(source) as query:
+        query.run(writer.count)
+        offset = query.offset
+    pulsar_server.delete_topic(topic)
+    pulsar_server.create_topic(topic, 1)
+    pulsar_server.put(f"{topic}-partition-0", [b"new"])
+    with (
+        SourceQuery(source, offset) as query,
+        pytest.raises(DataLossError, match=f"{topic}-partition-1 are not there any more"),
+    ):
+        query.run(1)
+    tolerant = source_of(pulsar_server, topic, failOnDataLoss="false")
+    with SourceQuery(tolerant, offset) as query:
+        assert [row["value"] for row in query.run(1)] == [b"new"]
+
+
+def test_a_missing_topic(pulsar_server: PulsarServer, topic: str) -> None:
+    source = source_of(pulsar_server, topic)
+    with SourceQuery(source) as query, pytest.raises(MissingTopicError, match=topic):
+        query.run(1)
+
+
+def test_topics_by_pattern(pulsar_server: PulsarServer, topic: str) -> None:
+    """PU-01: topics that are created later are found."""
+    pulsar_server.create_topic(f"{topic}-a", 2)
+    pulsar_server.create_topic(f"{topic}-b", None)
+    pulsar_server.create_topic(f"other-{topic}", 1)
+    source = PulsarSource(
+        {
+            **pulsar_server.options,
+            **QUICK,
+            "admin.url": pulsar_server.admin_url,
+            "topicsPattern": f"persistent://public/default/{topic}-.*",
+        }
+    )
+    for name in (f"{topic}-a-partition-1", f"{topic}-b", f"other-{topic}-partition-0"):
+        pulsar_server.put(name, [name.encode()])
+    with SourceQuery(source) as query:
+        rows = query.run(2)
+        pulsar_server.create_topic(f"{topic}-c", 1)
+        pulsar_server.put(f"{topic}-c-partition-0", [b"later"])
+        rows += query.run(1)
+    assert set(counted(rows)) == {f"{topic}-a-partition-1".encode(), f"{topic}-b".encode(), b"later"}
+
+
+def test_the_cursor_of_a_subscription_follows(pulsar_server: PulsarServer, topic: str) -> None:
+    """Its backlog is what is not processed yet; the query itself goes by its offset."""
+    pulsar_server.create_topic(topic, 1)
+    partition = f"{topic}-partition-0"
+    source = source_of(pulsar_server, topic, predefinedSubscription="ours", maxRecordsPerTrigger="4")
+    pulsar_server.put(partition, numbers(0, 10))
+
+    def backlog() -> int:
+        stats = pulsar_server.admin("GET", f"persistent/public/default/{partition}/stats")
+        return int(stats["subscriptions"]["ours"]["msgBacklog"])
+
+    with SourceQuery(source) as query:
+        batch = query.wait_for_batch()
+        assert backlog() == 10
+        query.offset = batch[1]
+        query.wait_for_batch()
+        wait_until(lambda: backlog() == 6, "the cursor to follow the first batch", 60)
+        query.run(6)
+
+        def is_done() -> bool:
+            query.next_batch()
+            return backlog() == 0
+
+        wait_until(is_done, "the cursor to reach the end", 60)
+
+
+def test_chunked_messages_are_refused(pulsar_server: PulsarServer, topic: str) -> None:
+    pulsar_server.create_topic(topic, 1)
+    partition = f"{topic}-partition-0"
+    producer = pulsar_server.client.create_producer(partition, batching_enabled=False, chunking_enabled=True)
+    producer.send(bytes(6 << 20))
+    producer.close()
+    pulsar_server.put(partition, [b"after"])
+    with (
+        SourceQuery(source_of(pulsar_server, topic)) as query,
+        pytest.raises(Exception, match=r"chunked, which flip27_pulsar cannot read\. A range could"),
+    ):
+        query.run(2)
+
+
+def test_topics_that_are_busy_or_wrong(pulsar_server: PulsarServer) -> None:
+    with pytest.raises(ConnectorError, match="enter the context"):
+        PulsarServer().pid  # noqa: B018
