@@ -13,6 +13,7 @@ from flip27_stream.connectors.pulsar.options.source_options import TopicPattern,
 from flip27_stream.connectors.pulsar.options.start import AtTime, Place
 from flip27_stream.connectors.pulsar.positions import position_at
 from flip27_stream.errors import OptionError
+from flip27_stream.spark.session.redaction import SECRETS
 from tests.options_page import row
 
 PAGE = (Path(__file__).parents[4] / "docs" / "pulsar.md").read_text()
@@ -122,6 +123,12 @@ def test_secrets_are_not_shown(method: str, params: str) -> None:
     with pytest.raises(OptionError, match=r"'pulsar\.client\.authParams'") as refused:
         parse_pulsar_options(given)
     assert "s3cret" not in str(refused.value)
+
+
+def test_spark_hides_the_secret_options() -> None:
+    secret = [option.name for option in OPTIONS if option.secret]
+    assert secret
+    assert all(re.search(SECRETS, name) for name in secret)
 
 
 def test_the_schema_is_fixed() -> None:
