@@ -87,13 +87,22 @@ def fetch(jar_set: JarSet, progress: Progress | None = None, directory: Path | N
     root = directory or default_directory()
     spark_jars = _spark_jars()
     module = _ivy_module(jar_set, spark_jars)
-    target = root / f"{jar_set.name}-{hashlib.sha256(module.encode()).hexdigest()[:12]}"
+    target = root / _folder(jar_set, module)
     if not target.is_dir():
         root.mkdir(parents=True, exist_ok=True)
         with _locked(root / ".lock"):
             if not target.is_dir():
                 _resolve(jar_set, module, spark_jars, target, progress or (lambda line: None))
     return sorted(target.glob("*.jar"))
+
+
+def is_fetched(jar_set: JarSet, directory: Path) -> bool:
+    """Returns whether a set is in ``directory``, so that :func:`fetch` downloads nothing."""
+    return (directory / _folder(jar_set, _ivy_module(jar_set, _spark_jars()))).is_dir()
+
+
+def _folder(jar_set: JarSet, module: str) -> str:
+    return f"{jar_set.name}-{hashlib.sha256(module.encode()).hexdigest()[:12]}"
 
 
 def default_directory() -> Path:
