@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 import flip27_stream
+from benchmarks.count import Count
 from flip27_stream.api import PositioningRequest
 from flip27_stream.connectors.kinesis import KinesisSource
 from flip27_stream.connectors.kinesis.planning.timed_enumerator import TimedKinesisSourceEnumerator
@@ -60,7 +61,7 @@ def readers(server: KinesisServer) -> tuple[int, float]:
     with SourceQuery(KinesisSource(options_of(server)), available_now=True) as query:
         while (batch := query.next_batch()) is not None:
             for task in query.tasks(*batch):
-                output = _Count()
+                output = Count()
                 for _ in query.poll(task, output):  # type: ignore[arg-type]
                     pass
                 rows += output.rows
@@ -80,22 +81,6 @@ def in_spark(server: KinesisServer) -> tuple[int, float]:
     rows = frame.count()
     spark.stop()
     return rows, took
-
-
-class _Count:
-    """Counts what a reader emits."""
-
-    def __init__(self) -> None:
-        self.rows = 0
-
-    def create_output_for_split(self, split_id: str) -> _Count:
-        return self
-
-    def release_output_for_split(self, split_id: str) -> None:
-        """All is counted together."""
-
-    def collect(self, records: Any, timestamps: Any = None, positions: Any = None) -> None:
-        self.rows += records.num_rows
 
 
 def calls(server: KinesisServer, plans: int) -> tuple[float, float]:

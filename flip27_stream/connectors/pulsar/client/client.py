@@ -49,7 +49,7 @@ class PulsarClient:
         """Returns up to ``most`` messages at ``position`` or after it, as far as there are any now."""
 
         def look() -> Sequence[Any]:
-            with self.reader(topic, position, min(most, _QUEUE)) as reader:
+            with self._reader(topic, _entry_at(position), min(most, _QUEUE)) as reader:
                 return _available(reader, most, position)
 
         return self._retried(look)
@@ -83,34 +83,37 @@ class PulsarClient:
 
         return self._retried(look)
 
-    @contextmanager
-    def reader(self, topic: str, position: int, queue: int) -> Iterator[Any]:
-        """A reader of pulsar-client from the entry of ``position`` on; errors inside the block become ours."""
-        import pulsar
+    def open(self, topic: str, position: int, queue: int) -> Any:
+        """Returns a reader of pulsar-client from the entry of ``position`` on, to be given to :meth:`close`."""
 
-        # Without an index, so that it begins with the whole batch.
-        start = pulsar.MessageId(-1, ledger_of(position), entry_of(position), -1)
-        with self._reader(topic, start if position else pulsar.MessageId.earliest, queue) as reader:
-            yield reader
+        def open_reader() -> Any:
+            with self._errors(f"Reading {topic}"):
+                return self._create(topic, _entry_at(position), queue)
+
+        return self._retried(open_reader)
 
     @contextmanager
     def _reader(self, topic: str, start: Any, queue: int) -> Iterator[Any]:
-        import pulsar
-
+        """A reader for one look; errors inside the block become ours."""
         with self._errors(f"Reading {topic}"):
-            reader = shared_client(self._options).create_reader(
-                topic,
-                start,
-                receiver_queue_size=queue,
-                subscription_role_prefix=self._role_prefix,
-                start_message_id_inclusive=True,
-                # An encrypted message would never come otherwise, and nobody could say why.
-                crypto_failure_action=pulsar.ConsumerCryptoFailureAction.CONSUME,
-            )
+            reader = self._create(topic, start, queue)
             try:
                 yield reader
             finally:
                 _close(reader)
+
+    def _create(self, topic: str, start: Any, queue: int) -> Any:
+        import pulsar
+
+        return shared_client(self._options).create_reader(
+            topic,
+            start,
+            receiver_queue_size=queue,
+            subscription_role_prefix=self._role_prefix,
+            start_message_id_inclusive=True,
+            # An encrypted message would never come otherwise, and nobody could say why.
+            crypto_failure_action=pulsar.ConsumerCryptoFailureAction.CONSUME,
+        )
 
     def consumer(self, topic: str, subscription: str) -> Any:
         """Returns a consumer whose subscription's cursor can be moved."""
@@ -177,6 +180,17 @@ class PulsarClient:
                 f"({self._options.operation_timeout_ms} ms): {error}. Check option 'service.url' and that the broker "
                 "is well."
             ) from error
+
+
+def _entry_at(position: int) -> Any:
+    """The message id of an entry, without an index, so that a reader begins with the whole batch."""
+    import pulsar
+
+    return (
+        pulsar.MessageId(-1, ledger_of(position), entry_of(position), -1)
+        if position
+        else pulsar.MessageId.earliest
+    )
 
 
 def _available(reader: Any, most: int, position: int = EARLIEST) -> list[Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,6 +21,7 @@ log = logging.getLogger(__name__)
 _ROWS = 4096
 _BYTES = 4 << 20
 _WAIT_MS = 1000
+_PAUSE_S = 0.2
 
 
 @dataclass
@@ -50,7 +50,6 @@ class PulsarSourceReader(SourceReader[PulsarPartitionSplit]):
         self._options = options
         self._client = PulsarClient(options.connection, options.role_prefix)
         self._waiting: list[_Reading] = []
-        self._open = ExitStack()
         self._reader: Any = None
         self._rows = context.metric_group().counter("records_in")
         self._bytes = context.metric_group().counter("bytes_in")
@@ -88,7 +87,8 @@ class PulsarSourceReader(SourceReader[PulsarPartitionSplit]):
         self._close_reader()
 
     def _close_reader(self) -> None:
-        self._open.close()
+        if self._reader is not None:
+            self._client.close(self._reader)
         self._reader = None
 
     def _next_messages(self, reading: _Reading) -> list[Any]:
@@ -134,6 +134,10 @@ class PulsarSourceReader(SourceReader[PulsarPartitionSplit]):
             return self._reader.read_next(min(_WAIT_MS, self._options.poll_timeout_ms))
         except pulsar.Timeout:
             return None
+        except pulsar.PulsarException:
+            # The client connects again by itself.
+            time.sleep(_PAUSE_S)
+            return None
 
     def _is_available(self) -> bool:
         import pulsar
@@ -145,8 +149,7 @@ class PulsarSourceReader(SourceReader[PulsarPartitionSplit]):
 
     def _first_message(self, reading: _Reading) -> Any | None:
         """Opens the reader; the first message must be in the ledger of the range's start."""
-        opening = self._client.reader(reading.split.topic, reading.position, self._options.receiver_queue)
-        self._reader = self._open.enter_context(opening)
+        self._reader = self._client.open(reading.split.topic, reading.position, self._options.receiver_queue)
         message = self._next_message(reading)
         if message is None:
             return None
