@@ -261,7 +261,7 @@ class PulsarServer:
             producer.flush()
         finally:
             producer.close()
-        wait_until(lambda: None not in ids, f"{len(values)} records to be written to {partition}")
+        wait_until(lambda: all(i is not None for i in ids), f"{len(values)} records to be written to {partition}")
         return [(m.ledger_id(), m.entry_id(), m.batch_index()) for m in ids]
 
     def admin(self, method: str, path: str, body: object = None) -> Any:

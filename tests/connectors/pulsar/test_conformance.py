@@ -106,7 +106,7 @@ def own_server() -> Iterator[PulsarServer]:
 class TestPublishTimes(SourceConformanceSuite):
     """Event time is the publish time: the broker's index is asked."""
 
-    large_split = 500
+    large_split = 5000
     gives_up_within_s = 60.0
 
     @pytest.fixture(autouse=True)
