@@ -55,9 +55,9 @@ UPDATE_INTERVAL: Final = Option(
     "scan.watermark.alignment.update-interval",
     POSITIVE_DURATION,
     "1 s",
-    "When a batch is planned, what is known of the other members of the [group](groups.md) may be so old. "
-    "Before a plan waits for one of them, the group is read anew. More than a fourth of `source-timeout`, or "
-    "than 15 s, makes no difference to a plan: the group is read that often in any case.",
+    "How old the known watermarks of the other members of the [group](groups.md) may be when a batch is planned. "
+    "Before a plan waits for a member, the group is always read again. Values above a fourth of `source-timeout`, "
+    "or above 15 s, have no further effect, because the group is read that often for its heartbeats.",
 )
 SOURCE_TIMEOUT: Final = Option(
     "scan.watermark.alignment.source-timeout",
