@@ -19,6 +19,7 @@ from flip27_stream.connectors.kafka.security.security_options import (
     SecurityOptions,
     SslOptions,
 )
+from flip27_stream.connectors.kafka.security.service_credential import parse_service_credential
 from flip27_stream.connectors.kafka.security.store_settings import (
     STORE_TYPE,
     TrustOptions,
@@ -145,6 +146,8 @@ def parse_security(options: Mapping[str, str], warn: Callable[[str, str], None])
     Raises:
         OptionError: a value is wrong, missing or not supported.
     """
+    if (credential := parse_service_credential(options)) is not None:
+        return SecurityOptions("SASL_SSL", _ssl(options), credential)
     protocol = PROTOCOL.require(options)
     uses = {"ssl": protocol.endswith("SSL"), "sasl": protocol.startswith("SASL")}
     for option in SECURITY_OPTIONS[1:]:
