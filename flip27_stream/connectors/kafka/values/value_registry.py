@@ -15,12 +15,11 @@ from flip27_stream.connectors.kafka.schema_registry.registered_schemas import SC
 from flip27_stream.connectors.kafka.schema_registry.registry import SchemaRegistry, UnknownSchemaError
 from flip27_stream.connectors.kafka.values.value_decoder import DecodedValues, ValueDecoder, ValueFormat
 from flip27_stream.connectors.kafka.values.value_json import JsonValueDecoder
+from flip27_stream.decoding.frames import FRAME, NO_ID, payloads, schema_ids
 from flip27_stream.errors import OptionError
 
 log = logging.getLogger(__name__)
 
-_FRAME: Final = 5
-_NO_ID: Final = -1
 _MOST_WARNINGS: Final = 100
 _WARNED: set[tuple[SchemaRegistry, int]] = set()
 """The ids of which this process has logged a value that does not decode."""
@@ -49,12 +48,12 @@ class RegistryDecoder(ValueDecoder):
         """
         ids = schema_ids(values)
         if not len(ids):
-            return self._decoder(_NO_ID).decode(values)
+            return self._decoder(NO_ID).decode(values)
         parts, rows = [], []
         for id_ in np.unique(ids).tolist():
             rows.append(np.flatnonzero(ids == id_))
             chosen = values if len(rows[-1]) == len(ids) else values.take(pa.array(rows[-1]))
-            parts.append(self._part(id_, chosen if id_ == _NO_ID else payloads(chosen)))
+            parts.append(self._part(id_, chosen if id_ == NO_ID else payloads(chosen)))
         if len(parts) == 1:
             return parts[0]
         return _joined(parts, rows, self._fields)
@@ -71,14 +70,14 @@ class RegistryDecoder(ValueDecoder):
 
     def explain(self, value: bytes) -> str:
         (id_,) = schema_ids(pa.array([value], pa.binary())).tolist()
-        return self._why(id_, self._decoder(id_).explain(value[_FRAME:]))
+        return self._why(id_, self._decoder(id_).explain(value[FRAME:]))
 
     def _why(self, id_: int, why: str) -> str:
-        return why if id_ == _NO_ID or not why else f"with schema {id_} of the registry, {why}"
+        return why if id_ == NO_ID or not why else f"with schema {id_} of the registry, {why}"
 
     def _decoder(self, id_: int) -> ValueDecoder:
         """Returns the decoder of the values with an id, without their frames."""
-        if id_ == _NO_ID:
+        if id_ == NO_ID:
             return _Undecodable(
                 self._fields, self.format, "it does not begin with a zero byte and a schema id"
             )
@@ -166,37 +165,6 @@ class _Undecodable(ValueDecoder):
 
     def explain(self, value: bytes) -> str:
         return self._why
-
-
-def schema_ids(values: pa.BinaryArray) -> npt.NDArray[np.int64]:
-    """Returns the schema id of each value; -1 for a null, and for a value that does not begin with one."""
-    _, starts, content = values.buffers()
-    if content is None or not len(values):
-        return np.full(len(values), _NO_ID)
-    bounds = np.frombuffer(starts, np.int32)[values.offset : values.offset + len(values) + 1].astype(np.int64)
-    data = np.frombuffer(content, np.uint8)
-    framed = values.is_valid().to_numpy(zero_copy_only=False) & (np.diff(bounds) >= _FRAME)
-    begins = bounds[:-1][framed]
-    digits = [data[begins + place].astype(np.int64) for place in range(_FRAME)]
-    ids = np.full(len(values), _NO_ID)
-    ids[framed] = np.where(
-        digits[0] == 0, digits[1] << 24 | digits[2] << 16 | digits[3] << 8 | digits[4], _NO_ID
-    )
-    return ids
-
-
-def payloads(values: pa.BinaryArray) -> pa.BinaryArray:
-    """Returns values without their frames, which all of them have. (Arrow's ``binary_slice`` fails on some arrays.)"""
-    _, starts, content = values.buffers()
-    bounds = np.frombuffer(starts, np.int32)[values.offset : values.offset + len(values) + 1]
-    data = np.frombuffer(content, np.uint8)[bounds[0] : bounds[-1]]
-    bounds = bounds - bounds[0]
-    kept = np.ones(len(data), np.bool_)
-    kept[np.add.outer(bounds[:-1], np.arange(_FRAME))] = False
-    bounds = bounds - _FRAME * np.arange(len(bounds), dtype=np.int32)
-    return pa.Array.from_buffers(
-        pa.binary(), len(values), [None, pa.py_buffer(bounds.astype(np.int32)), pa.py_buffer(data[kept])]
-    )
 
 
 def _joined(

@@ -11,16 +11,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from flip27_stream.connectors.kafka.schema_registry.registry import SchemaRegistry
 from flip27_stream.connectors.kafka.values.value_decoder import DecodedValues, ValueDecoder
 from flip27_stream.connectors.kafka.values.value_registry import (
     AvroRegistryDecoder,
     JsonRegistryDecoder,
-    payloads,
-    schema_ids,
 )
 from flip27_stream.errors import AuthenticationError, OptionError, UnreachableError
 from tests.connectors.kafka.support.registry_server import (
@@ -258,23 +254,6 @@ def test_no_values_and_only_nulls(server: RegistryServer) -> None:
         assert found.bad is None
         assert [len(column) for column in found.columns] == [len(values)] * 3
     assert server.asked == []
-
-
-def test_schema_ids_of_slices() -> None:
-    values = pa.array(
-        [framed(1, b""), None, b"\x00", framed(2**31, b"x"), b"\x01\x00\x00\x00\x01"], pa.binary()
-    )
-    assert schema_ids(values).tolist() == [1, -1, -1, 2**31, -1]
-    assert schema_ids(values.slice(2, 2)).tolist() == [-1, 2**31]
-    assert schema_ids(values.slice(5)).tolist() == []
-
-
-@given(st.lists(st.binary(max_size=9)), st.integers(0, 9), st.integers(0, 9))
-def test_payloads_of_slices(contents: list[bytes], start: int, length: int) -> None:
-    values = pa.array([framed(1, content) for content in contents], pa.binary()).slice(start, length)
-    found = payloads(values)
-    found.validate(full=True)
-    assert found.to_pylist() == contents[start : start + length]
 
 
 def test_schemas_that_refer_to_others(server: RegistryServer) -> None:
