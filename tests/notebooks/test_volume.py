@@ -51,7 +51,7 @@ def test_a_notebook_runs_as_written_without_hard_links(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "read [('boiler', 3600), ('hall', 720), ('roof', 360)]" in done.stdout
-    (folder,) = tmp_path.iterdir()
+    (folder,) = tmp_path.glob("own_source_*")
     table = DeltaTable(str(folder / "split_watermarks")).to_pyarrow_table().to_pylist()
     assert sum(row["rows"] for row in table) == 4680
     batches = {row["batch"] for row in table}

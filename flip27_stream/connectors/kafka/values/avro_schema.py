@@ -55,16 +55,18 @@ def with_references(text: str, references: Sequence[str]) -> str:
         references: the schemas that define types which it names, each after those whose types it names itself.
 
     Raises:
-        ValueError: a text is not an Avro schema, or names a type that none defines.
+        ValueError: a text is not an Avro schema, names a type that none defines, or is not the schema of a record.
     """
     named: dict[str, Any] = {}
     try:
         for reference in references:
             fastavro.parse_schema(json.loads(reference), named_schemas=named)
-        schema = fastavro.parse_schema(json.loads(text), named_schemas=named)
-        return json.dumps(_inlined(schema, named, set()))
+        schema = _inlined(fastavro.parse_schema(json.loads(text), named_schemas=named), named, set())
     except _UNPARSABLE as error:
         raise ValueError(shortened(f"it is not an Avro schema: {type(error).__name__}: {error}")) from None
+    if not isinstance(schema, dict) or schema["type"] != "record":
+        raise ValueError("it is not an Avro schema of a record")
+    return json.dumps(schema)
 
 
 def _inlined(schema: Any, named: Mapping[str, Any], seen: set[str]) -> Any:

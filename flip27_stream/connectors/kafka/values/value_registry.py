@@ -16,7 +16,6 @@ from flip27_stream.connectors.kafka.schema_registry.registry import SchemaRegist
 from flip27_stream.connectors.kafka.values.value_decoder import DecodedValues, ValueDecoder, ValueFormat
 from flip27_stream.connectors.kafka.values.value_json import JsonValueDecoder
 from flip27_stream.decoding.frames import FRAME, NO_ID, payloads, schema_ids
-from flip27_stream.errors import OptionError
 
 log = logging.getLogger(__name__)
 
@@ -85,7 +84,7 @@ class RegistryDecoder(ValueDecoder):
             return known
         try:
             self._decoders[id_] = made = self._decoder_of(SCHEMAS.schema(self._registry, id_))
-        except (OptionError, UnknownSchemaError, ValueError) as error:
+        except (UnknownSchemaError, ValueError) as error:
             return _Undecodable(self._fields, self.format, str(error))
         return made
 
