@@ -36,7 +36,7 @@ _NAMESPACE = "public/default"
 
 _JVM = (
     "-Xmx256m",
-    "-XX:MaxDirectMemorySize=128m",
+    "-XX:MaxDirectMemorySize=256m",
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
     "-Dio.netty.tryReflectionSetAccessible=true",
@@ -261,7 +261,9 @@ class PulsarServer:
             producer.flush()
         finally:
             producer.close()
-        wait_until(lambda: all(i is not None for i in ids), f"{len(values)} records to be written to {partition}")
+        wait_until(
+            lambda: all(i is not None for i in ids), f"{len(values)} records to be written to {partition}"
+        )
         return [(m.ledger_id(), m.entry_id(), m.batch_index()) for m in ids]
 
     def admin(self, method: str, path: str, body: object = None) -> Any:
