@@ -223,7 +223,8 @@ class PulsarServer:
         self.admin("PUT", f"{_path(partition)}/unload")
 
     def truncate(self, partition: str) -> None:
-        """Deletes all records of a partition."""
+        """Deletes all records of a partition. It is unloaded first, since only closed ledgers are trimmed."""
+        self.unload(partition)
         self.admin("DELETE", f"{_path(partition)}/truncate")
 
     def put(

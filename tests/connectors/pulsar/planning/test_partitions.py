@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from flip27_stream.connectors.pulsar import PulsarSource
-from flip27_stream.errors import DataLossError, MissingTopicError, RecordFormatError
+from flip27_stream.errors import DataLossError, MissingTopicError
 from flip27_stream.testing import PulsarServer, wait_until
 from flip27_stream.testing.source_query import SourceQuery
 from tests.connectors.pulsar.support.kit import QUICK, counted, numbers, source_of
@@ -312,17 +312,3 @@ def test_the_cursor_of_a_subscription_follows(pulsar_server: PulsarServer, topic
             return backlog() == 0
 
         wait_until(is_done, "the cursor to reach the end", 60)
-
-
-def test_chunked_messages_are_refused(pulsar_server: PulsarServer, topic: str) -> None:
-    pulsar_server.create_topic(topic, 1)
-    partition = f"{topic}-partition-0"
-    producer = pulsar_server.client.create_producer(partition, batching_enabled=False, chunking_enabled=True)
-    producer.send(bytes(6 << 20))
-    producer.close()
-    pulsar_server.put(partition, [b"after"])
-    with (
-        SourceQuery(source_of(pulsar_server, topic)) as query,
-        pytest.raises(RecordFormatError, match=r"chunked, which flip27_pulsar cannot read\. A range could"),
-    ):
-        query.run(2)
