@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -35,26 +34,3 @@ def test_single_jars_keep_their_classifiers() -> None:
     module = jars._ivy_module(jars.PULSAR_SERVER, Path())
     assert module.count('transitive="false"') == len(jars.PULSAR_SERVER.artifacts) > 100
     assert 'm:classifier="linux-x86_64"' in module
-
-
-@pytest.mark.jvm
-@pytest.mark.skipif(pulsar.skip_reason() is not None, reason=pulsar.skip_reason() or "")
-def test_a_server_ends_with_the_block() -> None:
-    """Its data outlive a kill."""
-    with PulsarServer() as server:
-        server.create_topic("one", 1)
-        written = server.put("one-partition-0", [b"a", b"b"])
-        assert [entry for _, entry, _ in written] == [0, 1]
-        pid = server.pid
-        server.kill()
-        server.restart()
-        assert (
-            server.admin("GET", "persistent/public/default/one-partition-0/internalStats")["numberOfEntries"]
-            == 2
-        )
-        restarted = server.pid
-    for ended in (pid, restarted):
-        with pytest.raises(ProcessLookupError):
-            os.kill(ended, 0)
-    with pytest.raises(ConnectorError, match="enter the context"):
-        server.client.shutdown()
