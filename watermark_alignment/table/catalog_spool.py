@@ -28,7 +28,9 @@ _MOST_BYTES: Final = 256 << 20
 _MOST_FILES: Final = 10_000
 _FORMER_PROCESS_S: Final = 20.0
 """The planning process of a former run can live for some seconds after its query has ended."""
-_PAUSE_S: Final = 0.1
+PAUSE_S: Final = 0.02
+"""The time (s) between two attempts to get a lock."""
+_LOOKS: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +124,7 @@ class CatalogSpool:
                     f"and written by the session only. Give option '{TABLE_OPTION}' a path or URI that both can "
                     "write, or each source a group of its own."
                 )
-            time.sleep(_PAUSE_S)
+            time.sleep(PAUSE_S)
         lock.write(source)
         self._group = lock
 
@@ -132,11 +134,17 @@ class CatalogSpool:
             self._group.release()
 
     def has_writer(self) -> bool:
-        """Whether a session writes the table now."""
+        """Whether a session writes the table now.
+
+        Another planning process that looks for a writer at the same moment holds the lock, too, but not for long.
+        """
         lock = self.writer_lock()
-        is_free = lock.acquire()
-        lock.release()
-        return not is_free
+        for _ in range(_LOOKS):
+            if lock.acquire():
+                lock.release()
+                return False
+            time.sleep(PAUSE_S)
+        return True
 
     def writer_lock(self) -> FileLock:
         """Returns the lock that every writer of the table shares while it lives."""

@@ -21,7 +21,7 @@ from pyspark.sql.streaming.listener import (
 )
 
 from flip27_stream.errors import AlignmentError, shortened
-from watermark_alignment.table.catalog_spool import CatalogSpool, SpooledCommit
+from watermark_alignment.table.catalog_spool import PAUSE_S, CatalogSpool, SpooledCommit
 from watermark_alignment.table.file_lock import FileLock
 from watermark_alignment.table.location import catalog_name
 from watermark_alignment.table.split_watermark_table import SCHEMA
@@ -85,7 +85,8 @@ class CatalogTableWriter(StreamingQueryListener):
         """Starts the thread. Spark calls it before the query plans its first batch."""
         with self._changed:
             if self._thread is None:
-                self._presence.acquire(shared=True)
+                while not self._presence.acquire(shared=True):  # a planning process looks for a writer now
+                    time.sleep(PAUSE_S)
                 self._thread = threading.Thread(target=self._run, name="split-watermark-catalog", daemon=True)
                 self._thread.start()
                 atexit.register(self.flush, 10.0)
@@ -149,11 +150,10 @@ class CatalogTableWriter(StreamingQueryListener):
 
     def write_pending(self) -> None:
         """Writes all commits in the spool, unless another session on this driver does that now."""
-        waiting = self.spool.pending()
-        if not waiting or not self._turn.acquire():
+        if not self.spool.pending() or not self._turn.acquire():
             return
         try:
-            for app, commits in waiting.items():
+            for app, commits in self.spool.pending().items():
                 while commits:
                     run, commits = self._written.next_run(app, commits)
                     self._write(run, self._written.begin(app, run))
