@@ -27,7 +27,9 @@ _SUFFIX: Final = ".arrow"
 _MOST_BYTES: Final = 256 << 20
 _MOST_FILES: Final = 10_000
 _FORMER_PROCESS_S: Final = 20.0
-"""The planning process of a former run can live for some seconds after its query has ended."""
+"""The planning process of a query can live for some seconds after the query has ended."""
+_FORMER_RUN_S: Final = 60.0
+"""The same time if the process is that of a former run of the same source. It ends, if late on a busy machine."""
 PAUSE_S: Final = 0.02
 """The time (s) between two attempts to get a lock."""
 _LOOKS: Final = 5

@@ -17,6 +17,7 @@ import flip27_stream
 from flip27_stream.errors import AlignmentError
 from flip27_stream.testing import wait_until
 from tests.spark.queries.test_files import run, write_hour
+from tests.spark.support.processes import planners
 from tests.watermark_alignment.support.table_rows import split_rows
 from watermark_alignment import CatalogTableWriter, split_status
 from watermark_alignment.table import catalog_writer
@@ -103,6 +104,7 @@ def test_without_its_writer_or_with_a_second_source_a_query_fails_at_its_start(
     try:
         with pytest.raises(StreamingQueryException, match="Group 'web' has another source"):
             run(one.union(other), tmp_path / "both")
+        wait_until(lambda: not planners(), "the end of the planning processes", 60)
         assert len(run(one, tmp_path / "alone")) == 60
     finally:
         session.streams.removeListener(writer)
