@@ -114,12 +114,10 @@ class CatalogSpool:
                 "start the query, in the session that starts it: spark.streams.addListener(watermark_alignment."
                 f"CatalogTableWriter(spark, {self.table!r})); or give option '{TABLE_OPTION}' a path or URI."
             )
-        lock, deadline = (
-            FileLock(self.folder / f"{_short(group)}.group"),
-            time.monotonic() + _FORMER_PROCESS_S,
-        )
+        lock, began = FileLock(self.folder / f"{_short(group)}.group"), time.monotonic()
         while not lock.acquire():
-            if time.monotonic() > deadline:
+            patience_s = _FORMER_RUN_S if lock.note() == source else _FORMER_PROCESS_S
+            if time.monotonic() - began > patience_s:
                 raise AlignmentError(
                     f"Group '{group}' has another source, '{lock.note()}', and source '{source}' cannot be aligned "
                     f"with it: sources meet in the split-watermark table, but '{self.table}' is named by a catalog, "

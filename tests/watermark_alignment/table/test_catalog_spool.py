@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -143,6 +144,18 @@ def test_a_second_source_of_a_group_is_refused(spool: CatalogSpool, monkeypatch:
     other.open("shop", "views")
     spool.close()
     CatalogSpool(str(spool.folder.parent), NAME).open("web", "views")
+
+
+@pytest.mark.usefixtures("writer")
+def test_a_restart_waits_for_the_end_of_the_former_run(
+    spool: CatalogSpool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalog_spool, "_FORMER_PROCESS_S", 0.0)
+    spool.open("web", "clicks")
+    end = threading.Timer(0.3, spool.close)
+    end.start()
+    CatalogSpool(str(spool.folder.parent), NAME).open("web", "clicks")
+    end.join()
 
 
 def test_a_lock_ends_with_its_process(tmp_path: Path) -> None:
