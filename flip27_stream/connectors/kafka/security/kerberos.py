@@ -47,6 +47,7 @@ class Kerberos:
         """
         check_installed("gssapi", "kerberos", "SASL/GSSAPI")
         import gssapi
+        from gssapi.raw.misc import GSSError
 
         try:
             broker = gssapi.Name(f"{self.service}@{host}", gssapi.NameType.hostbased_service)
@@ -54,7 +55,7 @@ class Kerberos:
                 name=broker, creds=self._credentials(), usage="initiate", mech=gssapi.MechType.kerberos
             )
             return GssapiExchange(context, self)
-        except gssapi.exceptions.GSSError as error:
+        except GSSError as error:
             raise self._refusal(error, host) from error
 
     def refused(self) -> bool:
@@ -64,7 +65,7 @@ class Kerberos:
     def _credentials(self) -> Any:
         import gssapi
 
-        store = {}
+        store: dict[str | bytes, str | bytes] = {}
         if self.keytab is not None:
             _check_readable(self.keytab)
             store = {"client_keytab": f"FILE:{self.keytab}", "ccache": TICKETS.cache(self)}
@@ -114,7 +115,7 @@ class GssapiExchange:
         Raises:
             ValueError: the broker did not prove its identity, or wants to sign or encrypt the connection by GSSAPI.
         """
-        import gssapi
+        from gssapi.raw.misc import GSSError
 
         if self._is_last:
             TICKETS.accepted(self._kerberos)
@@ -125,7 +126,7 @@ class GssapiExchange:
                 self._token, self._is_last = self._answer_to(self._context.unwrap(auth_bytes).message), True
             else:
                 self._token = self._context.step(auth_bytes) or b""
-        except gssapi.exceptions.GSSError as error:
+        except GSSError as error:
             raise ValueError(str(error)) from error
 
     def is_done(self) -> bool:
