@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from flip27_stream.testing import KafkaBroker, wait_until
 from tests.spark.support.kafka_queries import HOUR, MINUTE, T0, KafkaQueries, finish, records
