@@ -67,6 +67,7 @@ def test_an_unknown_pair_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_delta_is_not_added_to_a_spark_that_it_does_not_belong_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jars, "_spark_version", lambda: "4.2.1")
     assert jars.has_delta()
     monkeypatch.setattr(jars, "_spark_version", lambda: "4.3.0")
     assert not jars.has_delta()
