@@ -227,9 +227,10 @@ class KinesisServer:
         self._wait_until_ready(self._child)
 
     def _settings(self, modules: Path) -> dict[str, str]:
-        steps = ("CREATE_STREAM", "DELETE_STREAM", "SPLIT_SHARD", "MERGE_SHARDS", "UPDATE_SHARD_COUNT")
+        steps = ["CREATE_STREAM", "DELETE_STREAM", "SPLIT_SHARD", "MERGE_SHARDS", "UPDATE_SHARD_COUNT"]
+        steps += ["REGISTER_STREAM_CONSUMER", "DEREGISTER_STREAM_CONSUMER"]
         settings = {
-            **{f"{step}_DURATION": "20ms" for step in (*steps, "REGISTER_STREAM_CONSUMER")},
+            **{f"{step}_DURATION": "20ms" for step in steps},
             "KINESIS_MOCK_PLAIN_PORT": str(self._port),
             "KINESIS_MOCK_TLS_PORT": str(free_port()),
             "KINESIS_MOCK_CERT_PATH": str(modules / "kinesis-local" / "server.json"),

@@ -30,9 +30,14 @@ def is_behind(position: int) -> bool:
     return position % 10 == 1
 
 
-def described(position: int) -> str:
-    """As the service's iterator types have it."""
+def iterator_type(position: int) -> str:
+    """What the service calls a place of this kind."""
     if position == TRIM_HORIZON:
         return "TRIM_HORIZON"
-    kind = "AFTER_SEQUENCE_NUMBER" if is_behind(position) else "AT_SEQUENCE_NUMBER"
-    return f"{kind} {sequence_number(position)}"
+    return "AFTER_SEQUENCE_NUMBER" if is_behind(position) else "AT_SEQUENCE_NUMBER"
+
+
+def described(position: int) -> str:
+    """The position as the service's iterator types have it."""
+    kind = iterator_type(position)
+    return kind if position == TRIM_HORIZON else f"{kind} {sequence_number(position)}"

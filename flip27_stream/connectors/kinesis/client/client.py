@@ -12,13 +12,14 @@ from typing import Any
 from flip27_stream.connectors.kinesis.client.errors import (
     DENIED,
     RETRIED,
+    InUseError,
     IteratorExpiredError,
     NotThereError,
 )
 from flip27_stream.connectors.kinesis.client.pace import Pace
 from flip27_stream.connectors.kinesis.client.session import shared_client
 from flip27_stream.connectors.kinesis.options.connection_options import ConnectionOptions
-from flip27_stream.connectors.kinesis.positions import TRIM_HORIZON, is_behind, sequence_number
+from flip27_stream.connectors.kinesis.positions import TRIM_HORIZON, iterator_type, sequence_number
 from flip27_stream.errors import AuthenticationError, ConnectorError, MissingTopicError, UnreachableError
 
 log = logging.getLogger(__name__)
@@ -81,6 +82,11 @@ class KinesisClient:
         self._silent_until = 0.0
 
     @property
+    def request_timeout_s(self) -> float:
+        """Option ``requestTimeout`` in seconds."""
+        return self._options.request_timeout_ms / 1000
+
+    @property
     def times_are_silent(self) -> bool:
         """Whether a question about a time had no answer of late; see :meth:`iterator_at_time`."""
         return time.monotonic() < self._silent_until
@@ -96,17 +102,15 @@ class KinesisClient:
         answer = self._stream_call("ListShards", stream, MaxResults=SHARDS_PER_CALL)
         listed = list(answer["Shards"])
         while token := answer.get("NextToken"):
-            answer = self._call(f"ListShards of {stream}", "ListShards", {"NextToken": token})
+            answer = self.call(f"ListShards of {stream}", "ListShards", {"NextToken": token})
             listed += answer["Shards"]
         return [_shard(shard) for shard in listed]
 
     def iterator(self, stream: str, shard_id: str, position: int) -> str:
         """A shard iterator at ``position``; raises NotThereError if the service does not know it."""
-        if position == TRIM_HORIZON:
-            how: dict[str, Any] = {"ShardIteratorType": "TRIM_HORIZON"}
-        else:
-            kind = "AFTER_SEQUENCE_NUMBER" if is_behind(position) else "AT_SEQUENCE_NUMBER"
-            how = {"ShardIteratorType": kind, "StartingSequenceNumber": sequence_number(position)}
+        how = {"ShardIteratorType": iterator_type(position)}
+        if position != TRIM_HORIZON:
+            how["StartingSequenceNumber"] = sequence_number(position)
         return self._iterator(self._boto, stream, shard_id, how)
 
     def iterator_at_time(self, stream: str, shard_id: str, time_ms: int, *, is_there: bool) -> str | None:
@@ -157,9 +161,9 @@ class KinesisClient:
     def _records(self, split_id: str, iterator: str, limit: int) -> Page:
         self._pace.wait(split_id)
         asked = {"ShardIterator": iterator, "Limit": limit}
-        answer = self._call(f"GetRecords of {split_id}", "GetRecords", asked, shard=split_id)
+        answer = self.call(f"GetRecords of {split_id}", "GetRecords", asked, shard=split_id)
         records = answer["Records"]
-        size = sum([len(r["Data"]) + len(r["PartitionKey"]) + _RESERVED_BYTES for r in records])
+        size = size_of(records)
         self._pace.read(split_id, size)
         following = answer.get("NextShardIterator")
         at_tip = following is None or (not answer.get("MillisBehindLatest") and len(records) < limit)
@@ -170,20 +174,20 @@ class KinesisClient:
     ) -> str:
         what = f"GetShardIterator of {stream}/{shard_id} ({how['ShardIteratorType']})"
         asked = {"ShardId": shard_id, **_named(stream), **how}
-        answer = self._call(what, "GetShardIterator", asked, boto, once=once)
+        answer = self.call(what, "GetShardIterator", asked, boto, once=once)
         return str(answer["ShardIterator"])
 
     def _stream_call(self, operation: str, stream: str, **arguments: Any) -> Any:
         what = f"{operation} of {stream}"
         try:
-            return self._call(what, operation, {**_named(stream), **arguments})
+            return self.call(what, operation, {**_named(stream), **arguments})
         except NotThereError as error:
             raise MissingTopicError(
                 f"Kinesis stream '{stream}' does not exist, or is not to be seen with these credentials in region "
                 f"'{self._options.region}': {error}"
             ) from error
 
-    def _call(
+    def call(
         self,
         what: str,
         operation: str,
@@ -193,11 +197,26 @@ class KinesisClient:
         once: bool = False,
         shard: str = "",
     ) -> Any:
-        """Call until there is an answer, or time is up; waits between two calls grow and are random."""
+        """The answer of the service. The call is repeated after answers that pass, with random waits that grow.
+
+        Args:
+            what: the call, for errors.
+            operation: as the service names it.
+            asked: its arguments.
+            boto: another boto3 client than that of this process.
+            once: the call is not repeated.
+            shard: the split whose limits of calls apply.
+
+        Raises:
+            NotThereError: what was asked for does not exist.
+            InUseError: what was asked for is in use.
+            UnreachableError: there was no answer within ``requestTimeout``.
+            ConnectorError: the service refused for another reason.
+        """
         from botocore import xform_name
 
         method = getattr(boto or self._boto, xform_name(operation))
-        deadline = time.monotonic() + self._options.request_timeout_ms / 1000
+        deadline = time.monotonic() + self.request_timeout_s
         wait = _FIRST_WAIT_S
         while True:
             self.calls[operation] = self.calls.get(operation, 0) + 1
@@ -206,7 +225,7 @@ class KinesisClient:
                 return failure
             if once or time.monotonic() + wait > deadline:
                 raise UnreachableError(
-                    f"{what} failed{'' if once else f' for {self._options.request_timeout_ms / 1000:g} s'} at "
+                    f"{what} failed{'' if once else f' for {self.request_timeout_s:g} s'} at "
                     f"{self._options.place}: {failure.why}. Check that the service is well, and who else reads the "
                     "stream, or raise option 'requestTimeout'."
                 ) from failure.error
@@ -223,7 +242,8 @@ class KinesisClient:
             AuthenticationError: it may not be asked for.
             ConnectorError: the service refused for another reason.
         """
-        from botocore import exceptions, parsers
+        from botocore import eventstream, exceptions, parsers
+        from urllib3.exceptions import HTTPError
 
         try:
             return call()
@@ -245,6 +265,8 @@ class KinesisClient:
             parsers.ResponseParserError,
             exceptions.CredentialRetrievalError,
             exceptions.IncompleteReadError,
+            eventstream.ParserError,
+            HTTPError,
         ) as error:
             return _Failure(str(error), error)
         except exceptions.BotoCoreError as error:
@@ -263,8 +285,15 @@ def raise_refusal(what: str, code: str, error: Exception) -> None:
         raise AuthenticationError(f"{what} was denied: {error}") from error
     if code == "ExpiredIteratorException":
         raise IteratorExpiredError(f"{what}: {error}") from error
+    if code == "ResourceInUseException":
+        raise InUseError(f"{what}: {error}") from error
     if code in ("ResourceNotFoundException", "InvalidArgumentException"):
         raise NotThereError(f"{what}: {error}") from error
+
+
+def size_of(records: Sequence[Mapping[str, Any]]) -> int:
+    """Bytes of records as boto3 has them, as limits count them."""
+    return sum([len(r["Data"]) + len(r["PartitionKey"]) + _RESERVED_BYTES for r in records])
 
 
 def to_ms(seconds: Any) -> int:

@@ -11,8 +11,10 @@ import pyarrow as pa
 
 from flip27_stream.api import InputStatus, ReaderOutput, SourceReader, SourceReaderContext
 from flip27_stream.connectors.kinesis.client.client import KinesisClient, Page, to_ms
+from flip27_stream.connectors.kinesis.client.consumers import Consumers
 from flip27_stream.connectors.kinesis.client.errors import NotThereError
 from flip27_stream.connectors.kinesis.client.pace import Pace
+from flip27_stream.connectors.kinesis.client.subscription import Subscription
 from flip27_stream.connectors.kinesis.options.source_options import KinesisOptions, bytes_per_second
 from flip27_stream.connectors.kinesis.positions import (
     TRIM_HORIZON,
@@ -35,12 +37,18 @@ _POLL_S = 30.0
 
 @dataclass
 class _Reading:
-    """A shard that is being read from ``position`` on; ``iterator`` stands there, if there is one."""
+    """A shard that is being read from ``position`` on.
+
+    Attributes:
+        iterator: a shard iterator at the position; ``None`` if there is none.
+        subscription: sends the records with enhanced fan-out; ``None`` if the shard is polled.
+    """
 
     split: KinesisShardSplit
     end: int
     position: int
     iterator: str | None = None
+    subscription: Subscription | None = None
     rows: int = 0
     first_time: int = 0
     last_time: int = 0
@@ -65,6 +73,7 @@ class KinesisSourceReader(SourceReader[KinesisShardSplit]):
         self._schema = schema
         pace = Pace(options.min_fetch_period_ms / 1000, bytes_per_second(options))
         self._client = KinesisClient(options.connection, pace)
+        self._consumers = None if options.fan_out is None else Consumers(self._client, options.fan_out)
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="flip27-kinesis")
         self._waiting: list[_Reading] = []
         self._fetching: dict[Future[Page], _Reading] = {}
@@ -80,6 +89,8 @@ class KinesisSourceReader(SourceReader[KinesisShardSplit]):
             if split.end is None:
                 raise ValueError(f"split {split.split_id} has no end; a reader reads bounded splits")
             reading = _Reading(split, split.end, split.start)
+            if self._consumers is not None:
+                reading.subscription = Subscription(self._client, self._consumers, split)
             (self._waiting if split.start < split.end else self._ended).append(reading)
 
     def notify_no_more_splits(self) -> None:
@@ -107,6 +118,10 @@ class KinesisSourceReader(SourceReader[KinesisShardSplit]):
 
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
+        for reading in self._waiting:
+            _unsubscribe(reading)
+        for future, reading in self._fetching.items():
+            future.add_done_callback(lambda _, reading=reading: _unsubscribe(reading))  # type: ignore[misc]
 
     def _fetch(self) -> None:
         while self._waiting and len(self._fetching) < _THREADS:
@@ -115,6 +130,10 @@ class KinesisSourceReader(SourceReader[KinesisShardSplit]):
 
     def _next_page(self, reading: _Reading) -> Page:
         split = reading.split
+        if reading.subscription is not None:
+            if (pushed := reading.subscription.next_page(reading.position)) is not None:
+                return pushed
+            reading.subscription, reading.iterator = None, None
 
         def make_iterator() -> str:
             return self._client.iterator(split.stream, split.shard_id, reading.position)
@@ -183,6 +202,7 @@ class KinesisSourceReader(SourceReader[KinesisShardSplit]):
         output.create_output_for_split(reading.split.split_id).collect(rows.records, rows.timestamps)
 
     def _end(self, reading: _Reading) -> None:
+        _unsubscribe(reading)
         self._ended.append(reading)
         if reading.rows:
             self._told.append(
@@ -198,3 +218,8 @@ class KinesisSourceReader(SourceReader[KinesisShardSplit]):
         if self._options.fail_on_data_loss:
             raise DataLossError(f"{what} To go on with what is there, set option 'failOnDataLoss' to false.")
         log.warning("%s The query goes on, since option 'failOnDataLoss' is false.", what)
+
+
+def _unsubscribe(reading: _Reading) -> None:
+    if reading.subscription is not None:
+        reading.subscription.close()

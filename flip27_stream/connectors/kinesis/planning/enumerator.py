@@ -18,6 +18,7 @@ from flip27_stream.api import (
     SplitRange,
 )
 from flip27_stream.connectors.kinesis.client.client import KinesisClient, Shard, StreamIdentity
+from flip27_stream.connectors.kinesis.client.consumers import Consumers
 from flip27_stream.connectors.kinesis.client.errors import LostRecordError, NotThereError
 from flip27_stream.connectors.kinesis.client.pace import Pace
 from flip27_stream.connectors.kinesis.client.session import THREADS
@@ -29,7 +30,7 @@ from flip27_stream.connectors.kinesis.planning.shard_log import ShardLog
 from flip27_stream.connectors.kinesis.positions import TRIM_HORIZON, described
 from flip27_stream.connectors.kinesis.read_event import RangesRead
 from flip27_stream.connectors.kinesis.split import KinesisShardSplit
-from flip27_stream.errors import AuthenticationError, ConnectorError, DataLossError
+from flip27_stream.errors import AuthenticationError, ConnectorError, DataLossError, UnreachableError
 
 log = logging.getLogger(__name__)
 
@@ -72,6 +73,7 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
         self._state = state
         pace = Pace(options.min_fetch_period_ms / 1000, bytes_per_second(options))
         self._client = KinesisClient(options.connection, pace)
+        self._consumers = None if options.fan_out is None else Consumers(self._client, options.fan_out)
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="flip27-kinesis")
         self._shards: dict[str, dict[str, Shard]] = {}
         self._logs: dict[str, ShardLog] = {}
@@ -90,9 +92,31 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
     def start(self) -> None:
         period = self._options.shard_fetch_interval_ms
         self._context.call_async(self._discover, self._on_initial_discovery)
+        if (fan_out := self._options.fan_out) is not None:
+            self._register(fan_out.refresh_interval_ms)
         self._context.call_async(
             self._discover, self._on_discovery, initial_delay_ms=period, period_ms=period
         )
+
+    def _register(self, period_ms: int) -> None:
+        """Register the consumers (enhanced fan-out) before the first plan, and check on them from time to time."""
+        assert self._consumers is not None
+        register = self._consumers.register
+        self._context.call_async(register, self._on_first_registration)
+        self._context.call_async(
+            register, self._on_registration, initial_delay_ms=period_ms, period_ms=period_ms
+        )
+
+    def _on_first_registration(self, _: None, error: BaseException | None) -> None:
+        if error is not None:
+            raise error
+
+    def _on_registration(self, _: None, error: BaseException | None) -> None:
+        """Raises what went wrong, unless it passes: tasks poll shards that they cannot subscribe to."""
+        if isinstance(error, UnreachableError):
+            log.warning("The registration of consumers was not checked; it will be tried again: %s", error)
+        elif error is not None:
+            raise error
 
     # ---- discovery ------------------------------------------------------------------------------------------------
 
@@ -323,4 +347,6 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
                     self._logs[one.split_id].note_rows(one.rows, one.first_time, one.last_time)
 
     def close(self) -> None:
+        if self._consumers is not None:
+            self._consumers.deregister()
         self._threads.shutdown(wait=False, cancel_futures=True)
