@@ -6,6 +6,7 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
+from flip27_stream.connectors.kinesis.client.record_pages import parse_with
 from flip27_stream.connectors.kinesis.options.connection_options import ConnectionOptions
 from flip27_stream.errors import ConnectorError, OptionError
 
@@ -49,7 +50,7 @@ def shared_client(options: ConnectionOptions, read_timeout_s: float | None = Non
         read_timeout=min(read_timeout_s or _READ_TIMEOUT_S, patience),
     )
     try:
-        return session.client(
+        client = session.client(
             "kinesis", endpoint_url=options.endpoint, config=config, **_credentials(session, options)
         )
     except NoRegionError as error:
@@ -59,6 +60,8 @@ def shared_client(options: ConnectionOptions, read_timeout_s: float | None = Non
             f"No client can be made for endpoint {options.endpoint!r} and region {options.region!r}: {error}. See "
             "options 'endpoint', 'region' and the credentials."
         ) from error
+    parse_with(client)
+    return client
 
 
 def _credentials(session: Any, options: ConnectionOptions) -> Mapping[str, Any]:

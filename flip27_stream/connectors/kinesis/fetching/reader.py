@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pyarrow as pa
 
@@ -147,7 +149,7 @@ class KinesisSourceReader(SourceReader[KinesisShardSplit]):
             self._lose(reading, str(error))
             self._go_on_after_loss(reading)
             return
-        records = [r for r in page.records if before(r["SequenceNumber"]) < reading.end]
+        records = _records_before(page.records, reading.end)
         self._check_ends(reading, page)
         if records:
             self._emit(reading, records, page.size, output)
@@ -179,8 +181,9 @@ class KinesisSourceReader(SourceReader[KinesisShardSplit]):
             self._lose(reading, f"the first record there is now has sequence number {first // 10}")
         reading.is_begun = True
         end = reading.end // 10 * 10
-        if first <= end <= last and not any(before(r["SequenceNumber"]) == end for r in page.records):
-            self._lose(reading, f"sequence number {end // 10} is not there")
+        if first <= end <= last:
+            if before(_records_before(page.records, end + 1)[-1]["SequenceNumber"]) != end:
+                self._lose(reading, f"sequence number {end // 10} is not there")
         elif first > end:
             self._lose(reading, f"the next record there is has sequence number {first // 10}")
 
@@ -189,11 +192,13 @@ class KinesisSourceReader(SourceReader[KinesisShardSplit]):
         reading.empty_pages = 0 if page.records else reading.empty_pages + 1
         return reading.empty_pages > _EMPTY_PAGES
 
-    def _emit(self, reading: _Reading, records: Sequence[object], size: int, output: ReaderOutput) -> None:
-        rows = rows_of(records, reading.split, self._schema)  # type: ignore[arg-type]
-        last: dict[str, object] = records[-1]  # type: ignore[assignment]
+    def _emit(
+        self, reading: _Reading, records: Sequence[Mapping[str, Any]], size: int, output: ReaderOutput
+    ) -> None:
+        rows = rows_of(records, reading.split, self._schema)
+        last = records[-1]
         if reading.rows == 0:
-            reading.first_time = to_ms(records[0]["ApproximateArrivalTimestamp"])  # type: ignore[index]
+            reading.first_time = to_ms(records[0]["ApproximateArrivalTimestamp"])
         reading.last_time = to_ms(last["ApproximateArrivalTimestamp"])
         reading.rows += len(records)
         reading.position = behind(str(last["SequenceNumber"]))
@@ -218,6 +223,13 @@ class KinesisSourceReader(SourceReader[KinesisShardSplit]):
         if self._options.fail_on_data_loss:
             raise DataLossError(f"{what} To go on with what is there, set option 'failOnDataLoss' to false.")
         log.warning("%s The query goes on, since option 'failOnDataLoss' is false.", what)
+
+
+def _records_before(records: Sequence[Mapping[str, Any]], end: int) -> Sequence[Mapping[str, Any]]:
+    """The records before a position; they come in the order of their sequence numbers."""
+    if not records or before(records[-1]["SequenceNumber"]) < end:
+        return records
+    return records[: bisect_left(records, end, key=lambda r: before(r["SequenceNumber"]))]
 
 
 def _unsubscribe(reading: _Reading) -> None:

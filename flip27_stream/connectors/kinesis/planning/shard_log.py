@@ -21,6 +21,8 @@ _COUNTED = 1000
 _LARGEST_PAGE = 10_000
 _STEPS = 4
 """Questions that one plan may ask to find the end of a shard to which nothing is written."""
+_STEPS_TO_FREEZE = 40
+"""The same where the end must be found in this plan."""
 _EMPTY_PAGES = 50
 _CLOSING_S = 30.0
 _CLOSING_POLL_S = 0.05
@@ -151,25 +153,37 @@ class ShardLog:
                 return
         self._busy = self._probe(_now() - self._settling_ms)
         if not self._busy:
-            self._search_tail()
+            self._search_tail(_STEPS)
 
-    def _search_tail(self) -> None:
-        """Nothing arrived of late: halve the time in which the last record lies, or read the page that has it."""
+    def _search_tail(self, steps: int) -> bool:
+        """Nothing arrived of late: halve the time in which the last record lies, then read the page that has it.
+
+        Args:
+            steps: the most questions.
+
+        Returns:
+            Whether the end was found.
+        """
+        if self._read_page(_LARGEST_PAGE if self._client.times_are_silent else _COUNTED):
+            return True
         nothing_since = _now() - self._settling_ms
-        for _ in range(_STEPS):
-            if self._read_page(_LARGEST_PAGE if self._client.times_are_silent else _COUNTED):
-                return
-            if (last := self._marks.last) is not None:
-                middle = (last.time + nothing_since) // 2
-                if middle > last.time and not self._probe(middle):
-                    nothing_since = middle
+        for _ in range(steps):
+            last, rate = self._marks.last, self._marks.rate
+            if last is None or self._client.times_are_silent:
+                break
+            middle = (last.time + nothing_since) // 2
+            if middle <= last.time or (rate and rate * (nothing_since - last.time) < _COUNTED):
+                break
+            if not self._probe(middle):
+                nothing_since = middle
+        return self._read_page(_LARGEST_PAGE if self._client.times_are_silent else _COUNTED)
 
     def _go_to_tip(self, *, is_closed: bool = False) -> None:
         """Freeze the end where the last record is now; for a closed shard, where it ends for ever."""
         if self._busy:
             self._probe(_now() - self._settling_ms)
         while self._marks.tail is None:
-            self._search_tail()
+            self._search_tail(_STEPS_TO_FREEZE)
         deadline = time.monotonic() + _CLOSING_S
         while is_closed and not self.closed and time.monotonic() < deadline:
             self._read_page(_LARGEST_PAGE)
