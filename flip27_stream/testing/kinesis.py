@@ -1,4 +1,4 @@
-"""A Kinesis emulator for tests: kinesis-local, or kinesalite for load and as a second opinion."""
+"""Kinesis emulators for tests: kinesis-local, and kinesalite, which is faster."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _HASH_KEYS = 2**128
 
 
 class KinesisServer:
-    """A context manager that starts an emulator on a free loopback port, and stops it, whatever happens inside.
+    """A context manager that starts an emulator on a free loopback port, and stops it in any case.
 
     ::
 
@@ -70,7 +70,7 @@ class KinesisServer:
 
     @property
     def options(self) -> dict[str, str]:
-        """How ``flip27_kinesis`` gets in."""
+        """The options with which ``flip27_kinesis`` connects."""
         return {
             "endpoint": self.endpoint,
             "region": "us-east-1",
@@ -117,7 +117,7 @@ class KinesisServer:
         self.stop()
 
     def stop(self) -> None:
-        """Stop the emulator and remove its data; does nothing where it was not started or is stopped."""
+        """Stops the emulator and removes its data. Does nothing if it was not started or is stopped."""
         if self._child is not None:
             self._child.kill()
             self._child = None
@@ -129,29 +129,29 @@ class KinesisServer:
             self._home = None
 
     def pause(self) -> None:
-        """Freeze it (SIGSTOP): connections stay open and nobody answers."""
+        """Freezes the emulator (SIGSTOP): connections stay open and it does not answer."""
         self._running().pause()
 
     def resume(self) -> None:
-        """Let a paused emulator go on (SIGCONT)."""
+        """Resumes a paused emulator (SIGCONT)."""
         self._running().resume()
 
     def kill(self) -> None:
-        """End it without a chance to tidy up (SIGKILL)."""
+        """Kills the emulator without a clean shutdown (SIGKILL)."""
         self._running().kill()
 
     def restart(self) -> None:
-        """Start again on the same address, and on the same data where it keeps them."""
+        """Starts the emulator again on the same address, with its data if it keeps them."""
         self._running().kill()
         self._launch()
 
     def create_stream(self, name: str, shards: int = 1) -> None:
-        """A stream, once it is active."""
+        """Creates a stream. Returns when it is active."""
         self.client.create_stream(StreamName=name, ShardCount=shards)
         self.wait_until_active(name)
 
     def delete_stream(self, name: str) -> None:
-        """Returns once it is gone."""
+        """Deletes a stream. Returns when it is gone."""
         self.client.delete_stream(StreamName=name)
 
         def is_gone() -> bool:
@@ -162,7 +162,7 @@ class KinesisServer:
     def put(
         self, stream: str, records: Iterable[tuple[int, bytes]], key: str = "key"
     ) -> list[tuple[str, str]]:
-        """Append ``(shard number, data)`` to the open shards, which are numbered by their hash keys.
+        """Appends pairs of shard number and data to the open shards, which are numbered by their hash keys.
 
         Returns:
             The shard id and the sequence number of each record.
@@ -182,14 +182,14 @@ class KinesisServer:
         return written
 
     def open_shards(self, stream: str) -> list[Mapping[str, Any]]:
-        """The shards that records can be put into, by hash key."""
+        """Returns the shards that take records, in the order of their hash keys."""
         shards = self.client.list_shards(StreamName=stream)["Shards"]
         parents = {s.get(name) for s in shards for name in ("ParentShardId", "AdjacentParentShardId")}
         leaves = [s for s in shards if s["ShardId"] not in parents]
         return sorted(leaves, key=lambda s: int(s["HashKeyRange"]["StartingHashKey"]))
 
     def split(self, stream: str, number: int) -> None:
-        """Split an open shard in the middle; returns once the stream is active again."""
+        """Splits an open shard in the middle. Returns when the stream is active again."""
         shard = self.open_shards(stream)[number]
         self.client.split_shard(
             StreamName=stream, ShardToSplit=shard["ShardId"], NewStartingHashKey=_middle(shard)
@@ -197,7 +197,7 @@ class KinesisServer:
         self.wait_until_active(stream)
 
     def merge(self, stream: str, number: int) -> None:
-        """Merge an open shard with the next one."""
+        """Merges an open shard with the next one. Returns when the stream is active again."""
         one, other = self.open_shards(stream)[number : number + 2]
         self.client.merge_shards(
             StreamName=stream, ShardToMerge=one["ShardId"], AdjacentShardToMerge=other["ShardId"]
@@ -205,7 +205,7 @@ class KinesisServer:
         self.wait_until_active(stream)
 
     def wait_until_active(self, stream: str) -> None:
-        """Until the stream is not being changed."""
+        """Returns when the stream is not being changed."""
 
         def is_active() -> bool:
             summary = self.client.describe_stream_summary(StreamName=stream)
@@ -270,7 +270,7 @@ def _middle(shard: Mapping[str, Any]) -> str:
 
 
 def skip_reason() -> str | None:
-    """Why tests against an emulator cannot run here, ``None`` if they can."""
+    """Returns why tests with an emulator cannot run here; ``None`` if they can."""
     if node_packages.node() is None:
         return "Node.js is not installed, and the Kinesis emulators run in it"
     return None

@@ -1,4 +1,4 @@
-"""Calls of the service, for one source in one process."""
+"""The client of one source in one process."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SHARDS_PER_CALL = 1000
 
 @dataclass(frozen=True)
 class Shard:
-    """A shard as the service lists it; its parents are those it came from by a split or a merge."""
+    """A shard as the service lists it. Its parents are the shards that were split or merged into it."""
 
     shard_id: str
     parents: tuple[str, ...]
@@ -44,7 +44,7 @@ class Shard:
 
 @dataclass(frozen=True)
 class StreamIdentity:
-    """Tells a stream from another one of the same name; the time of creation in ms."""
+    """What differs between two streams of the same name: the ARN and the time of creation (ms)."""
 
     arn: str
     created: int
@@ -68,7 +68,7 @@ class Page:
 
 
 class KinesisClient:
-    """A client with retries, limits of calls and our errors. Its methods may be called in several threads.
+    """A client with retries, limits of calls and the project's errors. Several threads may call its methods.
 
     Attributes:
         calls: how many calls were made, by operation; for benchmarks and tests.
@@ -88,17 +88,17 @@ class KinesisClient:
 
     @property
     def times_are_silent(self) -> bool:
-        """Whether a question about a time had no answer of late; see :meth:`iterator_at_time`."""
+        """Whether a recent question about a time got no answer; see :meth:`iterator_at_time`."""
         return time.monotonic() < self._silent_until
 
     def identity(self, stream: str) -> StreamIdentity:
-        """Raises MissingTopicError if there is no such stream."""
+        """Returns the identity of a stream. Raises MissingTopicError if the stream does not exist."""
         summary = self._stream_call("DescribeStreamSummary", stream)["StreamDescriptionSummary"]
         created = summary.get("StreamCreationTimestamp", 0)
         return StreamIdentity(summary["StreamARN"], to_ms(created))
 
     def shards(self, stream: str) -> list[Shard]:
-        """All shards that have records, or may get some; raises MissingTopicError if there is no such stream."""
+        """Returns all shards of a stream. Raises MissingTopicError if the stream does not exist."""
         answer = self._stream_call("ListShards", stream, MaxResults=SHARDS_PER_CALL)
         listed = list(answer["Shards"])
         while token := answer.get("NextToken"):
@@ -107,14 +107,14 @@ class KinesisClient:
         return [_shard(shard) for shard in listed]
 
     def iterator(self, stream: str, shard_id: str, position: int) -> str:
-        """A shard iterator at ``position``; raises NotThereError if the service does not know it."""
+        """Returns a shard iterator at ``position``. Raises NotThereError if the service does not know the position."""
         how = {"ShardIteratorType": iterator_type(position)}
         if position != TRIM_HORIZON:
             how["StartingSequenceNumber"] = sequence_number(position)
         return self._iterator(self._boto, stream, shard_id, how)
 
     def iterator_at_time(self, stream: str, shard_id: str, time_ms: int, *, is_there: bool) -> str | None:
-        """An iterator at the first record that arrived at ``time_ms`` or later.
+        """Returns an iterator at the first record that arrived at ``time_ms`` or later.
 
         ``None`` if there is no answer, or the time is in the future by the service's clock: an emulator (kinesalite) is
         silent where no such record is there. After such a silence only questions whose record ``is_there`` are asked
@@ -133,7 +133,7 @@ class KinesisClient:
             return None
 
     def page(self, split_id: str, iterator: str | None, limit: int, make_iterator: Callable[[], str]) -> Page:
-        """The records at an iterator.
+        """Returns the records at an iterator.
 
         Args:
             split_id: of the shard.
@@ -197,7 +197,7 @@ class KinesisClient:
         once: bool = False,
         shard: str = "",
     ) -> Any:
-        """The answer of the service. The call is repeated after answers that pass, with random waits that grow.
+        """Returns the answer of the service. Repeats the call after temporary errors, with growing random waits.
 
         Args:
             what: the call, for errors.
@@ -235,7 +235,7 @@ class KinesisClient:
                 self._pace.wait(shard)
 
     def _attempt(self, what: str, call: Callable[[], Any]) -> Any:
-        """The answer, or a :class:`_Failure` after which the call may be made again.
+        """Returns the answer, or a :class:`_Failure` if the call can be repeated.
 
         Raises:
             NotThereError: what was asked for does not exist.
@@ -280,7 +280,7 @@ class _Failure:
 
 
 def raise_refusal(what: str, code: str, error: Exception) -> None:
-    """Raise what an answer with ``code`` means to callers, if it means more than that the call failed."""
+    """Raises the error that callers handle for an answer with ``code``; does nothing for other codes."""
     if code in DENIED:
         raise AuthenticationError(f"{what} was denied: {error}") from error
     if code == "ExpiredIteratorException":
@@ -292,12 +292,12 @@ def raise_refusal(what: str, code: str, error: Exception) -> None:
 
 
 def size_of(records: Sequence[Mapping[str, Any]]) -> int:
-    """Bytes of records as boto3 has them, as limits count them."""
+    """Returns how many bytes the limits of the service count for records. Records are dictionaries of boto3."""
     return sum([len(r["Data"]) + len(r["PartitionKey"]) + _RESERVED_BYTES for r in records])
 
 
 def to_ms(seconds: Any) -> int:
-    """A time of the service in ms; it may be a number of seconds, or a text of it."""
+    """Returns a time of the service in milliseconds. The service gives seconds, as a number or as text."""
     return round(float(seconds) * 1000)
 
 

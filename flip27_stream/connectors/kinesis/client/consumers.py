@@ -19,7 +19,7 @@ _POLL_S = 0.25
 
 
 class Consumers:
-    """The registered consumer of each stream of a query. Its methods may be called in several threads.
+    """The registered consumer of each stream of a query. Several threads may call its methods.
 
     The driver registers and de-registers (:meth:`register`, :meth:`deregister`); tasks only ask for ARNs
     (:meth:`arn_of`), which are kept until :meth:`forget`.
@@ -32,7 +32,7 @@ class Consumers:
         self._lock = threading.Lock()
 
     def arn_of(self, stream: str) -> str:
-        """The ARN of the stream's consumer, once it is active.
+        """Returns the ARN of the stream's consumer. Waits until the consumer is active.
 
         Raises:
             NotThereError: the consumer is not registered.
@@ -45,12 +45,12 @@ class Consumers:
             return self._arns[stream]
 
     def forget(self, stream: str) -> None:
-        """Ask the service again the next time: the consumer may have been registered anew, with another ARN."""
+        """Makes the next :meth:`arn_of` ask the service: a consumer that is registered again has another ARN."""
         with self._lock:
             self._arns.pop(stream, None)
 
     def register(self) -> None:
-        """Check that the consumers are there and active; register those of this query that are not.
+        """Checks that the consumers are active. Registers missing consumers of this query.
 
         Raises:
             ConnectorError: a consumer that somebody else has to register is not there.
@@ -75,7 +75,7 @@ class Consumers:
             self._register(stream, consumer)
 
     def _missing(self, stream: str) -> NotThereError | None:
-        """Why the consumer cannot be used, ``None`` if it can."""
+        """Returns why the consumer cannot be used, ``None`` if it can."""
         try:
             self.arn_of(stream)
         except NotThereError as error:
@@ -83,7 +83,7 @@ class Consumers:
         return None
 
     def deregister(self) -> None:
-        """De-register the consumers, if the options say so. Failures are logged: a query that ends goes on ending."""
+        """De-registers the consumers if the options say so. Logs failures, for the query is ending."""
         if not self._options.deregister:
             return
         for stream, consumer in self._options.consumers:

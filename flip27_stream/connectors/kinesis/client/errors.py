@@ -1,4 +1,4 @@
-"""What the service refuses, by kinds that callers tell apart."""
+"""Errors of the service that callers handle in different ways."""
 
 from __future__ import annotations
 

@@ -12,12 +12,12 @@ from typing import Any
 
 
 def parse_with(client: Any) -> None:
-    """Let a boto3 client parse GetRecords here. Records have the keys and values that botocore gives them."""
+    """Makes a boto3 client parse GetRecords here. Records have the same keys and values as from botocore."""
     client.meta.events.register("before-parse.kinesis.GetRecords", _parse)
 
 
 def _parse(response_dict: dict[str, Any], customized_response_dict: dict[str, Any], **_: Any) -> None:
-    """Leaves errors, and what is not the expected JSON, to botocore."""
+    """Parses a successful answer. Leaves errors and unexpected JSON to botocore."""
     if response_dict["status_code"] != 200:
         return
     try:

@@ -20,7 +20,7 @@ THREADS = 32
 
 @functools.lru_cache(maxsize=16)
 def shared_client(options: ConnectionOptions, read_timeout_s: float | None = None) -> Any:
-    """A client of Kinesis that all of this process use, as boto3 allows for: to make one takes half a second.
+    """Returns a client of Kinesis that is shared in this process, for making one takes half a second.
 
     boto3's own retries are off, for ours know the limits of a shard.
 
@@ -77,7 +77,7 @@ def _credentials(session: Any, options: ConnectionOptions) -> Mapping[str, Any]:
 
 
 def _assume(session: Any, options: ConnectionOptions, given: Mapping[str, str | None]) -> None:
-    """Let the session's credentials be those of the role, renewed before they expire."""
+    """Makes the session use credentials of the role, and renew them before they expire."""
     from botocore.credentials import DeferredRefreshableCredentials
 
     sts = session.client("sts", endpoint_url=options.sts_endpoint, **given)

@@ -38,7 +38,7 @@ class Subscription:
         self._empty = 0
 
     def next_page(self, position: int) -> Page | None:
-        """The next records.
+        """Returns the next records.
 
         Args:
             position: where they begin, should the shard have to be subscribed to.
@@ -67,7 +67,7 @@ class Subscription:
             return self._page(event)
 
     def close(self) -> None:
-        """End the subscription. Not while another thread is in :meth:`next_page`."""
+        """Ends the subscription. Must not be called while another thread is in :meth:`next_page`."""
         if self._stream is not None:
             self._stream.close()
         self._stream, self._events = None, iter(())
@@ -85,7 +85,7 @@ class Subscription:
         return Page(records, following, at_tip, size_of(records))
 
     def _next_event(self, position: int) -> Mapping[str, Any]:
-        """Raises _EndedError if the subscription ended, and what :func:`raise_refusal` raises."""
+        """Returns the next event. Raises _EndedError at its end, and the errors of :func:`raise_refusal`."""
         from botocore.eventstream import ParserError
         from botocore.exceptions import BotoCoreError, ClientError
         from urllib3.exceptions import HTTPError

@@ -1,4 +1,4 @@
-"""Reads bounded shards: the next pages are under way while one is emitted."""
+"""Reads ranges of shards. It fetches the next pages while it emits one."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class _Reading:
 
 
 class KinesisSourceReader(SourceReader[KinesisShardSplit]):
-    """Reads bounded splits, some at the same time.
+    """Reads bounded splits, several at the same time.
 
     The ends of a range are records that were seen when it was planned. So a range that does not begin and end with
     them has lost records.
@@ -96,7 +96,7 @@ class KinesisSourceReader(SourceReader[KinesisShardSplit]):
             (self._waiting if split.start < split.end else self._ended).append(reading)
 
     def notify_no_more_splits(self) -> None:
-        """Splits are known from the start."""
+        """Does nothing: all splits are added before the first poll."""
 
     def snapshot_state(self) -> Sequence[KinesisShardSplit]:
         left = [*self._waiting, *self._fetching.values()]
@@ -164,7 +164,7 @@ class KinesisSourceReader(SourceReader[KinesisShardSplit]):
             self._fetch()
 
     def _go_on_after_loss(self, reading: _Reading) -> None:
-        """From the first record that there is, if there is any."""
+        """Continues at the first record of the shard, or ends if reading began there."""
         if reading.position == TRIM_HORIZON:
             self._end(reading)
         else:
@@ -172,7 +172,7 @@ class KinesisSourceReader(SourceReader[KinesisShardSplit]):
             self._waiting.append(reading)
 
     def _check_ends(self, reading: _Reading, page: Page) -> None:
-        """The records that the range was planned by are there."""
+        """Checks that the first and last record of the planned range still exist."""
         if not page.records:
             return
         first, last = (before(page.records[i]["SequenceNumber"]) for i in (0, -1))
@@ -188,7 +188,7 @@ class KinesisSourceReader(SourceReader[KinesisShardSplit]):
             self._lose(reading, f"the next record there is has sequence number {first // 10}")
 
     def _is_vain(self, reading: _Reading, page: Page) -> bool:
-        """Whether no records come, though the record at the end of the range was seen when it was planned."""
+        """Returns whether too many pages in a row were empty, though the planned range is not read to its end."""
         reading.empty_pages = 0 if page.records else reading.empty_pages + 1
         return reading.empty_pages > _EMPTY_PAGES
 
@@ -226,7 +226,7 @@ class KinesisSourceReader(SourceReader[KinesisShardSplit]):
 
 
 def _records_before(records: Sequence[Mapping[str, Any]], end: int) -> Sequence[Mapping[str, Any]]:
-    """The records before a position; they come in the order of their sequence numbers."""
+    """Returns the records before a position. Records are in the order of their sequence numbers."""
     if not records or before(records[-1]["SequenceNumber"]) < end:
         return records
     return records[: bisect_left(records, end, key=lambda r: before(r["SequenceNumber"]))]

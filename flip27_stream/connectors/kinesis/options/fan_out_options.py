@@ -105,12 +105,12 @@ class FanOutOptions:
     deregister: bool
 
     def consumer_of(self, stream: str) -> str:
-        """The name or the ARN of the stream's consumer."""
+        """Returns the name or the ARN of the stream's consumer."""
         return dict(self.consumers)[stream]
 
 
 def parse_fan_out(given: Mapping[str, str], streams: Sequence[str]) -> FanOutOptions | None:
-    """The options of enhanced fan-out, ``None`` if the query polls.
+    """Returns the options of enhanced fan-out, ``None`` if the query polls.
 
     Args:
         given: the options of a query, by their names in lower case.
@@ -171,7 +171,7 @@ def _registered(given: Mapping[str, str], streams: Sequence[str]) -> tuple[tuple
 
 
 def _by_arn(arns: Sequence[str], streams: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """Each ARN has the name of its stream."""
+    """Returns the consumer of each stream. The ARN of a consumer has the name of its stream."""
     of_stream = {found[1]: arn for arn in arns if (found := _ARN.fullmatch(arn))}
     names = [stream.rpartition("/")[2] for stream in streams]
     if len(of_stream) != len(arns) or set(of_stream) != set(names):

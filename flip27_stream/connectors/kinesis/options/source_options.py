@@ -29,7 +29,7 @@ Given = Mapping[str, str]
 
 @dataclass(frozen=True)
 class KinesisOptions:
-    """What the options say, checked.
+    """The parsed and checked options.
 
     Attributes:
         streams: names or ARNs, without repetition.
@@ -59,7 +59,7 @@ class KinesisOptions:
 
 
 def parse_kinesis_options(options: Mapping[str, str], *, bounded: bool = False) -> KinesisOptions:
-    """Check options, whose names may be in any case.
+    """Returns the parsed options. Their names may be in any case.
 
     Args:
         options: as the user gave them.
@@ -166,5 +166,5 @@ def _initial_position(given: Given, *, bounded: bool) -> InitialPosition:
 
 
 def bytes_per_second(options: KinesisOptions) -> float:
-    """That may be read of one shard."""
+    """Returns how many bytes a second may be read of one shard."""
     return options.max_fetch_rate * _MEGABYTE

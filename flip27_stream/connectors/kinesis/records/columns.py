@@ -28,26 +28,26 @@ _COLUMNS = {
 
 
 def schema_of(*, sub_sequence_number: bool) -> pa.Schema:
-    """The columns; with ``includeSubSequenceNumber`` also the place of a row in an aggregated record."""
+    """Returns the columns of the rows. One more column has the place of a row in an aggregated record."""
     more = {SUB_SEQUENCE_NUMBER: pa.int64()} if sub_sequence_number else {}
     return pa.schema({**_COLUMNS, **more})
 
 
 def is_arrival(assigner: TimestampAssigner) -> bool:
-    """Whether event time is the time of arrival, by which the service finds records."""
+    """Returns whether event time is the time of arrival, by which the service finds records."""
     return type(assigner) is RecordTimestampAssigner or assigner.column == ARRIVAL
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows, and when they arrived (ms)."""
+    """Rows and their arrival times (ms)."""
 
     records: pa.RecordBatch
     timestamps: pa.Int64Array
 
 
 def rows_of(records: Sequence[Mapping[str, Any]], split: KinesisShardSplit, schema: pa.Schema) -> Rows:
-    """The rows of records as boto3 has them; aggregated ones are taken apart."""
+    """Returns the rows of records, which are dictionaries of boto3. Aggregated records become several rows."""
     data = pa.array([r["Data"] for r in records], pa.binary())
     if pc.any(pc.starts_with(data, MAGIC)).as_py():
         keys, data, numbers, timestamps, places = _taken_apart(records, split)
@@ -70,7 +70,7 @@ def rows_of(records: Sequence[Mapping[str, Any]], split: KinesisShardSplit, sche
 
 
 def _arrival_times(records: Sequence[Mapping[str, Any]]) -> pa.Int64Array:
-    """Milliseconds; the service tells seconds."""
+    """Returns the arrival times in milliseconds; the service gives seconds."""
     seconds = pa.array([r["ApproximateArrivalTimestamp"] for r in records], pa.float64())
     return pc.round(pc.multiply(seconds, 1000.0)).cast(pa.int64())
 
