@@ -7,12 +7,12 @@ import tempfile
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from flip27_stream.errors import ConnectorError
 from flip27_stream.testing import node_packages
 from flip27_stream.testing.child import Child, free_port
+from flip27_stream.testing.server import Server
 from flip27_stream.testing.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _MOST_RECORDS = 100
 _HASH_KEYS = 2**128
 
 
-class KinesisServer:
+class KinesisServer(Server[Child]):
     """A context manager that starts an emulator on a free loopback port, and stops it in any case.
 
     ::
@@ -48,13 +48,14 @@ class KinesisServer:
             log.
     """
 
+    kind = "emulator"
+
     def __init__(self, emulator: str = "kinesis-local", *, keeps_data: bool = False) -> None:
         if emulator not in EMULATORS:
             raise ValueError(f"emulator must be one of {', '.join(EMULATORS)}, not {emulator!r}")
         self._emulator = emulator
         self._keeps_data = keeps_data
         self._home: Path | None = None
-        self._child: Child | None = None
         self._port = 0
         self._client: Any = None
 
@@ -82,13 +83,8 @@ class KinesisServer:
     def client(self) -> Any:
         """A boto3 client."""
         if self._client is None:
-            raise ConnectorError("The emulator was not started, or has been stopped: enter the context.")
+            raise self._not_started()
         return self._client
-
-    @property
-    def pid(self) -> int:
-        """The process id of the running (or paused) emulator."""
-        return self._running().pid
 
     def __enter__(self) -> Self:
         import boto3
@@ -111,16 +107,11 @@ class KinesisServer:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
-
     def stop(self) -> None:
         """Stops the emulator and removes its data. Does nothing if it was not started or is stopped."""
-        if self._child is not None:
-            self._child.kill()
-            self._child = None
+        if self._process is not None:
+            self._process.kill()
+            self._process = None
         if self._client is not None:
             self._client.close()
             self._client = None
@@ -128,21 +119,9 @@ class KinesisServer:
             shutil.rmtree(self._home, ignore_errors=True)
             self._home = None
 
-    def pause(self) -> None:
-        """Freezes the emulator (SIGSTOP): connections stay open and it does not answer."""
-        self._running().pause()
-
-    def resume(self) -> None:
-        """Resumes a paused emulator (SIGCONT)."""
-        self._running().resume()
-
-    def kill(self) -> None:
-        """Kills the emulator without a clean shutdown (SIGKILL)."""
-        self._running().kill()
-
     def restart(self) -> None:
         """Starts the emulator again on the same address, with its data if it keeps them."""
-        self._running().kill()
+        self._started().kill()
         self._launch()
 
     def create_stream(self, name: str, shards: int = 1) -> None:
@@ -223,8 +202,8 @@ class KinesisServer:
         settings = self._settings(modules)
         command = ["env", *(f"{name}={value}" for name, value in settings.items())]
         command += [program, str(script), str(modules), self._emulator, str(self._port)]
-        self._child = Child(command, log=self._home / "log", scratch=self._home)
-        self._wait_until_ready(self._child)
+        self._process = Child(command, log=self._home / "log", scratch=self._home)
+        self._wait_until_ready(self._process)
 
     def _settings(self, modules: Path) -> dict[str, str]:
         steps = ["CREATE_STREAM", "DELETE_STREAM", "SPLIT_SHARD", "MERGE_SHARDS", "UPDATE_SHARD_COUNT"]
@@ -257,11 +236,6 @@ class KinesisServer:
                         f"{self._emulator} did not start at {self.endpoint}: {error}\n{child.tail()}"
                     ) from error
             time.sleep(0.05)
-
-    def _running(self) -> Child:
-        if self._child is None:
-            raise ConnectorError("The emulator was not started, or has been stopped: enter the context.")
-        return self._child
 
 
 def _middle(shard: Mapping[str, Any]) -> str:
