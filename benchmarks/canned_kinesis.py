@@ -17,6 +17,7 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any
 
 from flip27_stream.testing import wait_until
@@ -152,7 +153,7 @@ class CannedKinesis:
         """How ``flip27_kinesis`` reaches it."""
         return {"endpoint": self.endpoint, "region": "us-east-1", "awsAccessKey": "x", "awsSecretKey": "x"}
 
-    @property
+    @cached_property
     def client(self) -> Any:
         """A boto3 client."""
         import boto3

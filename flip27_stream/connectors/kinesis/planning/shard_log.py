@@ -19,6 +19,7 @@ _LOOK_AHEAD = 100
 _COUNTED = 1000
 """A cut so many records away is counted; one further away is estimated."""
 _LARGEST_PAGE = 10_000
+_TAIL_BYTES = 1 << 20
 _STEPS = 4
 """Questions that one plan may ask to find the end of a shard to which nothing is written."""
 _STEPS_TO_FREEZE = 40
@@ -164,7 +165,7 @@ class ShardLog:
         Returns:
             Whether the end was found.
         """
-        if self._read_page(_LARGEST_PAGE if self._client.times_are_silent else _COUNTED):
+        if self._read_page(self._tail_page()):
             return True
         nothing_since = _now() - self._settling_ms
         for _ in range(steps):
@@ -172,11 +173,17 @@ class ShardLog:
             if last is None or self._client.times_are_silent:
                 break
             middle = (last.time + nothing_since) // 2
-            if middle <= last.time or (rate and rate * (nothing_since - last.time) < _COUNTED):
+            if middle <= last.time or (rate and rate * (nothing_since - last.time) < self._tail_page()):
                 break
             if not self._probe(middle):
                 nothing_since = middle
-        return self._read_page(_LARGEST_PAGE if self._client.times_are_silent else _COUNTED)
+        return self._read_page(self._tail_page())
+
+    def _tail_page(self) -> int:
+        """Returns how many records to read where the end may be: few large ones, for they count against the quota."""
+        if self._client.times_are_silent:
+            return _LARGEST_PAGE
+        return max(min(_COUNTED, int(_TAIL_BYTES / max(self.bytes_per_row, 1))), _LOOK_AHEAD)
 
     def _go_to_tip(self, *, is_closed: bool = False) -> None:
         """Freezes the end behind the last record. For a closed shard, waits until the service says that it ended."""
