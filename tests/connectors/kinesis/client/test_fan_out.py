@@ -160,22 +160,39 @@ def test_denial_is_told_at_once(filled: KinesisServer, stream: str) -> None:
 def test_a_consumer_that_is_de_registered_meanwhile(
     filled: KinesisServer, stream: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The task polls what is left of its range; the driver registers the consumer again."""
-    source = fan_out(filled, stream, consumerRefreshInterval="100 ms")
-    with SourceQuery(source) as query:
+    """The task polls its range; the next run registers the consumer again."""
+    with SourceQuery(fan_out(filled, stream)) as query:
         batch = query.wait_for_batch()
-        filled.client.deregister_stream_consumer(StreamARN=arn_of(filled, stream), ConsumerName="flip27_me")
-        wait_until(lambda: not consumers(filled, stream), "the consumer to be de-registered")
+        arn = arn_of(filled, stream)
+        filled.client.deregister_stream_consumer(StreamARN=arn, ConsumerName="flip27_me")
+        wait_until(
+            lambda: not filled.client.list_stream_consumers(StreamARN=arn)["Consumers"],
+            "the consumer to be de-registered",
+            60,
+        )
         with caplog.at_level(logging.WARNING):
             assert [row["data"] for task in query.tasks(*batch) for row in query.read(task)] == EXPECTED
-        assert "is polled" in caplog.text
-        query.offset = batch[1]
+    assert "is polled" in caplog.text
+    with SourceQuery(fan_out(filled, stream), batch[1]) as resumed:
+        filled.put(stream, numbered(20, 5, 1))
+        assert len(resumed.run(5)) == 5
+    assert consumers(filled, stream) == ["flip27_me"]
 
-        def is_back() -> bool:
-            query.next_batch()
-            return consumers(filled, stream) == ["flip27_me"]
 
-        wait_until(is_back, "the consumer to be registered again", 60)
+def test_the_driver_checks_the_registration(filled: KinesisServer, stream: str) -> None:
+    """It registers a consumer that is missing, every ``consumerRefreshInterval``."""
+    connection = parse_kinesis_options({**filled.options, "streamName": "x"}).connection
+    missing, registered = iter([error("ResourceNotFoundException")]), list[str]()
+    with SourceQuery(fan_out(filled, stream, consumerRefreshInterval="50 ms")) as query:
+        assert data_of(query.run(20)) == EXPECTED
+        with (
+            answering(connection, "DescribeStreamConsumer", lambda _: next(missing, None)),
+            answering(
+                connection, "RegisterStreamConsumer", lambda asked: registered.append(asked["ConsumerName"])
+            ),
+        ):
+            wait_until(lambda: query.next_batch() or registered, "the consumer to be registered", 60)
+    assert registered == ["flip27_me"]
 
 
 def test_a_consumer_is_de_registered_at_the_end_if_that_is_wanted(filled: KinesisServer, stream: str) -> None:
