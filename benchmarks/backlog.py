@@ -30,11 +30,12 @@ class Backlog:
     json: bool = False
     compression: Codec | None = None
     partitions: int = 4
+    batch_records: int = 8192
 
     @property
     def topic(self) -> str:
         kind = "json" if self.json else f"{self.value_bytes}-bytes"
-        return f"{self.records}-{kind}-{self.compression or 'plain'}-{self.partitions}"
+        return f"{self.records}-{kind}-{self.compression or 'plain'}-{self.partitions}-{self.batch_records}"
 
     def write(self, broker: KafkaBroker) -> int:
         """Make the topic; returns how many bytes the values have in all."""
@@ -55,6 +56,7 @@ class Backlog:
                 times,
                 values,
                 compression=self.compression,
+                batch_records=self.batch_records,
             )
         return total
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from benchmarks.backlog import Backlog
 from benchmarks.command import run
 from benchmarks.marks import Result, at_most
+from benchmarks.processes import below, read_or_empty
 from benchmarks.stage import Stage
 from benchmarks.streams import OURS, drain, stream
 
@@ -93,39 +94,18 @@ def _read(stage: Stage, backlog: Backlog, name: str, options: dict[str, str]) ->
 
 def _descendants() -> Iterator[tuple[int, str]]:
     """The Python processes of Spark below this one, with the module that each runs."""
-    children: dict[int, list[int]] = defaultdict(list)
-    for entry in os.listdir("/proc"):
-        if entry.isdigit() and (parent := _parent(int(entry))) is not None:
-            children[parent].append(int(entry))
-    left = [os.getpid()]
-    while left:
-        below = children[left.pop()]
-        left += below
-        for pid in below:
-            command = _read_or_empty(f"/proc/{pid}/cmdline")
-            module = next((m for m in (_WORKERS, _PLANNER) if m in command), None)
-            if module is not None:
-                yield pid, module
-
-
-def _parent(pid: int) -> int | None:
-    stat = _read_or_empty(f"/proc/{pid}/stat")
-    return int(stat.rpartition(")")[2].split()[1]) if stat else None
+    for pid in below(os.getpid()):
+        command = read_or_empty(f"/proc/{pid}/cmdline")
+        module = next((m for m in (_WORKERS, _PLANNER) if m in command), None)
+        if module is not None:
+            yield pid, module
 
 
 def _peak_mb(pid: int) -> float | None:
-    for line in _read_or_empty(f"/proc/{pid}/status").splitlines():
+    for line in read_or_empty(f"/proc/{pid}/status").splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) * 1024 / 1e6
     return None
-
-
-def _read_or_empty(path: str) -> str:
-    """Empty if the process has ended."""
-    try:
-        return Path(path).read_text()
-    except OSError:
-        return ""
 
 
 if __name__ == "__main__":
