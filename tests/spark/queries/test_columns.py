@@ -119,7 +119,7 @@ def test_alignment_by_a_decoded_column(queries: KafkaQueries, topic: MakeTopic) 
     query = stream.writeStream.foreachBatch(keep).option("checkpointLocation", checkpoint)
     running = query.trigger(**AVAILABLE_NOW).start()
     try:
-        assert running.awaitTermination(60)
+        assert running.awaitTermination(120)
     finally:
         running.stop()
     rows = [row for batch in batches for row in batch]
