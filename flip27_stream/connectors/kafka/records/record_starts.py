@@ -197,9 +197,8 @@ def _true_positions(flags: npt.NDArray[np.bool_], most: int) -> Longs:
     positions = some.take(inside >> 3)
     positions <<= 3
     positions += inside & 7
-    if len(positions) > most:
-        return some[:0]
-    return np.append(positions, np.flatnonzero(flags[whole:]) + whole)
+    positions = np.append(positions, np.flatnonzero(flags[whole:]) + whole)
+    return positions if len(positions) <= most else some[:0]
 
 
 def _lengths(data: Bytes, places: Longs, may_begin: npt.NDArray[np.bool_]) -> tuple[Longs, Longs]:
