@@ -30,6 +30,7 @@ _WORKERS = "pyspark.daemon"
 _PLANNER = "streaming.python_streaming_source_runner"
 _INTERVAL_S = 0.05
 _LARGE_BYTES = 1_000_000
+_HUGE_BATCH_BYTES = 50_000_000
 
 
 class PeakMemory:
@@ -66,9 +67,12 @@ class PeakMemory:
 
 def measure(stage: Stage) -> Iterator[Result]:
     small = Backlog(stage.sizes.records)
+    large = Backlog(max(4, small.records // 50), value_bytes=10_000)
     backlogs = {
         "100-byte values": small,
         "100-byte values, lz4": replace(small, compression="lz4"),
+        "10 kB values": large,
+        "10 kB values, batches of 50 MB": replace(large, batch_bytes=_HUGE_BATCH_BYTES),
         "1 MB values": Backlog(max(4, small.records // 5000), value_bytes=_LARGE_BYTES),
     }
     for name, backlog in backlogs.items():

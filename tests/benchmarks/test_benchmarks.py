@@ -79,7 +79,7 @@ def test_planning_without_a_broker() -> None:
         pytest.param(ceiling.measure, 1, id="ceiling"),
         pytest.param(small_batches.measure, 3, id="small_batches"),
         pytest.param(planning.measure, 3, id="planning"),
-        pytest.param(memory.measure, 8, id="memory"),
+        pytest.param(memory.measure, 12, id="memory"),
         pytest.param(files.measure, 12, id="files"),
         pytest.param(layers.measure, 5, id="layers"),
     ],
