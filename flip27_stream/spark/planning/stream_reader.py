@@ -52,9 +52,9 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def _short(method: Method) -> Method:
-    """A method whose errors of this project come without the lines of a traceback, which go to the log.
+    """Returns ``method`` so that it raises errors of this project without a traceback; the log has the traceback.
 
-    Spark puts the traceback before the text, so that what went wrong stood at the end of a page.
+    Spark shows the traceback before the message of an error, so that users would find the message only after a page.
     """
 
     @functools.wraps(method)

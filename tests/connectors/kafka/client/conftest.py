@@ -24,6 +24,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 def unhurried(quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rounds wait for every answer, however busy the machine is; the other waits are short."""
     monkeypatch.setattr(patience, "FULL_S", 60.0)
+    monkeypatch.setattr(patience, "_GLANCE_S", 60.0)
 
 
 @pytest.fixture

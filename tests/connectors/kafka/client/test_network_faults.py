@@ -78,6 +78,7 @@ def test_connections_that_were_dropped_without_a_word(
 ) -> None:
     """As load balancers do with those that rest: the same plan asks again, over new ones."""
     monkeypatch.setattr(patience, "FULL_S", 60.0)
+    monkeypatch.setattr(patience, "_GLANCE_S", 60.0)
     with link.apply(HalfOpen()):
         assert ends(query) == {"t-0": 10}
 

@@ -51,6 +51,7 @@ Change = Callable[[Any], object]
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patience, "FULL_S", 60.0)
+    monkeypatch.setattr(patience, "_GLANCE_S", 60.0)
     monkeypatch.setattr(calls, "_SUSPICIOUS_S", 0.3)
     monkeypatch.setattr(diagnosis, "_PATIENCE_S", 0.3)
 

@@ -19,6 +19,7 @@ from tests.connectors.kafka.support.fake_cluster_client import FIRST, SECOND, TH
 def _unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rounds wait for every answer and send no request again, however busy the machine is."""
     monkeypatch.setattr(answer_deadlines, "FULL_S", 60.0)
+    monkeypatch.setattr(answer_deadlines, "_GLANCE_S", 60.0)
     monkeypatch.setattr(calls, "_SUSPICIOUS_S", 60.0)
 
 
