@@ -25,7 +25,7 @@ def read_varints(buffer: Bytes, at: Longs, longest: int = INT_BYTES) -> tuple[Lo
     """Returns the numbers at the positions ``at``, and the positions after them.
 
     Nearly all numbers of a record take one or two bytes. Those are decoded for all rows at once, in 16 bits; numbers
-    with a third byte are decoded again, only for the rows that have them.
+    with a third byte are decoded again, together with the others if most rows have one.
 
     Args:
         buffer: the bytes.
@@ -33,8 +33,8 @@ def read_varints(buffer: Bytes, at: Longs, longest: int = INT_BYTES) -> tuple[Lo
         longest: the greatest number of bytes of an encoded number.
 
     Raises:
-        MalformedError: a number takes more than ``longest`` bytes.
-        IndexError: a number leaves the buffer.
+        MalformedError: a number takes more than ``longest`` bytes, or begins in the buffer and leaves it.
+        IndexError: a number begins behind the buffer.
     """
     first, behind = buffer.take(at), at + 1
     long = first >> 7
@@ -47,25 +47,29 @@ def read_varints(buffer: Bytes, at: Longs, longest: int = INT_BYTES) -> tuple[Lo
     raw |= first & 0x7F
     numbers = _unzigzag(raw).astype(np.int64)
     longer = np.flatnonzero(second > 0x7F)
-    if longer.size:
+    if 2 * len(longer) > len(at):
+        return _read_long(buffer, at, longest)
+    if len(longer):
         numbers[longer], behind[longer] = _read_long(buffer, at[longer], longest)
     return numbers, behind
 
 
 def _read_long(buffer: Bytes, at: Longs, longest: int) -> tuple[Longs, Longs]:
-    """Returns the same as :func:`read_varints`, for numbers that take at least three bytes."""
-    raw = np.zeros(len(at), np.uint64)
-    behind, rows = at.copy(), np.arange(len(at))
+    """Returns the same as :func:`read_varints`, for numbers of any size.
+
+    A number that leaves the buffer takes more than ``longest`` bytes, since the last byte is read again and again.
+    """
+    raw, behind = np.zeros(len(at), np.uint64), at
+    more = np.ones(len(at), np.uint8)
     for k in range(longest):
-        byte = buffer.take(at[rows] + k)
-        raw[rows] |= (byte & 0x7F).astype(np.uint64) << np.uint64(7 * k)
-        behind[rows] += 1
+        byte = buffer.take(at + k, mode="clip")
+        byte *= more
+        raw |= (byte & 0x7F).astype(np.uint64) << np.uint64(7 * k)
+        behind = behind + more
         if k == 9 and (byte > 1).any():
             raise MalformedError("a number does not fit 64 bits")
-        if byte.min() > 0x7F:
-            continue
-        rows = rows[byte > 0x7F]
-        if not rows.size:
+        more = byte >> 7
+        if not more.any():
             return _unzigzag(raw), behind
     raise MalformedError(f"a number takes more than {longest} bytes")
 
