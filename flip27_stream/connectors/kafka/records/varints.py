@@ -60,7 +60,7 @@ def _read_long(buffer: Bytes, at: Longs, longest: int) -> tuple[Longs, Longs]:
     A number that leaves the buffer takes more than ``longest`` bytes, since the last byte is read again and again.
     """
     raw, behind = np.zeros(len(at), np.uint64), at
-    more = np.ones(len(at), np.uint8)
+    more: npt.NDArray[Any] = np.ones(len(at), np.uint8)
     for k in range(longest):
         byte = buffer.take(at + k, mode="clip")
         byte *= more
