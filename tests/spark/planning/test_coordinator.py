@@ -139,7 +139,7 @@ def test_an_open_transaction_is_not_emptiness(make: Callable[..., Query]) -> Non
 
 
 def test_a_silent_leader_is_neither_empty_nor_idle(make: Callable[..., Query]) -> None:
-    """Rule 5: its front stands."""
+    """Rule 5: its front stays."""
     query = make({"slow": [100, 105], "fast": [100, 112, 120]})
     query.step(limit=2)
     query.world.silent.add("slow")
@@ -156,7 +156,7 @@ def test_a_silent_leader_is_neither_empty_nor_idle(make: Callable[..., Query]) -
 def test_a_split_that_does_not_tell_its_event_times_holds_all_with_a_warning(
     make: Callable[..., Query], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Rule 5; and what was read before it came is in the table all the same."""
+    """Rule 5. Rows that were read before the split was found are in the table."""
     query = make({"a": [100, 110]})
     query.step()
     query.world.logs["a"].append(130)
@@ -385,7 +385,7 @@ def test_what_is_reported_of_a_bounded_source(
 
 
 def test_a_split_of_a_bounded_source_is_finished_at_its_end(make: Callable[..., Query]) -> None:
-    """Rule 2: it holds nobody."""
+    """Rule 2: it holds no other split back."""
     query = make({"short": [100], "long": [100, 500]})
     query.world.finished.add("short")
     query.step()

@@ -116,7 +116,7 @@ def test_a_split_that_is_removed_while_one_is_paused(make: Callable[..., Query],
 
 
 def test_when_everything_is_idle_nothing_runs_and_nobody_holds(make: Callable[..., Query]) -> None:
-    """AL-04, WM-27, I8: and whoever gets data is read however far ahead it is."""
+    """AL-04, WM-27, I8: a split that gets data is read, however far ahead it is."""
     query = make({"a": [100], "b": [100]})
     query.step()
     query.clock.advance(IDLE_AFTER)
@@ -129,7 +129,7 @@ def test_when_everything_is_idle_nothing_runs_and_nobody_holds(make: Callable[..
 
 
 def test_the_last_split_that_moves_finishes_while_the_others_are_paused(make: Callable[..., Query]) -> None:
-    """AS-06, AS-10, AO-06: then nobody holds them."""
+    """AS-06, AS-10, AO-06: then no split holds the others back."""
     query = make({"last": [100, 105], "one": [100, 500], "two": [100, 600]})
     assert query.step() == [("last", 100), ("last", 105), ("one", 100), ("two", 100)]
     assert states(query) == {"last": "A", "one": "P", "two": "P"}
@@ -187,7 +187,10 @@ def test_wm_14_watermarks_move_with_plans_and_not_with_reports(make: Callable[..
 
 
 def test_a_split_that_was_idle_when_a_replayed_batch_was_planned(make: Callable[..., Query]) -> None:
-    """WM-06: who replays the batch was not there; the split does not count, and what was read is not ahead of it."""
+    """WM-06: another process planned the replayed batch.
+
+    The split does not count, so the rows that were read are not ahead of it.
+    """
     query = make({"silent": [100], "fast": [100]})
     query.step(10)
     query.clock.advance(IDLE_AFTER)

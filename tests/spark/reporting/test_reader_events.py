@@ -1,4 +1,4 @@
-"""What enumerator and readers tell each other: events both ways, and requests for splits. No JVM."""
+"""Messages between the enumerator and the readers: events in both directions, and requests for splits. No JVM."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_batch_that_is_asked_for_twice_has_the_same_events() -> None:
 
 
 def test_a_report_of_a_batch_that_is_long_done_says_nothing() -> None:
-    """A zombie: nobody waited for it, another attempt was counted."""
+    """Spark did not wait for this task; another attempt of it was counted."""
     query = talking({"a": [1]})
     start = query.offset
     query.step()

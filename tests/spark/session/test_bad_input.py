@@ -1,4 +1,5 @@
-"""Bad input, and what the user is told: options at ``load()``, the rest in the StreamingQueryException."""
+"""Wrong input, and its errors: those of options are raised by ``load()``, all others are in the
+StreamingQueryException."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ GROUP, MAX_DRIFT, TABLE = (f"scan.watermark.alignment.{name}" for name in ("grou
 
 
 def refused(queries: KafkaQueries, stream: DataFrame) -> str:
-    """What a query that cannot run says."""
+    """Returns the error message of a query that cannot run."""
     with pytest.raises(StreamingQueryException) as error:
         queries.run(stream)
     return str(error.value)
@@ -115,7 +116,7 @@ def test_a_missing_topic_is_named(queries: KafkaQueries, topic: MakeTopic, strat
 
 @pytest.fixture
 def checkpoint(queries: KafkaQueries, topic: MakeTopic) -> tuple[str, Output]:
-    """A topic that was read, and by what."""
+    """A topic, and the output of a query that has read it."""
     name = topic()
     queries.broker.write(name, records(0, [T0 + i * SECOND for i in range(5)]))
     return name, queries.run(queries.stream(name))
@@ -211,7 +212,7 @@ def test_the_query_goes_on_with_what_is_there_if_told_to(
     aligned: bool,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    """failOnDataLoss false: with a warning."""
+    """With failOnDataLoss = false the query goes on, with a warning."""
     name, output = checkpoint
     before = output.positions()
     lose(queries, name)

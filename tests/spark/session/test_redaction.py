@@ -1,4 +1,4 @@
-"""Secrets stay out of what Spark prints and of what a query says when it fails."""
+"""Secrets are neither in what Spark prints nor in the error of a query that fails."""
 
 from __future__ import annotations
 
