@@ -36,7 +36,7 @@ def make(tmp_path: Path) -> Make:
 
 
 def test_a_split_that_got_ahead_waits_until_the_others_come_near(make: Make) -> None:
-    """AS-01 adapted: after the fact, by as much as a batch reads; two rows here."""
+    """AS-01 adapted: a split is paused after it got ahead, by at most what one batch reads; two rows here."""
     query = make({"slow": [100, 101, 102, 103, 195], "fast": [100, 150, 200, 250]})
     assert query.step(2) == [("fast", 100), ("slow", 100)]
     assert query.step(2) == [("fast", 150), ("slow", 101)]
@@ -70,7 +70,7 @@ def deaf(query: Query) -> None:
 
 
 def test_as_18_without_reports_it_cannot_be_aligned(make: Make) -> None:
-    """AS-18: an error, unless the user allows splits that cannot be stopped to run unaligned."""
+    """AS-18: the query fails, unless an option allows unaligned splits."""
     for allowed in ("true", "false"):
         query = make({"a": [1], "b": [10_000]}, **{ALLOW: allowed})
         deaf(query)
@@ -168,7 +168,7 @@ def test_one_split_of_which_no_report_comes_does_not_run_away(
 
 
 def test_a_network_that_works_again_is_noticed(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """C3: an outage of a minute fails no query; with the first report that comes the split is aligned as before."""
+    """C3: an outage of a minute does not fail the query. The split is aligned again after its first report."""
     query = make({"slow": [*range(300)], "fast": [*range(0, 3000, 100)]})
     with monkeypatch.context() as outage:
         without_reports_of("fast", outage)
