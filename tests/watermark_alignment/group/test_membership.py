@@ -330,8 +330,9 @@ def test_a_table_that_does_not_answer_holds_a_plan_up_once(
     one.look()
     assert waits == [0.05, 0.05], "who never saw its group would not know whom it passes"
     board.answers.set()
-    wait_until(lambda: one.age_ms() is not None, "the group to be seen", 30)
+    wait_until(lambda: one.age_ms() is not None, "the group to be seen", 60)
     one.look()
+    wait_until(lambda: one._done >= one._asked, "the end of its access to the table", 60)
     board.answers.clear()
     waits.clear()
     for watermark in (1, 2, 3):
@@ -339,10 +340,11 @@ def test_a_table_that_does_not_answer_holds_a_plan_up_once(
         one.look()
     assert waits == [0.05, 0, 0, 0, 0, 0]
     board.answers.set()
-    wait_until(lambda: board.says("one")[-1:] == [one.entry], "the newest to be told", 30)
+    wait_until(lambda: board.says("one")[-1:] == [one.entry], "the newest to be told", 60)
+    wait_until(lambda: one._done >= one._asked, "the end of its access to the table", 60)
     one.announce(4)
     assert waits[6:] == [0.05]
-    assert board.entries[-1].watermark == 4
+    wait_until(lambda: board.entries[-1].watermark == 4, "the entry", 60)
 
 
 def test_leaving_is_bounded(join: Join, board: Board) -> None:
