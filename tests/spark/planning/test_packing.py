@@ -111,7 +111,7 @@ def test_few_rows_are_one_task(rows: int, least: int | None, expected: int) -> N
 
 
 def test_al_11_pieces_of_a_split_are_counted_once() -> None:
-    """AL-11: repeated pieces count once; what nobody reported counts as it was planned."""
+    """AL-11: pieces that are reported twice count once; pieces without a report count as planned."""
     batch = BatchRecord(1, {"a": PlannedSplit(0, 10, SplitStatus.ACTIVE)})
     assert batch.rows_read() == {"a": 10}
     for task in (0, 1):

@@ -1,4 +1,7 @@
-"""Looks that fail: what may pass is tried again for a bounded time, all else fails the query at once. No JVM."""
+"""Looks that fail: temporary errors are tried again for a bounded time, all other errors fail the query at once.
+
+No JVM.
+"""
 
 from __future__ import annotations
 

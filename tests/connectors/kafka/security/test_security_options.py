@@ -188,7 +188,7 @@ def test_no_secret_is_in_a_repr() -> None:
 
 
 def test_settings_of_another_protocol_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:
-    """Java ignores them without a word."""
+    """Java ignores them silently."""
     warn_without_effect.cache_clear()
     parse({"ssl.truststore.location": "/x", "ssl.truststore.password": "hush-hush"})
     said = [record.getMessage() for record in caplog.records]
