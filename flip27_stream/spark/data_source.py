@@ -33,6 +33,7 @@ from watermark_alignment.options import (
     STORAGE_OPTION_PREFIX,
     AlignmentOptions,
 )
+from watermark_alignment.table.spool_root import spool_root_of
 
 
 class Flip27DataSource(DataSource):
@@ -157,7 +158,7 @@ def data_source(
             "In place of a class give an object of it, or a function whose parameters are the options of the format."
         )
     if name is None and not is_factory:
-        raise ValueError("a source needs a name to be registered as a format")
+        raise ValueError("Give data_source() a name as well: the source becomes the format of that name.")
     factory = _factory(source, name or "")
     # A class made here is pickled by value, so what is set on it reaches the planning process.
     attributes = {"factory": factory, "driver": driver_of(spark or SparkSession.getActiveSession())}
@@ -276,4 +277,4 @@ def driver_of(spark: SparkSession | None) -> Driver:
         parallelism = spark.sparkContext.defaultParallelism
     except PySparkException:  # Spark Connect has no context
         parallelism = 0
-    return Driver(host, bind_address, parallelism)
+    return Driver(host, bind_address, parallelism, spool_root_of(spark))

@@ -13,7 +13,10 @@ SOON_S, LONG_S = 0.2, 60.0
 
 
 class Server:
-    """Answers with what it gets; remembers how connections ended: "" for an end of file, else the error."""
+    """Sends back what it receives.
+
+    Records how connections ended: "" for an end of file, otherwise the name of the error.
+    """
 
     def __init__(self, wrapped: Callable[[socket.socket], socket.socket] = lambda plain: plain) -> None:
         self.ends: list[str] = []

@@ -104,7 +104,7 @@ def test_refuse(link: Link, connect: Connect) -> None:
 
 
 def test_unreachable(link: Link) -> None:
-    """Nobody says no, and who tries long enough gets in when it is over."""
+    """The connection is not refused. A client that waits long enough is connected when the fault ends."""
     with socket.socket() as client:
         client.setblocking(False)
         with link.apply(Unreachable()):

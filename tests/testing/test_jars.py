@@ -1,4 +1,4 @@
-"""Fetching jars: whole or not at all, and only once."""
+"""Jars are fetched once and completely, or not at all."""
 
 from __future__ import annotations
 

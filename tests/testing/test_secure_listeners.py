@@ -1,4 +1,4 @@
-"""The test broker's listeners let in whom they should, and nobody else."""
+"""The listeners of the test broker accept clients with valid credentials, and no others."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def let_in(
     patience_ms: int = 20_000,
     more: dict[str, str] | None = None,
 ) -> bool:
-    """Whether a client of kafka-python gets there."""
+    """Returns whether a client of kafka-python can connect."""
     config = {"security_protocol": "SSL" if listener == "MUTUAL_TLS" else str(listener)}
     if "SASL" in listener:
         config |= {"sasl_plain_username": broker.secure.user, "sasl_plain_password": broker.secure.password}

@@ -82,9 +82,9 @@ class FrozenEnds:
             one = min(lost)
             raise DataLossError(
                 f"{len(lost)} splits report available offset which is less than end offset during running query with "
-                f"Trigger.AvailableNow, or a batch read: split {one} ends at {short[one]} now, and the run is to read "
-                f"it up to {self._ends[one]}. Its last records are gone, say by an unclean leader election or with a "
-                "disk that was restored. What is before is not lost: the next run reads what is there."
+                f"Trigger.AvailableNow, or a batch read: split {one} ends at {short[one]} now, but the run must read "
+                f"it up to {self._ends[one]}. Its last records are gone, for example by an unclean leader election or "
+                "a restored disk. No other records are lost: the next run reads all that exist."
             )
 
     def _is_short(self, split: str, r: SplitRange) -> bool:

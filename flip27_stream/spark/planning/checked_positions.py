@@ -112,7 +112,8 @@ def checked_positions_after(
         assert answer is not None
         if wrong := rows.keys() ^ answer.keys():
             raise ContractError(
-                f"{who} must answer about the splits that it is asked about, unlike {min(wrong)!r}."
+                f"{who} must return a position for each split in its argument and for no other; it does not for "
+                f"split {min(wrong)!r}."
             )
         found = {}
         for name, position in answer.items():

@@ -104,7 +104,7 @@ class Folder(ExternalSystem):
         self._away.rmdir()
 
     def fail(self) -> None:
-        """The folder is a link to itself, which nobody can open."""
+        """The folder is a link to itself, so that it cannot be opened."""
         self._data.rename(self._away)
         self._data.symlink_to(self._data)
 

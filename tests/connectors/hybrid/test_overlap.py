@@ -160,7 +160,7 @@ def test_a_gap_behind_the_end_of_the_history_is_read(
 
 
 def test_a_topic_that_was_made_anew_since_it_was_copied_is_refused() -> None:
-    """Its records have the offsets of rows that the history has: they were left out, all of them, without a word."""
+    """Its records have the offsets of rows in the history. They were all left out silently."""
     files = {"f": [("a", n, 100 + n) for n in range(50)]}
     query = HybridQuery(hybrid(files, {"a": [1000 + n for n in range(30)]}))
     with pytest.raises(DataLossError, match=r"Split 1:a ends at position 30, .* rows of it up to 49"):

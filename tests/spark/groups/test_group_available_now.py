@@ -96,7 +96,10 @@ def waiting(monkeypatch: pytest.MonkeyPatch) -> Waiting:
 def test_a_run_held_by_others_alone_goes_on_after_the_timeout(
     make: Make, waiting: Waiting, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Rule 8: at its boundary, with a warning that names who held it, and not before; meanwhile it does not end."""
+    """Rule 8: exactly after the timeout, with a warning that names the member that held it.
+
+    Until then the run does not end.
+    """
     slow, run = make({"a": [100]}, source_id="lame"), make({"b": [100, 500]})
     step(slow)
     run.coordinator.prepare_available_now()
@@ -157,7 +160,7 @@ def looked(query: Query) -> None:
 
 
 def test_a_member_whose_watermark_stands_in_ties_makes_progress(make: Make, waiting: Waiting) -> None:
-    """Many rows of one event time are read in many batches, all of which move."""
+    """Many rows with one event time are read in many batches, and each of them counts as progress."""
     slow, run = make({"a": [100] * 30 + [600]}, ReadLimits(max_rows=2)), make({"b": [500]})
     step(slow)
     run.coordinator.prepare_available_now()
@@ -183,7 +186,7 @@ def test_who_was_given_up_counts_again_once_it_has_moved(make: Make, waiting: Wa
 
 
 def test_who_comes_below_a_member_that_was_given_up_is_waited_for(make: Make, waiting: Waiting) -> None:
-    """I3: the run gave up a member, and not all that is behind it."""
+    """I3: the run has given up one member, but waits for other members that are behind it."""
     slow, run = make({"a": [100]}), make({"b": [150, 500]}, ReadLimits(max_rows=1))
     step(slow)
     run.coordinator.prepare_available_now()
@@ -197,7 +200,7 @@ def test_who_comes_below_a_member_that_was_given_up_is_waited_for(make: Make, wa
 
 
 def test_who_is_not_stuck_still_counts(make: Make, waiting: Waiting) -> None:
-    """I3: the run goes on without a member that is stuck, and with the others."""
+    """I3: the run goes on without the member that is stuck, but stays aligned with the others."""
     stuck, live, run = make({"a": [100]}), make({"b": [105]}), make({"c": [106, 115, 116, 500]})
     for query in (stuck, live):
         assert step(query) == []

@@ -1,4 +1,7 @@
-"""Who is a member of a group and who is none: idle, finished, restarted, stopped, dead, of an id in use. No JVM."""
+"""Which sources count as members of a group: idle, finished, restarted, stopped and dead ones, and two with one id.
+
+No JVM.
+"""
 
 from __future__ import annotations
 
@@ -89,7 +92,7 @@ def test_a_member_that_stops_leaves_at_once(make: Make) -> None:
 
 
 def test_a_member_that_dies_leaves_after_the_timeout(make: Make) -> None:
-    """AL-20: counted on the clock of who reads, from when it saw the entry; and not a millisecond earlier."""
+    """AL-20: the reader measures the timeout by its own clock, from when it first saw the entry, to the millisecond."""
     slow, fast = make({"a": [100]}), make({"b": [500]})
     assert [step(slow), step(fast), step(fast)] == [[], [], None]
     kill(slow)
@@ -100,7 +103,7 @@ def test_a_member_that_dies_leaves_after_the_timeout(make: Make) -> None:
 
 
 def test_a_member_in_a_long_batch_or_with_a_long_trigger_stays(make: Make) -> None:
-    """Its heart beats although Spark asks it nothing."""
+    """Its heartbeats go on although Spark does not call it."""
     slow, fast = make({"a": [100]}, source_timeout="1 s"), make({"b": [500]}, source_timeout="1 s")
     assert [step(slow), step(fast), step(fast)] == [[], [], None]
     for _ in range(3):
@@ -112,7 +115,7 @@ def test_a_member_in_a_long_batch_or_with_a_long_trigger_stays(make: Make) -> No
 
 
 def test_a_member_with_a_longer_timeout_is_seen_by_who_joins(make: Make, tmp_path: Path) -> None:
-    """I3: its last beat may be older than all that who joins would look for by its own timeout."""
+    """I3: its last heartbeat may be older than the timeout of the member that joins."""
     slow = make({"a": [100]}, source_timeout="1 h")
     assert step(slow) == []
     for commit in (tmp_path / "table" / "_delta_log").iterdir():
@@ -257,7 +260,7 @@ def test_al_09_a_query_that_was_never_asked_for_a_plan_is_no_member(make: Make) 
 def test_a_table_that_cannot_be_read_keeps_the_last_minimum(
     make: Make, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rule 7: queries go on under it, and are told once."""
+    """Rule 7: queries go on with the last minimum, and the failure is logged once."""
     slow, fast = make({"a": [100]}), make({"b": [100, 500]})
     assert [step(slow), step(fast), step(slow), step(fast)] == [[], [], [100], [100]]
 
@@ -275,7 +278,10 @@ def test_a_table_that_cannot_be_read_keeps_the_last_minimum(
 def test_a_run_that_has_not_read_its_group_once_reads_nothing(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """I3: killed, and started again while the store is down. It would take itself for alone."""
+    """I3: the query was killed, and started again while the store is down.
+
+    It must not assume that it is alone in the group.
+    """
     slow, fast = make({"a": [100]}), make({"b": [100, 500]})
     assert [step(slow), step(fast), step(slow), step(fast)] == [[], [], [100], [100]]
     news, looks = GroupLog.news, []
@@ -306,7 +312,8 @@ def test_a_run_that_has_not_read_its_group_once_reads_nothing(
 def test_a_table_that_nobody_can_write_keeps_the_last_minimum(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rule 7, I3: each goes on under it, and none takes the other for dead, however long the outage is."""
+    """Rule 7, I3: all go on with the last minimum, and no member considers another one dead, however long the outage
+    is."""
     slow, fast = make({"a": [100, 104]}), make({"b": [100, 500]})
     assert [step(slow), step(fast), step(slow), step(fast)] == [[], [], [100, 104], [100]]
 
@@ -329,7 +336,7 @@ def test_a_table_that_nobody_can_write_keeps_the_last_minimum(
 
 
 def meet(older: Query, younger: Query) -> None:
-    """Both plan, then the older one says something more."""
+    """Lets both queries plan; then the older one publishes another entry."""
     assert [step(older), step(younger)] == [[], []]
     entry = member_of(older).entry
     step(older)
@@ -339,7 +346,7 @@ def meet(older: Query, younger: Query) -> None:
 
 
 def test_al_14_of_two_live_holders_of_one_id_the_younger_fails(make: Make) -> None:
-    """And says who both are; the older one goes on."""
+    """The error names both holders. The older one goes on."""
     older, younger = make({"a": [100]}, source_id="clicks"), make({"b": [100, 101]}, source_id="clicks")
     meet(older, younger)
     with pytest.raises(AlignmentError, match=r"of group 'g' have the id 'clicks': process \d+ on ") as e:
@@ -352,7 +359,7 @@ def test_al_14_of_two_live_holders_of_one_id_the_younger_fails(make: Make) -> No
 
 
 def test_an_id_whose_holder_is_dead_can_be_had(make: Make) -> None:
-    """An entry that only has not timed out yet is no life."""
+    """An entry that has not timed out yet does not prove that its process is alive."""
     dead, new = make({"a": [100]}, source_id="clicks"), make({"b": [100]}, source_id="clicks")
     step(dead)
     step(dead)

@@ -79,7 +79,7 @@ def test_progress_begins_the_wait_anew(wait: GroupWait) -> None:
 
 
 def test_the_wait_for_one_goes_on_after_another_held_the_run(wait: GroupWait) -> None:
-    """Who comes and goes below it does not make a run wait for ever."""
+    """Other members that hold the run for a while do not make it wait for ever."""
     slow, passing = entry("slow", 5), entry("passing", 1)
     now, given_up = 0, False
     for turn in range(5):
@@ -93,7 +93,7 @@ def test_the_wait_for_one_goes_on_after_another_held_the_run(wait: GroupWait) ->
 def test_an_answer_is_held_back_for_some_time_even_with_a_short_update_interval(
     update_interval_ms: int,
 ) -> None:
-    """Else no time would count, and the run would make empty batches for ever."""
+    """Otherwise no time would count, and the run would make empty batches for ever."""
     options: Any = SimpleNamespace(source_timeout_ms=TIMEOUT_MS, update_interval_ms=update_interval_ms)
     now = [0.0]
     wait = GroupWait(options, monotonic=lambda: now[0])

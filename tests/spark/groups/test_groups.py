@@ -112,7 +112,7 @@ def test_the_group_is_named_where_it_binds_and_the_backlog_where_that_does(make:
 
 @pytest.mark.parametrize("name", ["group", "backlog"])
 def test_a_split_may_have_the_name_of_what_else_can_hold(make: Make, name: str) -> None:
-    """I11: who is held by such a split of its own does not wait for others."""
+    """I11: a member that such a split of its own holds back does not wait for other members."""
     alone = make({"other": [100, 500], name: [100]}, ReadLimits(max_rows=10))
     holders = held_by(alone)
     assert [step(alone), step(alone), step(alone)] == [[], [100, 100], None]
@@ -134,7 +134,8 @@ def test_a_source_paused_by_reports_waits_for_the_group(make: Make) -> None:
 def test_the_group_is_read_once_in_an_interval_unless_it_holds(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rule 7: at most update-interval old, and anew before a plan holds on account of another member."""
+    """Rule 7: the watermarks are at most update-interval old, and are read again before another member holds a plan
+    back."""
     looks: list[Membership] = []
     look = Membership.look
 

@@ -140,7 +140,7 @@ def other_process(
 
 
 def kill_all(process: subprocess.Popen[bytes]) -> None:
-    """Without a word: the driver, its JVM and its planner, none of which gets to say good-bye."""
+    """Kills the driver, its JVM and its planning process, so that none of them can leave the group."""
     family = [*descendants(process.pid), process.pid]
     for pid in family:
         if alive(pid):

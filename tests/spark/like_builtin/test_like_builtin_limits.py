@@ -62,7 +62,7 @@ def test_a_limit_is_divided_by_size_and_small_shares_are_rounded_up(
 def test_once_takes_everything_whatever_the_limits(
     queries: KafkaQueries, topic: MakeTopic, source: str
 ) -> None:
-    """SK-05: and the next run what has come since, be it less than the minimum."""
+    """SK-05: the next run reads what has come since, even if that is less than the minimum."""
     name = topic(2)
     fill(queries, name, {0: 20, 1: 4})
     limits = {"maxOffsetsPerTrigger": "15", "minOffsetsPerTrigger": "12", "maxTriggerDelay": "1h"}
@@ -74,7 +74,7 @@ def test_once_takes_everything_whatever_the_limits(
 
 @both_formats
 def test_a_batch_waits_for_its_minimum(queries: KafkaQueries, topic: MakeTopic, source: str) -> None:
-    """SK-06: but the first; what is too little comes with what follows."""
+    """SK-06: except the first batch. Records below the minimum are read with those that follow."""
     name = topic(3)
     fill(queries, name, {0: 10, 1: 5, 2: 1})
     stream = queries.stream(name, {"minOffsetsPerTrigger": "15"}, source)

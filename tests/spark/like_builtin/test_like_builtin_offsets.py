@@ -175,7 +175,7 @@ def test_a_beginning_behind_the_end_is_an_error(queries: KafkaQueries, steps: st
 
 @both_formats
 def test_a_batch_read_of_more_than_there_is(queries: KafkaQueries, topic: MakeTopic, source: str) -> None:
-    """SK-26, SK-33: behind the end of the log, before its beginning, or nothing at all."""
+    """SK-26, SK-33: offsets after the end of the log, before its beginning, or an empty range."""
     name = topic(2)  # offsets 30 to 49 and 0 to 9
     queries.broker.write(name, records(0, [T0] * 50) + records(1, [T0] * 10))
     with closing(KafkaAdminClient(bootstrap_servers=queries.broker.bootstrap_servers)) as admin:

@@ -191,7 +191,7 @@ def test_the_isolation_level(queries: KafkaQueries, topic: MakeTopic, source: st
 
 @both_formats
 def test_a_topic_that_is_not_there(queries: KafkaQueries, source: str) -> None:
-    """KS-04: is an error of the query, that names it; a pattern that matches nothing is none."""
+    """KS-04: a missing topic fails the query with an error that names it. A pattern without a match is not an error."""
     stream = queries.stream("no-such-topic", source=source)
     said = failure(lambda: collect(stream, queries.folder / "missing"))
     assert source == BUILT_IN or "no-such-topic" in said

@@ -132,7 +132,7 @@ def test_a_topic_that_was_made_again_with_less(queries: KafkaQueries, topic: Mak
 
 @both_formats
 def test_records_that_were_aged_out(queries: KafkaQueries, topic: MakeTopic, source: str) -> None:
-    """SK-26: an error by default; else what is left, once, in a batch read and a stream."""
+    """SK-26: an error by default; otherwise the remaining records are read once, in a batch read and in a stream."""
     name = topic()
     fill(queries, name, 1, 50)
     with closing(KafkaAdminClient(bootstrap_servers=queries.broker.bootstrap_servers)) as admin:

@@ -15,7 +15,10 @@ from tests.spark.support.driven_query import Query
 
 
 def test_available_now_reads_all_that_was_there_and_no_more(make: Callable[..., Query]) -> None:
-    """AO-06, AO-07, PY-06, I11: a finished split holds nobody; later rows and later splits wait for the next run."""
+    """AO-06, AO-07, PY-06, I11: a finished split holds no other split back.
+
+    The next run reads later rows and later splits.
+    """
     query = make({"a": [1, 2, 3], "b": [1, 900]})
     query.coordinator.prepare_available_now()
     query.step(limit=2)

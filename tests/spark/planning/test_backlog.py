@@ -53,7 +53,7 @@ def test_a_batch_reads_what_was_admitted_for_it(make: Make, aligned: bool) -> No
 
 
 def test_once_admits_all(make: Make) -> None:
-    """Trigger.Once brings no limit, and so none of the source's own."""
+    """With Trigger.Once there is no limit, not even that of the source."""
     query = make(YEAR, ONE_FILE, aligned=False)
     assert len(query.step() or ()) == 8
 

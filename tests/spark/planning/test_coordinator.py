@@ -20,14 +20,14 @@ from tests.spark.support.memory_source import MemoryEnumerator, MemorySource
 
 
 def test_a_fast_split_waits_for_a_slow_one(make: Callable[..., Query]) -> None:
-    """I3: the split that is ahead is read to the reach of the other plus the drift, then paused."""
+    """I3: the split that is ahead is read up to the reach of the other one plus max-drift. Then it is paused."""
     query = make({"slow": [100, 110], "fast": [100, 120, 121, 500]})
     assert query.step() == [("fast", 100), ("fast", 120), ("slow", 100), ("slow", 110)]
     assert query.step() is None
 
 
 def test_rows_of_a_batch_are_recorded_when_the_next_is_planned(make: Callable[..., Query]) -> None:
-    """A row's watermark is that of the front: the next record counts, read or not."""
+    """The watermark in a row follows from the front, for which the next record counts, even if it was not read."""
     query = make({"a": [100, 110], "b": [100, 500]})
     query.step()
     query.world.logs["a"].append(130)
@@ -51,7 +51,7 @@ def test_rows_of_a_batch_are_recorded_when_the_next_is_planned(make: Callable[..
 def test_rows_are_recorded_by_the_clock_of_the_machine(
     make: Callable[..., Query], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The clock of the query leaves out the time in which the process stood still."""
+    """The clock of the query does not count the time in which the process did not run."""
     query = make({"a": [100]})
     later = query.clock() + 3_600_000
     monkeypatch.setattr(query.coordinator, "_wall_clock", lambda: later)
@@ -62,7 +62,7 @@ def test_rows_are_recorded_by_the_clock_of_the_machine(
 
 
 def test_nothing_new_returns_the_very_start(make: Callable[..., Query]) -> None:
-    """I8, SX (PY-07): text and object are those of ``start``; new data make a batch."""
+    """I8, SX (PY-07): the result is the object ``start`` itself. New data make a batch."""
     query = make({"a": [1, 2]})
     query.step()
     assert query.coordinator.latest_offset(query.offset, None) is query.offset
@@ -104,7 +104,7 @@ def test_a_restart_goes_on_aligned(make: Callable[..., Query]) -> None:
 
 
 def test_an_idle_split_lets_the_others_go(make: Callable[..., Query]) -> None:
-    """WM-06: idle only after more than the timeout; the clock of the offset survives a restart."""
+    """WM-06: a split is idle only after more than the timeout. The time in the offset counts across a restart."""
     query = make({"slow": [100], "fast": [100, 500]})
     assert query.step() == [("fast", 100), ("slow", 100)]
     query.clock.advance(1000)
@@ -139,7 +139,7 @@ def test_an_open_transaction_is_not_emptiness(make: Callable[..., Query]) -> Non
 
 
 def test_a_silent_leader_is_neither_empty_nor_idle(make: Callable[..., Query]) -> None:
-    """Rule 5: its front stands."""
+    """Rule 5: its front stays."""
     query = make({"slow": [100, 105], "fast": [100, 112, 120]})
     query.step(limit=2)
     query.world.silent.add("slow")
@@ -156,7 +156,7 @@ def test_a_silent_leader_is_neither_empty_nor_idle(make: Callable[..., Query]) -
 def test_a_split_that_does_not_tell_its_event_times_holds_all_with_a_warning(
     make: Callable[..., Query], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Rule 5; and what was read before it came is in the table all the same."""
+    """Rule 5. Rows that were read before the split was found are in the table."""
     query = make({"a": [100, 110]})
     query.step()
     query.world.logs["a"].append(130)
@@ -179,7 +179,7 @@ def test_a_split_that_does_not_tell_its_event_times_holds_all_with_a_warning(
 
 
 def test_after_a_restart_nobody_passes_a_split_of_which_nothing_is_known(make: Callable[..., Query]) -> None:
-    """Rule 5, AL-19: it was paused all the time, so no event time of it is in the offset."""
+    """Rule 5, AL-19: the split was always paused, so the offset has no event time of it."""
     query = make({"slow": [100, 101, 102, 103], "paused": [104, 105]})
     query.step(limit=1)
     query.world.logs["slow"] += [200, 300]
@@ -194,7 +194,7 @@ def test_after_a_restart_nobody_passes_a_split_of_which_nothing_is_known(make: C
 
 
 def test_periodic_calls_wait_for_their_handler() -> None:
-    """A result is handled before the next call is made, so a long batch piles up nothing."""
+    """The handler runs before the next call is made, so results do not pile up during a long batch."""
     context = CoordinatorContext(1, "host")
     calls: list[int] = []
     context.call_async(lambda: calls.append(1), lambda value, error: None, initial_delay_ms=1, period_ms=1)
@@ -217,7 +217,7 @@ def test_a_driver_that_cannot_listen_reads_on(make: Callable[..., Query]) -> Non
 def test_al_09_a_coordinator_that_is_never_asked_writes_nothing(
     make: Callable[..., Query], tmp_path: Path
 ) -> None:
-    """AL-09, AL-10: Spark builds readers that it never plans with."""
+    """AL-09, AL-10: Spark creates readers that it never uses for planning."""
     query = make({"a": [1]})
     query.coordinator.close()
     assert not (tmp_path / "table").exists()
@@ -236,7 +236,7 @@ def test_al_11_a_range_reported_twice_counts_once(make: Callable[..., Query]) ->
 
 
 def test_al_14_two_lineages_of_one_source_are_two_members(make: Callable[..., Query]) -> None:
-    """AL-14: no two sources share an entry, unless the user names them alike."""
+    """AL-14: two sources share an entry only if the user gave them the same id."""
     for query in (make({"a": [1]}), make({"a": [1]})):
         query.step()
         query.step()
@@ -264,7 +264,7 @@ def test_a_checkpoint_of_another_source_is_refused(make: Callable[..., Query]) -
 
 
 def test_an_offset_without_any_field_is_no_initial_one(make: Callable[..., Query]) -> None:
-    """A log that lost what was in it must not be read again from the beginning."""
+    """An offset that has lost its content must not be taken for the initial offset."""
     query = make({"a": [1]})
     with pytest.raises(CorruptCheckpointError):
         query.coordinator.latest_offset({}, None)
@@ -278,7 +278,8 @@ class AnyMemory(MemorySource):
 def test_a_source_that_accepts_the_checkpoint_of_another_goes_on_under_its_name(
     make: Callable[..., Query],
 ) -> None:
-    """The table's rows and the group's entries keep the name that is made of the fingerprint and the lineage."""
+    """The rows of the table and the entries of the group keep the id, which is made from the fingerprint and the
+    lineage."""
     query = make({"a": [1]})
     query.step()
     query.world.logs["a"].append(2)
@@ -299,7 +300,7 @@ def test_everything_before_start_is_announced_as_processed(make: Callable[..., Q
 def test_a_query_does_not_start_without_one_of_its_splits(
     make: Callable[..., Query], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first offset tells where every split begins; a split that it lacked would be forgotten by a restart."""
+    """The first offset has the begin of every split. A restart would forget a split that it does not have."""
     query = make({"a": [1], "b": [1]})
     query.world.silent.add("b")
     monkeypatch.setattr(stall_detector, "TIMEOUT_S", 0.2)
@@ -311,7 +312,7 @@ def test_a_query_does_not_start_without_one_of_its_splits(
 
 @pytest.mark.parametrize("aligned", [True, False])
 def test_sk_06_a_batch_waits_for_its_least_rows(make: Callable[..., Query], aligned: bool) -> None:
-    """SK-06, SK-08: the first batch always runs; then there must be 15 rows, or 5 s have passed since the last."""
+    """SK-06, SK-08: the first batch always runs. Each further one needs 15 rows, or 5 s since the last batch."""
     limits = ReadLimits(min_rows=15, max_trigger_delay_ms=5000)
     query = make({"a": [1] * 10, "b": [1] * 5, "c": [1]}, aligned, limits)
     some = 2**63 - 1
@@ -333,7 +334,7 @@ def test_sk_06_a_batch_waits_for_its_least_rows(make: Callable[..., Query], alig
 
 @pytest.mark.parametrize("aligned", [True, False])
 def test_sk_05_once_ignores_the_least_rows(make: Callable[..., Query], aligned: bool) -> None:
-    """SK-05: Trigger.Once brings no limit; without one nothing is waited for."""
+    """SK-05: with Trigger.Once there is no limit, and the batch does not wait for rows."""
     query = make({"a": [1] * 10}, aligned, ReadLimits(max_rows=4, min_rows=15))
     query.step()
     query.world.logs["a"].append(1)
@@ -341,7 +342,7 @@ def test_sk_05_once_ignores_the_least_rows(make: Callable[..., Query], aligned: 
 
 
 def test_rows_that_are_held_back_are_none_to_read(make: Callable[..., Query]) -> None:
-    """SK-06 with alignment: what another split holds makes no small batches."""
+    """SK-06 with alignment: rows that another split holds back do not count for the minimum."""
     query = make({"slow": [100], "fast": [100, 500, 600, 700]}, True, ReadLimits(min_rows=3))
     assert query.step(10) == [("fast", 100), ("slow", 100)]
     query.world.logs["slow"].append(101)
@@ -351,7 +352,10 @@ def test_rows_that_are_held_back_are_none_to_read(make: Callable[..., Query]) ->
 
 
 def test_sk_30_a_split_can_be_read_by_several_tasks_and_counts_once(make: Callable[..., Query]) -> None:
-    """SK-30, AL-11: reports come in pieces; a retried one counts once, a missing one as planned."""
+    """SK-30, AL-11: each piece has its own report.
+
+    A repeated report counts once; a piece without a report counts as planned.
+    """
     query = make({"a": [1, 2, 3, 4, 5, 6, 7]}, True, ReadLimits(min_tasks=3))
     start = query.offset
     query.step()
@@ -365,7 +369,7 @@ def test_sk_30_a_split_can_be_read_by_several_tasks_and_counts_once(make: Callab
 
 
 def test_what_is_reported_is_the_end_of_the_logs(make: Callable[..., Query]) -> None:
-    """SK-34 adapted: never capped by a limit; nothing before the first plan."""
+    """SK-34 adapted: no limit caps it. Before the first plan it is unknown."""
     query = make({"a": [1, 2, 3], "b": [1]})
     assert query.coordinator.report_latest_offset() is None
     query.step(limit=1)
@@ -375,7 +379,7 @@ def test_what_is_reported_is_the_end_of_the_logs(make: Callable[..., Query]) -> 
 def test_what_is_reported_of_a_bounded_source(
     make: Callable[..., Query], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """SK-34 adapted: the end of the logs, as the enumerator knows it, not where reading ends."""
+    """SK-34 adapted: the end of the logs that the enumerator returns, not the end of the range."""
     monkeypatch.setattr(
         MemoryEnumerator, "log_ends", lambda _, looked: {name: r.end + 7 for name, r in looked.items()}
     )
@@ -385,7 +389,7 @@ def test_what_is_reported_of_a_bounded_source(
 
 
 def test_a_split_of_a_bounded_source_is_finished_at_its_end(make: Callable[..., Query]) -> None:
-    """Rule 2: it holds nobody."""
+    """Rule 2: it holds no other split back."""
     query = make({"short": [100], "long": [100, 500]})
     query.world.finished.add("short")
     query.step()

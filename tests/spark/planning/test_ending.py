@@ -26,6 +26,9 @@ reader.latestOffset(reader.initialOffset(), ReadMaxRows(1))
 """
 
 STOPPED = f"""{PLANNER}
+from watermark_alignment.group.membership import Membership
+
+Membership.leave.__defaults__ = (60.0,)  # a commit may take long on a busy machine
 try:
     raise EOFError
 finally:
@@ -99,7 +102,7 @@ def last_entry(table: Path) -> Entry:
 
 def test_a_signal_just_before_stop_does_not_keep_the_source_in_its_group(tmp_path: Path) -> None:
     """Fact 2: Spark closes the socket, which ends its loop in the process, and sends SIGTERM at about that time."""
-    ended = subprocess.run([sys.executable, "-c", STOPPED, str(tmp_path)], timeout=60, capture_output=True)
+    ended = subprocess.run([sys.executable, "-c", STOPPED, str(tmp_path)], timeout=150, capture_output=True)
     assert ended.returncode >= 0, ended.stderr.decode()
     assert last_entry(tmp_path).left
 
@@ -112,13 +115,13 @@ def test_a_second_signal_at_any_line_of_the_handling_of_the_first_does_not_stop_
 
 
 def test_a_process_that_was_told_to_end_and_cannot_close_its_source_is_ended(tmp_path: Path) -> None:
-    ended = subprocess.run([sys.executable, "-c", HANGING, str(tmp_path)], timeout=60, capture_output=True)
+    ended = subprocess.run([sys.executable, "-c", HANGING, str(tmp_path)], timeout=150, capture_output=True)
     assert ended.returncode == -signal.SIGALRM, ended.stderr.decode()
 
 
 def test_a_source_whose_spark_has_died_does_not_leave_its_group(tmp_path: Path) -> None:
     """AL-20: it was not stopped, so the others wait for its restart as long as after any other death."""
     command = [sys.executable, "-c", SPARK, ORPHAN, str(tmp_path)]
-    planner = int(subprocess.run(command, timeout=60, stdout=subprocess.PIPE, check=True).stdout)
+    planner = int(subprocess.run(command, timeout=100, stdout=subprocess.PIPE, check=True).stdout)
     wait_until(lambda: not alive(planner), "the end of the planning process", 60)
     assert not last_entry(tmp_path).left

@@ -13,14 +13,14 @@ from tests.spark.support.driven_query import Query
 
 
 class Loop:
-    """Garbage that only a collection finds."""
+    """An object in a reference cycle, which only garbage collection frees."""
 
     def __init__(self) -> None:
         self.itself = self
 
 
 def test_a_plan_that_waits_leaves_the_collection_of_garbage_on(make: Callable[..., Query]) -> None:
-    """C8: say for a leader; what other threads leave behind meanwhile goes."""
+    """C8: a plan may wait for a leader. Garbage of other threads is collected meanwhile."""
     query = make({"a": [1]})
     query.step(10)
     query.world.logs["a"].append(2)

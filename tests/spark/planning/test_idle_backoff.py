@@ -72,7 +72,7 @@ def test_an_idle_query_takes_a_small_part_of_a_processor(
 
 @pytest.mark.parametrize("answer_s", [0.0003, 0.005])
 def test_an_idle_source_holds_no_batch_of_another_one_up(machine: Machine, answer_s: float) -> None:
-    """However much an answer costs, and whether or not a batch takes long."""
+    """This holds for every cost of an answer, and for short and long batches."""
     pace = IdleBackoff(1.0)
     for batch in range(100):
         asked(machine, pace, plan_s=0.005, answer_s=answer_s)
@@ -86,7 +86,7 @@ def test_an_idle_source_holds_no_batch_of_another_one_up(machine: Machine, answe
 
 
 def test_what_comes_after_long_idleness_is_found_in_time(machine: Machine) -> None:
-    """Between two plans in vain there is no more time than is allowed."""
+    """The time between two plans that find nothing is bounded."""
     pace, last = IdleBackoff(1.0), machine.now
     for _ in range(1000):
         if asked(machine, pace, plan_s=0.5, answer_s=0.0003):
@@ -96,7 +96,7 @@ def test_what_comes_after_long_idleness_is_found_in_time(machine: Machine) -> No
 
 
 def test_a_trigger_plans_whenever_it_fires(machine: Machine) -> None:
-    """Spark did not ask at once, so planning costs what the user's interval makes of it."""
+    """Spark does not ask again at once, so the user's interval bounds the cost of planning."""
     pace = IdleBackoff(1.0)
     for _ in range(20):
         assert asked(machine, pace, plan_s=0.2, answer_s=0.0003)

@@ -69,7 +69,7 @@ def test_a_split_that_is_paused_while_its_neighbours_fall_silent(make: Callable[
 
 
 def test_a_silent_split_that_comes_back_behind(make: Callable[..., Query]) -> None:
-    """WM-11, AL-03, AO-05: it is read, and holds with its own front, behind what was read meanwhile."""
+    """WM-11, AL-03, AO-05: the split is read, and holds the others back with its own front, which is behind them."""
     query = make({"ahead": [100, 500, 505], "silent": [100]})
     query.step()
     query.clock.advance(IDLE_AFTER)
@@ -83,7 +83,10 @@ def test_a_silent_split_that_comes_back_behind(make: Callable[..., Query]) -> No
 
 
 def test_a_split_that_is_added_while_another_is_paused(make: Callable[..., Query]) -> None:
-    """AO-05, AS-14, WM-29: one that is behind holds from then on; one without data does not count."""
+    """AO-05, AS-14, WM-29: a new split that is behind holds the others back.
+
+    A new split without data does not count.
+    """
     query = make({"ahead": [100, 500], "slow": [100]})
     query.step()
     assert states(query) == {"ahead": "P", "slow": "A"}
@@ -99,7 +102,7 @@ def test_a_split_that_is_added_while_another_is_paused(make: Callable[..., Query
 
 @pytest.mark.parametrize("removed", ["ahead", "slow"])
 def test_a_split_that_is_removed_while_one_is_paused(make: Callable[..., Query], removed: str) -> None:
-    """AS-14, AS-19, AS-20, WM-16: what is gone is neither paused, nor does it hold."""
+    """AS-14, AS-19, AS-20, WM-16: a removed split is not paused and holds no split back."""
     query = make({"ahead": [100, 500], "slow": [100], "other": [100]})
     query.step()
     query.world.logs["other"].append(600)
@@ -116,7 +119,7 @@ def test_a_split_that_is_removed_while_one_is_paused(make: Callable[..., Query],
 
 
 def test_when_everything_is_idle_nothing_runs_and_nobody_holds(make: Callable[..., Query]) -> None:
-    """AL-04, WM-27, I8: and whoever gets data is read however far ahead it is."""
+    """AL-04, WM-27, I8: a split that gets data is read, however far ahead it is."""
     query = make({"a": [100], "b": [100]})
     query.step()
     query.clock.advance(IDLE_AFTER)
@@ -129,7 +132,7 @@ def test_when_everything_is_idle_nothing_runs_and_nobody_holds(make: Callable[..
 
 
 def test_the_last_split_that_moves_finishes_while_the_others_are_paused(make: Callable[..., Query]) -> None:
-    """AS-06, AS-10, AO-06: then nobody holds them."""
+    """AS-06, AS-10, AO-06: then no split holds the others back."""
     query = make({"last": [100, 105], "one": [100, 500], "two": [100, 600]})
     assert query.step() == [("last", 100), ("last", 105), ("one", 100), ("two", 100)]
     assert states(query) == {"last": "A", "one": "P", "two": "P"}
@@ -141,7 +144,7 @@ def test_the_last_split_that_moves_finishes_while_the_others_are_paused(make: Ca
 
 
 def test_a_query_that_was_stopped_for_longer_than_every_timeout(make: Callable[..., Query]) -> None:
-    """AS-07, I9: nothing counts as idle because of it: a split with data is read, one that was paused still is."""
+    """AS-07, I9: the stop makes no split idle. A split with data is read, and a paused split stays paused."""
     query = make({"ahead": [100, 500], "busy": [100], "paused": [100, 300]})
     query.step()
     query.world.logs["busy"].append(105)
@@ -160,7 +163,7 @@ def test_a_query_that_was_stopped_for_longer_than_every_timeout(make: Callable[.
 def test_steps_of_the_machines_clock_make_nothing_idle(
     make: Callable[..., Query], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """I9: within a process time is counted monotonically, and believed event times may only become more."""
+    """I9: within a process the monotonic clock counts, and the bound on plausible event times never falls."""
     logs: dict[str, list[int | None]] = {"ahead": [NOW - 500, NOW - 400], "silent": [NOW - 500]}
     query = make(logs, **{"scan.watermark.idle_timeout": "30 minutes"})
     clock = QueryClock()
@@ -177,7 +180,7 @@ def test_steps_of_the_machines_clock_make_nothing_idle(
 
 
 def test_wm_14_watermarks_move_with_plans_and_not_with_reports(make: Callable[..., Query]) -> None:
-    """WM-14, AL-21: reports are taken in by the next plan; until then the group knows what the last one said."""
+    """WM-14, AL-21: the next plan uses the reports. Until then the group has the watermark of the last plan."""
     query = make({"a": [100, 110], "b": [101]})
     query.step()
     member = query.coordinator._planner._member  # type: ignore[attr-defined]
@@ -187,7 +190,10 @@ def test_wm_14_watermarks_move_with_plans_and_not_with_reports(make: Callable[..
 
 
 def test_a_split_that_was_idle_when_a_replayed_batch_was_planned(make: Callable[..., Query]) -> None:
-    """WM-06: who replays the batch was not there; the split does not count, and what was read is not ahead of it."""
+    """WM-06: another process planned the replayed batch.
+
+    The split does not count, so the rows that were read are not ahead of it.
+    """
     query = make({"silent": [100], "fast": [100]})
     query.step(10)
     query.clock.advance(IDLE_AFTER)

@@ -19,7 +19,7 @@ Make = Callable[..., Query]
 def test_skipped_records_are_counted_in_the_table_and_in_the_status(
     make: Make, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Rule 6. The commit with the rows of a batch has its counts by split, and those of the run."""
+    """Rule 6. The commit with the rows of a batch has the counts of each split, for the batch and for the run."""
     far = NOW + 4_000_000
     query = make(
         {"a": [1000, far, far, 1001], "b": [1000, far]}, **{"scan.watermark.implausible_event_time": "skip"}

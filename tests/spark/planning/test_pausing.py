@@ -36,7 +36,7 @@ def make(tmp_path: Path) -> Make:
 
 
 def test_a_split_that_got_ahead_waits_until_the_others_come_near(make: Make) -> None:
-    """AS-01 adapted: after the fact, by as much as a batch reads; two rows here."""
+    """AS-01 adapted: a split is paused after it got ahead, by at most what one batch reads; two rows here."""
     query = make({"slow": [100, 101, 102, 103, 195], "fast": [100, 150, 200, 250]})
     assert query.step(2) == [("fast", 100), ("slow", 100)]
     assert query.step(2) == [("fast", 150), ("slow", 101)]
@@ -54,7 +54,7 @@ def test_pauses_are_in_the_table(make: Make) -> None:
 
 
 def test_what_was_reported_survives_a_restart(make: Make) -> None:
-    """AS-12 adapted: the offset takes along what reports told before it was written."""
+    """AS-12 adapted: the offset has the event times of all reports that came before it was written."""
     query = make({"slow": [100, 101, 102, 103, 104], "fast": [100, 150, 200]})
     query.step(2)
     query.step(2)
@@ -64,13 +64,13 @@ def test_what_was_reported_survives_a_restart(make: Make) -> None:
 
 
 def deaf(query: Query) -> None:
-    """Its driver cannot listen."""
+    """Makes the driver of the query one that cannot listen for reports."""
     query.spec = replace(query.spec, driver=Driver("host.invalid", "host.invalid", 2))
     query.coordinator = SourceCoordinator(query.spec, query.clock)
 
 
 def test_as_18_without_reports_it_cannot_be_aligned(make: Make) -> None:
-    """AS-18: an error, unless the user allows splits that cannot be stopped to run unaligned."""
+    """AS-18: the query fails, unless an option allows unaligned splits."""
     for allowed in ("true", "false"):
         query = make({"a": [1], "b": [10_000]}, **{ALLOW: allowed})
         deaf(query)
@@ -82,7 +82,7 @@ def test_as_18_without_reports_it_cannot_be_aligned(make: Make) -> None:
 
 
 def test_a_driver_that_cannot_listen_tries_again(make: Make, caplog: pytest.LogCaptureFixture) -> None:
-    """It says so once; while it lasts, what is read unaligned is in the table, without a watermark."""
+    """The warning is logged once. Meanwhile splits that are read unaligned are in the table, without a watermark."""
     query = make({"slow": [100, 101, 102, 103], "fast": [100, 150, 200, 250]}, **{ALLOW: "true"})
     deaf(query)
     assert query.step(2) == [("fast", 100), ("slow", 100)]
@@ -110,7 +110,7 @@ def without_reports_of(split: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def go_on(query: Query, limit: int, seconds: int) -> list[tuple[str, int | None]]:
-    """All that it reads in so many seconds; it plans once a second at least."""
+    """Returns the rows that the query reads in ``seconds``, with a plan in each of them."""
     rows = []
     for _ in range(seconds):
         query.clock.advance(1000)
@@ -168,7 +168,7 @@ def test_one_split_of_which_no_report_comes_does_not_run_away(
 
 
 def test_a_network_that_works_again_is_noticed(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """C3: an outage of a minute fails no query; with the first report that comes the split is aligned as before."""
+    """C3: an outage of a minute does not fail the query. The split is aligned again after its first report."""
     query = make({"slow": [*range(300)], "fast": [*range(0, 3000, 100)]})
     with monkeypatch.context() as outage:
         without_reports_of("fast", outage)
@@ -185,7 +185,10 @@ def test_a_network_that_works_again_is_noticed(make: Make, monkeypatch: pytest.M
 def test_where_it_is_allowed_only_the_split_that_never_reports_runs_unaligned(
     make: Make, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """C10: the others stay aligned and are in the table; it holds nobody, and it is again once a report comes."""
+    """C10: the other splits stay aligned and are in the table.
+
+    The split holds no other split back, and is aligned again after a report.
+    """
     logs: dict[str, list[int | None]] = {
         "slow": [*range(300)],
         "fast": [*range(0, 9000, 30)],
@@ -221,7 +224,7 @@ def test_where_it_is_allowed_only_the_split_that_never_reports_runs_unaligned(
 
 
 def test_a_report_that_is_lost_now_and_then_is_no_error(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """I11: it reads on, by what it knows."""
+    """I11: the query goes on reading, with the event times that it knows."""
     send, sent = report_channel.send_report, itertools.count()
     monkeypatch.setattr(task, "send_report", lambda *report: next(sent) % 3 > 0 and send(*report))
     logs: dict[str, list[int | None]] = {"a": [*range(20)], "b": [*range(20)]}

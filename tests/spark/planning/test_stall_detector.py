@@ -26,14 +26,14 @@ from tests.spark.support.memory_source import LogEnumerator, MemorySource, Memor
 
 
 class Hoards(LogEnumerator):
-    """Tells of a split more than it ever assigns."""
+    """Returns that a split is pending, and never assigns it."""
 
     def pending(self) -> int:
         return 1
 
 
 class Dangles(LogEnumerator):
-    """Says for ever that there is more behind the end."""
+    """Returns for every range that there are more records after its end."""
 
     def split_ranges(self, positions: Mapping[MemorySplit, int | None]) -> Mapping[str, SplitRange]:
         return {
@@ -66,7 +66,7 @@ DANGLES = r"The run of 'memory' .* does not end: these splits are not at their e
 def test_a_run_that_nothing_can_end_warns_and_fails(
     short: None, caplog: pytest.LogCaptureFixture, enumerator: type[LogEnumerator], why: str
 ) -> None:
-    """It loses nothing: the offset is what it was, and the next run goes on there."""
+    """Nothing is lost: the offset is unchanged, and the next run goes on from it."""
     query = available_now(enumerator)
     before = dict(query.offset)
     with pytest.raises(ContractError, match=f"{why}.*nothing is left to wait for.*call_async"):
@@ -88,7 +88,7 @@ def test_a_batch_read_fails_the_same_way(short: None, enumerator: type[LogEnumer
 
 
 class Listing(Hoards):
-    """Assigns its second log once a call that takes its time has come back."""
+    """Assigns its second log when a long call has returned."""
 
     def start(self) -> None:
         super().start()
@@ -125,7 +125,7 @@ def test_a_call_that_takes_its_time_is_waited_for(short: None, caplog: pytest.Lo
 
 
 class Looking(Hoards):
-    """Looks again and again, in vain."""
+    """Makes periodic calls that find nothing."""
 
     def start(self) -> None:
         super().start()
@@ -141,7 +141,7 @@ def test_a_periodic_call_is_waited_for_until_its_next_turn(short: None) -> None:
 
 
 class Slow(BacklogEnumerator):
-    """Admits at every twelfth look: in a time in which it could be given up, but not in which it was to be."""
+    """Assigns a log at every twelfth look, which is soon enough for each log, but not for all logs together."""
 
     looks = 0
 
@@ -172,7 +172,7 @@ def test_each_move_begins_the_wait_anew(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_a_silence_is_measured_from_its_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And not from that of the plan, which may have waited for something else."""
+    """It is not measured from the beginning of the plan, which may have waited for something else before."""
     now = itertools.count(1.0, stall_detector.TIMEOUT_S * 0.6)
     replace_time(
         monkeypatch,
@@ -188,7 +188,7 @@ def test_a_silence_is_measured_from_its_beginning(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_pause_of_the_machine_is_no_time_in_which_nobody_answered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """C8: it counts for no more than a look can take, so leaders are asked again before the query fails."""
+    """C8: a pause counts at most as long as a look can take, so leaders are asked again before the query fails."""
     now = 1.0
 
     def asked(seconds: float) -> None:

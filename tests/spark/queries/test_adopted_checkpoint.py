@@ -40,7 +40,7 @@ def each_once(sizes: Mapping[tuple[str, int], int]) -> Counter[tuple[str, int, i
 
 
 class FailingIn(Collected):
-    """Fails in a batch, once its rows are collected: the batch is planned, and not committed."""
+    """Fails in a batch after its rows were collected, so that the batch is planned and not committed."""
 
     def __init__(self, stream: DataFrame, queries: KafkaQueries, number: int) -> None:
         self._number = number
@@ -80,7 +80,7 @@ def test_the_last_committed_batch(queries: KafkaQueries, topic: MakeTopic) -> No
 
 
 def test_a_batch_that_was_planned_and_not_committed(queries: KafkaQueries, topic: MakeTopic) -> None:
-    """It is read again as it was planned, with the partition that it is the first to have."""
+    """The batch is read again as it was planned, with the partition that it reads for the first time."""
     name = topic(2)
     fill(queries, name, 2, 2)
     read = collect(queries.stream(name, source=BUILT_IN), queries.folder / "c")
@@ -94,7 +94,7 @@ def test_a_batch_that_was_planned_and_not_committed(queries: KafkaQueries, topic
 
 
 def test_the_first_batch_was_not_committed(queries: KafkaQueries, topic: MakeTopic) -> None:
-    """Where it begins, Spark keeps outside of its offset log, so the options have to say it."""
+    """Spark does not store in its offset log where the first batch begins, so the options must say it."""
     name = topic(1)
     fill(queries, name, 1, 5)
     start = json.dumps({name: {"0": 2}})

@@ -141,7 +141,10 @@ def test_no_row_is_lost_with_event_times_of_the_payload(
 def test_no_row_is_lost_of_a_transactional_topic(
     queries: KafkaQueries, topic: MakeTopic, isolation: str
 ) -> None:
-    """I12, KE-11: markers carry wall-clock time; aborted records that nobody reads may be far ahead in event time."""
+    """I12, KE-11: markers have the time of the clock.
+
+    Aborted records, which are not read, may be far ahead in event time.
+    """
     name, committed = topic(2), isolation == "read_committed"
     behind, ahead = spread(T0, T0 + 6 * HOUR, 80), spread(T0 + 5 * HOUR, T0 + 6 * HOUR, 80)
     for i in range(0, 80, 20):
@@ -157,7 +160,7 @@ def test_no_row_is_lost_of_a_transactional_topic(
 
 @pytest.mark.parametrize("policy", ["fail", "skip", "pass"])
 def test_a_record_of_the_year_2099(queries: KafkaQueries, topic: MakeTopic, policy: str) -> None:
-    """I12, rule 6: it holds nobody back, and what becomes of it is an option."""
+    """I12, rule 6: the record holds no split back, and an option says what happens to it."""
     name, poison = topic(2), 4_070_908_800_000
     times = spread(T0, T0 + HOUR, 50)
     queries.broker.write(name, records(0, [*times[:10], poison, *times[10:]]) + records(1, times))

@@ -37,7 +37,7 @@ def read(
 
 
 def test_a_schema_prunes(queries: KafkaQueries, topic: MakeTopic) -> None:
-    """Facts 25 and 26: any case and order, NOT NULL, and no column at all; in a stream, too."""
+    """Facts 25 and 26: any case and order of names, NOT NULL, and a schema without columns; also in a stream."""
     name = topic()
     written(queries, name, [b"a", None, b"c"])
     wanted = "Value binary, timestamp timestamp NOT NULL, PARTITION int"

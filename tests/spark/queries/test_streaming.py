@@ -73,7 +73,10 @@ def test_once_reads_up_to_the_horizon_and_the_next_run_goes_on(
 
 @pytest.mark.parametrize("aligned", [False, True])
 def test_nothing_to_read_makes_no_batches(queries: KafkaQueries, topic: MakeTopic, aligned: bool) -> None:
-    """I8, facts 6, 7, 12: what is read makes batches, after one that announces; planning in vain is rate-limited."""
+    """I8, facts 6, 7, 12: only rows make batches, after the first one, which is empty.
+
+    Plans that find nothing are rate-limited.
+    """
     name, batches = topic(2), [0, 1] if aligned else [0]
     queries.broker.write(name, steps(2, 5))
     queries.spark.conf.set("spark.sql.streaming.noDataProgressEventInterval", "100")

@@ -67,7 +67,10 @@ def expected(**sizes: int) -> list[tuple[str, int]]:
 
 
 def test_batch_and_stream_and_restart_with_a_new_split(logs: Logs) -> None:
-    """SX-03, SX-06: exactly once, also what was written and found while nobody looked; Spark counts every row."""
+    """SX-03, SX-06: each row is read exactly once, also rows and files that came while no query ran.
+
+    Spark counts every row.
+    """
     logs.append("a.log", [NOON + i for i in range(2500)])
     logs.append("b.log", [NOON + i for i in range(10)])
     assert _rows(logs.spark.read.format("logs").load()) == expected(a=2500, b=10)

@@ -28,7 +28,10 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
 def test_disorder_across_the_border_of_two_batches_is_warned_of_once(
     make: Callable[..., Query], caplog: pytest.LogCaptureFixture, enumerator: type[LogEnumerator] | None
 ) -> None:
-    """Each batch for itself is in order. The split, how far it fell back and the option are named."""
+    """Each batch is in order by itself.
+
+    The warning names the split, how far its event times fell back, and the option.
+    """
     query = make({"a": [100, 110], "b": [100, 101]}, **{B: "5 ms"})
     if enumerator is not None:
         query = Query(
@@ -56,7 +59,10 @@ def test_disorder_across_the_border_of_two_batches_is_warned_of_once(
 def test_disorder_across_a_restart_is_warned_of(
     make: Callable[..., Query], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What was read before is in the offset; the batch may also be one that the former process planned."""
+    """The offset has the greatest event time that was read before.
+
+    The batch may be one that the former process has planned.
+    """
     query = make({"a": [100, 110]})
     while query.step(10):
         pass
@@ -70,7 +76,7 @@ def test_disorder_across_a_restart_is_warned_of(
 
 
 def test_reports_tell_the_least_event_time() -> None:
-    """Of records that have one and are believed."""
+    """Only plausible event times count."""
     observer = EventTimeObserver("a", RecordTimestampAssigner(), 1000, ImplausibleEventTimes.SKIP)
     for times in ([None, 30, 40], [20, 2000, None], [25]):
         column = pa.array(times, pa.int64())
@@ -106,7 +112,7 @@ def report(log: list[int], start: int, end: int) -> SplitReport:
 
 
 def test_a_late_report_of_an_earlier_batch_is_not_compared_with_this_one() -> None:
-    """Say that of a task that nobody waited for."""
+    """For example the report of a speculative task for which Spark did not wait."""
     disorder = Disorder()
     disorder.begin_batch(5, {"a": 1000})
     assert disorder.add(4, SplitReport("a", 0, 9, 9, 500, 3, 0, 400)) == 3
@@ -115,7 +121,7 @@ def test_a_late_report_of_an_earlier_batch_is_not_compared_with_this_one() -> No
 
 
 def test_warnings_of_many_splits_are_no_flood(caplog: pytest.LogCaptureFixture) -> None:
-    """Five a minute, with the newest values; each comes in the end, and once."""
+    """At most five warnings are logged in a minute, with the newest values. Each of them is logged once in the end."""
     given = SplitWarnings()
     for i in range(12):
         given.add(f"s{i:02}", "split %s: %d", i)

@@ -1,4 +1,4 @@
-"""What enumerator and readers tell each other: events both ways, and requests for splits. No JVM."""
+"""Messages between the enumerator and the readers: events in both directions, and requests for splits. No JVM."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_one_task_stands_for_all_readers_of_a_small_batch() -> None:
 
 
 def test_a_task_that_runs_again_says_nothing_twice() -> None:
-    """AL-11: retried and speculative tasks, a foreachBatch with two actions, a self-union."""
+    """AL-11: this happens with retried and speculative tasks, two actions in foreachBatch, and self-unions."""
     query = talking({"a": [1]})
     start = query.offset
     query.step()
@@ -72,7 +72,7 @@ def test_a_batch_that_is_asked_for_twice_has_the_same_events() -> None:
 
 
 def test_a_report_of_a_batch_that_is_long_done_says_nothing() -> None:
-    """A zombie: nobody waited for it, another attempt was counted."""
+    """Spark did not wait for this task; another attempt of it was counted."""
     query = talking({"a": [1]})
     start = query.offset
     query.step()
@@ -88,7 +88,7 @@ def test_a_report_of_a_batch_that_is_long_done_says_nothing() -> None:
 
 
 class Lazy(Diary):
-    """Hands out one split for each request, as Flink's file source does, and says when none is left."""
+    """Assigns one split for each request, as Flink's file source does, and signals when there are no more splits."""
 
     def start(self) -> None:
         self.world.calls.append("start")
@@ -123,7 +123,7 @@ def test_co_08_co_12_splits_on_request() -> None:
 
 
 def test_a_source_is_finished_when_all_were_told_and_all_is_read() -> None:
-    """Boundedness: it is not looked at any more."""
+    """Boundedness: the enumerator is not called any more."""
     query = talking({"a": [1, 2], "b": [3]}, parallelism=2, enumerator=Lazy)
     while query.step() is not None:
         pass

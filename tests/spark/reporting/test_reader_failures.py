@@ -38,7 +38,7 @@ class FailsOnce(TalkingReader):
 
 
 def test_a_task_that_fails_gives_its_splits_back_and_is_run_again() -> None:
-    """CO-06, TR-04 adapted: they stay assigned with their positions, so the next attempt reads the very same ranges."""
+    """CO-06, TR-04 adapted: the splits stay assigned with their positions; the next attempt reads the same ranges."""
     query = talking({"a": [1, 2], "b": [3]}, parallelism=1)
     query.source.reader = FailsOnce
     start, end = query.offset, query.coordinator.latest_offset(query.offset, None)
@@ -53,7 +53,7 @@ def test_a_task_that_fails_gives_its_splits_back_and_is_run_again() -> None:
 
 
 def test_co_06_a_batch_that_was_not_committed_gives_its_splits_back() -> None:
-    """CO-05, CO-06 adapted: another process runs it again from the two offsets, and its readers are others."""
+    """CO-05, CO-06 adapted: another process runs the batch again from the two offsets, with other readers."""
     query = talking(parallelism=2)
     start = query.offset
     end = query.coordinator.latest_offset(start, None)
@@ -73,7 +73,7 @@ def test_co_06_a_batch_that_was_not_committed_gives_its_splits_back() -> None:
 
 
 def test_co_07_a_committed_batch_gives_nothing_back() -> None:
-    """CO-07, TR-03: what the query has processed is no reader's any more."""
+    """CO-07, TR-03: splits that the query has processed are not given back."""
     query = talking()
     query.step()
     query.step()
@@ -83,7 +83,7 @@ def test_co_07_a_committed_batch_gives_nothing_back() -> None:
 
 
 class TakesBack(Diary):
-    """Assigns what comes back to the last reader, as Flink's enumerators do it."""
+    """Assigns splits that come back to the last reader, as Flink's enumerators do."""
 
     def add_splits_back(self, splits: Sequence[MemorySplit], subtask_id: int) -> None:
         super().add_splits_back(splits, subtask_id)
@@ -92,7 +92,7 @@ class TakesBack(Diary):
 
 
 def test_splits_that_came_back_may_be_assigned_again() -> None:
-    """TR-04: once; they go on at their positions."""
+    """TR-04: they are assigned once, and go on at their positions."""
     query = talking({"a": [1, 2]}, enumerator=TakesBack)
     start = query.offset
     end = query.coordinator.latest_offset(start, None)
@@ -107,7 +107,7 @@ def test_splits_that_came_back_may_be_assigned_again() -> None:
 
 
 def test_a_reader_that_gets_nothing_names_what_it_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A time-out says which split, from where to where, and how far it came."""
+    """The error names the split, its range, and the position up to which it was read."""
 
     class Stuck(MemoryReader):
         def __init__(self, world: World, context: SourceReaderContext) -> None:
@@ -139,7 +139,7 @@ def ranges_of(tasks: Sequence[SplitTask]) -> set[tuple[str, int, int]]:
 
 
 def test_the_log_is_ahead_of_the_readers() -> None:
-    """PY-14: a planned batch is fixed, whatever is written meanwhile and however many readers the next process has."""
+    """PY-14: a planned batch is fixed, even if rows are written meanwhile or the next process has fewer readers."""
     query = talking(parallelism=4)
     start = query.offset
     end = query.coordinator.latest_offset(start, None)

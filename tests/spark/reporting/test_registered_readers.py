@@ -25,7 +25,7 @@ from tests.spark.support.talking_query import LOGS, Diary, enumerator_of, said, 
 
 
 def test_co_22_readers_are_registered_once_each_after_the_start() -> None:
-    """CO-22: registration comes before anything that is about a reader."""
+    """CO-22: a reader is registered before any other call about it."""
     query = talking(parallelism=3)
     query.step()
     query.step()
@@ -38,7 +38,7 @@ def test_co_22_readers_are_registered_once_each_after_the_start() -> None:
 
 
 def test_co_04_readers_are_not_restored_but_registered_anew() -> None:
-    """CO-04, CO-25: their number is that of the new run, the splits are those of the offset."""
+    """CO-04, CO-25: the new run decides the number of readers; the splits come from the offset."""
     query = talking(parallelism=7)
     query.step()
     query.parallelism = 3
@@ -57,7 +57,7 @@ def test_a_reader_is_where_its_last_task_ran() -> None:
 
 
 def test_tasks_beyond_the_slots_run_as_those_again() -> None:
-    """A batch that is cut into more pieces than run at a time has more tasks than readers."""
+    """A batch can have more tasks than readers, if it is cut into more pieces than can run at the same time."""
     query = talking({"a": [1, 2, 3, 4, 5]})
     query.source.limits = ReadLimits(max_rows_per_task=1)
     start = query.offset
@@ -77,7 +77,7 @@ def test_co_14_a_reader_must_be_registered() -> None:
 
 
 def test_tr_01_assignments_add_up() -> None:
-    """TR-01: incremental, whichever reader they are for."""
+    """TR-01: assignments are incremental, for any reader."""
     context = CoordinatorContext(3, "host")
     context.assign_splits(SplitsAssignment({0: [MemorySplit("0")], 1: [MemorySplit("1"), MemorySplit("2")]}))
     context.assign_splits(SplitsAssignment({0: [MemorySplit("6")], 1: [MemorySplit("7")]}))
@@ -85,7 +85,7 @@ def test_tr_01_assignments_add_up() -> None:
 
 
 def test_co_13_splits_may_be_assigned_from_another_thread() -> None:
-    """CO-13: through run_in_coordinator_thread; they are planned with the next batch."""
+    """CO-13: with run_in_coordinator_thread. The splits are planned with the next batch."""
     query = talking({"a": [1]})
     query.step()
     query.world.logs["b"] = [2]
@@ -96,7 +96,7 @@ def test_co_13_splits_may_be_assigned_from_another_thread() -> None:
 
 
 def test_co_16_no_more_splits_is_said_to_each_reader() -> None:
-    """CO-16: it is true of those that were told, and of the source once all were."""
+    """CO-16: it holds for the readers that were told, and for the source after all readers were told."""
     context = CoordinatorContext(3, "host")
     context.signal_no_more_splits(0)
     context.signal_no_more_splits(1)
@@ -127,7 +127,7 @@ class BoomError(Exception):
 
 @pytest.mark.parametrize("place", ["creation", "start", "handler", "runnable"])
 def test_co_09_co_18_co_20_what_the_enumerator_throws_fails_the_query(place: str) -> None:
-    """CO-09, CO-18, CO-20: with that very error."""
+    """CO-09, CO-18, CO-20: the query fails with the same error."""
     boom = BoomError(place)
 
     def throw(*_: object) -> None:
@@ -189,7 +189,7 @@ def test_co_21_a_handler_gets_a_value_or_an_error(fails: bool) -> None:
 
 
 def test_co_02_state_comes_in_through_the_offset_only() -> None:
-    """CO-02 adapted: a coordinator that has planned goes on with its own enumerator."""
+    """CO-02 adapted: a coordinator that has planned keeps its enumerator."""
     query = talking({"a": [1]})
     query.step()
     first = enumerator_of(query)

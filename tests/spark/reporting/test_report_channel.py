@@ -1,4 +1,5 @@
-"""The listener of reports against clients that lie, shout, stammer, stay, and come all at once."""
+"""The listener for reports, with clients that send wrong, large or incomplete messages, stay connected, or connect at
+the same time."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ __all__ = ["all_are_reachable", "listener"]
 
 
 def is_hung_up_on(client: socket.socket) -> bool:
-    """Waits for it; what it was sent before is of no matter."""
+    """Waits until the listener closes the connection. What it has sent before is ignored."""
     client.settimeout(30)
     try:
         while client.recv(1024):
@@ -89,20 +90,20 @@ def test_who_does_not_speak_the_protocol_is_refused(listener: ReportListener, sa
 
 
 def header(address: ReportAddress, nonce: bytes, said: bytes, length: int | None = None) -> bytes:
-    """What one who knows the key announces ``said`` with."""
+    """Returns the header of the message ``said``, with a proof of the key."""
     announced = struct.pack("!I", len(said) if length is None else length) + hashlib.sha256(said).digest()
     return announced + address.prove(b"report", nonce, announced)
 
 
 def greeted(client: socket.socket) -> bytes:
-    """The nonce; fails if the listener is busy."""
+    """Returns the nonce of the greeting. Fails if the listener is busy."""
     greeting = client.recv(40, socket.MSG_WAITALL)
     assert greeting[:8] == b"flip27 1"
     return greeting[8:]
 
 
 def told(listener: ReportListener, said: bytes) -> None:
-    """Say it as one who knows the key, and wait until it is dealt with."""
+    """Sends ``said`` with a proof of the key, and waits until the listener has handled it."""
     with connected(listener) as client:
         client.sendall(header(listener.address, greeted(client), said) + said)
         with contextlib.suppress(ConnectionResetError):
@@ -145,7 +146,7 @@ SPLIT = {"split": "a", "start": 0, "end": 9, "rows": 9}
     ],
 )
 def test_what_is_no_report_is_refused(listener: ReportListener, said: bytes) -> None:
-    """A value of another type would only fail in the plan that uses it, and with it the query."""
+    """A value of a wrong type would otherwise fail the plan that uses it, and so the query."""
     told(listener, said)
     assert listener.take() == []
     assert is_alive(listener)
@@ -155,7 +156,7 @@ def test_what_is_no_report_is_refused(listener: ReportListener, said: bytes) -> 
 def test_a_report_that_is_too_long_is_not_read(
     listener: ReportListener, monkeypatch: pytest.MonkeyPatch, length: int
 ) -> None:
-    """Nor one of no length; the listener hangs up before the text has come."""
+    """Neither is a report without a length. The listener closes the connection before the text has arrived."""
     monkeypatch.setattr(report_channel, "_MAX_MESSAGE", 5000)
     with connected(listener) as client:
         client.sendall(header(listener.address, greeted(client), b"x", length))
@@ -173,7 +174,7 @@ def test_another_text_than_the_one_announced_is_refused(listener: ReportListener
 
 
 def test_what_was_overheard_cannot_be_said_again(listener: ReportListener) -> None:
-    """The proof is good for the nonce of one connection only."""
+    """The proof is valid only for the nonce of one connection."""
     said = REPORT.to_bytes()
     with connected(listener) as client:
         message = header(listener.address, greeted(client), said) + said
@@ -200,7 +201,7 @@ def test_of_a_stranger_no_more_than_a_header_is_kept(listener: ReportListener) -
 def test_who_says_little_by_little_is_hung_up_on(
     listener: ReportListener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each of its bytes comes in time; all together they do not. It makes no difference that it knows the key."""
+    """Each byte arrives in time, but the whole message does not. A client with the key is treated the same."""
     monkeypatch.setattr(report_channel, "_CLIENT_TIMEOUT_S", 0.2)
     with connected(listener) as silent, connected(listener) as stammering:
         with contextlib.suppress(OSError):  # on a busy machine it may have been hung up on by now
@@ -225,7 +226,7 @@ def test_who_says_little_by_little_is_hung_up_on(
 def test_all_tasks_that_end_together_are_taken(
     listener: ReportListener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each at its first try, although a stranger holds as many connections as he gets."""
+    """Each report is delivered at the first try, although clients without the key hold 100 connections."""
     monkeypatch.setattr(report_channel, "_TRIES", 1)
     for limit in ("_CLIENT_TIMEOUT_S", "_CONNECT_TIMEOUT_S", "_ANSWER_TIMEOUT_S"):
         monkeypatch.setattr(report_channel, limit, 60.0)
@@ -257,7 +258,7 @@ def test_strangers_who_stay_make_room_for_reports(listener: ReportListener) -> N
 def test_when_all_who_are_there_are_new_the_next_is_told_that_it_is_busy(
     listener: ReportListener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And comes again, more than once, after a pause that differs from task to task."""
+    """The client tries again, twice, after pauses of random length."""
     pauses: list[float] = []
     strangers = contextlib.ExitStack()
 
@@ -307,7 +308,7 @@ def test_a_process_that_may_open_few_files_keeps_most_for_others(monkeypatch: py
 def test_it_goes_on_once_files_can_be_opened_again(
     listener: ReportListener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A stranger is hung up on for that; and where there is none, it waits instead of spinning."""
+    """The listener closes a connection of a client without the key; if there is none, it waits and tries again."""
     server, failures = listener._server, [errno.EMFILE, errno.ECONNABORTED, errno.ENFILE]
 
     class Exhausted:
@@ -328,7 +329,7 @@ def test_it_goes_on_once_files_can_be_opened_again(
 def test_it_goes_on_where_memory_ran_out(
     listener: ReportListener, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Or anything else that no client can be blamed for: a thread that ended would never be missed."""
+    """The same holds for any other error that no client has caused. Nobody would notice that the thread has ended."""
 
     class Full:
         def __init__(self, *_: object) -> None:

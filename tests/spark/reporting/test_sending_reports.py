@@ -105,7 +105,8 @@ def test_another_query_at_the_same_port_is_not_left_alone(listener: ReportListen
 def test_one_who_is_not_the_listener_is_not_believed(
     answer: bytes | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Say one that has the port after it: it cannot say that the report is taken, and the task does not wait long."""
+    """For example another program that has the port now: it cannot prove that it has received the report, and the task
+    does not wait long."""
     monkeypatch.setattr(report_channel, "_ANSWER_TIMEOUT_S", 0.1)
     monkeypatch.setattr(report_channel, "_FIRST_WAIT_S", 0.01)
     clients: list[socket.socket] = []
@@ -213,7 +214,10 @@ def test_that_watermarks_are_planned_and_not_observed_is_said(
     caplog: pytest.LogCaptureFixture,
     tmp_path: Path,
 ) -> None:
-    """Once, after some batches none of whose reports came; and the commits of such batches tell."""
+    """The warning is logged once, after three batches without reports.
+
+    The commits of such batches have the number of splits without a report.
+    """
     query = make({"a": [1, 2, 3, 4, 5, 6, 7, 8]})
     for _ in range(2):
         query.step(1)

@@ -1,4 +1,5 @@
-"""Bad input, and what the user is told: options at ``load()``, the rest in the StreamingQueryException."""
+"""Wrong input, and its errors: those of options are raised by ``load()``, all others are in the
+StreamingQueryException."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ GROUP, MAX_DRIFT, TABLE = (f"scan.watermark.alignment.{name}" for name in ("grou
 
 
 def refused(queries: KafkaQueries, stream: DataFrame) -> str:
-    """What a query that cannot run says."""
+    """Returns the error message of a query that cannot run."""
     with pytest.raises(StreamingQueryException) as error:
         queries.run(stream)
     return str(error.value)
@@ -79,14 +80,14 @@ ALIGNED = KAFKA | {GROUP: "g", MAX_DRIFT: "1 s", TABLE: "/nowhere"}
 def test_a_wrong_option_is_refused_at_load(
     queries: KafkaQueries, options: Mapping[str, str], words: list[str]
 ) -> None:
-    """Option, value and what is allowed are named."""
+    """The error names the option, the value and what is allowed."""
     said = said_at_load(queries, options)
     assert "OptionError" in said
     assert [word for word in words if word not in said] == []
 
 
 def test_a_schema_that_does_not_fit_is_refused(queries: KafkaQueries, topic: MakeTopic) -> None:
-    """Facts 23 and 25: also where Spark would bury the error."""
+    """Facts 23 and 25: also where Spark would hide the error."""
     reader = queries.spark.readStream.format("flip27_kafka").options(**queries.kafka(topic()))
     said = refused(queries, reader.schema("value string").load())
     assert "OptionError" in said
@@ -115,7 +116,7 @@ def test_a_missing_topic_is_named(queries: KafkaQueries, topic: MakeTopic, strat
 
 @pytest.fixture
 def checkpoint(queries: KafkaQueries, topic: MakeTopic) -> tuple[str, Output]:
-    """A topic that was read, and by what."""
+    """A topic, and the output of a query that has read it."""
     name = topic()
     queries.broker.write(name, records(0, [T0 + i * SECOND for i in range(5)]))
     return name, queries.run(queries.stream(name))
@@ -160,7 +161,7 @@ def test_a_checkpoint_that_cannot_be_used_is_refused(
     damage: Callable[[dict[str, Any]], dict[str, Any]],
     words: list[str],
 ) -> None:
-    """The field, and the split, are named."""
+    """The error names the field and the split."""
     name, output = checkpoint
     output.rewrite_last_offset(damage(output.offsets()[-1]))
     said = refused(queries, queries.stream(name))
@@ -191,8 +192,8 @@ Loss = Callable[[KafkaQueries, str], None]
 def test_lost_records_fail_the_query(
     queries: KafkaQueries, checkpoint: tuple[str, Output], lose: Loss, available: str
 ) -> None:
-    """failOnDataLoss: the partition, the offset wanted and those available are named; a new topic with more records
-    than the old one had is not taken for it."""
+    """failOnDataLoss: the error names the partition, the requested offset and the available ones. A new topic with more
+    records than the old one had is noticed, too."""
     name, _ = checkpoint
     lose(queries, name)
     said = refused(queries, queries.stream(name))
@@ -211,7 +212,7 @@ def test_the_query_goes_on_with_what_is_there_if_told_to(
     aligned: bool,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    """failOnDataLoss false: with a warning."""
+    """With failOnDataLoss = false the query goes on, with a warning."""
     name, output = checkpoint
     before = output.positions()
     lose(queries, name)
@@ -231,7 +232,10 @@ def test_the_query_goes_on_with_what_is_there_if_told_to(
 def test_a_topic_that_is_made_again_under_a_running_query(
     queries: KafkaQueries, checkpoint: tuple[str, Output], fail: bool
 ) -> None:
-    """SK-25: found by its id, however long it is: an error, or the new one is read from its beginning."""
+    """SK-25: the new topic is found by its id, whatever its length.
+
+    The query fails, or reads the new topic from its beginning.
+    """
     name, output = checkpoint
     before = output.positions()
     query = queries.start(queries.stream(name, {"failOnDataLoss": str(fail)}), trigger=CONTINUOUS)

@@ -1,4 +1,4 @@
-"""Mistakes in an enumerator or a serializer are told at once, by name, and never get into an offset. No JVM."""
+"""Mistakes in an enumerator or a serializer raise errors that name them, and never get into an offset. No JVM."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def query(enumerator: Callable[..., LogEnumerator] = LogEnumerator, **source: An
 
 
 class Careless(LogEnumerator):
-    """Some of its methods answer what they must not."""
+    """An enumerator some of whose methods return wrong values."""
 
     def __init__(self, *restored: Any, answers: dict[str, object]) -> None:
         super().__init__(*restored)
@@ -66,7 +66,7 @@ def enumerator(**answers: object) -> Callable[..., LogEnumerator]:
     ],
 )
 def test_ranges_that_no_offset_could_hold(answer: object, why: str) -> None:
-    """Written once, such an offset could be read by nobody any more."""
+    """Such an offset could never be read again."""
     with pytest.raises(ContractError, match=why):
         query(enumerator(split_ranges=answer)).step()
     with (
@@ -243,7 +243,7 @@ class TallyingSource(MemorySource):
 
 
 def test_a_state_that_is_changed_in_place_is_stored() -> None:
-    """It is the very object of the last offset; what is stored of it decides."""
+    """The state is the same object as in the last offset. Its stored form is compared."""
     world = World({"a": [1]})
     source = TallyingSource(world, enumerator=Tallying)
     one = Query(world, None, source=source)
@@ -353,7 +353,7 @@ def nothing(*_: object) -> None: ...
 def test_calls_of_the_context_with_what_they_do_not_take(
     kind: str, method: str, arguments: list[Any], why: str
 ) -> None:
-    """At once, not in a thread where nobody hears of it."""
+    """The call itself raises the error, and not a thread later."""
     with pytest.raises(ContractError, match=rf"{method}\(\) .*{why}"):
         getattr(context(kind), method)(*arguments)
 

@@ -1,4 +1,4 @@
-"""Mistakes in what an enumerator says of positions by event time are told at once, by name. No JVM."""
+"""Mistakes in the positions by event time of an enumerator raise errors that name them. No JVM."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mistakes in the code of a reader are told at once, by name, and lose no rows without a word. No JVM."""
+"""Mistakes in the code of a reader raise errors that name them, so that no rows are lost silently. No JVM."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_status_that_is_none_does_not_spin_for_ever(status: object) -> None:
 
 
 def test_an_end_that_comes_before_all_is_read() -> None:
-    """Rows would be lost without a word."""
+    """Otherwise rows would be lost silently."""
     with pytest.raises(
         ContractError, match=r"returned END_OF_INPUT, but snapshot_state.. still returns splits: a"
     ):
@@ -75,7 +75,7 @@ def test_a_split_that_the_task_was_not_given() -> None:
 
 @pytest.mark.parametrize("left", [None, "a", [1], {"a": 1}])
 def test_a_rest_that_is_no_list_of_splits(left: object) -> None:
-    """Nothing would look like everything read."""
+    """An empty value would otherwise look as if everything had been read."""
     with pytest.raises(
         ContractError, match=r"Careless.snapshot_state\(\) returned .*must return a list of splits"
     ):
@@ -218,7 +218,7 @@ def test_a_reader_that_cannot_be_made_gives_its_splits_back() -> None:
     ],
 )
 def test_events_that_cannot_be_sent(event: Any, why: str) -> None:
-    """Not swallowed with the whole report, nor an error without a name."""
+    """The error names the event, and the other content of the report is not lost."""
 
     class Sends(MemoryReader):
         def __init__(self, world: World, context: SourceReaderContext) -> None:

@@ -1,4 +1,4 @@
-"""Mistakes in a source itself are told when it is registered, or when its query starts. No JVM."""
+"""Mistakes in a source raise errors when it is registered, or when its query starts. No JVM."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def test_stop_is_called_after_an_error_of_the_planner(
 def test_the_initial_offset_is_not_logged_and_is_asked_again_for_a_replay(
     spark: SparkSession, make: Callable[..., Probe]
 ) -> None:
-    """Fact 5: why it is a constant and the first end offset says where its splits begin."""
+    """Fact 5: this is why it is a constant, and why the first end offset has the begins of its splits."""
     probe = make(fails_in="read")
     stream = probe.load(spark)
     with pytest.raises(StreamingQueryException):
@@ -112,7 +112,7 @@ def test_batch_0_runs_even_empty_and_no_other_does(spark: SparkSession, make: Ca
 def test_a_restart_begins_with_the_last_logged_offset(
     spark: SparkSession, make: Callable[..., Probe]
 ) -> None:
-    """Fact 10: all that a restart knows is in the offset."""
+    """Fact 10: a restart knows only the offset."""
     probe = make(available=10)
     stream = probe.load(spark)
     probe.start(stream, availableNow=True).awaitTermination()
@@ -131,7 +131,7 @@ def test_a_restart_begins_with_the_last_logged_offset(
 def test_a_replayed_batch_is_partitioned_before_anything_is_planned(
     spark: SparkSession, make: Callable[..., Probe]
 ) -> None:
-    """Fact 10: why ``partitions`` is a pure function of two offsets."""
+    """Fact 10: this is why ``partitions`` is a pure function of two offsets."""
     probe = make(available=3)
     stream = probe.load(spark)
     probe.start(stream, availableNow=True).awaitTermination()

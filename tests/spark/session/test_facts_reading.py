@@ -31,7 +31,7 @@ def make(tmp_path: Path) -> Callable[..., Probe]:
 
 
 def test_what_is_planned_with_and_what_reads_are_two(spark: SparkSession, make: Callable[..., Probe]) -> None:
-    """Fact 16: all that a task needs travels in its InputPartition."""
+    """Fact 16: everything that a task needs must be in its InputPartition."""
     probe = make()
     probe.start(probe.load(spark), availableNow=True).awaitTermination()
     (planner,) = {call.pid for call in probe.calls("latestOffset", "partitions")}
@@ -43,7 +43,7 @@ def test_what_is_planned_with_and_what_reads_are_two(spark: SparkSession, make: 
 def test_a_self_union_reads_everything_twice_through_one_planner(
     spark: SparkSession, make: Callable[..., Probe]
 ) -> None:
-    """Fact 18: why a range is reported and counted once."""
+    """Fact 18: this is why a range is reported and counted once."""
     probe = make()
     stream = probe.load(spark)
     probe.start(stream.union(stream), availableNow=True).awaitTermination()
@@ -79,7 +79,7 @@ def test_option_keys_arrive_in_lower_case(spark: SparkSession, make: Callable[..
 def test_errors_of_the_data_source_show_at_load(
     spark: SparkSession, make: Callable[..., Probe], method: str
 ) -> None:
-    """Fact 23: why options are checked in ``__init__``."""
+    """Fact 23: this is why options are checked in ``__init__``."""
     with pytest.raises(AnalysisException, match=f"ValueError: failure made in {method}"):
         make(fails_in=method).load(spark)
 

@@ -1,4 +1,4 @@
-"""Secrets stay out of what Spark prints and of what a query says when it fails."""
+"""Secrets are neither in what Spark prints nor in the error of a query that fails."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TABLE_OPTION = "scan.watermark.alignment.table.option."
 
 @pytest.fixture
 def session(spark: SparkSession) -> Iterator[SparkSession]:
-    """With the settings as Spark ships them at first, and as they were in the end."""
+    """A session with Spark's default settings. The former settings are restored at the end."""
     before = spark.conf.get(REDACTION_SETTING)
     spark.conf.unset(REDACTION_SETTING)
     flip27_stream.register(spark)
@@ -92,7 +92,7 @@ def test_explain_shows_no_secret(
     ],
 )
 def test_names_that_are_hidden(session: SparkSession, name: str) -> None:
-    """As Spark looks at them: its own setting first, then that of the session."""
+    """Spark applies its own setting first, then that of the session."""
     hide_secrets(session)
     assert hidden(session, {name: "hush-hush"}) == {name: "*********(redacted)"}
 
@@ -108,7 +108,7 @@ def test_what_is_no_secret_stays(session: SparkSession) -> None:
 
 
 def test_again_changes_nothing(session: SparkSession) -> None:
-    """What the user had set is kept."""
+    """The value that the user has set is kept."""
     session.conf.set(REDACTION_SETTING, "(?i)mine")
     hide_secrets(session)
     once = session.conf.get(REDACTION_SETTING)

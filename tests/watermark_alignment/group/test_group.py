@@ -21,7 +21,7 @@ def floor(view: GroupView, now: int = 0, timeout_ms: int = TIMEOUT) -> int | Non
 
 
 def test_al_12_the_floor_is_the_least_watermark_of_the_others() -> None:
-    """AL-12: not the own one; AL-16: nobody there means no limit."""
+    """AL-12: the own watermark does not count. AL-16: without other members there is no limit."""
     assert floor(GroupView()) is None
     assert floor(seen(ME)) is None
     assert floor(seen(ME, entry("a", 30), entry("b", 20))) == 20
@@ -45,7 +45,10 @@ def test_wm_16_who_left_holds_nobody() -> None:
 
 @pytest.mark.parametrize(("own", "others"), [(TIMEOUT, 1), (1, TIMEOUT), (TIMEOUT, TIMEOUT)])
 def test_al_20_silence_for_longer_than_the_timeout_ends_a_membership(own: int, others: int) -> None:
-    """By the longer one of the two: that of who reads, and that of the member itself; its very end still counts."""
+    """The longer one of two timeouts counts: that of the reader, and that of the member.
+
+    The member is alive up to its last millisecond.
+    """
     view = GroupView().after(1, entry("a", 10, timeout_ms=others), 5000)
     assert floor(view, 5000 + TIMEOUT, own) == 10
     assert floor(view, 5000 + TIMEOUT + 1, own) is None

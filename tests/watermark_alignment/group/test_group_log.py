@@ -87,7 +87,7 @@ def test_what_others_write_under_the_same_name_is_left_alone(path: Path) -> None
     "text", [b'{"commitInfo":{"flip27.member":' + b"[" * 100_000, b"\xff\xfe flip27.member"]
 )
 def test_a_commit_that_cannot_be_understood_does_not_hide_those_after_it(path: Path, text: bytes) -> None:
-    """Else the members would keep the last minimum for ever."""
+    """Otherwise the members would keep the last minimum for ever."""
     log = meeting(path)
     log.publish(entry("a", 1))
     told(log)
@@ -138,7 +138,7 @@ def test_a_table_that_was_made_anew_is_read_from_its_beginning(path: Path) -> No
 
 
 def test_a_table_that_is_gone_is_no_silence(path: Path) -> None:
-    """Rule 7: what was last read stands; else all members would be dead after a while."""
+    """Rule 7: the last entries that were read stay valid. Otherwise all members would count as dead after a while."""
     log = meeting(path)
     log.publish(entry("a", 1))
     log.news()
@@ -164,7 +164,7 @@ def test_who_only_listens_finds_a_table_that_was_made_anew(path: Path) -> None:
 def test_a_read_that_fails_halfway_loses_no_entry(
     path: Path, monkeypatch: pytest.MonkeyPatch, version: int
 ) -> None:
-    """I3: who joins would take itself for alone. Version 3 is the one after the newest, where the look ends."""
+    """I3: a new member would assume that it is alone. Version 3 is the one after the newest, at which reading ends."""
     for watermark in range(2):
         meeting(path).publish(entry("a", watermark))
     log, read = meeting(path), group_log._read

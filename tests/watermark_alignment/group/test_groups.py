@@ -47,7 +47,7 @@ def test_i3_can_fail(lie: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
 @settings(max_examples=10)
 @given(seeds)
 def test_i11_whatever_befell_a_group_all_is_read_in_the_end(rng: Random) -> None:
-    """Nobody holds for ever: who died is gone after the timeout, who is alive reads or is idle."""
+    """No member holds the others for ever: a dead one is gone after the timeout, a live one reads or is idle."""
     world = random_group(rng, 60, idle_timeout=5)
     world.runs_again()
     for seat in world.seats:

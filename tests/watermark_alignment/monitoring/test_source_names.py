@@ -1,4 +1,4 @@
-"""What sources are called: by their ids where users gave them, else by what they read."""
+"""The names of sources: their ids if users gave them, otherwise what they read."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def test_the_newest_row_of_every_split(table: SplitWatermarkTable) -> None:
 
 
 def test_rates_are_over_the_newest_batches(table: SplitWatermarkTable) -> None:
-    """Ten rows a second; what was long ago is of no matter, nor does the first batch tell how long it took."""
+    """Ten rows a second. Old batches do not count, and neither does the first one, whose duration is unknown."""
     fill(table, range(30))
     words = dict.fromkeys((36, 37), "PAUSED") | {38: "IDLE"}
     for batch in range(30, 40):
@@ -233,7 +233,7 @@ def test_names_may_hold_anything(table: SplitWatermarkTable) -> None:
 def test_splits_that_wait_by_the_last_plan_are_paused(
     table: SplitWatermarkTable, waits: tuple[str, ...], all_but: bool, left: bool
 ) -> None:
-    """A plan that moves nothing makes no batch, and so no row. A source that is gone has nobody wait."""
+    """A plan that moves nothing makes no batch, and so no row. No split waits for a source that is gone."""
     fill(table, range(2))
     text = entry(left=left)[MEMBER]
     told = replace(Entry.from_text(text), timeout_ms=10**15, waiting=2, waits=waits, waits_all_but=all_but)

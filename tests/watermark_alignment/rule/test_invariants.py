@@ -190,7 +190,7 @@ def test_i11_members_of_a_group_never_hold_each_other_for_ever(rng: Random) -> N
     for now in count(10**6, 10):
         rounds = [world.round(now, number) for number in range(3)]
         quiet = 0 if any(b.moved() for b in rounds) else quiet + 1
-        if quiet == 4:  # long enough for whoever can be idle
+        if quiet == 4:  # long enough for every split that can be idle
             break
     assert [v for b in rounds for v in b.views.values() if v.position < v.end] == []
     assert {b.plan.floor for b in rounds} == {None}

@@ -239,7 +239,7 @@ def test_a_clock_step_back_makes_nothing_idle() -> None:
 
 
 def test_idle_comes_back_with_its_own_front() -> None:
-    """AO-04, AO-05, WM-11, WM-18 (adapted): what was read stays read; nobody passes it from then on."""
+    """AO-04, AO-05, WM-11, WM-18 (adapted): what was read stays read. From then on no split passes it."""
     member = source(a=[2], b=[2, 500])
     for now in (0, 101, 102):
         member.round(now)
@@ -292,7 +292,7 @@ def test_idle_beside_one_that_never_reports() -> None:
 
 
 def test_available_now_ends_though_all_are_held_in_a_live_run() -> None:
-    """AO-07: a split at its frozen end holds nobody; so the run ends."""
+    """AO-07: a split at its frozen end holds no other split back, so the run ends."""
     member = source(a=[1], b=[1, 900])
     assert member.round(1).rows == {"a": [1], "b": [1]}
     assert member.round(2).plan.held_by == "a"

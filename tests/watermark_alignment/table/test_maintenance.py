@@ -178,7 +178,7 @@ def optimize(path: Path) -> None:
 
 @pytest.mark.parametrize("compact", [ours, optimize])
 def test_two_compactions_that_meet_do_not_double_rows(path: Path, compact: Callable[[Path], None]) -> None:
-    """Whoever compacted first, by our means or by Delta's, the second leaves the result alone."""
+    """Two compactions follow each other, ours and Delta's. The second one does not change the result of the first."""
     table = SplitWatermarkTable(str(path), {})
     for batch in range(5):
         table.append("clicks/1", batch, split_rows(batch), {})
@@ -307,7 +307,10 @@ def test_failing_rounds_are_warned_of_when_they_go_on(path: Path, caplog: pytest
 def test_a_step_that_fails_keeps_no_other_step_from_running(
     path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Rows do not expire while nobody can read their retention; the files are merged and the log is cleaned up."""
+    """Rows do not expire if the text of their retention is not valid.
+
+    Files are merged and the log is cleaned up all along.
+    """
     DeltaTable.create(str(path), SCHEMA, configuration=KEEP_NOTHING)
     table = SplitWatermarkTable(str(path), {})
     keep_rows(table, "for ever")

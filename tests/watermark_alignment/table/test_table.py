@@ -262,7 +262,7 @@ def test_columns_may_stand_in_another_order(uri: str) -> None:
 
 
 def test_a_panic_of_delta_rs_is_an_error_like_any_other(uri: str) -> None:
-    """It is no `Exception`, so it would end the threads that write and read without a word."""
+    """It is not a subclass of `Exception`, so it would end the threads that write and read silently."""
     table = SplitWatermarkTable(f"{uri}|", {})
     with pytest.raises(
         AlignmentError,

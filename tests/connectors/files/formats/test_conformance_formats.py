@@ -36,7 +36,7 @@ class CsvFiles(Folder):
 
 
 class PackedLines(Folder):
-    """Compressed: read from the beginning to get anywhere, but in parts all the same."""
+    """A compressed file is read from its beginning for each part, but still in parts."""
 
     format = "json.gz"
     reads = "json"

@@ -81,7 +81,7 @@ def test_a_file_that_the_limits_leave_does_not_hold_what_comes_before_its_rest(t
 
 
 def test_rows_of_a_batch_are_limited(folder: Path) -> None:
-    """I2: cut between row groups where one fits, else inside."""
+    """I2: cut between row groups if a whole one fits the limit, otherwise inside a row group."""
     query = FileQuery({"path": str(folder), "maxRowsPerTrigger": "70"})
     sizes = [sum(b - a for _, a, b in pieces) for pieces in query.run()]
     assert max(sizes) <= 70
@@ -267,7 +267,7 @@ def test_big_files_of_lines_are_read_in_parts(
 def test_a_store_that_answers_slowly_is_asked_for_many_footers_at_once(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else a plan of a thousand files would take half a minute."""
+    """Otherwise a plan of a thousand files would take half a minute."""
     asking: set[int] = set()
     at_once = [0]
     units = ParquetFormat.units

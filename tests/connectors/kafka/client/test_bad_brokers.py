@@ -46,7 +46,10 @@ def tls(certificate: Path) -> SecurityOptions:
 @pytest.mark.parametrize("hung", [1, 2])
 @pytest.mark.parametrize("encrypted", [False, True])
 def test_bootstrap_servers_that_hang(certificate: Path, hung: int, encrypted: bool) -> None:
-    """Accepted and never answered: not the versions, or the TLS handshake. Each start succeeds, whoever is first."""
+    """They accept connections, and answer neither ApiVersions nor the TLS handshake.
+
+    Every start succeeds, in any order of brokers.
+    """
     security = tls(certificate) if encrypted else SecurityOptions()
     with fake_cluster(certificate=certificate if encrypted else None) as cluster:
         for broker in cluster.brokers[:hung]:

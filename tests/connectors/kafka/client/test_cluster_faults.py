@@ -283,7 +283,7 @@ def test_broker_restarted(far_broker: KafkaBroker) -> None:
 
 
 def test_slow_connection(far_broker: KafkaBroker, link: Link) -> None:
-    """Answers that come in small pieces with pauses between them are answers all the same."""
+    """Responses arrive in small pieces with pauses between them, and are read whole."""
     with link.apply(Throttle(2_000_000)), in_the_middle(source(far_broker, "far"), "far", 1) as reading:
         reading.to_the_end()
     reading.assert_complete()
@@ -291,7 +291,10 @@ def test_slow_connection(far_broker: KafkaBroker, link: Link) -> None:
 
 @pytest.mark.parametrize("after", [2, 100, 60_000, 400_000])
 def test_connection_cut_within_an_answer(far_broker: KafkaBroker, link: Link, after: int) -> None:
-    """Half an answer is none: in its length, in its header, within the first and a later batch."""
+    """An incomplete response is not used.
+
+    It is cut in its length, in its header, in the first batch and in a later one.
+    """
     with (
         in_the_middle(source(far_broker, "far"), "far", 1) as reading,
         link.apply(CutAfter(after)) as applied,
@@ -315,7 +318,10 @@ def test_black_hole(far_broker: KafkaBroker, link: Link) -> None:
 
 
 def test_connections_that_the_network_forgot(far_broker: KafkaBroker, link: Link) -> None:
-    """As Azure does after 4 minutes: who is connected is not told. No task waits for the request time-out, an hour."""
+    """As Azure drops idle connections after 4 minutes, without telling either end.
+
+    No task waits for the request timeout of an hour.
+    """
     made = source(far_broker, "far", {"kafka.request.timeout.ms": "3600000"})
     with in_the_middle(made, "far", 1) as before:
         before.to_the_end()

@@ -35,7 +35,7 @@ def _no_socket_is_left_open() -> Iterator[None]:
 
 @contextmanager
 def server(serve: Callable[[socket.socket], object]) -> Iterator[str]:
-    """Whoever connects is served, one after the other, and then hung up on."""
+    """Yields the address of a server that serves one connection after the other, and closes each of them."""
 
     def run() -> None:
         with suppress(OSError):
@@ -73,7 +73,7 @@ def test_no_broker_at_all(security: SecurityOptions) -> None:
 
 @pytest.mark.parametrize("host", ["a" * 70, "a..b"])
 def test_names_that_are_none(host: str) -> None:
-    """What cannot be a host name is passed over like one that nobody has."""
+    """A text that cannot be a host name is skipped, like a host name that does not exist."""
     with server(tls_alert) as address:
         found = diagnose(ConnectionOptions(f"{host}:9092,{address}", security=TLS))
     assert found is not None
@@ -100,7 +100,7 @@ def test_tls_handshake_without_an_answer(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 class Impostor:
-    """Asks for a proof of the password, and has none of its own."""
+    """A broker that asks the client to prove the password, and cannot prove that it knows the password itself."""
 
     def ask(self, request: Any, version: int) -> Any:
         if type(request).__name__ == "ApiVersionsRequest":

@@ -163,7 +163,7 @@ def trickle(connection: socket.socket, request: bytes) -> None:
 
 
 def test_answer_of_a_byte_now_and_then_is_given_up() -> None:
-    """Else a task waits for days."""
+    """Otherwise a task would wait for days."""
     with fetching(trickle, replace(OPTIONS, request_timeout_ms=300)) as (_, made):
         assert fetch(made).fetched is None
         assert "no answer for 0.3 s" in str(made.failure)
@@ -223,7 +223,7 @@ def test_broker_that_refuses_every_version_of_the_question_for_versions(
 
 @pytest.mark.parametrize("error", [-1, 7])
 def test_whole_fetch_that_a_leader_cannot_answer_now(monkeypatch: pytest.MonkeyPatch, error: int) -> None:
-    """Each partition has the error, so that who plans knows."""
+    """Each partition has the error, so that the planner knows it."""
     change(monkeypatch, "FetchRequest", lambda answer: refuse_all(answer, error))
     with fake_cluster(1) as cluster, connected(cluster) as client:
         found = client.fetch({FIRST: FetchFrom(0, 100)}, read_committed=False, max_bytes=100)

@@ -29,7 +29,7 @@ def answer(fetcher: Fetcher) -> Answer:
 
 
 def test_a_broker_that_hangs_does_not_hold_up_the_others() -> None:
-    """It takes the connection, and says nothing for as long as it is waited for."""
+    """The server accepts the connection and sends nothing."""
     with fake_cluster(2) as cluster, connected(cluster, connection_setup_timeout_ms=30_000) as client:
         client.topics(["t"])
         cluster.brokers[0].hang()

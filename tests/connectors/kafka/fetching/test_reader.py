@@ -98,7 +98,7 @@ def test_kr07_same_rows_as_a_consumer(broker: KafkaBroker, topic: MakeTopic, iso
 
 
 def test_batches_larger_than_a_fetch(broker: KafkaBroker, topic: MakeTopic) -> None:
-    """A record batch above every limit is read all the same, in each of several partitions."""
+    """A record batch above every limit is read whole, in each of several partitions."""
     name = topic(3)
     broker.write(name, [(p, i, None, b"%d" % i * 100_000) for i in range(4) for p in range(3)])
     limits = {"kafka.fetch.max.bytes": "1000", "kafka.max.partition.fetch.bytes": "1000"}

@@ -233,7 +233,7 @@ def test_broker_that_does_not_know_a_topic_yet(make_reader: MakeReader) -> None:
 
 
 def test_answer_about_splits_that_were_given_up(make_reader: MakeReader) -> None:
-    """SK-27: their topic was deleted while the fetch was under way, and the answer comes all the same."""
+    """SK-27: the topic was deleted while the fetch was under way, and the response still arrives."""
     cluster = Cluster(lambda wanted: {tp: Fetched(OFFSET_OUT_OF_RANGE, b"", []) for tp in wanted})
     cluster.exists = False
     reader = make_reader(cluster)
