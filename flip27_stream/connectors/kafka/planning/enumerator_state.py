@@ -70,12 +70,17 @@ class KafkaEnumeratorState:
             split: a split without a topic id.
             trusted_cluster: the id of the cluster whose offsets the user trusts.
         """
-        topic = self.topics.get(split.topic)
-        if topic is None or split.partition in topic.orphans:
-            return split
+        topic_id = self.topic_id_for_reader(split.topic_partition, trusted_cluster)
+        return replace(split, topic_id=topic_id) if topic_id else split
+
+    def topic_id_for_reader(self, tp: TopicPartition, trusted_cluster: str | None = None) -> str:
+        """Returns the id of the topic of a partition, as in :meth:`for_reader`; empty if it is not known."""
+        topic = self.topics.get(tp.topic)
+        if topic is None or tp.partition in topic.orphans:
+            return ""
         if trusted_cluster is not None and topic.cluster_id != trusted_cluster:
-            return split
-        return replace(split, topic_id=topic.topic_id)
+            return ""
+        return topic.topic_id
 
     def with_partitions(self, new: Mapping[TopicPartition, str]) -> KafkaEnumeratorState:
         """Returns the state with newly assigned partitions; ``new`` maps each partition to the id of its topic."""
