@@ -128,7 +128,7 @@ class BatchRecorder:
             return
         assert self._ledger is not None
         assert self._writer is not None
-        rows = self._ledger.rows(self._running, after, read_max, floor, now)
+        rows = self._ledger.table(self._running, after, read_max, floor, now)
         self._implausible += self._running.implausible()
         for counted in self._running.metrics.values():
             self._reader_metrics.update(counted)
