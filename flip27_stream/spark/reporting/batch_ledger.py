@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -15,8 +16,7 @@ from watermark_alignment.states import SplitStatus
 from watermark_alignment.table.split_watermark_table import columns_of
 
 
-@dataclass(frozen=True)
-class PlannedSplit:
+class PlannedSplit(NamedTuple):
     """The range of one split in a micro-batch.
 
     Attributes:

@@ -85,9 +85,11 @@ class KafkaEnumeratorState:
     def with_partitions(self, new: Mapping[TopicPartition, str]) -> KafkaEnumeratorState:
         """Returns the state with newly assigned partitions; ``new`` maps each partition to the id of its topic."""
         topics = dict(self.topics)
-        for tp, topic_id in sorted(new.items()):
-            known = topics.get(tp.topic, AssignedTopic(topic_id, ()))
-            topics[tp.topic] = replace(known, partitions=tuple(sorted({*known.partitions, tp.partition})))
+        for name, group in groupby(sorted(new.items()), lambda item: item[0].topic):
+            added = list(group)
+            known = topics.get(name, AssignedTopic(added[0][1], ()))
+            numbers = {*known.partitions, *(tp.partition for tp, _ in added)}
+            topics[name] = replace(known, partitions=tuple(sorted(numbers)))
         return replace(self, topics=topics, initial_discovery_finished=True)
 
     def without(self, partitions: Collection[TopicPartition]) -> KafkaEnumeratorState:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Set
-from dataclasses import replace
 
 import numpy as np
 
@@ -84,12 +83,12 @@ class EventTimeProbe:
         logs = HeadedLogs(self)
 
         def take(answers: Mapping[TopicPartition, Fetched]) -> Set[TopicPartition]:
-            plain = {
-                tp: fetched
+            plain = [
+                tp
                 for tp, fetched in answers.items()
-                if not fetched.error and not (self._read_committed and fetched.aborted)
-            }
-            logs.add({tp: wanted[tp].offset for tp in plain}, plain)
+                if not (fetched.error or (self._read_committed and fetched.aborted))
+            ]
+            logs.add(plain, [wanted[tp].offset for tp in plain], [answers[tp] for tp in plain])
             for tp, fetched in answers.items():
                 if tp not in logs and (chunk := self.decoded(tp, wanted[tp].offset, fetched)) is not None:
                     logs.chunks[tp] = chunk
@@ -117,7 +116,7 @@ class EventTimeProbe:
             done = take(answers)
             left = {tp: at for tp, at in pending.items() if tp not in done and tp not in self._out_of_range}
             hungry = {
-                tp: replace(at, max_bytes=min(at.max_bytes * _GROWTH, _ROUND_BYTES))
+                tp: at._replace(max_bytes=min(at.max_bytes * _GROWTH, _ROUND_BYTES))
                 for tp, at in left.items()
                 if tp in answers and not answers[tp].error and at.max_bytes < _ROUND_BYTES
             }

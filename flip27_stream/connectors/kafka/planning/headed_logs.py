@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Sequence, Set
+from itertools import compress
 from typing import Protocol
 
 import numpy as np
@@ -41,25 +42,26 @@ class HeadedLogs(Set[TopicPartition]):
         self._decoder = decoder
         self._answers: dict[TopicPartition, tuple[int, Fetched]] = {}
 
-    def add(self, offsets: Mapping[TopicPartition, int], answers: Mapping[TopicPartition, Fetched]) -> None:
-        """Adds the partitions of ``answers`` whose headers are enough, and that have a record batch.
+    def add(
+        self, partitions: Sequence[TopicPartition], offsets: Sequence[int], answers: Sequence[Fetched]
+    ) -> None:
+        """Adds those of the partitions whose headers are enough, and that have a record batch.
 
         Args:
-            offsets: the offset that was asked for of each partition.
-            answers: what the brokers answered, without errors and aborted transactions.
+            partitions: the partitions that have answered.
+            offsets: the offset that was asked for of each.
+            answers: what the brokers answered about each, without errors and aborted transactions.
         """
-        starts = np.fromiter(offsets.values(), np.int64, len(offsets))
-        heads, usable = log_heads([answer.records for answer in answers.values()], starts)
-        has_batch = np.zeros(len(starts), bool)
-        has_batch[heads.logs] = True
-        taken = usable & has_batch
-        names = list(answers)
-        new = [names[i] for i in np.flatnonzero(taken).tolist()]
+        heads, usable = log_heads([answer.records for answer in answers], np.array(offsets, np.int64))
+        taken = np.zeros(len(answers), bool)
+        taken[heads.logs] = True
+        taken &= usable
         index: Longs = np.cumsum(taken) - 1 + len(self.partitions)
         self.heads = self.heads.followed_by(heads.only(taken[heads.logs]).renumbered(index))
-        self.partitions += new
-        self._answers.update({tp: (offsets[tp], answers[tp]) for tp in new})
-        self.size += sum(len(answers[tp].records) for tp in new)
+        new = zip(partitions, zip(offsets, answers, strict=True), strict=True)
+        self._answers.update(compress(new, taken.tolist()))
+        self.partitions += compress(partitions, taken.tolist())
+        self.size += sum(len(answer.records) for answer in answers)
 
     def chunk(self, tp: TopicPartition) -> Chunk:
         """Returns the event times of a partition.
