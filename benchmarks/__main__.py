@@ -7,6 +7,7 @@ from benchmarks import (
     columns,
     files,
     group,
+    layers,
     memory,
     planning,
     planning_cpu,
@@ -25,6 +26,7 @@ ALL = (
     group.measure,
     memory.measure,
     files.measure,
+    layers.measure,
 )
 
 if __name__ == "__main__":

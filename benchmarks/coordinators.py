@@ -11,6 +11,11 @@ from watermark_alignment.options import AlignmentOptions
 
 def kafka_coordinator(bootstrap_servers: str, topic: str, table: str | None) -> SourceCoordinator:
     """Plans a topic from its beginning, aligned where there is a path for the table of split watermarks."""
+    return SourceCoordinator(kafka_spec(bootstrap_servers, topic, table))
+
+
+def kafka_spec(bootstrap_servers: str, topic: str, table: str | None) -> SourceSpec:
+    """Returns what :func:`kafka_coordinator` plans."""
     source = KafkaSource(
         {"kafka.bootstrap.servers": bootstrap_servers, "subscribe": topic, "startingoffsets": "earliest"}
     )
@@ -23,4 +28,4 @@ def kafka_coordinator(bootstrap_servers: str, topic: str, table: str | None) -> 
                 "scan.watermark.alignment.table": table,
             }
         )
-    return SourceCoordinator(SourceSpec(source, WatermarkStrategy(), alignment, Driver()))
+    return SourceSpec(source, WatermarkStrategy(), alignment, Driver())

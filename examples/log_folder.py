@@ -9,15 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from flip27_stream.api import (
-    Boundedness,
-    ReadLimits,
-    Source,
-    SourceReaderContext,
-    SplitEnumerator,
-    SplitEnumeratorContext,
-    SplitRange,
-)
+from flip27_stream import api
 from flip27_stream.reader import DataclassSerializer, IteratorSourceReader, RangeSplit
 
 TIME = pa.timestamp("us", "UTC")
@@ -38,7 +30,7 @@ class Assigned:
     paths: tuple[str, ...] = ()
 
 
-Context = SplitEnumeratorContext[LogFile]
+Context = api.SplitEnumeratorContext[LogFile]
 
 
 def read_lines(split: LogFile) -> Iterator[dict[str, object]]:
@@ -49,7 +41,7 @@ def read_lines(split: LogFile) -> Iterator[dict[str, object]]:
             yield {"file": split.split_id, "number": number, "timestamp": int(ms) * 1000, "text": text}
 
 
-class LogFolderEnumerator(SplitEnumerator[LogFile, Assigned]):
+class LogFolderEnumerator(api.SplitEnumerator[LogFile, Assigned]):
     def __init__(self, folder: str, context: Context, state: Assigned) -> None:
         self._folder, self._context, self._state = Path(folder), context, state
 
@@ -63,24 +55,23 @@ class LogFolderEnumerator(SplitEnumerator[LogFile, Assigned]):
     def _assign(self, paths: list[str], error: BaseException | None) -> None:
         if error is not None:
             raise error
-        for path in sorted(set(paths) - set(self._state.paths)):
-            reader = len(self._state.paths) % self._context.current_parallelism()
-            self._context.assign_split(LogFile(path), reader)
+        for number, path in enumerate(sorted(set(paths) - set(self._state.paths)), len(self._state.paths)):
+            self._context.assign_split(LogFile(path), number % self._context.current_parallelism())
             self._state = Assigned((*self._state.paths, path))
 
-    def split_ranges(self, positions: Mapping[LogFile, int | None]) -> Mapping[str, SplitRange]:
+    def split_ranges(self, positions: Mapping[LogFile, int | None]) -> Mapping[str, api.SplitRange]:
         lines = {split: Path(split.path).read_bytes().count(b"\n") for split in positions}
-        return {split.split_id: SplitRange(at or 0, lines[split]) for split, at in positions.items()}
+        return {split.split_id: api.SplitRange(at or 0, lines[split]) for split, at in positions.items()}
 
     def snapshot_state(self) -> Assigned:
         return self._state
 
 
 @dataclass(frozen=True)
-class LogFolder(Source[LogFile, Assigned]):
+class LogFolder(api.Source[LogFile, Assigned]):
     folder: str
-    read_limits = ReadLimits(max_rows=1000)
-    boundedness = Boundedness.CONTINUOUS_UNBOUNDED
+    rows: int = 1000
+    boundedness = api.Boundedness.CONTINUOUS_UNBOUNDED
     schema = SCHEMA
     split_serializer = DataclassSerializer(LogFile)
     enumerator_checkpoint_serializer = DataclassSerializer(Assigned)
@@ -89,7 +80,11 @@ class LogFolder(Source[LogFile, Assigned]):
     def fingerprint(self) -> str:
         return f"lines of {self.folder}/*.log"
 
-    def create_reader(self, context: SourceReaderContext) -> IteratorSourceReader[LogFile]:
+    @property
+    def read_limits(self) -> api.ReadLimits:
+        return api.ReadLimits(max_rows=self.rows)
+
+    def create_reader(self, context: api.SourceReaderContext) -> IteratorSourceReader[LogFile]:
         return IteratorSourceReader(context, self.schema, read_lines)
 
     def create_enumerator(self, context: Context) -> LogFolderEnumerator:
@@ -97,3 +92,8 @@ class LogFolder(Source[LogFile, Assigned]):
 
     def restore_enumerator(self, context: Context, checkpoint: Assigned) -> LogFolderEnumerator:
         return LogFolderEnumerator(self.folder, context, checkpoint)
+
+
+def log_folder(folder: str, rows: int = 1000) -> LogFolder:
+    """Declares the options of a format: the folder, and the number of rows per micro-batch."""
+    return LogFolder(folder, rows)

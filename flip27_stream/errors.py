@@ -41,7 +41,7 @@ _TEXT = re.compile(
 
 
 def message_of(error: BaseException | str) -> str:
-    """The text of the error of this project that made a query fail; Spark wraps it in a long StreamingQueryException.
+    """Returns the message of the error that made a query fail; Spark wraps it in a long StreamingQueryException.
 
     ::
 
@@ -51,10 +51,10 @@ def message_of(error: BaseException | str) -> str:
             print(flip27_stream.errors.message_of(failed))
 
     Args:
-        error: what Spark raised, or its text. Of an error of this project, its own text is returned.
+        error: the error that Spark raised, or its text; or an error of this project.
 
     Returns:
-        Class and text of the innermost error of this project; all of the text of ``error`` if there is none in it.
+        The class and the text of the innermost error of this project; the whole text of ``error`` if it has none.
     """
     if isinstance(error, Flip27Error):
         return f"{type(error).__name__}: {error}"

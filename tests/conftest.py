@@ -75,7 +75,7 @@ def ended_planners(request: pytest.FixtureRequest) -> Iterator[None]:
     """The planning processes of a test on Spark end with its queries: one that stays is found where it was made."""
     yield
     if "spark" in request.fixturenames:
-        wait_until(lambda: not planners(), "the end of the planning processes of this test", 30)
+        wait_until(lambda: not planners(), "the end of the planning processes of this test", 60)
 
 
 @pytest.fixture

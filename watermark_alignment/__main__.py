@@ -1,6 +1,7 @@
-"""``python -m watermark_alignment``: how the splits of a split-watermark table stand, and a picture of it.
+"""``python -m watermark_alignment``: shows the status of the splits in a split-watermark table, and draws it.
 
-Exit codes: 0 shown, 1 the table cannot be read or the answer not be written, 2 wrong usage, 3 there is nothing to show.
+Exit codes: 0 success; 1 the table cannot be read, or the output cannot be written; 2 wrong usage; 3 the table has
+nothing to show.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from watermark_alignment.monitoring.formatting import name
 from watermark_alignment.monitoring.status_view import render, to_json
 
 _LINES_AROUND = 8
-"""Of a screen, left to headings and summaries."""
+"""The number of lines of a terminal that headings and summaries need."""
 _WIDTH_OF_FILES = 160
 _SILENCE_MS = 24 * 60 * 60 * 1000
 
@@ -44,10 +45,11 @@ _CODES = {OptionError: 2, NothingToShowError: 3}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit code."""
+    """Runs the command, and returns its exit code."""
     options = _parser().parse_args(arguments)
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # a name may have signs that a terminal has not
+        # A name can have characters that the terminal cannot show.
+        sys.stdout.reconfigure(errors="backslashreplace")
     table = SplitWatermarkTable(options.table, dict(options.storage_option))
     show: Callable[[SplitWatermarkTable, argparse.Namespace], None] = options.show
     try:
@@ -59,10 +61,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         pass
     except OSError as error:
-        os.dup2(
-            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
-        )  # Python would fail once more as it ends
-        if not isinstance(error, BrokenPipeError):  # with which nobody reads on
+        # Otherwise Python would fail once more when it flushes the output at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):  # the reader of a pipe has ended, as ``head`` does
             print(f"The answer cannot be written: {error}.", file=sys.stderr)
             return _FAILED
     return 0
@@ -115,7 +116,9 @@ def _parser() -> argparse.ArgumentParser:
 def _storage_option(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not key or not equals:
-        raise argparse.ArgumentTypeError("expected KEY=VALUE")  # what was given may be a secret
+        raise argparse.ArgumentTypeError(
+            "expected KEY=VALUE"
+        )  # the value may be a secret, so it is not shown
     return key, value
 
 
@@ -154,7 +157,7 @@ def _status(table: SplitWatermarkTable, options: argparse.Namespace) -> None:
 
 
 def _console() -> Console:
-    """What is not shown on a terminal need not fit one."""
+    """Returns the console. Output that does not go to a terminal may have wide lines."""
     console = Console(highlight=False)
     return console if console.is_terminal else Console(highlight=False, width=_WIDTH_OF_FILES)
 
@@ -176,7 +179,7 @@ def _read(reader: StatusReader, options: argparse.Namespace) -> Status:
 
 
 def _watch(reader: StatusReader, options: argparse.Namespace) -> None:
-    """Until it is interrupted."""
+    """Shows the status again and again, until the process is interrupted."""
     while options.json:
         try:
             print(to_json(_read(reader, options), _now()), flush=True)
@@ -195,7 +198,7 @@ def _watch(reader: StatusReader, options: argparse.Namespace) -> None:
 
 
 def _look(reader: StatusReader, options: argparse.Namespace, most: int | None) -> RenderableType:
-    """A table that is not there yet, or out of reach for a while, is waited for."""
+    """Returns what to show: the status, or a sentence if the table does not exist yet or cannot be reached."""
     try:
         return render(_read(reader, options), _now(), most=most)
     except AlignmentError as error:
@@ -218,7 +221,7 @@ def _plot(table: SplitWatermarkTable, options: argparse.Namespace) -> None:
     )
     try:
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)  # a box stands for it
+            warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)  # a box is drawn
             figure.savefig(options.output, dpi=130)
     except (OSError, ValueError) as error:
         raise OptionError.of("--output", str(options.output), f"{error}.") from None

@@ -1,4 +1,4 @@
-"""Mistakes about event time that make alignment void, told by what was read. Pure: no clock, no I/O, no Spark."""
+"""Checks for mistakes about event time that make alignment ineffective. Pure: no clock, no I/O, no Spark."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NAMES: Final = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns
 
 
 def wrong_unit(source: str, event_time: str, unit: str, times: Sequence[int], now: int) -> str | None:
-    """A warning if event times are of another unit than they are read as.
+    """Returns a warning if event times have another unit than the one that they are read as.
 
     Args:
         source: the name of the source.
@@ -25,7 +25,8 @@ def wrong_unit(source: str, event_time: str, unit: str, times: Sequence[int], no
         now: the clock (ms).
 
     Returns:
-        ``None`` if no single factor moves all the times into the years from 2000 to tomorrow, or if none is needed.
+        The warning; ``None`` if the times lie between the year 2000 and tomorrow, or if no single factor would move all
+        of them there.
     """
     found = {steps_off(time, now + _DAY_MS) for time in times}
     steps = found.pop() if len(found) == 1 else None
@@ -47,10 +48,11 @@ def wrong_unit(source: str, event_time: str, unit: str, times: Sequence[int], no
 
 
 def steps_off(time: int, until: int) -> int | None:
-    """How many times a time (ms) has to be divided by 1,000 to lie between the year 2000 and ``until`` (ms).
+    """Returns how often ``time`` (ms) must be divided by 1,000 to lie between the year 2000 and ``until`` (ms).
 
     Returns:
-        ``None`` if it lies there as it is, or if no number of times from -1 to 3 brings it there.
+        A number from -1 to 3, where -1 stands for a multiplication by 1,000; ``None`` if the time lies there as it is,
+        or if no such number moves it there.
     """
     for steps in (0, -1, 1, 2, 3):
         moved = time * 1000 if steps < 0 else time // 1000**steps
@@ -60,13 +62,13 @@ def steps_off(time: int, until: int) -> int | None:
 
 
 def no_event_time(source: str, event_time: str, records: int, sample: str) -> str:
-    """A warning that no record that was read has an event time.
+    """Returns the warning that none of the records that were read has an event time.
 
     Args:
         source: the name of the source.
         event_time: ``scan.watermark.event-time``.
-        records: how many records were read.
-        sample: what one of them has in its place, without values.
+        records: the number of records that were read.
+        sample: a sentence about one of these records, without its values.
     """
     return (
         f"{EVENT_TIME.name} '{event_time}' gives no event time for any of the {records:,} records of source {source} "

@@ -55,9 +55,9 @@ UPDATE_INTERVAL: Final = Option(
     "scan.watermark.alignment.update-interval",
     POSITIVE_DURATION,
     "1 s",
-    "When a batch is planned, what is known of the other members of the [group](groups.md) may be so old. "
-    "Before a plan waits for one of them, the group is read anew. More than a fourth of `source-timeout`, or "
-    "than 15 s, makes no difference to a plan: the group is read that often in any case.",
+    "How old the known watermarks of the other members of the [group](groups.md) may be when a batch is planned. "
+    "Before a plan waits for a member, the group is always read again. Values above a fourth of `source-timeout`, "
+    "or above 15 s, have no further effect, because the group is read that often for its heartbeats.",
 )
 SOURCE_TIMEOUT: Final = Option(
     "scan.watermark.alignment.source-timeout",
@@ -71,8 +71,8 @@ AVAILABLE_NOW: Final = Option(
     "scan.watermark.alignment.available-now",
     words("complete", "hold"),
     "complete",
-    "What a run with the AvailableNow trigger does with rows that alignment holds back: read to the end all "
-    "the same, or leave them to the next run.",
+    "What a run with the AvailableNow trigger does with rows that alignment holds back: `complete` reads them, "
+    "`hold` leaves them to the next run.",
 )
 ALLOW_UNALIGNED: Final = Option(
     "scan.watermark.alignment.allow-unaligned-source-splits",
@@ -146,12 +146,12 @@ OPTIONS: Final[tuple[Option[Any], ...]] = (
 )
 
 STORAGE_OPTION_PREFIX: Final = "scan.watermark.alignment.table.option."
-"""Keys with this prefix go, without it, to delta-rs as storage options, whose case is of no matter there."""
+"""Options with this prefix go to delta-rs as storage options, without the prefix. Their case does not matter."""
 
 
 @dataclass(frozen=True)
 class AlignmentOptions:
-    """The options of one aligned source; times in ms. ``storage_options`` may be secret, so never shown."""
+    """The options of one aligned source; times in ms. ``storage_options`` may have secrets, so they are never shown."""
 
     group: str
     max_drift_ms: int
@@ -170,18 +170,25 @@ class AlignmentOptions:
     event_time_unit: str | None = None
 
     def name_of_source(self, fingerprint: str, lineage: str) -> str:
-        """What a source that reads ``fingerprint``, with a checkpoint of ``lineage``, is called in group and table."""
+        """Returns the id of a source in its group and in the table.
+
+        Args:
+            fingerprint: the fingerprint of the source.
+            lineage: the lineage of its checkpoint.
+        """
         return self.source_id or f"{hashlib.sha256(fingerprint.encode()).hexdigest()[:8]}-{lineage}"
 
     @staticmethod
     def parse(options: Mapping[str, str]) -> AlignmentOptions | None:
-        """Parse the options of a query; :func:`flip27_stream.options.known_options.check_known` finds misspelt ones.
+        """Returns the options of alignment among the options of a query.
+
+        Misspelt options are found by :func:`flip27_stream.options.known_options.check_known`.
 
         Args:
-            options: all options of the query, their keys in lower case.
+            options: all options of the query, by their names in lower case.
 
         Returns:
-            ``None`` where no group is given: alignment is off.
+            The options; ``None`` without a group, which means that alignment is off.
 
         Raises:
             OptionError: a value is wrong, a required option is missing, or one is given that has no effect.

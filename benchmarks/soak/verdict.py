@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from benchmarks.marks import Result, at_least, at_most
 from benchmarks.soak.sink import Delivery
-from benchmarks.soak.watch import Folder, Said, Series, lead
+from benchmarks.soak.watch import Folder, Said, Series, last_said, lead
 
 LONG_ENOUGH_S = 600
 """A shorter run, or quarters of it, is no time in which to see that anything grows."""
@@ -32,11 +34,11 @@ def drifts(
     """How far (ms) anything was read ahead at the ends of batches, in a source and between the two.
 
     The first is what the table says (``drift_ms``), the second what each had read beyond what the other had said.
-    Both are looked at from ``since`` (ms) on.
+    Both are looked at from ``since`` (ms) on, and both by the greatest watermark that the other had said: the table
+    tells the drift from its newest one, which falls back when a run begins again.
     """
     batches = len(rows.group_by(["source", "batch"]).aggregate([]))
-    drifts = zip(rows["drift_ms"].to_pylist(), rows["recorded_at"].cast(pa.int64()).to_pylist(), strict=True)
-    told = max((drift for drift, at in drifts if drift is not None and at >= since * 1000), default=0)
+    told = max((_drift(row, said) for row in _recorded(rows, since)), default=0)
     leads = []
     for source in said:
         others = [entry for other, told in said.items() if other != source for entry in told]
@@ -47,6 +49,19 @@ def drifts(
         Result("drift in the table", "", f"{batches:,} batches", [told], "ms", limit),
         Result("drift between the queries", "", f"{len(leads):,} ranges", [between], "ms", limit),
     ]
+
+
+def _recorded(rows: pa.Table, since: int) -> list[dict[str, Any]]:
+    """Returns the rows with a drift that were recorded from ``since`` (ms) on, with ``recorded_at`` in ms."""
+    columns = rows["source"], rows["drift_ms"], pc.divide(rows["recorded_at"].cast(pa.int64()), 1000)
+    found = pa.table(columns, ["source", "drift_ms", "recorded_at"]).to_pylist()
+    return [row for row in found if row["drift_ms"] is not None and row["recorded_at"] >= since]
+
+
+def _drift(row: Mapping[str, Any], said: Mapping[str, Sequence[Said]]) -> int:
+    others = [last_said(told, row["recorded_at"]) for source, told in said.items() if source != row["source"]]
+    drift: int = row["drift_ms"]
+    return max(drift - max((other.fell_back for other in others if other is not None), default=0), 0)
 
 
 def _moved(rows: pa.Table, source: str, since: int) -> list[dict[str, int]]:

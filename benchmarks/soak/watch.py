@@ -22,10 +22,14 @@ _SECOND, _LAST = 1, 3
 
 
 class Said(NamedTuple):
-    """When (ms since the epoch) a member published something, and the greatest watermark (ms) it had by then."""
+    """When (ms since the epoch) a member published something, and the greatest watermark (ms) it had by then.
+
+    A run that begins again, and does not hear a leader, publishes a lower bound of where it is: it fell back (ms).
+    """
 
     at: int
     watermark: int
+    fell_back: int = 0
 
 
 @dataclass
@@ -97,7 +101,7 @@ class Group:
                 if entry.watermark is not None:
                     told = self.said.setdefault(entry.source, [])
                     greatest = max(entry.watermark, told[-1].watermark if told else entry.watermark)
-                    told.append(Said(commit["timestamp"], greatest))
+                    told.append(Said(commit["timestamp"], greatest, greatest - entry.watermark))
 
 
 class Rows:
@@ -120,8 +124,14 @@ def lead(row: Mapping[str, int], others: Sequence[Said], disorder_ms: int) -> in
 
     A member's front is its watermark + disorder + 1, and never falls. ``None`` where it had said nothing.
     """
-    known = bisect_right(others, row["recorded_at"], key=lambda said: said.at)
-    return row["max_event_time"] - others[known - 1].watermark - disorder_ms - 1 if known else None
+    said = last_said(others, row["recorded_at"])
+    return None if said is None else row["max_event_time"] - said.watermark - disorder_ms - 1
+
+
+def last_said(others: Sequence[Said], at: int) -> Said | None:
+    """What a member had said by a time (ms)."""
+    known = bisect_right(others, at, key=lambda said: said.at)
+    return others[known - 1] if known else None
 
 
 def _sizes(folder: Path) -> list[int]:

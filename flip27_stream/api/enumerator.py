@@ -187,7 +187,10 @@ class SplitEnumerator(ABC, Generic[SplitT, CheckpointT]):
         It may block as long as the external system takes, but nothing is planned meanwhile: keep it to some seconds,
         give clients time limits, and look at many splits at the same time. For a split whose part of the system does
         not answer now, leave the split out: it stays where it is, is asked about again at the next plan, and is
-        warned of after a minute. Raise only what a new look cannot mend: it fails the query.
+        warned of after a minute. If nothing answers, raise an ``OSError`` (``TimeoutError``, ``ConnectionError``; those
+        of ``urllib`` and ``requests`` are such): the look is made again at the next plan, and the query fails if every
+        look has failed for 60 seconds. Any other error fails the query at once, also one that says that a file is not
+        there or may not be read (``FileNotFoundError``, ``PermissionError``).
 
         Args:
             positions: the next position to read of every assigned split; ``None`` for a split that was never planned,
@@ -199,7 +202,8 @@ class SplitEnumerator(ABC, Generic[SplitT, CheckpointT]):
 
         Raises:
             DataLossError: records at a position are lost.
-            ConnectorError: the external system did not answer.
+            OSError: the external system did not answer now.
+            ConnectorError: the external system refused, and a new look would not change that.
             ContractError: raised by the caller if a range cannot be stored in an offset: positions must be of type
                 ``int``, not negative, and not greater than the end.
         """

@@ -73,10 +73,10 @@ class Source(ABC, Generic[SplitT, CheckpointT]):
         return fingerprint == self.fingerprint
 
     def adopt_offset(self, document: Mapping[str, Any]) -> AdoptedOffset[SplitT, CheckpointT] | None:
-        """The state of this source at an offset that another Spark source stored, ``None`` where it is not of a kind
-        that this source can go on from (the default).
+        """Returns the state of this source at an offset that another Spark source stored.
 
-        It depends on the document and the options only, and needs no I/O: a replay of a batch asks for it again.
+        By default it returns ``None``: this source cannot go on from the offset. The result must depend only on the
+        document and the options, without I/O, because a replay of a batch asks for it again.
 
         Args:
             document: the offset, as the offset log of the checkpoint has it.

@@ -11,6 +11,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from flip27_stream.decoding.frames import without_frames
 from flip27_stream.decoding.json_batches import one_a_line, parsed, plain_objects
 from flip27_stream.decoding.json_documents import DocumentError, Number, parse_document
 from flip27_stream.event_time.units import MILLISECONDS, milliseconds_of, to_milliseconds
@@ -55,10 +56,12 @@ class JsonPointer:
     def times(self, documents: pa.Array) -> pa.Int64Array:
         """Returns the event times (ms) of ``documents``, binary or strings; null for documents without an event time.
 
+        Documents may begin with the frame of a schema registry, which no document in JSON begins with.
+
         Arrow parses all plain documents at once. Python parses the other documents one by one, or all documents if
         Arrow fails, as on a mix of integers and strings. The result is the same.
         """
-        documents = documents.cast(pa.binary())
+        documents = without_frames(documents.cast(pa.binary()))
         plain = plain_objects(documents)
         fast = self._times_at_once(pc.if_else(plain, documents, pa.scalar(b"{}", pa.binary())))
         if fast is None:

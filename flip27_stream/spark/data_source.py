@@ -56,9 +56,8 @@ class Flip27DataSource(DataSource):
         }
         factory.check(self._own)
         self._inferred = False
-        self._definition = secrets.token_hex(
-            8
-        )  # drawn here, because each planning process creates a reader of its own
+        # The id is drawn here, because each planning process creates a reader of its own.
+        self._definition = secrets.token_hex(8)
 
     @classmethod
     def name(cls) -> str:
@@ -123,7 +122,7 @@ class FixedSource:
 
 
 def _check_fixed_schema(source: Source[Any, Any], schema: pa.Schema | None, name: str) -> None:
-    """Raises :class:`OptionError` if the user named other columns than the source has."""
+    """Raises :class:`OptionError` if the schema that the user gave is not that of the source."""
     fixed = from_arrow_schema(source.schema)
     if schema is not None and from_arrow_schema(schema) != fixed:
         raise OptionError(
@@ -142,13 +141,13 @@ def data_source(
     Args:
         source: a source configured in code; or a function whose parameters are the options of the
             format (see :class:`FunctionSource`); or a :class:`SourceFactory`.
-        name: what to give to ``format``; a :class:`SourceFactory` has a name of its own.
-        spark: the session it will be registered with; the active one by default.
+        name: the name of the format; a :class:`SourceFactory` has a name of its own.
+        spark: the session that the class will be registered with; by default the active session.
 
     Raises:
-        ValueError: there is no name, the source cannot be pickled, it has columns that Spark has not, or a parameter
-            of the function cannot be an option.
-        ContractError: a property of the source is not what it must be.
+        ValueError: there is no name, the source cannot be pickled, it has columns of types that Spark does not have,
+            or a parameter of the function cannot be an option.
+        ContractError: a property of the source has a wrong type or value.
     """
     is_factory = hasattr(source, "create") and not isinstance(source, type)
     makes = callable(source) and not isinstance(source, type)
@@ -184,9 +183,10 @@ def register(spark: SparkSession, source: Source[Any, Any] | SourceFactory, name
 
 
 def _refuse_table(given: Mapping[str, str], name: str) -> None:
-    """Refuses to be the format of a table.
+    """Checks that the format is not used for a table of a catalog.
 
-    Spark gives a table's options twice when it is created, also as ``option.<name>``, and not at all when it is read.
+    When a table is created, Spark passes each option twice: also as ``option.<name>``. When it is read, Spark passes no
+    options.
 
     Raises:
         OptionError: the options are those of a table.

@@ -53,7 +53,7 @@ class FunctionSource:
         return {key: parameter.name for key, (parameter, _) in self._parameters.items()}
 
     def check(self, options: Mapping[str, str]) -> None:
-        """Raises :class:`OptionError` where one is missing or wrong."""
+        """Raises :class:`OptionError` if an option is missing or wrong."""
         self._values(options)
 
     def schema(self, options: Mapping[str, str]) -> pa.Schema:
@@ -116,10 +116,10 @@ def _without_none(kind: Any) -> Any:
 
 
 def _parsed(option: str, text: str, kind: Any) -> Any:
-    """The value of a text.
+    """Returns the value of an option.
 
     Raises:
-        OptionError: it is not of this kind.
+        OptionError: the text is not a value of this kind.
     """
     kind, text = _without_none(kind), text.strip()
     if get_origin(kind) is Literal:

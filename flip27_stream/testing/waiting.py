@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 
-def wait_until(condition: Callable[[], object], what: str, timeout: float = 30.0) -> None:
+def wait_until(condition: Callable[[], object], what: str, timeout: float = 60.0) -> None:
     """Returns once ``condition()`` is true. It is checked every 20 ms, at least once.
 
     Raises:

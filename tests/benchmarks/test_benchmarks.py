@@ -16,6 +16,7 @@ from benchmarks import (
     columns,
     files,
     group,
+    layers,
     memory,
     planning,
     planning_cpu,
@@ -80,6 +81,7 @@ def test_planning_without_a_broker() -> None:
         pytest.param(planning.measure, 3, id="planning"),
         pytest.param(memory.measure, 8, id="memory"),
         pytest.param(files.measure, 12, id="files"),
+        pytest.param(layers.measure, 5, id="layers"),
     ],
 )
 def test_it_runs_and_finds_figures(measure: Measure, lines: int, stage: Stage) -> None:

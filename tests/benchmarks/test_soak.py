@@ -103,6 +103,13 @@ def test_drift_is_found_within_a_query_and_between_them() -> None:
     assert (between.figure, between.met) == (700, False)
 
 
+def test_drift_counts_from_the_greatest_watermark_although_a_run_that_begins_again_says_less() -> None:
+    rows = pa.Table.from_pylist([row("a", 1, 1400, 100, 5300), row("b", 1, 900, 150, 200)], SCHEMA)
+    said = {"a": [Said(90, 2000)], "b": [Said(50, 1200), Said(99, 1200, fell_back=5000)]}
+    within, _ = drifts(rows, said, since=0, max_drift_ms=699, disorder_ms=10)
+    assert within.figure == 300
+
+
 def row(source: str, batch: int, read_up_to: int, recorded_at: int, drift: int) -> dict[str, object]:
     times = {"max_event_time": read_up_to * 1000, "recorded_at": recorded_at * 1000}
     return {"source": source, "split": "0", "batch": batch, "rows": 1, "drift_ms": drift} | times

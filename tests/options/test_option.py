@@ -62,6 +62,6 @@ def test_spark_hides_the_values_of_all_secret_options() -> None:
         option.name
         for options in SECTIONS.values()
         for option in options
-        if re.search(r"(?i)password|secret|jaas|keystore\.key$", option.name)
+        if re.search(r"(?i)password|secret|jaas|keystore\.key$|user\.info$|auth\.token$", option.name)
     }
     assert named_so == set(secret)

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from flip27_stream.testing import Link
 
-SOON_S, LONG_S = 0.2, 10.0
+SOON_S, LONG_S = 0.2, 60.0
 
 
 class Server:

@@ -15,15 +15,10 @@ from kafka import KafkaConsumer, KafkaProducer
 from flip27_stream.errors import ConnectorError
 from flip27_stream.testing import KafkaBroker, wait_until
 from flip27_stream.testing.node import answers_api_versions
+from tests.spark.support.processes import alive
 from tests.testing.reading import read
 
 pytestmark = pytest.mark.jvm
-
-
-def alive(pid: int) -> bool:
-    """Whether a process is there and no zombie."""
-    stat = Path(f"/proc/{pid}/stat")
-    return stat.exists() and stat.read_text().rsplit(")", 1)[1].split()[0] != "Z"
 
 
 def port_of(broker: KafkaBroker) -> int:

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from flip27_stream.testing import KafkaCluster, wait_until
+from tests.spark.support.processes import alive
 from tests.testing.reading import read
-from tests.testing.test_broker import alive
 
 pytestmark = pytest.mark.jvm
 

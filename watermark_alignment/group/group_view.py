@@ -112,8 +112,11 @@ class Entry:
         return replace(self, beat=self.beat + 1)
 
     def leaving(self) -> Entry:
-        """Returns the last entry of the run, with which the member leaves the group."""
-        return replace(self.next(None), left=True)
+        """Returns the last entry of the run, with which the member leaves the group.
+
+        It keeps the watermark, which holds nobody any more, for the next run of the member.
+        """
+        return replace(self.next(self.watermark, progress=self.progress), left=True)
 
     def succeeding(self, last: Entry | None) -> Entry:
         """Returns this entry as the first one of a run after that of ``last``, even if the clock went back."""
@@ -272,10 +275,9 @@ class GroupView:
         return seen.entry if seen is not None and own.is_before(seen.entry) and seen.first > since else None
 
     def former(self, own: Entry) -> Entry | None:
-        """Returns the newest entry of another run of the lineage of ``own``; ``None`` without one, or if it left."""
+        """Returns the newest entry of another run of the lineage of ``own``; ``None`` without one."""
         seen = self.members.get(own.key)
-        is_another = seen is not None and seen.entry.run != own.run and not seen.entry.left
-        return seen.entry if seen is not None and is_another else None
+        return seen.entry if seen is not None and seen.entry.run != own.run else None
 
     def _holding(self, own: Key, now: int, timeout_ms: int, heeds: Heeds) -> dict[int, Entry]:
         """Returns the other live members that have a watermark and that ``heeds`` accepts, by their watermarks."""
@@ -291,12 +293,24 @@ def where_it_stood(former: Entry | None, read: Collection[int], bound: int, batc
     """Returns the position of a run that continues from an offset, until it has planned a batch.
 
     Args:
-        former: the last entry of the run before; ``None`` if that run left, or if its entry is too old to be found.
+        former: the last entry of the run before; ``None`` if there is none, or if it is too old to be found.
         read: the greatest event times read (ms) of the splits in the offset, as far as they are known.
         bound: the out-of-orderness (ms).
         batch: the number of the last batch; ``None`` if there was no batch.
     """
-    return former.mark if former is not None else (min(read) - bound - 1 if read else None, batch)
+    if former is not None and _is_of_offset(former, batch):
+        return former.mark
+    return min(read) - bound - 1 if read else None, batch
+
+
+def _is_of_offset(former: Entry, batch: int | None) -> bool:
+    """Returns whether a run that continues from ``batch`` is where ``former`` was, or one batch behind it.
+
+    It is further behind if its checkpoint was put back. A run of an older release did not say where it was at its end.
+    """
+    if former.left and former.watermark is None:
+        return False
+    return former.progress is None or former.progress <= (-1 if batch is None else batch) + 1
 
 
 def who_waits(plan: Plan) -> Waits:

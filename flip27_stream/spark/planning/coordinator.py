@@ -20,6 +20,7 @@ from flip27_stream.spark.planning.enumerator_context import CoordinatorContext
 from flip27_stream.spark.planning.garbage_collection import rare_collection
 from flip27_stream.spark.planning.group.group_planner import GroupPlanner
 from flip27_stream.spark.planning.idle_backoff import IdleBackoff
+from flip27_stream.spark.planning.look import Looks
 from flip27_stream.spark.planning.offset.next_offset import NextOffset
 from flip27_stream.spark.planning.offset.offset_log import Document, OffsetLog
 from flip27_stream.spark.planning.offset.replayed_batch import ReplayedBatch
@@ -31,7 +32,7 @@ from flip27_stream.spark.planning.split_tracker import SplitTracker
 from flip27_stream.spark.planning.stall_detector import StallDetector
 from flip27_stream.spark.reporting.recorder import BatchRecorder
 from flip27_stream.spark.reporting.registered_readers import Readers
-from flip27_stream.spark.source_contract import check_ranges, check_source, described
+from flip27_stream.spark.source_contract import check_source, described
 from flip27_stream.spark.source_spec import AnyEnumerator, AnyOffset, AnyState, SourceSpec
 from offsets import ranges
 from offsets.ranges import spans
@@ -77,6 +78,7 @@ class SourceCoordinator:
         self._next_offset = NextOffset(spec, self._offset_log, self._context, self._split_tracker)
         self._least_rows = LeastRows(spec.limits)
         self._enumerator: AnyEnumerator | None = None
+        self._looks = Looks()
         self._log: Mapping[str, SplitRange] = {}
         self._finished = False
 
@@ -272,10 +274,8 @@ class SourceCoordinator:
         enumerator.admit(limits)
         now = self._clock()
         known = {n: s for n, s in start.splits.items() if n in assigned} if start is not None else {}
-        log = enumerator.split_ranges(
-            {split: known[name].position if name in known else None for name, split in assigned.items()}
-        )
-        check_ranges(log, assigned, enumerator)
+        positions = {name: state.position for name, state in known.items()}
+        log = self._looks.ranges(enumerator, assigned, positions)
         self._log = log
         run = self._run.cut(enumerator, self._context, log)
         return PlanInput(

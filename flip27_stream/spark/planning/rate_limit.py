@@ -12,7 +12,7 @@ UNLIMITED = 2**63 - 1
 
 
 PositionsAfter = Callable[[Mapping[str, int]], Mapping[str, int]]
-"""For a number of rows, by split id, the position up to which the split is read for it."""
+"""A function that gets a number of rows for each split id, and returns the position up to which to read each split."""
 
 
 def proportional_ends(

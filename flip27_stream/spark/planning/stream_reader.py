@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 _PARENT = os.getppid()
 _REASON_S, _LOOK_S = 1.0, 0.02
 
+_END_S = 60
+"""A process that was told to end ends after this time, whatever it waits for. Spark sends it no further signal."""
+
 
 log = logging.getLogger(__name__)
 
@@ -49,9 +52,9 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def _short(method: Method) -> Method:
-    """A method whose errors of this project come without the lines of a traceback, which go to the log.
+    """Returns ``method`` so that it raises errors of this project without a traceback; the log has the traceback.
 
-    Spark puts the traceback before the text, so that what went wrong stood at the end of a page.
+    Spark shows the traceback before the message of an error, so that users would find the message only after a page.
     """
 
     @functools.wraps(method)
@@ -150,14 +153,21 @@ class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._coordinator
 
 
-_terminated = threading.Event()
+_terminated = False
+"""Whether SIGTERM came. It is no ``threading.Event``: a second signal inside its lock would wait for itself."""
 
 
 def _stop_once(signum: int, frame: object) -> None:
     """Handles SIGTERM, by which Spark ends this process: it sends it twice and never calls ``stop`` before."""
-    _terminated.set()
+    _note_signal(signum, frame)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.alarm(_END_S)
     raise SystemExit(0)
+
+
+def _note_signal(signum: int, frame: object) -> None:
+    global _terminated
+    _terminated = True
 
 
 def _wait_for_cause() -> None:
@@ -166,8 +176,8 @@ def _wait_for_cause() -> None:
     In both cases the socket ends first; then SIGTERM comes, or this process gets another parent. A source that is
     stopped leaves its group; a source whose Spark has died does not.
     """
-    signal.signal(signal.SIGTERM, lambda signum, frame: _terminated.set())
+    signal.signal(signal.SIGTERM, _note_signal)
     deadline = time.monotonic() + _REASON_S
-    while not _terminated.is_set() and os.getppid() == _PARENT and time.monotonic() < deadline:
-        _terminated.wait(_LOOK_S)
+    while not _terminated and os.getppid() == _PARENT and time.monotonic() < deadline:
+        time.sleep(_LOOK_S)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)

@@ -25,7 +25,7 @@ class Observations:
         self._told: set[str] = set()
 
     def after(self, reports: Iterable[SplitReport]) -> Observed:
-        """What is known once the reports of one more batch are taken in."""
+        """Adds the reports of one more batch, and returns the sum."""
         known, told = self._newest, list(reports)
         example = next((r.implausible_example for r in told if r.implausible_example is not None), None)
         self._newest = replace(
@@ -45,7 +45,7 @@ class Observations:
         return self._newest
 
     def warn(self, source: str, now: int) -> None:
-        """Log each mistake about event time once; ``now`` is the clock (ms)."""
+        """Logs each mistake about event time once; ``now`` is the time (ms)."""
         for about, text in self._newest.mistakes(source, now):
             if about not in self._told:
                 self._told.add(about)

@@ -157,6 +157,18 @@ def test_a_restarted_member_stands_where_it_stood_until_it_can_speak(
     assert member_of(fast).floor() == 99
 
 
+def test_a_member_that_left_stands_where_it_stood_when_it_comes_back(make: Make) -> None:
+    """I3: its offset tells only what was read, and the next record of "b" is much later."""
+    slow = make({"a": [100, 200, 300], "b": [100, 500]}, ReadLimits(max_rows=3))
+    assert [step(slow), step(slow), step(slow)] == [[], [100, 200, 100], [300]]
+    assert member_of(slow).entry.watermark == 299
+    slow.coordinator.close()
+    slow.source.enumerator = LateEnumerator
+    slow.restart()
+    assert step(slow) is None
+    assert member_of(slow).entry.watermark == 299
+
+
 def test_a_member_that_runs_a_batch_again_stands_where_it_stood(make: Make) -> None:
     """I3: Spark asks a restarted query for the tasks of the batch that was not committed, and for a plan only after."""
     slow, fast = make({"a": [*range(100, 200, 10)]}, ReadLimits(max_rows=1)), make({"c": [500]})

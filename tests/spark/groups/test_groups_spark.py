@@ -156,7 +156,7 @@ def test_two_processes_one_of_which_is_killed(queries: KafkaQueries, topic: Make
     queries.broker.write(slow, records(0, [T0]))
     queries.broker.write(fast, records(0, [T0, T0 + DRIFT, T0 + DRIFT + 1, T0 + HOUR]))
     options = queries.aligned("10 minutes", idle_timeout="1 hour")
-    options |= {"scan.watermark.alignment.source-timeout": "4 s"}
+    options |= {"scan.watermark.alignment.source-timeout": "10 s"}
     with other_process(queries, slow, options) as process:
         other = queries.output("other")
         wait_until(lambda: other.count() == 1, "the other process to read", 2 * PATIENCE_S)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 
+import numpy as np
 import pytest
 
-from flip27_stream.testing import wait_until
+from flip27_stream.testing import wait_until, write_bulk
 from tests.spark.support.both_sources import (
     BUILT_IN,
     OURS,
@@ -17,7 +18,7 @@ from tests.spark.support.both_sources import (
     rows_by_partition,
     sizes,
 )
-from tests.spark.support.kafka_queries import CONTINUOUS, ONCE, PATIENCE_S, T0, KafkaQueries, records
+from tests.spark.support.kafka_queries import CONTINUOUS, ONCE, PATIENCE_S, T0, KafkaQueries
 
 pytestmark = pytest.mark.jvm
 
@@ -25,9 +26,9 @@ MakeTopic = Callable[..., str]
 
 
 def fill(queries: KafkaQueries, topic: str, counts: Mapping[int, int]) -> None:
-    """So many records more in each partition."""
-    made = [record for p, count in counts.items() for record in records(p, [T0 + n for n in range(count)])]
-    queries.broker.write(topic, made)
+    """Appends so many records to each partition, to one partition all at once."""
+    for partition, count in counts.items():
+        write_bulk(queries.broker.bootstrap_servers, topic, partition, T0 + np.arange(count), b"v")
 
 
 @both_formats

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -46,6 +47,51 @@ print(planner.stdout.readline().decode(), flush=True)
 os._exit(0)
 """
 
+HANGING = f"""{PLANNER}
+import threading
+from flip27_stream.spark.planning import stream_reader
+
+stream_reader._END_S = 1
+reader._coordinator.close = threading.Event().wait
+os.kill(os.getpid(), signal.SIGTERM)
+"""
+
+TWO_SIGNALS = """
+import os, signal, sys
+from flip27_stream.spark.planning import stream_reader
+
+def interrupted(frame, event, argument):
+    global left
+    if event == "line":
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGTERM)
+    return interrupted
+
+def first_signal():
+    signal.alarm(10)
+    signal.signal(signal.SIGTERM, stream_reader._stop_once)
+    sys.settrace(interrupted)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+line = 0
+while True:
+    left = line = line + 1
+    child = os.fork()
+    if child == 0:
+        try:
+            first_signal()
+        except SystemExit:
+            sys.settrace(None)
+            os._exit(100 if left > 0 else 0)
+        os._exit(1)
+    ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if ended == 100:
+        break
+    assert ended == 0, (line, ended)
+print(line)
+"""
+
 
 def last_entry(table: Path) -> Entry:
     return GroupLog(SplitWatermarkTable(str(table), {}), "g", horizon_ms=60_000).news()[-1][1]
@@ -56,6 +102,18 @@ def test_a_signal_just_before_stop_does_not_keep_the_source_in_its_group(tmp_pat
     ended = subprocess.run([sys.executable, "-c", STOPPED, str(tmp_path)], timeout=60, capture_output=True)
     assert ended.returncode >= 0, ended.stderr.decode()
     assert last_entry(tmp_path).left
+
+
+def test_a_second_signal_at_any_line_of_the_handling_of_the_first_does_not_stop_the_end() -> None:
+    """Fact 2: Spark sends SIGTERM twice. SIGALRM, which is -14, ends a process that waits for a lock of its own."""
+    ended = subprocess.run([sys.executable, "-c", TWO_SIGNALS], timeout=120, capture_output=True)
+    assert ended.returncode == 0, ended.stderr.decode()
+    assert int(ended.stdout) > 3
+
+
+def test_a_process_that_was_told_to_end_and_cannot_close_its_source_is_ended(tmp_path: Path) -> None:
+    ended = subprocess.run([sys.executable, "-c", HANGING, str(tmp_path)], timeout=60, capture_output=True)
+    assert ended.returncode == -signal.SIGALRM, ended.stderr.decode()
 
 
 def test_a_source_whose_spark_has_died_does_not_leave_its_group(tmp_path: Path) -> None:

@@ -23,8 +23,8 @@ IDLE_AFTER = 1001
 def make(tmp_path: Path) -> Iterator[Callable[..., Query]]:
     queries: list[Query] = []
 
-    def query(logs: dict[str, list[int | None]]) -> Query:
-        queries.append(Query(World(logs), tmp_path / "table"))
+    def query(logs: dict[str, list[int | None]], **options: str) -> Query:
+        queries.append(Query(World(logs), tmp_path / "table", options=options))
         return queries[-1]
 
     yield query
@@ -161,7 +161,8 @@ def test_steps_of_the_machines_clock_make_nothing_idle(
     make: Callable[..., Query], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """I9: within a process time is counted monotonically, and believed event times may only become more."""
-    query = make({"ahead": [NOW - 500, NOW - 400], "silent": [NOW - 500]})
+    logs: dict[str, list[int | None]] = {"ahead": [NOW - 500, NOW - 400], "silent": [NOW - 500]}
+    query = make(logs, **{"scan.watermark.idle_timeout": "30 minutes"})
     clock = QueryClock()
     began = clock()
     query.coordinator._clock = clock

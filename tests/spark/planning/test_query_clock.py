@@ -136,12 +136,19 @@ def test_stops_are_no_time_and_everything_else_is(machine: Machine) -> None:
 
 def test_it_is_read_every_second_until_it_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clock, "_TICK_S", 0.01)
-    before = set(threading.enumerate())
+    before = ticking()
     own = QueryClock(watched=True)
+    (thread,) = ticking() - before
     read = own._read_ns
-    wait_until(lambda: own._read_ns > read, "the thread to read it", 30)
+    wait_until(lambda: own._read_ns > read, "the thread to read it", 60)
     own.close()
-    wait_until(lambda: set(threading.enumerate()) <= before, "the thread to end", 30)
+    thread.join(60)
+    assert not thread.is_alive()
+
+
+def ticking() -> set[threading.Thread]:
+    """Returns the threads that read the clocks of queries."""
+    return {thread for thread in threading.enumerate() if thread.name == "flip27-clock"}
 
 
 def test_without_a_thread_all_time_counts_and_that_is_said(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import logging
 import threading
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -16,13 +17,12 @@ import pytest
 from flip27_stream.api import ReadLimits, SplitRange
 from flip27_stream.errors import ConnectorError, ContractError
 from flip27_stream.spark.planning import stall_detector
+from flip27_stream.testing import wait_until
 from flip27_stream.testing.source_query import SourceQuery
 from tests.module_time import replace_time
 from tests.spark.support.backlog_source import BacklogEnumerator
 from tests.spark.support.driven_query import Query
 from tests.spark.support.memory_source import LogEnumerator, MemorySource, MemorySplit, World
-
-pytestmark = pytest.mark.timeout(30)
 
 
 class Hoards(LogEnumerator):
@@ -105,15 +105,22 @@ class Listing(Hoards):
 
 
 def test_a_call_that_takes_its_time_is_waited_for(short: None, caplog: pytest.LogCaptureFixture) -> None:
-    """However long, but not without a word."""
+    """However long it takes; a warning says what the run waits for."""
     world = World({"a": [1, 2]})
     world.listed = threading.Event()  # type: ignore[attr-defined]
     query = Query(world, None, source=MemorySource(world, enumerator=Listing))
     query.coordinator.prepare_available_now()
     query.step()
-    threading.Timer(0.8, world.listed.set).start()  # type: ignore[attr-defined]
+
+    def list_after_the_warning() -> None:
+        wait_until(lambda: "also for 1 calls of call_async" in caplog.text, "the warning", 60)
+        time.sleep(2 * stall_detector.GIVE_UP_S)
+        world.listed.set()  # type: ignore[attr-defined]
+
+    listing = threading.Thread(target=list_after_the_warning)
+    listing.start()
     assert query.step() == [("b", 7)]
-    assert "also for 1 calls of call_async" in caplog.text
+    listing.join()
     assert query.step() is None
 
 
@@ -145,8 +152,17 @@ class Slow(BacklogEnumerator):
 
 
 def test_each_move_begins_the_wait_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stall_detector, "GIVE_UP_S", 0.4)
-    monkeypatch.setattr(stall_detector, "_PAUSE_S", 0.01)
+    """Time passes only in the pauses of the wait: the run is given up after 15 of them."""
+    now = 1.0
+
+    def pause(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+
+    replace_time(
+        monkeypatch, "flip27_stream.spark.planning.stall_detector", monotonic=lambda: now, sleep=pause
+    )
+    monkeypatch.setattr(stall_detector, "GIVE_UP_S", 15 * stall_detector._PAUSE_S)
     world = World({name: [n] for n, name in enumerate("abcdefgh", 1)})
     query = Query(world, None, source=MemorySource(world, limits=ReadLimits(max_files=1), enumerator=Slow))
     query.coordinator.prepare_available_now()

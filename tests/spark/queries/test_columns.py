@@ -119,7 +119,7 @@ def test_alignment_by_a_decoded_column(queries: KafkaQueries, topic: MakeTopic) 
     query = stream.writeStream.foreachBatch(keep).option("checkpointLocation", checkpoint)
     running = query.trigger(**AVAILABLE_NOW).start()
     try:
-        assert running.awaitTermination(60)
+        assert running.awaitTermination(120)
     finally:
         running.stop()
     rows = [row for batch in batches for row in batch]
@@ -156,7 +156,7 @@ def test_a_view_has_options_and_a_table_has_not(queries: KafkaQueries, topic: Ma
 def test_the_example_on_the_page_runs(queries: KafkaQueries, topic: MakeTopic) -> None:
     name = topic()
     written(queries, name, [b'{"id": 1, "amount": 2.5, "ordered": "2026-01-02T03:04:05Z"}', b"{"])
-    first, code = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "columns.md").read_text(), re.DOTALL)
+    first, code, _ = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "columns.md").read_text(), re.DOTALL)
     compile(first, "columns.md", "exec")
     for printed, ours in {
         "localhost:9092": queries.broker.bootstrap_servers,

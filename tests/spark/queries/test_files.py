@@ -146,7 +146,7 @@ def test_columns_of_a_delta_table_that_change(registered: SparkSession, tmp_path
         wider = registered.range(10, 20).selectExpr("id", "cast(id as string) as name").write.format("delta")
         wider.option("mergeSchema", "true").mode("append").save(table)
         with pytest.raises(StreamingQueryException, match=r"SchemaChangedError.*column 'name'"):
-            running.awaitTermination(60)
+            running.awaitTermination(120)
     finally:
         running.stop()
     with pytest.raises(StreamingQueryException, match=r"SchemaChangedError.*load\(\)"):

@@ -20,6 +20,7 @@ NOON = 1_700_000_000_000
 EACH = 500
 
 
+@pytest.mark.timeout(360)
 def test_other_processes_read_the_very_same_rows(tmp_path: Path) -> None:
     """Spark runs the task again, elsewhere; rows come exactly once, and the query does not end.
 
@@ -31,7 +32,7 @@ def test_other_processes_read_the_very_same_rows(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.spark.support.killed_reader", str(tmp_path)]
     environment = os.environ | QUICK_START | {"SPARK_SCALA_VERSION": "2.13"}
     with (tmp_path / "log").open("wb") as log:
-        run = subprocess.run(command, stdout=log, stderr=log, env=environment, timeout=150)
+        run = subprocess.run(command, stdout=log, stderr=log, env=environment, timeout=300)
     assert run.returncode == 0, (tmp_path / "log").read_text()[-4000:]
     assert {path.name for path in tmp_path.glob("* killed")} == {f"{EXECUTOR} killed", f"{WORKER} killed"}
     rows = [row for path in committed(tmp_path / "output") for row in pq.ParquetFile(path).read().to_pylist()]

@@ -48,12 +48,12 @@ def run(project: Path) -> str:
         env=os.environ | settings | python,
         capture_output=True,
         text=True,
-        timeout=150,
+        timeout=300,
     )
     return done.stdout + done.stderr
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(700)
 def test_the_example_of_the_page_runs_exactly_and_incrementally(tmp_path: Path) -> None:
     """I3, fact 31: two aligned tables, of which one is an hour ahead; then more files."""
     files = {name: tmp_path / "landing" / name for name in ("clicks", "orders")}

@@ -81,7 +81,7 @@ def test_nothing_to_read_makes_no_batches(queries: KafkaQueries, topic: MakeTopi
     output = queries.output()
     try:
         wait_until(lambda: arrived(query, output, 10), "the rows", PATIENCE_S)
-        wait_until(lambda: output.logged("commits") == batches, "the commit")
+        wait_until(lambda: output.logged("commits") == batches, "the commit", PATIENCE_S)
         (planner,) = planners()
         before = cpu_seconds(planner)
         seen = len(query.recentProgress)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
 
 import pytest
 from pyspark.sql.functions import col, expr
+from pyspark.sql.streaming.listener import QueryTerminatedEvent
 
 from flip27_stream.testing import wait_until
 from tests.spark.support.kafka_queries import SECOND, T0, KafkaQueries, records
@@ -16,6 +18,18 @@ from watermark_alignment import StatusListener
 pytestmark = pytest.mark.jvm
 
 Topic = Callable[..., str]
+
+
+class Listener(StatusListener):
+    """Knows when it has heard of the end of the query, and so of all its batches."""
+
+    def __init__(self, table: str) -> None:
+        super().__init__(table)
+        self.has_ended = threading.Event()
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
+        super().onQueryTerminated(event)
+        self.has_ended.set()
 
 
 @pytest.mark.parametrize(
@@ -41,7 +55,7 @@ def test_mistakes_in_with_watermark(
     queries.broker.write(name, records(0, times) + records(1, times))
     stream = queries.stream(name, {**queries.aligned(), "maxOffsetsPerTrigger": "150"})
     stream = stream.withColumn("timestamp", col("timestamp") + expr(f"make_dt_interval(0, 0, 0, {shift})"))
-    listener = StatusListener(str(queries.split_watermarks))
+    listener = Listener(str(queries.split_watermarks))
     queries.spark.streams.addListener(listener)
     try:
         assert count_windows(stream, delay_ms, queries.folder / "checkpoint").total > 0
@@ -51,7 +65,7 @@ def test_mistakes_in_with_watermark(
 
         if warning is not None:
             wait_until(lambda: any(warning in text for text in told()), warning, 60)
-        wait_until(lambda: not listener._lineages, "the end of the query", 60)
+        assert listener.has_ended.wait(60), "Spark tells listeners of the end of a query last"
     finally:
         queries.spark.streams.removeListener(listener)
     warnings = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]

@@ -203,7 +203,8 @@ def test_who_says_little_by_little_is_hung_up_on(
     """Each of its bytes comes in time; all together they do not. It makes no difference that it knows the key."""
     monkeypatch.setattr(report_channel, "_CLIENT_TIMEOUT_S", 0.2)
     with connected(listener) as silent, connected(listener) as stammering:
-        stammering.sendall(header(listener.address, greeted(stammering), b"", 10_000_000))
+        with contextlib.suppress(OSError):  # on a busy machine it may have been hung up on by now
+            stammering.sendall(header(listener.address, greeted(stammering), b"", 10_000_000))
 
         def goes_on() -> bool:
             try:
@@ -226,12 +227,14 @@ def test_all_tasks_that_end_together_are_taken(
 ) -> None:
     """Each at its first try, although a stranger holds as many connections as he gets."""
     monkeypatch.setattr(report_channel, "_TRIES", 1)
+    for limit in ("_CLIENT_TIMEOUT_S", "_CONNECT_TIMEOUT_S", "_ANSWER_TIMEOUT_S"):
+        monkeypatch.setattr(report_channel, limit, 60.0)
     monkeypatch.setattr(listener, "_most", 300)
     many = threading.Barrier(100)
 
     def end(number: int) -> bool:
         if number < 100:
-            many.wait(30)
+            many.wait(60)
         return send_report(listener.address, replace(REPORT, task=number))
 
     with contextlib.ExitStack() as strangers:

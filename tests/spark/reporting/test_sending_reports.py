@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -43,7 +42,10 @@ def test_no_side_writes_twice_before_it_reads(
         real = getattr(socket.socket, name)
 
         def watched(connection: socket.socket, *args: Any) -> Any:
-            by = "listener" if connection.getsockname()[1] == listener.address.port else "task"
+            ports = connection.getsockname()[1], connection.getpeername()[1]
+            if listener.address.port not in ports:  # of another thread of this process
+                return real(connection, *args)
+            by = "listener" if ports[0] == listener.address.port else "task"
             no_delay.add(bool(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)))
             done[by] += ["write"] * (what == "write")
             result = real(connection, *args)
@@ -59,17 +61,6 @@ def test_no_side_writes_twice_before_it_reads(
         assert "write write" not in " ".join(actions)
     assert {side: actions.count("write") for side, actions in done.items()} == {"listener": 2, "task": 1}
     assert no_delay == {True}
-
-
-def test_a_report_takes_less_than_2_ms(listener: ReportListener) -> None:
-    """The median: 44 ms before, 0.15 ms now."""
-
-    def seconds() -> float:
-        began = time.perf_counter()
-        assert send_report(listener.address, REPORT)
-        return time.perf_counter() - began
-
-    assert sorted(seconds() for _ in range(51))[25] < 0.002
 
 
 def test_a_listener_that_cannot_be_reached_is_left_alone_for_a_while_that_grows(
@@ -129,9 +120,11 @@ def test_one_who_is_not_the_listener_is_not_believed(
                         client.sendall(answer + bytes(32) if answer.startswith(b"flip27") else answer)
                         client.close()
 
-        threading.Thread(target=serve, daemon=True).start()
+        serving = threading.Thread(target=serve, daemon=True)
+        serving.start()
         assert not send_report(ReportAddress("127.0.0.1", other.getsockname()[1], b"key"), REPORT)
         other.shutdown(socket.SHUT_RDWR)
+        serving.join(60)
     for client in clients:
         client.close()
 

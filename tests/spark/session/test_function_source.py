@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql.types import StructType
 
 import flip27_stream
-from examples.log_folder import LogFolder
+from examples.log_folder import LogFolder, log_folder
 from flip27_stream.errors import OptionError
 from flip27_stream.spark.planning.stream_reader import Flip27StreamReader
 
@@ -38,6 +38,18 @@ def test_parameters_are_options() -> None:
     assert made(shop_logs, folder="/logs").folder == "/logs/eu/1/False/None"
     given = {"Folder": "/logs", "region": "us", "SHARDS": "3", "strict": "True", "rate": "1.5"}
     assert made(shop_logs, **given).folder == "/logs/us/3/True/1.5"
+
+
+def test_the_example_declares_its_options() -> None:
+    assert made(log_folder, folder="/logs", ROWS="5").read_limits.max_rows == 5
+    assert made(log_folder, folder="/logs").read_limits.max_rows == 1000
+    format_ = flip27_stream.data_source(log_folder, name="logs")
+    for options, said in (
+        ({}, "Option 'folder' must be set"),
+        ({"folder": "/l", "row": "5"}, "Did you mean 'rows'"),
+    ):
+        with pytest.raises(OptionError, match=said):
+            format_(options)
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ pytestmark = pytest.mark.jvm
 SEEN_BY_EXECUTORS = {"SPARK_SCALA_VERSION": "2.13", "PYTHONPATH": str(Path(__file__).parents[3])}
 
 
+@pytest.mark.timeout(360)
 @pytest.mark.parametrize("master", ["remote:local[2]", "local-cluster[2,1,1024]"])
 def test_the_formats_register_and_run(
     broker: KafkaBroker, topic: Callable[..., str], tmp_path: Path, master: str
@@ -37,7 +38,7 @@ def test_the_formats_register_and_run(
     command = [sys.executable, "-m", "tests.spark.support.other_session", *arguments]
     with (tmp_path / "log").open("wb") as log:
         run = subprocess.run(
-            command, stdout=log, stderr=log, env=os.environ | QUICK_START | SEEN_BY_EXECUTORS, timeout=150
+            command, stdout=log, stderr=log, env=os.environ | QUICK_START | SEEN_BY_EXECUTORS, timeout=300
         )
 
     assert run.returncode == 0, (tmp_path / "log").read_text()[-4000:]

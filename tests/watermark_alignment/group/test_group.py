@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.watermark_alignment.support.group_entries import TIMEOUT, entry, seen
-from watermark_alignment.group.group_view import Entry, GroupView
+from watermark_alignment.group.group_view import Entry, GroupView, where_it_stood
 
 ME = entry("me", 0)
 
@@ -112,12 +112,32 @@ def test_a_former_run_is_no_successor_whatever_its_clock_says() -> None:
     assert GroupView().after(5, former, 0).successor(own, since=4) == former
 
 
-def test_the_former_run_of_a_member_is_told_until_it_left() -> None:
+def test_the_former_run_of_a_member_is_told() -> None:
     own, former = entry("me", 10, run="2"), entry("me", 5)
     assert GroupView().former(own) is None
     assert seen(own).former(own) is None
     assert seen(former).former(own) == former
-    assert seen(former.leaving()).former(own) is None
+
+
+def test_where_a_run_stands_that_continues_from_an_offset() -> None:
+    """At the mark of the run before, whether it left or died, if the offset is that of its last batch or one before."""
+    former = entry("me", 50, progress=7)
+    for last in (former, former.leaving()):
+        assert [where_it_stood(last, [40, 30], 2, batch) for batch in (7, 6, 5)] == [
+            (50, 7),
+            (50, 7),
+            (27, 5),
+        ]
+    assert where_it_stood(None, [40, 30], 2, 7) == (27, 7)
+    assert where_it_stood(entry("me", None, progress=7).leaving(), [40], 2, 7) == (37, 7), (
+        "of an older release"
+    )
+    assert where_it_stood(entry("me", 50, progress=0), [], 2, None) == (50, 0)
+
+
+def test_who_has_left_keeps_its_mark_and_holds_nobody() -> None:
+    gone = entry("a", 10, progress=3).leaving()
+    assert (gone.mark, floor(seen(gone))) == ((10, 3), None)
 
 
 def test_who_is_not_heeded_holds_nobody() -> None:

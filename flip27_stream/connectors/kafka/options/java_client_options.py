@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from flip27_stream.connectors.kafka.client.connection_options import ConnectionOptions
+from flip27_stream.connectors.kafka.security import service_credential
 from flip27_stream.connectors.kafka.security.security_settings import SECURITY_OPTIONS, parse_security
 from flip27_stream.errors import OptionError
 from flip27_stream.options.kinds import MOST_INT, any_text, whole, words
@@ -151,7 +152,7 @@ CONNECTION_OPTIONS: Final[tuple[Option[Any], ...]] = (
     SEND_BUFFER,
 )
 
-OPTIONS: Final = (*CONNECTION_OPTIONS, *SECURITY_OPTIONS)
+OPTIONS: Final = (*CONNECTION_OPTIONS, *SECURITY_OPTIONS, *service_credential.OPTIONS)
 """The settings that are translated."""
 
 _SEE_BOTH = "startingOffsets says where a new query starts; after that the checkpoint does, so that no record is missed"

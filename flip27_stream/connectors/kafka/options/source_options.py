@@ -148,13 +148,13 @@ FETCH_MAX_BYTES: Final = Option(
     "kafka.fetch.max.bytes",
     whole(most=MOST_INT),
     "8388608",
-    "Bytes per fetch from one broker. A larger record batch is read all the same.",
+    "Bytes per fetch from one broker. A record batch that is larger is fetched whole.",
 )
 MAX_PARTITION_FETCH_BYTES: Final = Option(
     "kafka.max.partition.fetch.bytes",
     whole(most=MOST_INT),
     "4194304",
-    "Bytes per fetch of one partition. A larger record batch is read all the same.",
+    "Bytes per fetch of one partition. A record batch that is larger is fetched whole.",
 )
 
 _STREAM_LIMITS: Final[tuple[Option[Any], ...]] = (MAX_OFFSETS, MIN_OFFSETS, MAX_DELAY)

@@ -38,12 +38,14 @@ class TrustStore:
         location: the path of the file; ``None`` for PEM text.
         password: checks the integrity of a JKS store, or decrypts a PKCS12 store; PEM has none.
         certificates: the PEM text (``ssl.truststore.certificates``); ``None`` for a file.
+        prefix: the beginning of the names of its options, for messages.
     """
 
     type: StoreType
     location: str | None = None
     password: str | None = field(default=None, repr=False)
     certificates: str | None = field(default=None, repr=False)
+    prefix: str = "kafka."
 
     def load_into(self, context: SSLContext) -> None:
         """Makes an SSL context trust these certificates, those of authorities and those of single brokers.
@@ -51,7 +53,7 @@ class TrustStore:
         Raises:
             OptionError: the store cannot be read or opened, or has no certificate.
         """
-        option, where = _place("truststore", self.location, "ssl.truststore.certificates")
+        option, where = _place("truststore", self.location, "ssl.truststore.certificates", self.prefix)
         data = _read(self.location, self.certificates, option)
         try:
             certificates = _format(self.type, data).certificates(data, self.password)
@@ -59,7 +61,8 @@ class TrustStore:
                 raise OptionError(f"{where} holds no certificate (option '{option}').")
             context.load_verify_locations(cadata=join_pem(certificates))
         except (ValueError, SSLError) as error:
-            raise _unopened(where, option, self.type, "kafka.ssl.truststore.password", error) from None
+            password = f"{self.prefix}ssl.truststore.password"
+            raise _unopened(where, option, self.type, password, error) from None
         context.verify_flags |= VERIFY_X509_PARTIAL_CHAIN
 
 
@@ -117,11 +120,11 @@ def _format(kind: StoreType, data: bytes) -> type[StoreFormat]:
     return format_of(data) if kind is not StoreType.PEM else format_of(data, pem=True)
 
 
-def _place(store: str, location: str | None, inline: str) -> tuple[str, str]:
+def _place(store: str, location: str | None, inline: str, prefix: str = "kafka.") -> tuple[str, str]:
     """Returns the name of the option with the store's location, and a phrase that names the store."""
     if location is None:
-        return f"kafka.{inline}", f"The PEM text of option 'kafka.{inline}'"
-    return f"kafka.ssl.{store}.location", f"The {store} at {location}"
+        return f"{prefix}{inline}", f"The PEM text of option '{prefix}{inline}'"
+    return f"{prefix}ssl.{store}.location", f"The {store} at {location}"
 
 
 def _read(location: str | None, text: str | None, option: str) -> bytes:
@@ -141,7 +144,8 @@ def _read(location: str | None, text: str | None, option: str) -> bytes:
 def _unopened(where: str, option: str, kind: StoreType, password: str, error: Exception) -> OptionError:
     if isinstance(error, OptionError):
         return error
+    store = "truststore" if "truststore" in option else "keystore"
     return OptionError(
         f"{where} cannot be opened as {kind.value}: {error}. Check options '{option}', '{password}' and "
-        f"'kafka.ssl.{'truststore' if 'truststore' in option else 'keystore'}.type'."
+        f"'{option.partition('ssl.')[0]}ssl.{store}.type'."
     )

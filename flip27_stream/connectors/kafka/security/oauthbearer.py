@@ -10,7 +10,7 @@ from typing import ClassVar
 from flip27_stream.connectors.kafka.security.token_cache import TOKENS, TokenProvider
 from flip27_stream.errors import AuthenticationError
 
-_TOKEN = re.compile(r"[-._~+/A-Za-z0-9]+=*")
+TOKEN_FORM = re.compile(r"[-._~+/A-Za-z0-9]+=*")
 """The form of a token (RFC 6750, section 2.1). It has no character that would end the field of the message."""
 
 
@@ -73,7 +73,7 @@ class OAuthBearer:
             OSError: the provider of tokens cannot be reached now.
         """
         token = TOKENS.token(self.provider)
-        if not _TOKEN.fullmatch(token.value):
+        if not TOKEN_FORM.fullmatch(token.value):
             raise AuthenticationError(
                 f"The token for SASL/OAUTHBEARER has characters that a bearer token cannot have. Check option "
                 f"'{self.option}'."

@@ -10,7 +10,7 @@ from ssl import TLSVersion
 from typing import Any, Final
 
 from flip27_stream.connectors.kafka.security.jaas import parse_password
-from flip27_stream.connectors.kafka.security.key_stores import KeyStore, StoreType, TrustStore
+from flip27_stream.connectors.kafka.security.key_stores import KeyStore, StoreType
 from flip27_stream.connectors.kafka.security.msk_iam import CLIENT_HANDLER, MskIam, parse_msk_iam
 from flip27_stream.connectors.kafka.security.oauth_options import OAUTH_OPTIONS, parse_oauth
 from flip27_stream.connectors.kafka.security.security_options import (
@@ -18,6 +18,14 @@ from flip27_stream.connectors.kafka.security.security_options import (
     SaslOptions,
     SecurityOptions,
     SslOptions,
+)
+from flip27_stream.connectors.kafka.security.service_credential import parse_service_credential
+from flip27_stream.connectors.kafka.security.store_settings import (
+    STORE_TYPE,
+    TrustOptions,
+    one_place,
+    refuse_without_store,
+    store_type,
 )
 from flip27_stream.errors import OptionError
 from flip27_stream.options.kinds import any_text, one_of, words
@@ -30,7 +38,6 @@ _MECHANISMS = {
 }
 _OAUTHBEARER = "OAUTHBEARER"
 _VERSIONS = {"TLSv1.2": TLSVersion.TLSv1_2, "TLSv1.3": TLSVersion.TLSv1_3}
-_STORE_TYPE: Final = one_of({kind.value: kind for kind in StoreType})
 
 PROTOCOL: Final = Option(
     "kafka.security.protocol",
@@ -51,32 +58,7 @@ JAAS: Final = Option(
     "User name and password, or client id and secret. Required with SASL, unless other options give these.",
     secret=True,
 )
-TRUST_LOCATION: Final = Option(
-    "kafka.ssl.truststore.location",
-    any_text("path"),
-    None,
-    "Certificates to trust; by default those this machine trusts. Files must be there on the driver and on "
-    "the executors.",
-)
-TRUST_TYPE: Final = Option(
-    "kafka.ssl.truststore.type",
-    _STORE_TYPE,
-    None,
-    "Format of the trust store. A file that is said to be JKS may in fact be PKCS12, as in Java.",
-)
-TRUST_PASSWORD: Final = Option(
-    "kafka.ssl.truststore.password",
-    any_text(),
-    None,
-    "Password of the trust store. Not allowed for PEM.",
-    secret=True,
-)
-TRUST_CERTIFICATES: Final = Option(
-    "kafka.ssl.truststore.certificates",
-    any_text("PEM"),
-    None,
-    "Certificates in place of a file, with type PEM.",
-)
+TRUST: Final = TrustOptions.named("kafka.")
 KEY_STORE_LOCATION: Final = Option(
     "kafka.ssl.keystore.location",
     any_text("path"),
@@ -85,7 +67,7 @@ KEY_STORE_LOCATION: Final = Option(
 )
 KEY_STORE_TYPE: Final = Option(
     "kafka.ssl.keystore.type",
-    _STORE_TYPE,
+    STORE_TYPE,
     None,
     "Format of the key store; see the trust store.",
 )
@@ -141,10 +123,7 @@ SECURITY_OPTIONS: Final[tuple[Option[Any], ...]] = (
     JAAS,
     *OAUTH_OPTIONS,
     CLIENT_HANDLER,
-    TRUST_LOCATION,
-    TRUST_TYPE,
-    TRUST_PASSWORD,
-    TRUST_CERTIFICATES,
+    *TRUST.all,
     KEY_STORE_LOCATION,
     KEY_STORE_TYPE,
     KEY_STORE_PASSWORD,
@@ -167,6 +146,8 @@ def parse_security(options: Mapping[str, str], warn: Callable[[str, str], None])
     Raises:
         OptionError: a value is wrong, missing or not supported.
     """
+    if (credential := parse_service_credential(options)) is not None:
+        return SecurityOptions("SASL_SSL", _ssl(options), credential)
     protocol = PROTOCOL.require(options)
     uses = {"ssl": protocol.endswith("SSL"), "sasl": protocol.startswith("SASL")}
     for option in SECURITY_OPTIONS[1:]:
@@ -209,7 +190,7 @@ def _sasl(options: Mapping[str, str], protocol: str, warn: Callable[[str, str], 
 
 def _ssl(options: Mapping[str, str]) -> SslOptions:
     least, most = _versions(options)
-    return SslOptions(_trust(options), _keys(options), _check_hostname(options), least, most)
+    return SslOptions(TRUST.store(options), _keys(options), _check_hostname(options), least, most)
 
 
 def _check_hostname(options: Mapping[str, str]) -> bool:
@@ -234,31 +215,17 @@ def _versions(options: Mapping[str, str]) -> tuple[TLSVersion, TLSVersion]:
     return least, most
 
 
-def _trust(options: Mapping[str, str]) -> TrustStore | None:
-    location, pem = _one_place(options, TRUST_LOCATION, TRUST_CERTIFICATES)
-    password = TRUST_PASSWORD.text(options)
-    kind = _store_type(options, TRUST_TYPE, TRUST_CERTIFICATES)
-    if location is None and pem is None:
-        _refuse_without_store(options, (TRUST_PASSWORD,), TRUST_LOCATION)
-        return None
-    if kind is StoreType.PEM and password is not None:
-        raise OptionError(
-            "Option 'kafka.ssl.truststore.password' cannot be given for a trust store of type PEM."
-        )
-    return TrustStore(kind, location, password, pem)
-
-
 def _keys(options: Mapping[str, str]) -> KeyStore | None:
-    location, key = _one_place(options, KEY_STORE_LOCATION, KEY)
+    location, key = one_place(options, KEY_STORE_LOCATION, KEY)
     chain = CERTIFICATE_CHAIN.text(options)
     password = KEY_STORE_PASSWORD.text(options)
     if (key is None) != (chain is None):
         raise OptionError(
             "Options 'kafka.ssl.keystore.key' and 'kafka.ssl.keystore.certificate.chain' must be given together."
         )
-    kind = _store_type(options, KEY_STORE_TYPE, KEY)
+    kind = store_type(options, KEY_STORE_TYPE, KEY)
     if location is None and key is None:
-        _refuse_without_store(options, (KEY_STORE_PASSWORD, KEY_PASSWORD), KEY_STORE_LOCATION)
+        refuse_without_store(options, (KEY_STORE_PASSWORD, KEY_PASSWORD), KEY_STORE_LOCATION)
         return None
     if kind is StoreType.PEM and password is not None:
         raise OptionError(
@@ -268,30 +235,3 @@ def _keys(options: Mapping[str, str]) -> KeyStore | None:
     if kind is not StoreType.PEM and password is None:
         raise OptionError(f"A key store of type {kind.value} needs option 'kafka.ssl.keystore.password'.")
     return KeyStore(kind, location, password, key, chain, KEY_PASSWORD.text(options))
-
-
-def _one_place(
-    options: Mapping[str, str], location: Option[str], pem: Option[str]
-) -> tuple[str | None, str | None]:
-    if location.is_given(options) and pem.is_given(options):
-        raise OptionError(f"Options '{location.name}' and '{pem.name}' cannot be given together.")
-    path = location.text(options)
-    if path is not None and "-----BEGIN " in path:
-        raise OptionError(f"Option '{location.name}' must be a path; PEM text goes into option '{pem.name}'.")
-    return path, pem.text(options)
-
-
-def _store_type(options: Mapping[str, str], type_: Option[StoreType], pem: Option[str]) -> StoreType:
-    """Returns the format of a store, which is JKS by default, as in Java."""
-    kind = type_.get(options) or StoreType.JKS
-    if pem.is_given(options) and kind is not StoreType.PEM:
-        raise OptionError(f"Option '{pem.name}' needs option '{type_.name}' to be PEM; it is {kind.value}.")
-    return kind
-
-
-def _refuse_without_store(
-    options: Mapping[str, str], given: tuple[Option[str], ...], location: Option[str]
-) -> None:
-    for option in given:
-        if option.is_given(options):
-            raise OptionError(f"Option '{option.name}' is given, but not '{location.name}'.")

@@ -6,26 +6,15 @@ import base64
 import json
 import math
 import time
-import urllib.error
 import urllib.request
 from dataclasses import dataclass, field
-from http.client import HTTPException
-from typing import Any
 from urllib.parse import quote_plus, urlencode, urlsplit
 
+from flip27_stream.connectors.kafka.security.http_calls import HttpRefusal, call
 from flip27_stream.connectors.kafka.security.token_cache import Token, jwt_expiry
 from flip27_stream.errors import AuthenticationError, shortened
 
 _LARGEST_ANSWER = 1 << 20
-_CHUNK = 1 << 14
-_TRY_AGAIN = frozenset({408, 425, 429})
-
-
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Refuses redirects, which would send the credentials to another server."""
-
-    def redirect_request(self, *_: Any) -> None:
-        return None
 
 
 @dataclass(frozen=True)
@@ -79,18 +68,10 @@ class TokenEndpoint:
         return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
     def _answer(self) -> bytes:
-        deadline = time.monotonic() + self.timeout_ms / 1000
-        opener = urllib.request.build_opener(_NoRedirects)
         try:
-            with opener.open(self._request(), timeout=self.timeout_ms / 1000) as response:
-                return _body(response, deadline)
-        except urllib.error.HTTPError as error:
-            with error:
-                if error.code >= 500 or error.code in _TRY_AGAIN:
-                    raise ConnectionAbortedError(f"it answers {error.code} {error.reason}") from None
-                raise self._refused(error, _body(error, deadline)) from None
-        except HTTPException as error:
-            raise ConnectionAbortedError(f"it does not speak HTTP: {error!r}") from None
+            return call(self._request(), self.timeout_ms / 1000, _LARGEST_ANSWER)
+        except HttpRefusal as refusal:
+            raise self._refused(refusal) from None
 
     def _request(self) -> urllib.request.Request:
         pair = (self.client_id, self.client_secret)
@@ -121,10 +102,10 @@ class TokenEndpoint:
             expiry = time.time() + seconds
         return Token(token.strip(), expiry)
 
-    def _refused(self, error: urllib.error.HTTPError, body: bytes) -> AuthenticationError:
-        said = shortened(self._without_secret(body.decode("utf-8", "replace").strip()))
+    def _refused(self, refusal: HttpRefusal) -> AuthenticationError:
+        said = shortened(self._without_secret(refusal.body.decode("utf-8", "replace").strip()))
         return AuthenticationError(
-            f"The token endpoint {self.place} refused client '{self.client_id}' with {error.code} {error.reason}"
+            f"The token endpoint {self.place} refused client '{self.client_id}' with {refusal.code} {refusal.reason}"
             f"{f': {said}' if said else ''}. Check clientId, clientSecret and scope of option 'kafka.sasl.jaas.config' "
             "and option 'kafka.sasl.oauthbearer.token.endpoint.url'."
         )
@@ -134,19 +115,3 @@ class TokenEndpoint:
         for secret in (self.client_secret, quote_plus(self.client_secret)):
             shown = shown.replace(secret, "(secret)")
         return shown
-
-
-def _body(response: Any, deadline: float) -> bytes:
-    """Returns the bytes of a response.
-
-    Raises:
-        OSError: the response is too large, or does not end in time, even if the server goes on sending bytes.
-    """
-    parts: list[bytes] = []
-    size = 0
-    while part := response.read1(_CHUNK):
-        parts.append(part)
-        size += len(part)
-        if size > _LARGEST_ANSWER or time.monotonic() > deadline:
-            raise TimeoutError("its answer does not end")
-    return b"".join(parts)

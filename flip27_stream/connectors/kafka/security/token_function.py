@@ -23,14 +23,16 @@ class TokenFunction:
 
     Attributes:
         name: ``module:function``; the driver and the executors must be able to import it.
+        option: the option with the name, for messages.
     """
 
     name: str
+    option: str = OPTION
 
     def __post_init__(self) -> None:
         if not _FORM.fullmatch(self.name):
             raise OptionError.of(
-                OPTION, self.name, "Expected module:function, such as mycompany.kafka:token."
+                self.option, self.name, "Expected module:function, such as mycompany.kafka:token."
             )
 
     def fetch(self) -> Token:
@@ -48,15 +50,15 @@ class TokenFunction:
         except Exception as error:  # noqa: BLE001 - a function of the user may raise anything
             # The text of the error may have a secret in it.
             raise AuthenticationError(
-                f"The token provider {self.name} of option '{OPTION}' failed with {type(error).__name__}. Call it on "
-                "the driver and on an executor to see why."
+                f"The token provider {self.name} of option '{self.option}' failed with {type(error).__name__}. Call it "
+                "on the driver and on an executor to see why."
             ) from None
         value, expiry = (
             (found[0], found[1]) if isinstance(found, tuple) and len(found) >= 2 else (found, None)
         )
         if not isinstance(value, str) or not isinstance(expiry, (int, float, type(None))):
             raise AuthenticationError(
-                f"The token provider {self.name} of option '{OPTION}' must return a str, or a tuple of a str and the "
-                f"expiry in seconds since the epoch, not {type(found).__name__}."
+                f"The token provider {self.name} of option '{self.option}' must return a str, or a tuple of a str and "
+                f"the expiry in seconds since the epoch, not {type(found).__name__}."
             )
         return Token(value, jwt_expiry(value) if expiry is None else float(expiry))

@@ -1,9 +1,11 @@
-"""Parses the Avro schema of option ``value.avro.schema``."""
+"""Parses Avro schemas: that of option ``value.avro.schema``, and those of a schema registry."""
 
 from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 import fastavro
@@ -16,6 +18,7 @@ _UNPARSABLE = (
     EOFError,
     LookupError,
     MemoryError,
+    RecursionError,
     SchemaParseException,
     TypeError,
     ValueError,
@@ -42,3 +45,65 @@ def writer_schema(text: str, option: str = "value.avro.schema") -> Any:
     if not isinstance(schema, dict) or schema.get("type") != "record":
         raise OptionError.of(option, text, "Allowed: an Avro schema of a record, as JSON.")
     return schema
+
+
+def with_references(text: str, references: Sequence[str]) -> str:
+    """Returns a schema that has the definitions of all named types in it.
+
+    Args:
+        text: the schema.
+        references: the schemas that define types which it names, each after those whose types it names itself.
+
+    Raises:
+        ValueError: a text is not an Avro schema, names a type that none defines, or is not the schema of a record.
+    """
+    named: dict[str, Any] = {}
+    try:
+        for reference in references:
+            fastavro.parse_schema(json.loads(reference), named_schemas=named)
+        schema = _inlined(fastavro.parse_schema(json.loads(text), named_schemas=named), named, set())
+    except _UNPARSABLE as error:
+        raise ValueError(shortened(f"it is not an Avro schema: {type(error).__name__}: {error}")) from None
+    if not isinstance(schema, dict) or schema["type"] != "record":
+        raise ValueError("it is not an Avro schema of a record")
+    return json.dumps(schema)
+
+
+def _inlined(schema: Any, named: Mapping[str, Any], seen: set[str]) -> Any:
+    """Returns a parsed schema in which the first mention of each named type is its definition."""
+    if isinstance(schema, list):
+        return [_inlined(member, named, seen) for member in schema]
+    if isinstance(schema, str):
+        return _inlined(named[schema], named, seen) if schema in named and schema not in seen else schema
+    if schema.get("name") in seen:
+        return schema["name"]
+    seen.update([schema["name"]] if "name" in schema else ())
+    made = {key: value for key, value in schema.items() if not key.startswith("__")}
+    for inner in ("type", "items", "values"):
+        if inner in made and made[inner] not in ("record", "error", "enum", "fixed"):
+            made[inner] = _inlined(made[inner], named, seen)
+    if "fields" in made:
+        made["fields"] = [field | {"type": _inlined(field["type"], named, seen)} for field in made["fields"]]
+    return made
+
+
+def with_read_defaults(schema: Any) -> Any:
+    """Returns a parsed record in which the defaults of bytes and decimals are such, and not texts in their place.
+
+    Defaults inside of records, arrays and maps stay as they are. ``schema`` is changed in place.
+    """
+    for field in schema["fields"]:
+        kind = field["type"][0] if isinstance(field["type"], list) else field["type"]
+        is_bytes = (kind["type"] if isinstance(kind, dict) else kind) in ("bytes", "fixed")
+        if is_bytes and isinstance(field.get("default"), str):
+            data = field["default"].encode("iso-8859-1")
+            field["default"] = _decimal(data, kind) if _is_decimal(kind) else data
+    return schema
+
+
+def _is_decimal(kind: Any) -> bool:
+    return isinstance(kind, dict) and kind.get("logicalType") == "decimal"
+
+
+def _decimal(data: bytes, kind: Mapping[str, Any]) -> Decimal:
+    return Decimal(int.from_bytes(data, "big", signed=True)).scaleb(-kind.get("scale", 0))

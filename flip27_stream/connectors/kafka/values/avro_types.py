@@ -56,6 +56,29 @@ def fits(wanted: pa.DataType, written: pa.DataType) -> bool:
     return wanted == written or (written, wanted) in _WIDER
 
 
+def same_meaning(read: pa.DataType | None, written: pa.DataType | None) -> bool:
+    """Returns whether numbers written as one type mean the same when they are read as the other.
+
+    Avro's rules of resolution do not look at logical types, so milliseconds would be read as microseconds.
+
+    Args:
+        read: the type of a field in the reader's schema; ``None`` if it is not supported.
+        written: the type of that field in the writer's schema, likewise.
+    """
+    if read is None or written is None:
+        return True
+    if pa.types.is_struct(read) and pa.types.is_struct(written):
+        common = {f.name for f in read} & {f.name for f in written}
+        return all(same_meaning(read.field(name).type, written.field(name).type) for name in common)
+    if pa.types.is_list(read) and pa.types.is_list(written):
+        return same_meaning(read.value_type, written.value_type)
+    if pa.types.is_map(read) and pa.types.is_map(written):
+        return same_meaning(read.item_type, written.item_type)
+    if pa.types.is_decimal(read) and pa.types.is_decimal(written):
+        return bool(read.scale == written.scale and read.precision >= written.precision)
+    return not (pa.types.is_temporal(read) and pa.types.is_temporal(written)) or read == written
+
+
 def as_written(wanted: pa.DataType, written: pa.DataType) -> pa.DataType:
     """Returns the type ``wanted`` with the scalar types of ``written``, which it fits."""
     if pa.types.is_struct(wanted):

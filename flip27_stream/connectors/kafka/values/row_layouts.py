@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import NoReturn
 
 import pyarrow as pa
 
 from flip27_stream.connectors.kafka.records.record_headers import HEADERS
+from flip27_stream.connectors.kafka.schema_registry.registered_schemas import latest_schema
+from flip27_stream.connectors.kafka.schema_registry.registry import UnknownSchemaError
+from flip27_stream.connectors.kafka.schema_registry.registry_options import SUBJECT
 from flip27_stream.connectors.kafka.values.rows import SCHEMA, RowLayout
 from flip27_stream.connectors.kafka.values.value_decoder import StringDecoder, ValueDecoder, ValueFormat
 from flip27_stream.connectors.kafka.values.value_options import ValueOptions
@@ -58,8 +62,10 @@ def row_layout(schema: pa.Schema, values: ValueOptions) -> RowLayout:
         values: the options of values.
 
     Raises:
-        OptionError: a column does not exist, or has another type.
+        OptionError: a column does not exist, or has another type; or the schema registry does not have the subject.
+        ConnectorError: the schema registry refuses, or does not answer in time.
     """
+    values = _with_readers_schema(values)
     _refuse_duplicates(schema.names, "of the schema")
     for field in schema:
         _refuse_inside(field.name, field.type)
@@ -194,6 +200,15 @@ def _is_field(column: str, values: ValueOptions) -> bool:
 def _decoder(fields: pa.Schema, values: ValueOptions) -> ValueDecoder:
     named = pa.schema([field.with_name(field.name[len(values.fields_prefix) :]) for field in fields])
     # Imported on use: a query needs only one of the decoders, and that of Avro needs an optional library.
+    if values.registry is not None:
+        from flip27_stream.connectors.kafka.values.value_registry import (
+            AvroRegistryDecoder,
+            JsonRegistryDecoder,
+        )
+
+        if values.avro_schema is None:
+            return JsonRegistryDecoder(named, values.registry.registry)
+        return AvroRegistryDecoder(named, values.registry.registry, values.avro_schema)
     if values.format is ValueFormat.AVRO:
         from flip27_stream.connectors.kafka.values.value_avro import AvroDecoder
 
@@ -202,6 +217,22 @@ def _decoder(fields: pa.Schema, values: ValueOptions) -> ValueDecoder:
     from flip27_stream.connectors.kafka.values.value_json import JsonValueDecoder
 
     return JsonValueDecoder(named)
+
+
+def _with_readers_schema(values: ValueOptions) -> ValueOptions:
+    """Returns the options with the text of the reader's schema, which is asked for if they name a subject."""
+    if values.registry is None or values.registry.subject is None:
+        return values
+    from flip27_stream.connectors.kafka.values.avro_schema import with_references
+
+    subject = values.registry.subject
+    try:
+        latest = latest_schema(values.registry.registry, subject)
+        latest.check_type("AVRO")
+        text = with_references(latest.text, latest.references)
+        return replace(values, avro_schema=text)
+    except (UnknownSchemaError, ValueError) as error:
+        raise OptionError.of(SUBJECT.name, subject, f"Its latest schema cannot be used: {error}.") from None
 
 
 def type_name(kind: pa.DataType) -> str:

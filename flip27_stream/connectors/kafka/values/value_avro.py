@@ -13,21 +13,34 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from fastavro.read import SchemaResolutionError
 
-from flip27_stream.connectors.kafka.values.avro_schema import writer_schema
-from flip27_stream.connectors.kafka.values.avro_types import as_written, field_types, fits
+from flip27_stream.connectors.kafka.values.avro_schema import with_read_defaults, writer_schema
+from flip27_stream.connectors.kafka.values.avro_types import as_written, field_types, fits, same_meaning
 from flip27_stream.connectors.kafka.values.avro_walk import RecordWalk
 from flip27_stream.connectors.kafka.values.value_decoder import DecodedValues, ValueDecoder, ValueFormat
-from flip27_stream.errors import OptionError
+from flip27_stream.errors import OptionError, shortened
 
 _FRAME = 5
 _LONGEST = 10  # the greatest number of bytes of an encoded number
-_DAMAGE = (ArithmeticError, EOFError, LookupError, MemoryError, struct.error, TypeError, ValueError)
+_DAMAGE = (
+    ArithmeticError,
+    EOFError,
+    LookupError,
+    MemoryError,
+    SchemaResolutionError,
+    struct.error,
+    TypeError,
+    ValueError,
+)
 """The exceptions of fastavro for bytes that are not a record, and of Arrow for a record that does not fit."""
 
 
 class AvroDecoder(ValueDecoder):
     """Decodes single records in Avro's binary encoding, all written with one schema.
+
+    With a reader's schema, fastavro resolves the two (Avro's specification, Schema Resolution): fields may be in
+    another order, removed, or added with a default; numbers may be promoted, and types may get a union with null.
 
     fastavro reads the records. It accepts three kinds of damage, so values with these are removed first: negative
     indexes (:func:`_guarded`), and numbers of more than 64 bits and endless nesting (:class:`RecordWalk`).
@@ -36,32 +49,38 @@ class AvroDecoder(ValueDecoder):
         fields: the wanted columns, each of which is a field of the record.
         schema: the writer's schema, as JSON.
         framed: whether each value begins with a zero byte and a schema id of 4 bytes (Confluent). The id is ignored.
+        reader: the reader's schema, as JSON, whose fields the columns are; ``None`` if it is the writer's.
 
     Raises:
         OptionError: a column is not a field of the record, or has another type.
+        ValueError: a field of the reader's schema has another meaning in the writer's.
     """
 
     format = ValueFormat.AVRO
 
-    def __init__(self, fields: pa.Schema, schema: str, framed: bool) -> None:
-        self._fields, self._text, self._framed = fields, schema, framed
+    def __init__(self, fields: pa.Schema, schema: str, framed: bool, reader: str | None = None) -> None:
+        self._fields, self._text, self._framed, self._reader_text = fields, schema, framed, reader
         parsed = writer_schema(schema)
-        written = field_types(parsed)
+        resolved = parsed if reader is None else with_read_defaults(writer_schema(reader))
+        self._reader = None if reader is None else resolved
+        written = field_types(resolved)
         for field in fields:
             kind = written.get(field.name)
             if kind is None or not fits(field.type, kind):
                 there = ", ".join(f"{name} ({kind or 'not supported'})" for name, kind in written.items())
                 raise OptionError(
-                    f"Column '{field.name}' of the schema, {field.type}, is no field of option 'value.avro.schema'. "
-                    f"Its fields: {there}."
+                    f"Column '{field.name}' of the schema, {field.type}, is no field of the Avro record "
+                    f"'{resolved['name']}'. Its fields: {there}."
                 )
+        if reader is not None:
+            _check_meaning(resolved["fields"], written, field_types(parsed))
         self._schema = _guarded(copy.deepcopy(parsed))
         self._walk = RecordWalk(parsed)
         self._wanted = pa.struct([(field.name, field.type) for field in fields])
         self._written = pa.struct([(f.name, as_written(f.type, written[f.name])) for f in fields])
 
-    def __reduce__(self) -> tuple[type[AvroDecoder], tuple[pa.Schema, str, bool]]:
-        return AvroDecoder, (self._fields, self._text, self._framed)
+    def __reduce__(self) -> tuple[type[AvroDecoder], tuple[pa.Schema, str, bool, str | None]]:
+        return AvroDecoder, (self._fields, self._text, self._framed, self._reader_text)
 
     def decode(self, values: pa.BinaryArray) -> DecodedValues:
         records = [
@@ -82,7 +101,7 @@ class AvroDecoder(ValueDecoder):
             self._walk.check(value, self._start(value))
             record = self._record(value)
         except _DAMAGE as error:
-            return str(error) or "it ends within a field"
+            return shortened(str(error)) or "it ends within a field"
         for field in self._written:
             kind = self._wanted.field(field.name).type
             try:
@@ -129,7 +148,7 @@ class AvroDecoder(ValueDecoder):
     def _record(self, value: bytes) -> dict[str, Any]:
         data = BytesIO(value)
         data.seek(self._start(value))
-        record: Any = fastavro.schemaless_reader(data, self._schema, None)
+        record: Any = fastavro.schemaless_reader(data, self._schema, self._reader)
         if data.tell() != len(value):
             raise ValueError(f"the record ends before byte {data.tell()} of {len(value)}")
         return record  # type: ignore[no-any-return]
@@ -140,6 +159,19 @@ class AvroDecoder(ValueDecoder):
         if len(value) < _FRAME or value[0]:
             raise ValueError("it does not begin with a zero byte and a schema id")
         return _FRAME
+
+
+def _check_meaning(
+    fields: Sequence[Mapping[str, Any]],
+    read: Mapping[str, pa.DataType | None],
+    written: Mapping[str, pa.DataType | None],
+) -> None:
+    for field in fields:
+        name = next((name for name in (field["name"], *field.get("aliases", ())) if name in written), None)
+        if name is not None and not same_meaning(read[field["name"]], written[name]):
+            raise ValueError(
+                f"field '{name}' is {written[name]} in the writer's schema and {read[field['name']]} in the reader's"
+            )
 
 
 def _guarded(schema: Any) -> Any:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from flip27_stream.connectors.kafka.schema_registry import registry_options
+from flip27_stream.connectors.kafka.schema_registry.registry_options import RegistryOptions
 from flip27_stream.connectors.kafka.values.value_decoder import ValueFormat
 from flip27_stream.errors import OptionError
 from flip27_stream.extras import check_installed
@@ -25,6 +27,8 @@ class ValueOptions:
             does not have are fields of the value.
         avro_schema: the writer's schema as JSON; ``None`` for other formats than Avro.
         confluent_framing: whether values begin with a zero byte and a schema id of 4 bytes.
+        registry: the schema registry that has the schemas of these ids; ``None`` if the ids are ignored. Then
+            ``avro_schema`` is the reader's schema.
     """
 
     format: ValueFormat = ValueFormat.RAW
@@ -33,10 +37,10 @@ class ValueOptions:
     fields_prefix: str = ""
     avro_schema: str | None = None
     confluent_framing: bool = False
+    registry: RegistryOptions | None = None
 
 
 def _avro_schema(text: str, option: str) -> str:
-    check_installed("fastavro", "avro", f"Option '{FORMAT.name}' avro")
     from flip27_stream.connectors.kafka.values.avro_schema import writer_schema
 
     writer_schema(text.strip(), option)
@@ -71,7 +75,7 @@ AVRO_SCHEMA: Final = Option(
     "value.avro.schema",
     Kind("JSON", _avro_schema),
     None,
-    "The Avro schema that values were written with.",
+    "The Avro schema that values were written with; with a schema registry, the schema that they are read as.",
 )
 CONFLUENT_FRAMING: Final = Option(
     "value.avro.confluent-framing",
@@ -87,6 +91,7 @@ OPTIONS: Final[tuple[Option[Any], ...]] = (
     FIELDS_PREFIX,
     AVRO_SCHEMA,
     CONFLUENT_FRAMING,
+    *registry_options.OPTIONS,
 )
 
 
@@ -100,6 +105,8 @@ def parse(options: Mapping[str, str]) -> ValueOptions:
         OptionError: a value is wrong, or an option has no effect together with the others.
     """
     kind = FORMAT.require(options)
+    if kind is ValueFormat.AVRO:
+        check_installed("fastavro", "avro", f"Option '{FORMAT.name}' avro")
     fail_fast = MODE.get(options) or False
     needs: dict[Option[Any], str | None] = {
         MODE: "json, avro or string" if kind is ValueFormat.RAW else None,
@@ -107,6 +114,8 @@ def parse(options: Mapping[str, str]) -> ValueOptions:
         FIELDS_PREFIX: None if kind.has_fields else "json or avro",
         AVRO_SCHEMA: None if kind is ValueFormat.AVRO else "avro",
         CONFLUENT_FRAMING: None if kind is ValueFormat.AVRO else "avro",
+        registry_options.URL: None if kind.has_fields else "json or avro",
+        registry_options.SUBJECT: None if kind is ValueFormat.AVRO else "avro",
     }
     for option, formats in needs.items():
         if formats is not None and option.is_given(options):
@@ -115,8 +124,9 @@ def parse(options: Mapping[str, str]) -> ValueOptions:
             )
     if fail_fast and CORRUPT_COLUMN.is_given(options):
         raise OptionError("Option 'value.corrupt-column' needs option 'value.mode' to be permissive.")
-    if kind is ValueFormat.AVRO and not AVRO_SCHEMA.is_given(options):
-        raise OptionError("With option 'value.format' avro, option 'value.avro.schema' must be given.")
+    registry = registry_options.parse(options)
+    if kind is ValueFormat.AVRO:
+        _check_schema(options, registry)
     return ValueOptions(
         kind,
         fail_fast,
@@ -124,4 +134,33 @@ def parse(options: Mapping[str, str]) -> ValueOptions:
         (FIELDS_PREFIX.get(options) or "").strip(),
         AVRO_SCHEMA.get(options),
         CONFLUENT_FRAMING.get(options) or False,
+        registry,
     )
+
+
+def _check_schema(options: Mapping[str, str], registry: RegistryOptions | None) -> None:
+    """Raises :class:`OptionError` unless the options say in exactly one way which schema values are read with."""
+    given = AVRO_SCHEMA.is_given(options)
+    subject = registry_options.SUBJECT
+    if registry is None:
+        if not given:
+            raise OptionError(
+                f"With option 'value.format' avro, option '{AVRO_SCHEMA.name}' must be given, or option "
+                f"'{registry_options.URL.name}' with the address of a schema registry."
+            )
+        return
+    if given and registry.subject is not None:
+        raise OptionError(
+            f"Options '{AVRO_SCHEMA.name}' and '{subject.name}' cannot be given together: each gives the schema that "
+            "values are read as."
+        )
+    if not given and registry.subject is None:
+        raise OptionError(
+            f"With option '{registry_options.URL.name}', the schema that values are read as must be given: its subject "
+            f"in option '{subject.name}', such as orders-value, or its text in option '{AVRO_SCHEMA.name}'."
+        )
+    if CONFLUENT_FRAMING.get(options) is False:
+        raise OptionError(
+            f"Option '{CONFLUENT_FRAMING.name}' false and option '{registry_options.URL.name}' cannot be given "
+            "together: the id of a schema is in that frame."
+        )

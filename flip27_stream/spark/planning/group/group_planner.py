@@ -38,9 +38,9 @@ from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 log = logging.getLogger(__name__)
 
 _SHORTEST_HORIZON_MS = 4 * int(LONGEST_BEAT_S * 1000)
-"""At least so far back (ms) the log of the group is read: other members may have longer timeouts and rarer beats."""
+"""The least time (ms) for which the log of the group is read back. Other members may have longer timeouts."""
 _COMMITS_AT_ONCE = 64
-"""So many commits are read at a time. Even a store that takes 1 s for each is read within one heartbeat."""
+"""The number of commits that are read at a time. If a store takes 1 s for each, this takes less than a heartbeat."""
 
 _FIRST_LOOK_S = 60.0
 _PAUSE_S = 0.2

@@ -12,34 +12,36 @@ from offsets import INITIAL, Offset, SplitState
 from offsets.codec import MARKER
 
 _BEFORE, _ADOPTED = 0, 1
-"""Batch numbers: of the offset that an adopted one follows, and of the adopted one."""
+"""The batch numbers of the offset before an adopted offset, and of the adopted offset."""
 
 
 class AdoptedOffsets:
-    """Offsets of another source as offsets of ours, where the source knows how (:meth:`Source.adopt_offset`)."""
+    """Converts offsets of Spark's own source to offsets of this project, with :meth:`Source.adopt_offset`."""
 
     def __init__(self, spec: SourceSpec) -> None:
         self._spec = spec
         self._lineage = secrets.token_hex(8)
 
     def are_in(self, document: Mapping[str, Any]) -> bool:
-        """Whether ``document`` is an offset of another source that ours goes on from."""
+        """Whether ``document`` is an offset of another source, from which this source can continue."""
         return MARKER not in document and self._spec.source.adopt_offset(document) is not None
 
     def start(self, document: Mapping[str, Any], lineage: str | None = None) -> AnyOffset:
-        """The offset that a batch starts at which our source planned.
+        """Returns the start offset of a batch that this source has planned.
 
         Args:
-            document: one that :meth:`are_in` knows.
-            lineage: of the offset that ends the batch; by default the one that a plan of this process draws.
+            document: an offset for which :meth:`are_in` is true.
+            lineage: the lineage of the offset that ends the batch; by default the one that this process has drawn.
         """
         return self._offset(document, lineage or self._lineage, _ADOPTED, {})
 
     def batch(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> tuple[AnyOffset | None, AnyOffset]:
-        """Both ends of a batch that the other source planned and did not commit; it is read again as it was planned.
+        """Returns both offsets of a batch that the other source has planned and not committed.
+
+        The batch is read again as it was planned.
 
         Raises:
-            ForeignCheckpointError: it is the first batch, and nobody says where that begins.
+            ForeignCheckpointError: it is the first batch, and neither the log nor the options say where it begins.
         """
         if start == INITIAL:
             return None, self._first(end)

@@ -275,7 +275,7 @@ def test_a_store_that_answers_slowly_is_asked_for_many_footers_at_once(
     def slowly(self: ParquetFormat, *arguments: Any, **options: Any) -> FileUnits:
         asking.add(threading.get_ident())
         at_once[0] = max(at_once[0], len(asking))
-        time.sleep(0.02)
+        time.sleep(0.2)
         asking.discard(threading.get_ident())
         return units(self, *arguments, **options)
 

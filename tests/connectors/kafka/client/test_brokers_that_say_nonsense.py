@@ -20,7 +20,7 @@ from kafka.protocol.consumer import (
 from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse
 
 from flip27_stream.api import PositioningRequest
-from flip27_stream.connectors.kafka.client import broker_connections
+from flip27_stream.connectors.kafka.client import answer_deadlines, broker_connections
 from flip27_stream.connectors.kafka.client.client import KafkaClient
 from flip27_stream.connectors.kafka.client.connection_options import ConnectionOptions
 from flip27_stream.connectors.kafka.client.protocol import FetchFrom
@@ -31,13 +31,17 @@ from flip27_stream.connectors.kafka.planning.group_coordinator import GroupCoord
 from flip27_stream.connectors.kafka.planning.group_offsets import GroupCommitter
 from flip27_stream.connectors.kafka.split import LATEST
 from flip27_stream.errors import UnreachableError
-from tests.connectors.kafka.client.test_bad_brokers import planning, quick
 from tests.connectors.kafka.support import fake_cluster as fakes
 from tests.connectors.kafka.support.fake_cluster import FakeBroker, fake_cluster
-from tests.connectors.kafka.support.fake_cluster_client import FIRST, connected, ends
+from tests.connectors.kafka.support.fake_cluster_client import (
+    BRIEF,
+    FIRST,
+    connected,
+    ends,
+    planning,
+    until_heard,
+)
 from tests.connectors.kafka.support.kit import Query
-
-__all__ = ["quick"]
 
 DAYS_MS = 5 * 24 * 3600 * 1000
 
@@ -46,11 +50,10 @@ DAYS_MS = 5 * 24 * 3600 * 1000
 def test_fetches_that_are_never_answered_fail_the_query(monkeypatch: pytest.MonkeyPatch) -> None:
     """Though the leader tells where its log ends: Spark's source tries as long."""
     monkeypatch.setattr(event_time_probe, "_PATIENCE_S", 0.1)
-    brief = {"kafka.default.api.timeout.ms": "500", "fetchOffset.numRetries": "2"}
-    with fake_cluster() as cluster, planning(cluster, brief) as query:
+    with fake_cluster() as cluster, planning(cluster, BRIEF) as query:
         cluster.brokers[1].silent_about.add("FetchRequest")
         with pytest.raises(UnreachableError, match=r"no answer about t-1 .*broker 2 at 127"):
-            plan_for(query, 30)
+            plan_for(query, 60)
 
 
 def plan_for(query: Query, seconds: float) -> None:
@@ -62,8 +65,9 @@ def plan_for(query: Query, seconds: float) -> None:
         query.enumerator.event_time_positions(request).event_times()
 
 
-@pytest.mark.usefixtures("quick")
-def test_no_plan_waits_for_days_on_account_of_a_quota(caplog: pytest.LogCaptureFixture) -> None:
+def test_no_plan_waits_for_days_because_of_a_quota(
+    unhurried: None, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with fake_cluster(1) as cluster, connected(cluster) as client:
         wanted = {FIRST: FetchFrom(0, 100)}
         cluster.brokers[0].fetch_throttle_ms = DAYS_MS
@@ -71,10 +75,11 @@ def test_no_plan_waits_for_days_on_account_of_a_quota(caplog: pytest.LogCaptureF
             assert client.fetch(wanted, read_committed=False, max_bytes=100).keys() == {FIRST}
         assert f"wants to be sent nothing for {DAYS_MS} ms" in caplog.text
         assert client._cluster.connections.throttled_for(1) <= LONGEST_THROTTLE_MS / 1000
+        monkeypatch.setattr(answer_deadlines, "FULL_S", 0.5)
         assert client.fetch(wanted, read_committed=False, max_bytes=100) == {}
 
 
-def test_no_task_waits_for_days_on_account_of_a_quota(caplog: pytest.LogCaptureFixture) -> None:
+def test_no_task_waits_for_days_because_of_a_quota(caplog: pytest.LogCaptureFixture) -> None:
     pauses = BrokerPauses(ConnectionOptions("127.0.0.1:1"))
     with caplog.at_level(logging.WARNING):
         pauses.answered(1, DAYS_MS)
@@ -95,8 +100,8 @@ def test_response_of_two_gigabytes_is_not_waited_for(monkeypatch: pytest.MonkeyP
         return whole if size is None else struct.pack(">i", size) + whole[4:]
 
     monkeypatch.setattr(FakeBroker, "_answered", announcing)
-    with fake_cluster(1) as cluster, connected(cluster, api_timeout_ms=300) as client:
-        assert ends(client, cluster) == {FIRST}
+    with fake_cluster(1) as cluster, connected(cluster, api_timeout_ms=2000) as client:
+        until_heard(lambda: ends(client, cluster) == {FIRST})
         sizes = iter([2**31 - 1] * 1000)
         with pytest.raises(UnreachableError) as refused:
             client.offsets({FIRST: LATEST}, read_committed=False)
@@ -148,7 +153,7 @@ def test_coordinator_that_cannot_be_told_just_now(coordinated: Callable[[Callabl
     coordinated(lambda: -1)
     with (
         fake_cluster(1) as cluster,
-        connected(cluster, api_timeout_ms=300) as client,
+        connected(cluster, api_timeout_ms=1000) as client,
         pytest.raises(UnreachableError, match="coordinator of consumer group 'g' did not answer"),
     ):
         GroupCoordinator(client, "g").committed_offsets([FIRST])
@@ -168,5 +173,5 @@ def test_closing_beside_a_coordinator_that_hangs(
             assert not committer.flush(0.5)
             committer.close(0.0)
             assert isinstance(committer._worker, threading.Thread)
-            committer._worker.join(10)
+            committer._worker.join(60)
             assert not committer._worker.is_alive()

@@ -6,6 +6,7 @@ import gc
 import logging
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
@@ -13,8 +14,8 @@ from flip27_stream.connectors.kafka.client.client import ConnectionOptions, Kafk
 from flip27_stream.connectors.kafka.client.protocol import FetchFrom
 from flip27_stream.connectors.kafka.split import LATEST, KafkaPartitionSplit, TopicPartition
 from flip27_stream.errors import ConnectorError, UnreachableError
-from flip27_stream.testing import KafkaBroker
-from tests.connectors.kafka.support.kit import read, running, source
+from flip27_stream.testing import KafkaBroker, wait_until
+from tests.connectors.kafka.support.kit import Query, read, running, source
 
 TP = TopicPartition("t", 0)
 
@@ -28,9 +29,9 @@ def _no_socket_is_left_open() -> Iterator[None]:
 
 def test_nobody_listens(capfd: pytest.CaptureFixture[str]) -> None:
     """The error names the address, the time tried and the cause; kafka-python's own log stays off stderr."""
-    client = KafkaClient(ConnectionOptions("127.0.0.1:1", first_contact_timeout_ms=300))
+    client = KafkaClient(ConnectionOptions("127.0.0.1:1", first_contact_timeout_ms=1000))
     with pytest.raises(
-        UnreachableError, match=r"answered at 127.0.0.1:1 within 0.3 s \(.*ECONNREFUSED\)\. Check"
+        UnreachableError, match=r"answered at 127.0.0.1:1 within 1 s \(.*ECONNREFUSED\)\. Check"
     ):
         client.topics(["t"])
     client.close()
@@ -50,30 +51,48 @@ def own_broker() -> Iterator[KafkaBroker]:
         yield running_broker
 
 
+def wait_for_the_end(query: Query) -> None:
+    """A broker that has just been started or resumed may need some time."""
+
+    def is_known() -> bool:
+        with suppress(UnreachableError, KeyError):
+            return query.ranges()["t-0"].end == 10
+        return False
+
+    wait_until(is_known, "the end of the partition", 60)
+
+
 @pytest.mark.jvm
 def test_frozen_and_killed_broker(own_broker: KafkaBroker) -> None:
     """A frozen broker is unreachable after the time given; when it is back, so are the ranges and the rows."""
     quick = {"kafka.default.api.timeout.ms": "2000", "kafka.request.timeout.ms": "1000"}
     made = source(own_broker, quick, subscribe="t", startingOffsets="earliest")
     with running(made) as query:
-        assert query.move_to_ends()["t-0"].end == 10
+        wait_for_the_end(query)
+        query.move_to_ends()
         own_broker.pause()
         with pytest.raises(UnreachableError, match=rf"{own_broker.bootstrap_servers} within 2 s"):
             query.ranges()
         own_broker.resume()
-        assert query.ranges()["t-0"].end == 10
+        wait_for_the_end(query)
         own_broker.kill()
         with pytest.raises(UnreachableError, match="ECONNREFUSED"):
             query.ranges()
         own_broker.restart()
-        assert query.ranges()["t-0"].end == 10
+        wait_for_the_end(query)
 
 
 @pytest.mark.jvm
 def test_frozen_broker_and_the_patience_of_a_task(own_broker: KafkaBroker) -> None:
     """``kafkaConsumer.pollTimeoutMs``: named with broker, partition and offset. Other time-outs are not waited for."""
     made = source(own_broker, {"kafkaConsumer.pollTimeoutMs": "1000"}, subscribe="t")
-    assert read(made, KafkaPartitionSplit("t", 0, 0, 5)).column("offset") == list(range(5))
+
+    def is_read() -> bool:
+        with suppress(ConnectorError):
+            return read(made, KafkaPartitionSplit("t", 0, 0, 5)).column("offset") == list(range(5))
+        return False
+
+    wait_until(is_read, "the first records", 60)
     own_broker.pause()
     try:
         with pytest.raises(ConnectorError) as caught:
@@ -105,14 +124,22 @@ def test_reader_goes_on_after_a_restart(own_broker: KafkaBroker) -> None:
 @pytest.mark.jvm
 def test_silent_leader_is_left_out(own_broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a leader does not answer in time is missing, not an error; the next round waits less for it."""
-    monkeypatch.setattr("flip27_stream.connectors.kafka.client.answer_deadlines.FULL_S", 0.5)
     client = KafkaClient(ConnectionOptions(own_broker.bootstrap_servers))
+
+    def wait_for_the_latest_offset() -> None:
+        def is_known() -> bool:
+            (found,) = client.list_offsets({TP: LATEST}, read_committed=False)
+            return TP in found and found[TP].offset == 10
+
+        wait_until(is_known, "the answer of the leader", 60)
+
     try:
-        assert client.list_offsets({TP: LATEST}, read_committed=False)[0][TP].offset == 10
+        wait_for_the_latest_offset()
+        monkeypatch.setattr("flip27_stream.connectors.kafka.client.answer_deadlines.FULL_S", 0.5)
         own_broker.pause()
         assert client.list_offsets({TP: LATEST}, read_committed=False) == [{}]
         assert client.fetch({TP: FetchFrom(0, 1000)}, read_committed=False, max_bytes=1000) == {}
         own_broker.resume()
-        assert client.list_offsets({TP: LATEST}, read_committed=False)[0][TP].offset == 10
+        wait_for_the_latest_offset()
     finally:
         client.close()

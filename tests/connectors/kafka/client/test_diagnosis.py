@@ -49,7 +49,7 @@ def server(serve: Callable[[socket.socket], object]) -> Iterator[str]:
         thread.start()
         yield f"127.0.0.1:{listening.getsockname()[1]}"
         listening.shutdown(socket.SHUT_RDWR)
-        thread.join(10)
+        thread.join(60)
     assert not thread.is_alive()
 
 

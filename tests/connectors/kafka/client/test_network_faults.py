@@ -56,7 +56,7 @@ def query(secure: KafkaBroker, link: Link) -> Iterator[Query]:
         "startingOffsets": "earliest",
     }
     with running(KafkaSource(options, None)) as planned:
-        assert ends(planned) == {"t-0": 10}
+        wait_until(lambda: ends(planned) == {"t-0": 10}, "the end of the partition", 60)
         yield planned
 
 
@@ -70,11 +70,15 @@ def test_tls_handshake_that_hangs(query: Query, link: Link, monkeypatch: pytest.
     with link.apply(HangInTls()):
         link.cut()
         assert ends(query) == {}
-    wait_until(lambda: ends(query) == {"t-0": 10}, "the end of the partition")
+    wait_until(lambda: ends(query) == {"t-0": 10}, "the end of the partition", 60)
 
 
-def test_connections_that_were_dropped_without_a_word(query: Query, link: Link) -> None:
+def test_connections_that_were_dropped_without_a_word(
+    query: Query, link: Link, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As load balancers do with those that rest: the same plan asks again, over new ones."""
+    monkeypatch.setattr(patience, "FULL_S", 60.0)
+    monkeypatch.setattr(patience, "_GLANCE_S", 60.0)
     with link.apply(HalfOpen()):
         assert ends(query) == {"t-0": 10}
 
@@ -88,4 +92,4 @@ def test_slow_network(query: Query, link: Link, monkeypatch: pytest.MonkeyPatch,
         link.cut()
         assert ends(query) == {}
     with link.apply(Delay(seconds)):
-        wait_until(lambda: ends(query) == {"t-0": 10}, "the end of the partition")
+        wait_until(lambda: ends(query) == {"t-0": 10}, "the end of the partition", 60)

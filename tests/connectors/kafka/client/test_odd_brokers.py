@@ -50,17 +50,20 @@ Change = Callable[[Any], object]
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "FULL_S", 1.0)
+    monkeypatch.setattr(patience, "FULL_S", 60.0)
+    monkeypatch.setattr(patience, "_GLANCE_S", 60.0)
     monkeypatch.setattr(calls, "_SUSPICIOUS_S", 0.3)
     monkeypatch.setattr(diagnosis, "_PATIENCE_S", 0.3)
 
 
 @contextmanager
-def connected(cluster: FakeCluster, security: SecurityOptions = NO_SECURITY) -> Iterator[KafkaClient]:
+def connected(
+    cluster: FakeCluster, security: SecurityOptions = NO_SECURITY, timeout_ms: int = 60_000
+) -> Iterator[KafkaClient]:
     given = ConnectionOptions(
         cluster.bootstrap_servers,
-        first_contact_timeout_ms=1000,
-        api_timeout_ms=1000,
+        first_contact_timeout_ms=timeout_ms,
+        api_timeout_ms=timeout_ms,
         security=security,
     )
     with closing(KafkaClient(given)) as client:
@@ -103,7 +106,7 @@ def test_host_with_an_address_that_hangs(monkeypatch: pytest.MonkeyPatch) -> Non
     def serve(connection: socket.socket, request: bytes) -> None:
         connection.sendall(frame(request, response(b"abc")))
 
-    options = replace(OPTIONS, connection_setup_timeout_ms=1000)
+    options = replace(OPTIONS, connection_setup_timeout_ms=3000)
     with fetching(serve, options) as (server, made), addresses(monkeypatch, server.port):
         assert records(fetch(made)) == b"abc"
 
@@ -114,7 +117,7 @@ def test_host_with_an_address_that_takes_connections_and_is_silent(monkeypatch: 
     def serve(connection: socket.socket, request: bytes) -> None:
         connection.sendall(frame(request, response(b"abc")))
 
-    options = replace(OPTIONS, connection_setup_timeout_ms=300)
+    options = replace(OPTIONS, connection_setup_timeout_ms=1500)
     with (
         closing(socket.create_server(("127.0.0.2", 0))) as silent,
         fetching(serve, options) as (server, made),
@@ -211,7 +214,7 @@ def test_broker_that_refuses_every_version_of_the_question_for_versions(
     change(monkeypatch, "ApiVersionsRequest", refuse)
     with (
         fake_cluster(1) as cluster,
-        connected(cluster) as client,
+        connected(cluster, timeout_ms=1000) as client,
         pytest.raises(UnreachableError, match="does not tell which versions"),
     ):
         client.topics(["t"])
@@ -250,7 +253,7 @@ def test_topic_that_a_broker_cannot_tell_about_now(monkeypatch: pytest.MonkeyPat
         assert client.topics(["t"]).keys() == {"t"}
         codes = itertools.repeat(error)
         with pytest.raises(UnreachableError, match=r"No Kafka broker told about all topics.*'t': "):
-            client.topics(["t"])
+            client.topics(["t"], 1000)
 
 
 def spoil(answer: Any, codes: Iterator[int]) -> None:
@@ -334,7 +337,7 @@ def test_web_server_in_the_place_of_a_broker(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(FakeBroker, "_answered", answer)
     with (
         fake_cluster(1) as cluster,
-        connected(cluster) as client,
+        connected(cluster, timeout_ms=1000) as client,
         pytest.raises(UnreachableError, match="Invalid frame length: 1213486160"),
     ):
         client.topics(["t"])

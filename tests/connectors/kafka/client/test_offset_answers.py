@@ -7,11 +7,20 @@ import itertools
 import pytest
 from kafka.protocol.consumer import ListOffsetsRequest
 
+from flip27_stream.connectors.kafka.client import answer_deadlines, calls
 from flip27_stream.connectors.kafka.client.protocol import MAX_TIMESTAMP
 from flip27_stream.connectors.kafka.split import LATEST, TopicPartition
 from flip27_stream.errors import ConnectorError
 from tests.connectors.kafka.support.fake_cluster import fake_cluster
 from tests.connectors.kafka.support.fake_cluster_client import FIRST, SECOND, THIRD, connected, ends
+
+
+@pytest.fixture(autouse=True)
+def _unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rounds wait for every answer and send no request again, however busy the machine is."""
+    monkeypatch.setattr(answer_deadlines, "FULL_S", 60.0)
+    monkeypatch.setattr(answer_deadlines, "_GLANCE_S", 60.0)
+    monkeypatch.setattr(calls, "_SUSPICIOUS_S", 60.0)
 
 
 @pytest.mark.parametrize("error", [-1, 1, 35, 43 + 44, 7, 999])

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 
+from flip27_stream.connectors.kafka import KafkaSource
+from flip27_stream.connectors.kafka.client import answer_deadlines as patience
 from flip27_stream.connectors.kafka.client.client import KafkaClient
 from flip27_stream.connectors.kafka.client.connection_options import ConnectionOptions
+from flip27_stream.connectors.kafka.client.protocol import OffsetAndTimestamp
 from flip27_stream.connectors.kafka.split import LATEST, TopicPartition
 from tests.connectors.kafka.support.fake_cluster import FakeCluster
+from tests.connectors.kafka.support.kit import Query, running
 
 FIRST, SECOND, THIRD = (TopicPartition("t", n) for n in range(3))
+ALL = {FIRST, SECOND, THIRD}
+
+BRIEF = {"kafka.default.api.timeout.ms": "3000", "fetchOffset.numRetries": "1"}
+"""Options of a query that fails soon."""
 
 
 @contextmanager
@@ -27,3 +36,43 @@ def ends(client: KafkaClient, cluster: FakeCluster, *, late: bool = True) -> set
     )
     assert all(answer.offset == 100 for answer in found.values())
     return set(found)
+
+
+def until_heard(heard: Callable[[], bool], seconds: float = 60) -> int:
+    """Repeats ``heard`` until it returns true, and returns the number of tries."""
+    deadline = time.monotonic() + seconds
+    tries = 1
+    while not heard():
+        assert time.monotonic() < deadline, f"not heard within {seconds:g} s"
+        tries += 1
+    return tries
+
+
+def end_of_second(client: KafkaClient) -> OffsetAndTimestamp:
+    """Returns the next answer about the end of the second partition. It may be a late one."""
+    found: dict[TopicPartition, OffsetAndTimestamp] = {}
+
+    def is_heard() -> bool:
+        (answers,) = client.list_offsets({SECOND: LATEST}, read_committed=False, late_answers=True)
+        found.update(answers)
+        return bool(found)
+
+    until_heard(is_heard)
+    return found[SECOND]
+
+
+def full_waits(waits: dict[float, float]) -> int:
+    """Returns the number of rounds that may wait in full."""
+    return sum(allowed >= patience.FULL_S for allowed in waits.values())
+
+
+@contextmanager
+def planning(cluster: FakeCluster, options: dict[str, str]) -> Iterator[Query]:
+    """Yields a query of the topic from its beginning."""
+    given = {
+        "kafka.bootstrap.servers": cluster.bootstrap_servers,
+        "subscribe": "t",
+        "startingOffsets": "earliest",
+    }
+    with running(KafkaSource({**given, **options}, None)) as query:
+        yield query

@@ -1,0 +1,1 @@
+"""The client of schema registries that speak the API of Confluent's."""

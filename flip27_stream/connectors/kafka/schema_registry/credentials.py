@@ -1,0 +1,80 @@
+"""What a client shows a schema registry: user name and password, or a bearer token."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from flip27_stream.connectors.kafka.security.oauthbearer import TOKEN_FORM
+from flip27_stream.connectors.kafka.security.token_cache import TOKENS, TokenProvider
+from flip27_stream.errors import AuthenticationError
+
+
+class RegistryCredentials(Protocol):
+    """The credentials of a client. Hashable and picklable."""
+
+    def authorization(self) -> str:
+        """Returns the value of the header ``Authorization``.
+
+        Raises:
+            AuthenticationError: there is no token.
+            OSError: the provider of tokens cannot be reached now.
+        """
+        ...
+
+    def refused(self) -> bool:
+        """Records that the registry refused the credentials. Returns whether another request may succeed."""
+        ...
+
+
+@dataclass(frozen=True)
+class FixedCredentials:
+    """Credentials that do not change.
+
+    Attributes:
+        header: the value of the header ``Authorization``, which is never shown.
+    """
+
+    header: str = field(repr=False)
+
+    @classmethod
+    def basic(cls, user_info: str) -> FixedCredentials:
+        """Returns those of a user name and a password, written ``user:password``."""
+        return cls("Basic " + base64.b64encode(user_info.encode()).decode())
+
+    @classmethod
+    def bearer(cls, token: str) -> FixedCredentials:
+        """Returns those of a bearer token."""
+        return cls(f"Bearer {token}")
+
+    def authorization(self) -> str:
+        return self.header
+
+    def refused(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True)
+class RenewedToken:
+    """A bearer token that is renewed before it expires.
+
+    Attributes:
+        provider: provides tokens.
+        option: the option that names the provider, for messages.
+    """
+
+    provider: TokenProvider
+    option: str
+
+    def authorization(self) -> str:
+        token = TOKENS.token(self.provider).value
+        if not TOKEN_FORM.fullmatch(token):
+            raise AuthenticationError(
+                "The token for the schema registry has characters that a bearer token cannot have. Check option "
+                f"'{self.option}'."
+            )
+        return f"Bearer {token}"
+
+    def refused(self) -> bool:
+        return TOKENS.refused(self.provider)

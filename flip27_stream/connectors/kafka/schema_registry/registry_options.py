@@ -1,0 +1,195 @@
+"""The options of a schema registry (``value.schema.registry.*``), with the names of Confluent's client."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from flip27_stream.connectors.kafka.schema_registry.credentials import (
+    FixedCredentials,
+    RegistryCredentials,
+    RenewedToken,
+)
+from flip27_stream.connectors.kafka.schema_registry.registry import PREFIX, SchemaRegistry
+from flip27_stream.connectors.kafka.security.oauthbearer import TOKEN_FORM
+from flip27_stream.connectors.kafka.security.store_settings import TrustOptions
+from flip27_stream.connectors.kafka.security.token_function import TokenFunction
+from flip27_stream.errors import OptionError
+from flip27_stream.options.durations import parse_duration
+from flip27_stream.options.kinds import MOST_INT, any_text, text
+from flip27_stream.options.option import Kind, Option
+
+_HEADER: Final = re.compile(r"[\w.,-]+", re.ASCII)
+
+
+def _urls(text: str, option: str) -> tuple[str, ...]:
+    return tuple(_url(part.strip(), option) for part in text.split(","))
+
+
+def _url(url: str, option: str) -> str:
+    try:
+        parts = urlsplit(url)
+        well_formed = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        well_formed = False
+    # A URL may hold a secret, so it is not shown.
+    if not well_formed or parts.query or parts.fragment or not url.isprintable() or " " in url:
+        raise OptionError(
+            f"Option '{option}' must be a URL such as https://registry.example.com, or several with commas between, "
+            "without a query."
+        )
+    if "@" in parts.netloc:
+        raise OptionError(
+            f"Option '{option}' must not have a user name in it: give it in option '{USER_INFO.name}'."
+        )
+    return url.rstrip("/")
+
+
+def _timeout(text: str, option: str) -> int:
+    timeout = parse_duration(text, option)
+    if not 0 < timeout <= MOST_INT:
+        raise OptionError.of(option, text, "Allowed: a duration above zero, such as 30 s.")
+    return timeout
+
+
+def _token(text: str, option: str) -> str:
+    if not TOKEN_FORM.fullmatch(text.strip()):
+        raise OptionError(f"Option '{option}' must be a bearer token (it is not shown).")
+    return text.strip()
+
+
+def _header(text: str, option: str) -> str:
+    if not _HEADER.fullmatch(text.strip()):
+        raise OptionError.of(option, text, "Allowed: an id of letters, digits, '-', '_', '.' and ','.")
+    return text.strip()
+
+
+def _user_info(text: str, option: str) -> str:
+    if ":" not in text or not text.strip().isprintable():
+        raise OptionError(f"Option '{option}' must be user:password (it is not shown).")
+    return text.strip()
+
+
+URL: Final = Option(
+    f"{PREFIX}url",
+    Kind("URL, or several with commas between", _urls),
+    None,
+    "The schema registry that has the schemas of values, by the id in front of each; see "
+    "[columns](columns.md#schema-registry).",
+)
+SUBJECT: Final = Option(
+    f"{PREFIX}subject",
+    text("text", "the name of a subject, such as orders-value"),
+    None,
+    "The subject whose latest schema, when the query starts, is the reader's schema.",
+)
+USER_INFO: Final = Option(
+    f"{PREFIX}basic.auth.user.info",
+    Kind("`user:password`", _user_info),
+    None,
+    "User name and password, or API key and secret.",
+    secret=True,
+)
+TOKEN: Final = Option(
+    f"{PREFIX}bearer.auth.token", Kind("text", _token), None, "A bearer token.", secret=True
+)
+PROVIDER: Final = Option(
+    f"{PREFIX}bearer.auth.token.provider",
+    any_text("`module:function`"),
+    None,
+    "A function of yours that returns bearer tokens, which are renewed; see "
+    "[authentication](authentication.md#a-token-of-your-own-function).",
+)
+LOGICAL_CLUSTER: Final = Option(
+    f"{PREFIX}bearer.auth.logical.cluster",
+    Kind("id, such as `lsrc-1`", _header),
+    None,
+    "The header `target-sr-cluster`, which Confluent Cloud asks for beside a token.",
+)
+IDENTITY_POOL: Final = Option(
+    f"{PREFIX}bearer.auth.identity.pool.id",
+    Kind("id, such as `pool-1`", _header),
+    None,
+    "The header `Confluent-Identity-Pool-Id`, likewise.",
+)
+TRUST: Final = TrustOptions.named(PREFIX)
+TIMEOUT: Final = Option(
+    f"{PREFIX}timeout",
+    Kind("duration", _timeout),
+    "30 s",
+    "How long to go on asking for a schema before the query, or the task, fails.",
+)
+
+OPTIONS: Final[tuple[Option[Any], ...]] = (
+    URL,
+    SUBJECT,
+    USER_INFO,
+    TOKEN,
+    PROVIDER,
+    LOGICAL_CLUSTER,
+    IDENTITY_POOL,
+    *TRUST.all,
+    TIMEOUT,
+)
+
+
+@dataclass(frozen=True)
+class RegistryOptions:
+    """The checked options of a schema registry.
+
+    Attributes:
+        registry: the registry.
+        subject: the subject whose latest schema is the reader's; ``None`` if the reader's schema is given.
+    """
+
+    registry: SchemaRegistry
+    subject: str | None
+
+
+def parse(options: Mapping[str, str]) -> RegistryOptions | None:
+    """Returns the checked options of a schema registry; ``None`` if the options name none.
+
+    Args:
+        options: the options of the query, by their names in lower case.
+
+    Raises:
+        OptionError: a value is wrong, or an option has no effect together with the others.
+    """
+    urls = URL.get(options)
+    if urls is None:
+        for option in OPTIONS:
+            if option.is_given(options) and option.default is None:
+                raise OptionError(f"Option '{option.name}' needs option '{URL.name}'.")
+        return None
+    headers = {"target-sr-cluster": LOGICAL_CLUSTER, "Confluent-Identity-Pool-Id": IDENTITY_POOL}
+    given = {name: option.get(options) for name, option in headers.items()}
+    for option in headers.values():
+        if option.is_given(options) and not (TOKEN.is_given(options) or PROVIDER.is_given(options)):
+            raise OptionError(f"Option '{option.name}' needs option '{TOKEN.name}' or '{PROVIDER.name}'.")
+    registry = SchemaRegistry(
+        urls,
+        _credentials(options),
+        tuple((name, value) for name, value in given.items() if value is not None),
+        TRUST.store(options),
+        TIMEOUT.require(options),
+    )
+    return RegistryOptions(registry, SUBJECT.get(options))
+
+
+def _credentials(options: Mapping[str, str]) -> RegistryCredentials | None:
+    given = [option.name for option in (USER_INFO, TOKEN, PROVIDER) if option.is_given(options)]
+    if len(given) > 1:
+        raise OptionError(f"Options '{given[0]}' and '{given[1]}' cannot be given together.")
+    if (user_info := USER_INFO.get(options)) is not None:
+        return FixedCredentials.basic(user_info)
+    if (token := TOKEN.get(options)) is not None:
+        return FixedCredentials.bearer(token)
+    function = PROVIDER.get(options)
+    return (
+        None
+        if function is None
+        else RenewedToken(TokenFunction(function.strip(), PROVIDER.name), PROVIDER.name)
+    )

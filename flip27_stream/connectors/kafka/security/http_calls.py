@@ -1,0 +1,80 @@
+"""Calls of servers that speak HTTP, with a time limit, and without redirects."""
+
+from __future__ import annotations
+
+import time
+import urllib.error
+import urllib.request
+from http.client import HTTPException
+from ssl import SSLContext
+from typing import Any, Final
+
+_CHUNK: Final = 1 << 14
+_TRY_AGAIN: Final = frozenset({408, 425, 429})
+
+
+class HttpRefusal(Exception):  # noqa: N818 - it is an answer, and its caller makes the error
+    """An answer of a server that another try would not change.
+
+    Attributes:
+        code: the status.
+        reason: the words of the status.
+        body: the body of the answer.
+    """
+
+    def __init__(self, code: int, reason: str, body: bytes) -> None:
+        super().__init__(code, reason, body)
+        self.code, self.reason, self.body = code, reason, body
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Refuses redirects, which would send the credentials to another server."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+def call(
+    request: urllib.request.Request, timeout_s: float, most_bytes: int, context: SSLContext | None = None
+) -> bytes:
+    """Returns the body of the answer to a request.
+
+    Args:
+        request: the request.
+        timeout_s: the time limit of connection and answer, each, in seconds.
+        most_bytes: the size of the largest answer that is read.
+        context: the TLS context; ``None`` for certificates that this machine trusts.
+
+    Raises:
+        HttpRefusal: the server refused.
+        OSError: the server cannot be reached, does not answer in time, or answers with a temporary error.
+    """
+    deadline = time.monotonic() + timeout_s
+    handlers = [] if context is None else [urllib.request.HTTPSHandler(context=context)]
+    opener = urllib.request.build_opener(_NoRedirects, *handlers)
+    try:
+        with opener.open(request, timeout=timeout_s) as response:
+            return _body(response, deadline, most_bytes)
+    except urllib.error.HTTPError as error:
+        with error:
+            if error.code >= 500 or error.code in _TRY_AGAIN:
+                raise ConnectionAbortedError(f"it answers {error.code} {error.reason}") from None
+            raise HttpRefusal(error.code, error.reason, _body(error, deadline, most_bytes)) from None
+    except HTTPException as error:
+        raise ConnectionAbortedError(f"it does not speak HTTP: {error!r}") from None
+
+
+def _body(response: Any, deadline: float, most_bytes: int) -> bytes:
+    """Returns the bytes of a response.
+
+    Raises:
+        OSError: the response is too large, or does not end in time, even if the server goes on sending bytes.
+    """
+    parts: list[bytes] = []
+    size = 0
+    while part := response.read1(_CHUNK):
+        parts.append(part)
+        size += len(part)
+        if size > most_bytes or time.monotonic() > deadline:
+            raise TimeoutError("its answer does not end")
+    return b"".join(parts)

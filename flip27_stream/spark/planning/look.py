@@ -1,0 +1,77 @@
+"""Looks at the splits of a source. A look that fails for a reason that may pass is made again for a limited time."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+
+from flip27_stream.api import SourceSplit, SplitRange
+from flip27_stream.errors import UnreachableError
+from flip27_stream.spark.planning import stall_detector
+from flip27_stream.spark.source_contract import check_ranges
+from flip27_stream.spark.source_spec import AnyEnumerator
+
+_LEAST_LOOKS = 3
+_LASTING = (FileExistsError, FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
+"""The errors of the system that do not pass by themselves."""
+
+log = logging.getLogger(__name__)
+
+
+class Looks:
+    """Calls ``split_ranges`` and counts the calls that failed in a row."""
+
+    def __init__(self) -> None:
+        self._failing_since: float | None = None
+        self._failed = 0
+
+    def ranges(
+        self,
+        enumerator: AnyEnumerator,
+        assigned: Mapping[str, SourceSplit],
+        positions: Mapping[str, int],
+    ) -> Mapping[str, SplitRange]:
+        """Returns what can be read of each split; nothing if ``split_ranges`` raised an ``OSError`` that may pass.
+
+        A split without a range is unknown: it stays where it is, and the next plan asks about it again.
+
+        Args:
+            enumerator: the enumerator of the source.
+            assigned: the assigned splits by their ids.
+            positions: the next position to read of each split that has one, by its id.
+
+        Raises:
+            ContractError: the result is not valid.
+            UnreachableError: ``split_ranges`` has raised an ``OSError`` each time for 60 s, at least three times.
+        """
+        try:
+            found = enumerator.split_ranges({split: positions.get(name) for name, split in assigned.items()})
+        except _LASTING:
+            raise
+        except OSError as error:
+            self._record_failure(f"{type(enumerator).__name__}.split_ranges()", error)
+            return {}
+        self._failing_since, self._failed = None, 0
+        check_ranges(found, assigned, enumerator)
+        return found
+
+    def _record_failure(self, who: str, error: OSError) -> None:
+        now = time.monotonic()
+        if self._failing_since is None:
+            self._failing_since = now
+            log.warning(
+                "%s failed, and is tried again for %g s: %s: %s",
+                who,
+                stall_detector.TIMEOUT_S,
+                type(error).__name__,
+                error,
+            )
+        self._failed += 1
+        waited = now - self._failing_since
+        if self._failed >= _LEAST_LOOKS and waited >= stall_detector.TIMEOUT_S:
+            raise UnreachableError(
+                f"{who} has failed for {waited:.0f} s, {self._failed} times in a row, the last time with "
+                f"{type(error).__name__}: {error}. Nothing is lost; a restart goes on here. Check that this machine "
+                "reaches what the source reads."
+            ) from error

@@ -1,0 +1,45 @@
+"""How long the planner's client waits in tests with fake brokers."""
+
+from __future__ import annotations
+
+import pytest
+
+from flip27_stream.connectors.kafka.client import answer_deadlines as patience
+from flip27_stream.connectors.kafka.client import calls, first_answer
+from flip27_stream.connectors.kafka.split import TopicPartition
+from tests.connectors.kafka.support.fake_cluster_client import SECOND
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All waits are a fifth as long."""
+    monkeypatch.setattr(patience, "FULL_S", 1.0)
+    monkeypatch.setattr(patience, "_GLANCE_S", 0.05)
+    monkeypatch.setattr(patience, "_PROMPT_S", 0.2)
+    monkeypatch.setattr(calls, "_SUSPICIOUS_S", 0.3)
+    monkeypatch.setattr(first_answer, "_HEAD_START_S", 0.2)
+
+
+@pytest.fixture
+def unhurried(quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rounds wait for every answer, however busy the machine is; the other waits are short."""
+    monkeypatch.setattr(patience, "FULL_S", 60.0)
+    monkeypatch.setattr(patience, "_GLANCE_S", 60.0)
+
+
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> dict[float, float]:
+    """How long each round may wait for the second partition (s), by the time at which the round begins."""
+    noted: dict[float, float] = {}
+    seconds = patience.AnswerDeadlines.seconds
+
+    def note(
+        deadlines: patience.AnswerDeadlines[TopicPartition], tp: TopicPartition, now: float, *, at_once: bool
+    ) -> float:
+        allowed = seconds(deadlines, tp, now, at_once=at_once)
+        if tp == SECOND:
+            noted.setdefault(now, allowed)
+        return allowed
+
+    monkeypatch.setattr(patience.AnswerDeadlines, "seconds", note)
+    return noted
