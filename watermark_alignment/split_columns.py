@@ -85,40 +85,40 @@ class SplitColumns:
         """The greater of ``read_max`` and ``next`` of each split, or :data:`UNKNOWN`."""
         return np.maximum(self.read_max, self.next)
 
-    def view(self, index: int) -> SplitView:
-        """Returns what is known of one split."""
-        return SplitView(
-            id=self.ids[index],
-            position=int(self.positions[index]),
-            end=int(self.ends[index]),
-            read_max=_known(self.read_max[index]),
-            next=_known(self.next[index]),
-            reach=_known(self.reach[index]),
-            quiet_since=_known(self.quiet_since[index]),
-            final=bool(self.final[index]),
-        )
+    def views(self, indexes: Longs) -> list[SplitView]:
+        """Returns what is known of some splits, one by one."""
+        ids = [self.ids[index] for index in indexes.tolist()]
+        places = self.positions[indexes].tolist(), self.ends[indexes].tolist()
+        times = (known_times(c[indexes]) for c in (self.read_max, self.next, self.reach, self.quiet_since))
+        return list(map(SplitView, ids, *places, *times, self.final[indexes].tolist()))
 
 
 class _Views(Sequence[SplitView]):
-    """The views of some splits, each made when it is asked for."""
+    """The views of some splits, made when one is first asked for."""
 
     def __init__(self, columns: SplitColumns, indexes: Longs) -> None:
         self._columns = columns
         self._indexes = indexes
+        self._made: list[SplitView] | None = None
 
     def __len__(self) -> int:
         return len(self._indexes)
-
-    def __iter__(self) -> Iterator[SplitView]:
-        return map(self._columns.view, self._indexes.tolist())
 
     @overload
     def __getitem__(self, index: int) -> SplitView: ...
     @overload
     def __getitem__(self, index: slice) -> Sequence[SplitView]: ...
     def __getitem__(self, index: int | slice) -> SplitView | Sequence[SplitView]:
-        chosen = self._indexes[index]
-        return _Views(self._columns, chosen) if isinstance(index, slice) else self._columns.view(int(chosen))
+        return self._views[index]
+
+    def __iter__(self) -> Iterator[SplitView]:
+        return iter(self._views)
+
+    @property
+    def _views(self) -> list[SplitView]:
+        if self._made is None:
+            self._made = self._columns.views(self._indexes)
+        return self._made
 
 
 def plan_in_columns(
@@ -159,10 +159,6 @@ def plan_in_columns(
 
 def _column(numbers: Sequence[int | None]) -> Longs:
     return np.array([UNKNOWN if number is None else number for number in numbers], np.int64)
-
-
-def _known(time: np.int64) -> int | None:
-    return None if time == UNKNOWN else int(time)
 
 
 def known_times(times: Longs) -> list[int | None]:

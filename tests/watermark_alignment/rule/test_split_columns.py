@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -137,7 +138,7 @@ def test_columns_hold_what_views_hold() -> None:
     all_views = [SplitView("b", 1, 2, 3, None, 5, None, True), SplitView("a", 0, 4, None, 7, None, 8)]
     columns = SplitColumns.of(all_views)
     assert columns is not None
-    assert [columns.view(index) for index in range(2)] == sorted(all_views, key=lambda view: view.id)
+    assert columns.views(np.arange(2)) == sorted(all_views, key=lambda view: view.id)
 
 
 def test_sequence_numbers_do_not_fit() -> None:
