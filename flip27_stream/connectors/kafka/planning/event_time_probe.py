@@ -86,7 +86,7 @@ class EventTimeProbe:
             plain = [
                 tp
                 for tp, fetched in answers.items()
-                if not (fetched.error or (self._read_committed and fetched.aborted))
+                if not (logs.is_full or fetched.error or (self._read_committed and fetched.aborted))
             ]
             logs.add(plain, [wanted[tp].offset for tp in plain], [answers[tp] for tp in plain])
             for tp, fetched in answers.items():

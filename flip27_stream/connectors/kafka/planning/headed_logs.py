@@ -13,6 +13,8 @@ from flip27_stream.connectors.kafka.planning.event_time_cache import Chunk, Long
 from flip27_stream.connectors.kafka.records.log_heads import LogHeads, log_heads
 from flip27_stream.connectors.kafka.split import TopicPartition
 
+_MOST_UNDECODED = 128 << 20
+
 
 class Decoder(Protocol):
     """Computes the event times in an answer."""
@@ -62,6 +64,11 @@ class HeadedLogs(Set[TopicPartition]):
         self._answers.update(compress(new, taken.tolist()))
         self.partitions += compress(partitions, taken.tolist())
         self.size += sum(len(answer.records) for answer in answers)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the bytes that are kept are so many (128 MB) that further answers must be decoded at once."""
+        return self.size > _MOST_UNDECODED
 
     def chunk(self, tp: TopicPartition) -> Chunk:
         """Returns the event times of a partition.

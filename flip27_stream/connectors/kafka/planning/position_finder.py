@@ -33,7 +33,6 @@ from flip27_stream.connectors.kafka.planning.unanswered import Unanswered
 from flip27_stream.connectors.kafka.split import TopicPartition
 
 _CACHED_RECORDS = 4_000_000
-_MOST_UNDECODED = 128 << 20
 
 T = TypeVar("T")
 
@@ -95,10 +94,12 @@ class KafkaEventTimePositions(EventTimePositions):
 
     def _search(self, splits: Set[str]) -> dict[TopicPartition, SplitSearch]:
         """Returns the searches in ``splits``, which are kept for the whole plan."""
-        for split in splits - self._searches.keys():
-            tp = self._partitions[split]
-            self._searches[split] = self._finder.search(tp, self._request.ranges[split], self._request)
-        return {self._partitions[split]: self._searches[split] for split in splits}
+        wanted = [split for split in self._partitions if split in splits] if splits else []
+        for split in wanted:
+            if split not in self._searches:
+                tp, span = self._partitions[split], self._request.ranges[split]
+                self._searches[split] = self._finder.search(tp, span, self._request)
+        return {self._partitions[split]: self._searches[split] for split in wanted}
 
 
 class PositionFinder:
@@ -182,7 +183,7 @@ class PositionFinder:
         reads = {tp: self._fetch_from(tp, offset, PROBE_BYTES) for tp, offset in offsets.items()}
         logs = self._probe.read_heads(reads) if reads else HeadedLogs(self._probe)
         self._record_read(reads.keys(), logs)
-        decoded = list(logs) if logs.size > _MOST_UNDECODED else list(logs.chunks)
+        decoded = list(logs) if logs.is_full else list(logs.chunks)
         for tp in decoded:
             self._known(tp).add(logs.chunk(tp))
         self._headed = logs
