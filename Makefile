@@ -12,7 +12,7 @@ VENV_READY := .venv/.ready
 JARS_READY := .jars/.ready
 JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
 
-.PHONY: help setup servers check-python check-java test test-fast lint format docs demo demo-hybrid demo-join bench clean
+.PHONY: help setup servers check-python check-java test test-fast compat lint format docs demo demo-hybrid demo-join bench clean
 
 help:
 	@echo "make setup      packages at locked versions into .venv, Java libraries into .jars"
@@ -21,10 +21,11 @@ help:
 	@echo "make demo-hybrid   one query over a Delta table of history and a live topic"
 	@echo "make demo-join  two topics joined, hours apart: the state with and without alignment"
 	@echo "make test       the whole suite;  make test-fast: what needs no server"
+	@echo "make compat     a fast set of tests on each pair of Spark and Python, in environments in .compat"
 	@echo "make bench      rows per second beside Spark's own source"
 	@echo "make lint       ruff, mypy, import borders;  make format: let ruff rewrite"
 	@echo "make docs       the documentation site, with the API reference, into build/docs"
-	@echo "make clean      remove .venv, .jars and .servers"
+	@echo "make clean      remove .venv, .jars, .servers and .compat"
 
 setup: check-java $(VENV_READY) $(JARS_READY)
 
@@ -64,6 +65,9 @@ test: setup servers
 test-fast: $(VENV_READY)
 	@$(PYTEST) --numprocesses=4 -m "not jvm and not node" $(ARGS)
 
+compat: setup
+	@$(VENV_PYTHON) -m tests.compat $(ARGS)
+
 lint: $(VENV_READY)
 	@$(VENV_PYTHON) -m ruff check .
 	@$(VENV_PYTHON) -m ruff format --check .
@@ -91,4 +95,4 @@ bench: setup
 	@$(VENV_PYTHON) -m benchmarks $(ARGS)
 
 clean:
-	rm -rf .venv .jars .servers
+	rm -rf .venv .jars .servers .compat

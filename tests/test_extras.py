@@ -21,6 +21,7 @@ AVRO = {"value.format": "avro", "value.avro.schema": '{"type":"record","name":"r
 
 OPTIONAL = {
     "boto3": "aws",
+    "gssapi": "kerberos",
     "fastavro": "avro",
     "cryptography": "keystores",
     "matplotlib": "monitoring",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import importlib.metadata
 import importlib.util
 import os
 import re
@@ -60,6 +61,27 @@ KAFKA_SOURCE = JarSet(
 )
 ALL = (KAFKA_BROKER, DELTA, KAFKA_SOURCE)
 
+_SPARK_OF_DELTA = "4.2"
+"""The release of Spark that the jars of :data:`DELTA` are built for, in any patch version."""
+
+
+def has_delta() -> bool:
+    """Returns whether the release of Delta in :data:`DELTA` belongs to the installed Spark."""
+    return _spark_version().startswith(f"{_SPARK_OF_DELTA}.")
+
+
+def check_delta() -> None:
+    """Checks that the release of Delta in :data:`DELTA` belongs to the installed Spark.
+
+    Raises:
+        ConnectorError: it belongs to another one.
+    """
+    if not has_delta():
+        raise ConnectorError(
+            f"{DELTA.artifacts[0]} belongs to Spark {_SPARK_OF_DELTA}, and this is Spark {_spark_version()}. "
+            "Use local_session(delta=False)."
+        )
+
 
 def fetch(jar_set: JarSet, progress: Progress | None = None, directory: Path | None = None) -> list[Path]:
     """Returns the jars of a set. They are resolved and downloaded if they are missing.
@@ -93,6 +115,10 @@ def default_directory() -> Path:
     if (checkout / "setup.cfg").is_file():
         return checkout / ".jars"
     return Path.home() / ".cache" / "flip27-stream"
+
+
+def _spark_version() -> str:
+    return importlib.metadata.version("pyspark")
 
 
 def _spark_jars() -> Path:

@@ -18,15 +18,22 @@ if TYPE_CHECKING:
 # Spark's launcher always adds this module. The line does not appear only if the module is missing.
 _LAUNCH_NOISE = b"WARNING: Using incubator modules: jdk.incubator.vector"
 
+_DELTA = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.databricks.delta.snapshotPartitions": "2",
+}
+
 
 def local_session(
     app_name: str,
     *,
     master: str = "local[2]",
     kafka_source: bool = False,
+    delta: bool | None = None,
     conf: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """Returns a Spark session that reads and writes Delta, listens on the loopback only, and logs errors only.
+    """Returns a Spark session that can read and write Delta, listens on the loopback only, and logs errors only.
 
     Jars and settings of the JVM apply only to the first session of a process.
 
@@ -34,27 +41,34 @@ def local_session(
         app_name: The name of the application.
         master: Spark's master.
         kafka_source: Whether to add Spark's built-in Kafka source, for comparison.
+        delta: Whether to add Delta; by default if Delta has a release for the installed Spark.
         conf: Settings that override all others.
+
+    Raises:
+        ConnectorError: ``delta`` is set, and Delta has no release for the installed Spark; or jars are not available.
     """
+    if delta is None:
+        delta = jars.has_delta()
+    elif delta:
+        jars.check_delta()
     # Workers use this Python interpreter, not the first python3 in PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     from pyspark.sql import SparkSession
 
     builder = SparkSession.Builder().appName(app_name).master(master)
-    for key, value in {**_settings(kafka_source), **(conf or {})}.items():
+    for key, value in {**_settings(kafka_source, delta), **(conf or {})}.items():
         builder = builder.config(key, value)
     with _without_launch_noise():
         return builder.getOrCreate()
 
 
-def _settings(kafka_source: bool) -> dict[str, str]:
+def _settings(kafka_source: bool, delta: bool) -> dict[str, str]:
     logging = Path(__file__).with_name("log4j2.properties")
-    sets = [jars.DELTA, jars.KAFKA_SOURCE] if kafka_source else [jars.DELTA]
+    sets = [jars.DELTA] * delta + [jars.KAFKA_SOURCE] * kafka_source
     return {
         "spark.jars": ",".join(str(jar) for jar_set in sets for jar in jars.fetch(jar_set)),
-        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        **(_DELTA if delta else {}),
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logging}",
@@ -62,7 +76,6 @@ def _settings(kafka_source: bool) -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": "4",
         "spark.sql.session.timeZone": "UTC",
-        "spark.databricks.delta.snapshotPartitions": "2",
     }
 
 

@@ -158,8 +158,8 @@ OPTIONS: Final = (*CONNECTION_OPTIONS, *SECURITY_OPTIONS, *service_credential.OP
 _SEE_BOTH = "startingOffsets says where a new query starts; after that the checkpoint does, so that no record is missed"
 _JAVA_CLASS = "It names a Java class, and no Java client runs here."
 _PASSWORDS_ONLY = (
-    "Connections authenticate with PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, AWS_MSK_IAM or a TLS certificate "
-    "only."
+    "Connections authenticate with GSSAPI, PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, AWS_MSK_IAM or a TLS "
+    "certificate only."
 )
 
 FORBIDDEN = {
@@ -171,7 +171,6 @@ FORBIDDEN = {
     "kafka.config.providers": "Settings are taken as they are written; put the values themselves.",
     "kafka.security.providers": _JAVA_CLASS,
     "kafka.sasl.jwt": _PASSWORDS_ONLY,
-    "kafka.sasl.kerberos": _PASSWORDS_ONLY,
     "kafka.sasl.login.class": _JAVA_CLASS,
     "kafka.sasl.oauthbearer.assertion": "Clients are known to token endpoints by a secret only.",
     "kafka.ssl.cipher.suites": "They are named in Java's words, and OpenSSL's defaults are used.",
@@ -187,6 +186,7 @@ _NO_MEMBER = "this source takes no part in the group's rebalancing"
 _KNOWN_RANGES = "each task reads a range that is known to be there"
 _NO_METRICS = "no Java metrics are kept"
 _RENEWAL = "tokens are renewed when 80 % of their life time is over"
+_TICKETS = "the Kerberos library renews tickets when half of their life time is over"
 _BROKERS_CHECK = "brokers check tokens, this client does not"
 _PRODUCER = "it is a setting of producers or of the admin client"
 _OPENSSL = "OpenSSL does this in its own way"
@@ -213,6 +213,10 @@ WITHOUT_EFFECT = {
     "kafka.metrics.sample.window.ms": _NO_METRICS,
     "kafka.partition.assignment.strategy": _NO_MEMBER,
     "kafka.retry.backoff.max.ms": "retries come at even intervals",
+    "kafka.sasl.kerberos.kinit.cmd": _TICKETS,
+    "kafka.sasl.kerberos.min.time.before.relogin": _TICKETS,
+    "kafka.sasl.kerberos.ticket.renew.jitter": _TICKETS,
+    "kafka.sasl.kerberos.ticket.renew.window.factor": _TICKETS,
     "kafka.sasl.login.connect.timeout.ms": "kafka.sasl.login.read.timeout.ms bounds connecting, too",
     "kafka.sasl.login.refresh.buffer.seconds": _RENEWAL,
     "kafka.sasl.login.refresh.min.period.seconds": _RENEWAL,

@@ -79,6 +79,5 @@ def _unescaped(escape: re.Match[str]) -> str:
 
 def _malformed(module: str) -> OptionError:
     return OptionError(
-        f"Option '{_OPTION}' is not of the form: org.apache.kafka.common.security...{module} required "
-        'username="..." password="...";'
+        f"Option '{_OPTION}' is not of the form: <package>.{module} required name=\"value\" ...;"
     )

@@ -123,6 +123,6 @@ def _check(error: int, why: str | None, broker: str, sasl: SaslCredentials) -> N
 
 def _unproven(broker: str, sasl: SaslCredentials) -> AuthenticationError:
     return AuthenticationError(
-        f"The broker at {broker} did not prove by SASL/{sasl.mechanism} that it knows the password, so it may "
-        "be another than it says. Check option 'kafka.bootstrap.servers'."
+        f"The broker at {broker} did not prove by SASL/{sasl.mechanism} who it is, so it may be "
+        "another than it says. Check option 'kafka.bootstrap.servers'."
     )

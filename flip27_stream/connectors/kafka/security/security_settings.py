@@ -10,6 +10,8 @@ from ssl import TLSVersion
 from typing import Any, Final
 
 from flip27_stream.connectors.kafka.security.jaas import parse_password
+from flip27_stream.connectors.kafka.security.kerberos import Kerberos
+from flip27_stream.connectors.kafka.security.kerberos_options import KERBEROS_OPTIONS, parse_kerberos
 from flip27_stream.connectors.kafka.security.key_stores import KeyStore, StoreType
 from flip27_stream.connectors.kafka.security.msk_iam import CLIENT_HANDLER, MskIam, parse_msk_iam
 from flip27_stream.connectors.kafka.security.oauth_options import OAUTH_OPTIONS, parse_oauth
@@ -37,6 +39,12 @@ _MECHANISMS = {
     "SCRAM-SHA-512": "ScramLoginModule",
 }
 _OAUTHBEARER = "OAUTHBEARER"
+_OWN_OPTIONS: Final[dict[str, tuple[Option[Any], ...]]] = {
+    Kerberos.mechanism: KERBEROS_OPTIONS,
+    _OAUTHBEARER: OAUTH_OPTIONS,
+    MskIam.mechanism: (CLIENT_HANDLER,),
+}
+"""The options that only one mechanism uses."""
 _VERSIONS = {"TLSv1.2": TLSVersion.TLSv1_2, "TLSv1.3": TLSVersion.TLSv1_3}
 
 PROTOCOL: Final = Option(
@@ -47,15 +55,16 @@ PROTOCOL: Final = Option(
 )
 MECHANISM: Final = Option(
     "kafka.sasl.mechanism",
-    any_text("`PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512`, `OAUTHBEARER` or `AWS_MSK_IAM`"),
-    None,
-    "How users log in. Required with SASL.",
+    any_text("`GSSAPI`, `PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512`, `OAUTHBEARER` or `AWS_MSK_IAM`"),
+    "GSSAPI",
+    "How users log in. GSSAPI is Kerberos, and needs the extra `kerberos`.",
 )
 JAAS: Final = Option(
     "kafka.sasl.jaas.config",
     any_text("one login module, as for Java"),
     None,
-    "User name and password, or client id and secret. Required with SASL, unless other options give these.",
+    "User name and password, client id and secret, or keytab and principal. Required with SASL, unless other options "
+    "give these.",
     secret=True,
 )
 TRUST: Final = TrustOptions.named("kafka.")
@@ -123,6 +132,7 @@ SECURITY_OPTIONS: Final[tuple[Option[Any], ...]] = (
     JAAS,
     *OAUTH_OPTIONS,
     CLIENT_HANDLER,
+    *KERBEROS_OPTIONS,
     *TRUST.all,
     KEY_STORE_LOCATION,
     KEY_STORE_TYPE,
@@ -161,23 +171,22 @@ def parse_security(options: Mapping[str, str], warn: Callable[[str, str], None])
 
 
 def _sasl(options: Mapping[str, str], protocol: str, warn: Callable[[str, str], None]) -> SaslCredentials:
-    mechanism = MECHANISM.text(options)
-    allowed = f"Allowed: {', '.join((*_MECHANISMS, _OAUTHBEARER, MskIam.mechanism))}."
-    if mechanism is None:
-        raise OptionError(
-            f"With option 'kafka.security.protocol' {protocol}, option 'kafka.sasl.mechanism' must be given "
-            f"(Java's default, GSSAPI, is not supported). {allowed}"
-        )
-    mechanism, text = mechanism.strip(), JAAS.text(options)
+    mechanism, text = MECHANISM.require(options).strip(), JAAS.text(options)
+    for owner, owned in _OWN_OPTIONS.items():
+        for option in owned:
+            if owner != mechanism and option.is_given(options):
+                warn(option.name, f"kafka.sasl.mechanism is {mechanism}")
+    if mechanism == Kerberos.mechanism:
+        return parse_kerberos(options, text)
     if mechanism == _OAUTHBEARER:
         return parse_oauth(options, text)
     if mechanism == MskIam.mechanism:
         return parse_msk_iam(options, text, protocol)
-    for option in (*OAUTH_OPTIONS, CLIENT_HANDLER):
-        if option.is_given(options):
-            warn(option.name, f"kafka.sasl.mechanism is {mechanism}")
     if mechanism not in _MECHANISMS:
-        raise OptionError.of("kafka.sasl.mechanism", mechanism, f"This mechanism is not supported. {allowed}")
+        allowed = ", ".join((*_MECHANISMS, *_OWN_OPTIONS))
+        raise OptionError.of(
+            "kafka.sasl.mechanism", mechanism, f"This mechanism is not supported. Allowed: {allowed}."
+        )
     if text is None:
         raise OptionError(
             f"With option 'kafka.security.protocol' {protocol}, option 'kafka.sasl.jaas.config' must be given, such as "
