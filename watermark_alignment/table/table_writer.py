@@ -10,8 +10,6 @@ from typing import Protocol
 
 import pyarrow as pa
 
-import pyarrow as pa
-
 from flip27_stream.errors import ConnectorError
 from flip27_stream.threads import start
 from watermark_alignment.table.maintenance import Maintenance
