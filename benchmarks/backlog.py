@@ -30,15 +30,18 @@ class Backlog:
     json: bool = False
     compression: Codec | None = None
     partitions: int = 4
+    batch_records: int = 8192
+    batch_bytes: int = 900_000
 
     @property
     def topic(self) -> str:
         kind = "json" if self.json else f"{self.value_bytes}-bytes"
-        return f"{self.records}-{kind}-{self.compression or 'plain'}-{self.partitions}"
+        batches = f"{self.batch_records}-{self.batch_bytes}"
+        return f"{self.records}-{kind}-{self.compression or 'plain'}-{self.partitions}-{batches}"
 
     def write(self, broker: KafkaBroker) -> int:
         """Make the topic; returns how many bytes the values have in all."""
-        broker.create_topic(self.topic, self.partitions)
+        broker.create_topic(self.topic, self.partitions, {"max.message.bytes": str(2 * self.batch_bytes)})
         count, total = self.records // self.partitions, 0
         times = START_MS + np.arange(count, dtype=np.int64)
         for partition in range(self.partitions):
@@ -55,6 +58,8 @@ class Backlog:
                 times,
                 values,
                 compression=self.compression,
+                batch_records=self.batch_records,
+                max_batch_bytes=self.batch_bytes,
             )
         return total
 

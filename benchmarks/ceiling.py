@@ -36,9 +36,9 @@ class Emitted:
 def measure(stage: Stage) -> Iterator[Result]:
     backlog = Backlog(stage.sizes.records)
     size = stage.value_bytes(backlog)
-    emitted = _emitted(stage, backlog.topic)
+    reading = emitted(stage, backlog.topic)
     with tempfile.TemporaryDirectory() as folder:
-        stage.spark.dataSource.register(constant_source(emitted.largest, emitted.rows, Path(folder)))
+        stage.spark.dataSource.register(constant_source(reading.largest, reading.rows, Path(folder)))
 
         def ceiling() -> float:
             return sum(drain(stage.spark.readStream.format("constant").load(), backlog.records))
@@ -57,7 +57,7 @@ def measure(stage: Stage) -> Iterator[Result]:
     )
 
 
-def _emitted(stage: Stage, topic: str) -> Emitted:
+def emitted(stage: Stage, topic: str) -> Emitted:
     """Runs our readers here, as Spark runs them in workers."""
     options = {"kafka.bootstrap.servers": stage.broker.bootstrap_servers, "subscribe": topic}
     source = data_source(KafkaSourceFactory(), spark=stage.spark)({**options, "startingOffsets": "earliest"})

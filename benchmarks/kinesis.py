@@ -1,6 +1,9 @@
-"""``flip27_kinesis`` beside a plain boto3 loop on the same emulator, and the calls that planning makes.
+"""``flip27_kinesis`` beside a plain boto3 loop on the same service, and the calls and times of planning.
 
-``python -m benchmarks.kinesis`` needs Node.js. The emulator (kinesalite) answers in one thread, so both wait for it.
+``python -m benchmarks.kinesis`` needs Node.js. The emulator (kinesalite) answers in one thread, and needs longer for an
+answer than boto3 for the call, so both wait for it. A stand-in that answers from memory
+(:mod:`benchmarks.canned_kinesis`) shows what the clients cost. Seconds of CPU are those of this process, without
+Spark's. In Spark the quota of 2 MB a second of a shard is kept, so large records wait for it.
 """
 
 from __future__ import annotations
@@ -8,12 +11,14 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
 import flip27_stream
+from benchmarks.canned_kinesis import CannedKinesis, canned_kinesis
 from flip27_stream.api import PositioningRequest
 from flip27_stream.connectors.kinesis import KinesisSource
 from flip27_stream.connectors.kinesis.planning.timed_enumerator import TimedKinesisSourceEnumerator
@@ -21,8 +26,11 @@ from flip27_stream.testing import KinesisServer, local_session
 from flip27_stream.testing.source_query import SourceQuery
 
 STREAM = "benchmark"
+Service = KinesisServer | CannedKinesis
 _PAGE = 10_000
 _PUT = 100
+_NO_QUOTA = 1e6
+"""MB a second of a shard."""
 
 
 def write(server: KinesisServer, shards: int, records: int, size: int) -> None:
@@ -32,7 +40,7 @@ def write(server: KinesisServer, shards: int, records: int, size: int) -> None:
         server.put(STREAM, [(i % shards, data) for i in range(first, min(first + _PUT, records))])
 
 
-def plain_loop(server: KinesisServer) -> tuple[int, float]:
+def plain_loop(server: Service) -> tuple[int, float]:
     """Records, and seconds, of a loop that reads shard after shard and makes rows of them."""
     client, began, rows = server.client, time.perf_counter(), []
     for shard in client.list_shards(StreamName=STREAM)["Shards"]:
@@ -48,16 +56,21 @@ def plain_loop(server: KinesisServer) -> tuple[int, float]:
     return len(rows), time.perf_counter() - began
 
 
-def options_of(server: KinesisServer) -> dict[str, str]:
+def options_of(server: Service) -> dict[str, str]:
     """Without waits for quotas, which the emulator does not have."""
     fast = {"initialPosition": "trim_horizon", "minFetchPeriod": "0", "maxFetchRate": "2.0"}
     return {**server.options, **fast, "streamName": STREAM}
 
 
-def readers(server: KinesisServer) -> tuple[int, float]:
-    """Records, and seconds, of our planning and readers, without Spark, in one process."""
+def readers(server: Service) -> tuple[int, float]:
+    """Records, and seconds, of our planning and readers, without Spark, in one process.
+
+    The quota of 2 MB a second of a shard is lifted, for the loop does not keep it either.
+    """
+    source = KinesisSource(options_of(server))
+    source._options = replace(source._options, max_fetch_rate=_NO_QUOTA)
     began, rows = time.perf_counter(), 0
-    with SourceQuery(KinesisSource(options_of(server)), available_now=True) as query:
+    with SourceQuery(source, available_now=True) as query:
         while (batch := query.next_batch()) is not None:
             for task in query.tasks(*batch):
                 output = _Count()
@@ -68,7 +81,7 @@ def readers(server: KinesisServer) -> tuple[int, float]:
     return rows, time.perf_counter() - began
 
 
-def in_spark(server: KinesisServer) -> tuple[int, float]:
+def in_spark(server: Service) -> tuple[int, float]:
     """Records, and seconds, of a batch read in Spark into the noop sink."""
     spark = local_session("kinesis benchmark")
     flip27_stream.register(spark)
@@ -98,20 +111,28 @@ class _Count:
         self.rows += records.num_rows
 
 
-def calls(server: KinesisServer, plans: int) -> tuple[float, float]:
-    """Calls for each shard and plan of a stream that stands still, and seconds for a plan."""
+def calls(server: Service, plans: int) -> tuple[float, float, float, float]:
+    """Of a stream that stands still: calls for each shard and plan; seconds for a plan; its CPU seconds here, and in
+    the stand-in.
+    """
     with SourceQuery(KinesisSource(options_of(server))) as query, query.enumerator() as (found, splits):
         assert isinstance(found, TimedKinesisSourceEnumerator)
         positions: dict[Any, int | None] = dict.fromkeys(splits)
         found.split_ranges(positions)
         before, began = _reads(found), time.perf_counter()
+        own, service = time.process_time(), _cpu(server)
         for _ in range(plans):
             ranges = found.split_ranges(positions)
             to_read = {name: r for name, r in ranges.items() if r.position < r.end}
             found.event_time_positions(PositioningRequest(to_read)).event_times()
             positions = {split: ranges[split.split_id].end for split in splits}
         took = time.perf_counter() - began
-        return (_reads(found) - before) / (plans * len(splits)), took / plans
+        own, service = time.process_time() - own, _cpu(server) - service
+        return (_reads(found) - before) / (plans * len(splits)), took / plans, own / plans, service / plans
+
+
+def _cpu(server: Service) -> float:
+    return server.cpu_s if isinstance(server, CannedKinesis) else 0.0
 
 
 def _reads(enumerator: TimedKinesisSourceEnumerator) -> int:
@@ -121,29 +142,62 @@ def _reads(enumerator: TimedKinesisSourceEnumerator) -> int:
 def run(arguments: Sequence[str] | None = None) -> Table:
     """Measure, and make the table."""
     parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    parser.add_argument("--shards", type=int, default=4)
+    parser.add_argument("--shards", type=int, default=8)
     parser.add_argument("--records", type=int, default=200_000)
     parser.add_argument("--bytes", type=int, default=200)
+    parser.add_argument(
+        "--large-bytes", type=int, default=5000, help="size of a record of the second stand-in"
+    )
     parser.add_argument("--plans", type=int, default=20)
+    parser.add_argument(
+        "--many-shards", type=int, default=1000, help="shards of the stream that is only planned"
+    )
     parser.add_argument("--spark", action=argparse.BooleanOptionalAction, default=True)
     given = parser.parse_args(arguments)
-    table = Table("what", "records", "seconds", "rows/s", "beside the loop")
+    table = Table("what", "records", "seconds", "rows/s", "beside the loop", "CPU seconds here")
     with KinesisServer("kinesalite") as server:
         server.create_stream(STREAM, given.shards)
         write(server, given.shards, given.records, given.bytes)
-        count, beside = plain_loop(server)
-        table.add_row("plain boto3 loop", f"{count:,}", f"{beside:.2f}", f"{count / beside:,.0f}", "1.0")
-        contenders = {"planning and readers": readers, "spark.read": in_spark}
-        for name, contender in contenders.items():
-            if contender is in_spark and not given.spark:
-                continue
-            rows, took = contender(server)
-            table.add_row(
-                name, f"{rows:,}", f"{took:.2f}", f"{rows / took:,.0f}", f"{rows / took * beside / count:.1f}"
-            )
-        asked, plan = calls(server, given.plans)
+        _add_pairs(table, f"kinesalite, {given.bytes} B", server, spark=given.spark)
+        asked, plan, _, _ = calls(server, given.plans)
         table.add_row(f"calls for each shard and plan: {asked:.2f}; a plan takes {plan * 1000:.0f} ms")
+    for size, records in ((given.bytes, given.records), (given.large_bytes, given.records // 10)):
+        with canned_kinesis(given.shards, records // given.shards, size) as stand_in:
+            _add_pairs(table, f"stand-in, {size} B", stand_in, spark=given.spark)
+    with canned_kinesis(given.many_shards, 10, given.bytes) as stand_in:
+        asked, plan, own, service = calls(stand_in, given.plans)
+        table.add_row(
+            f"a plan of {given.many_shards:,} shards: {plan:.2f} s, {own:.2f} s of CPU here and {service:.2f} s in the "
+            f"stand-in; {asked:.2f} calls for each shard"
+        )
     return table
+
+
+def _add_pairs(table: Table, title: str, server: Service, *, spark: bool) -> None:
+    """The loop and each contender, one after the other, with clients that were made before."""
+    server.client.list_shards(StreamName=STREAM)
+    calls(server, 1)
+    count, beside = 0, 0.0
+    for name, contender in {
+        "plain boto3 loop": plain_loop,
+        "planning and readers": readers,
+        "spark.read": in_spark,
+    }.items():
+        if contender is in_spark and not spark:
+            continue
+        cpu = time.process_time()
+        rows, took = contender(server)
+        cpu = time.process_time() - cpu
+        if contender is plain_loop:
+            count, beside = rows, took
+        table.add_row(
+            f"{title}: {name}",
+            f"{rows:,}",
+            f"{took:.2f}",
+            f"{rows / took:,.0f}",
+            f"{rows / took * beside / count:.1f}",
+            f"{cpu:.2f}",
+        )
 
 
 if __name__ == "__main__":

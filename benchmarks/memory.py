@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from benchmarks.backlog import Backlog
 from benchmarks.command import run
 from benchmarks.marks import Result, at_most
+from benchmarks.processes import below, read_or_empty
 from benchmarks.stage import Stage
 from benchmarks.streams import OURS, drain, stream
 
@@ -29,6 +30,7 @@ _WORKERS = "pyspark.daemon"
 _PLANNER = "streaming.python_streaming_source_runner"
 _INTERVAL_S = 0.05
 _LARGE_BYTES = 1_000_000
+_HUGE_BATCH_BYTES = 50_000_000
 
 
 class PeakMemory:
@@ -65,9 +67,12 @@ class PeakMemory:
 
 def measure(stage: Stage) -> Iterator[Result]:
     small = Backlog(stage.sizes.records)
+    large = Backlog(max(4, small.records // 50), value_bytes=10_000)
     backlogs = {
         "100-byte values": small,
         "100-byte values, lz4": replace(small, compression="lz4"),
+        "10 kB values": large,
+        "10 kB values, batches of 50 MB": replace(large, batch_bytes=_HUGE_BATCH_BYTES),
         "1 MB values": Backlog(max(4, small.records // 5000), value_bytes=_LARGE_BYTES),
     }
     for name, backlog in backlogs.items():
@@ -93,39 +98,18 @@ def _read(stage: Stage, backlog: Backlog, name: str, options: dict[str, str]) ->
 
 def _descendants() -> Iterator[tuple[int, str]]:
     """The Python processes of Spark below this one, with the module that each runs."""
-    children: dict[int, list[int]] = defaultdict(list)
-    for entry in os.listdir("/proc"):
-        if entry.isdigit() and (parent := _parent(int(entry))) is not None:
-            children[parent].append(int(entry))
-    left = [os.getpid()]
-    while left:
-        below = children[left.pop()]
-        left += below
-        for pid in below:
-            command = _read_or_empty(f"/proc/{pid}/cmdline")
-            module = next((m for m in (_WORKERS, _PLANNER) if m in command), None)
-            if module is not None:
-                yield pid, module
-
-
-def _parent(pid: int) -> int | None:
-    stat = _read_or_empty(f"/proc/{pid}/stat")
-    return int(stat.rpartition(")")[2].split()[1]) if stat else None
+    for pid in below(os.getpid()):
+        command = read_or_empty(f"/proc/{pid}/cmdline")
+        module = next((m for m in (_WORKERS, _PLANNER) if m in command), None)
+        if module is not None:
+            yield pid, module
 
 
 def _peak_mb(pid: int) -> float | None:
-    for line in _read_or_empty(f"/proc/{pid}/status").splitlines():
+    for line in read_or_empty(f"/proc/{pid}/status").splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) * 1024 / 1e6
     return None
-
-
-def _read_or_empty(path: str) -> str:
-    """Empty if the process has ended."""
-    try:
-        return Path(path).read_text()
-    except OSError:
-        return ""
 
 
 if __name__ == "__main__":

@@ -1,54 +1,146 @@
-"""Rows a second of ``flip27_kafka`` beside Spark's built-in Kafka source: whole rows into the noop sink.
+"""The shapes of practice: batches of a producer and of bulk loads, small and large values, with and without a codec.
 
-``python -m benchmarks.read_speed``
+150 records is what fills the default batch of a Java producer with 100-byte values. Each shape is read by the built-in
+source, by ours, and by the ceiling: a Python source that has its Arrow batches ready. All three take turns. CPU time is
+told apart by process, since the broker shares the cores: wall time alone flatters or hides.
+
+``python -m benchmarks.read_speed --records 6000000``; a quick look takes
+``--records 400000 --pairs 2 --shapes 4``, of which the last is the number of shapes, in the order of the table.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
 
 from benchmarks.backlog import Backlog
+from benchmarks.ceiling import emitted
 from benchmarks.command import run
+from benchmarks.constant_source import constant_source
 from benchmarks.marks import Mark, Result, at_least
+from benchmarks.processes import CpuTime, cpu_time
 from benchmarks.stage import Stage
 from benchmarks.streams import BUILTIN, OURS, drain, stream
-from benchmarks.turns import pairs, throughput
+from benchmarks.turns import Contender, Pairs, pairs, take_turns, throughput
+from flip27_stream.testing.bulk import Codec
+
+_CODECS: tuple[Codec | None, ...] = (None, "lz4", "zstd")
+_BATCHES = (150, 8192)
+_SPEED = {100: at_least(3.3), 1000: at_least(2.4), 10_000: at_least(1.9)}
+_SHARE = {(100, 150): at_least(62), (100, 8192): at_least(75)}
+_CEILING = "ceiling"
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How records are laid out. Batches of values of 10 kB have fewer records: brokers refuse more than a mebibyte."""
+
+    value_bytes: int
+    batch_records: int
+    compression: Codec | None
+
+    def backlog(self, records: int) -> Backlog:
+        """Returns a topic of about as many bytes as one of ``records`` values of 400 bytes, or of fewer."""
+        fewer = max(1, self.value_bytes // 250)
+        return Backlog(
+            4 * max(1, records // fewer // 4),
+            value_bytes=self.value_bytes,
+            compression=self.compression,
+            batch_records=self.batch_records,
+        )
+
+    def __str__(self) -> str:
+        codec = self.compression or "no codec"
+        return f"{self.value_bytes:,} B, batches of {self.batch_records:,}, {codec}"
+
+
+SHAPES = [Shape(size, batch, codec) for codec, size, batch in product(_CODECS, (100, 1000, 10_000), _BATCHES)]
 
 
 def measure(stage: Stage) -> Iterator[Result]:
-    small = Backlog(stage.sizes.records)
-    large = Backlog(max(small.records // 4, small.partitions), value_bytes=1000)
-    yield _whole_rows(stage, small, "100-byte values", at_least(3))
-    yield _whole_rows(stage, replace(small, compression="lz4"), "100-byte values, lz4", at_least(3))
-    yield _whole_rows(stage, large, "1,000-byte values", at_least(1.5))
+    for shape in SHAPES[: stage.sizes.shapes]:
+        yield from _compare(stage, shape)
     with tempfile.TemporaryDirectory() as table:
-        alignment = {
-            "scan.watermark.alignment.group": "benchmark",
-            "scan.watermark.alignment.max-drift": "5 minutes",
-            "scan.watermark.alignment.table": table,
-        }
-        yield _whole_rows(stage, small, "100-byte values, ours aligned", None, **alignment)
+        yield _aligned(stage, SHAPES[1].backlog(stage.sizes.records), table)
 
 
-def _whole_rows(stage: Stage, backlog: Backlog, work: str, mark: Mark | None, **own_options: str) -> Result:
+class _Metered:
+    """A contender whose CPU time is measured in each round."""
+
+    def __init__(self, stage: Stage, work: Callable[[], float]) -> None:
+        self._stage = stage
+        self._work = work
+        self.used: list[CpuTime] = []
+
+    def __call__(self) -> float:
+        before = cpu_time(self._stage.broker.pid)
+        seconds = self._work()
+        self.used.append(cpu_time(self._stage.broker.pid).since(before))
+        return seconds
+
+    def median(self, rounds: int) -> CpuTime:
+        """Returns the median, by total, of the last ``rounds`` rounds."""
+        return sorted(self.used[-rounds:], key=sum)[rounds // 2]
+
+
+def _compare(stage: Stage, shape: Shape) -> Iterator[Result]:
+    backlog = shape.backlog(stage.sizes.records)
     size = stage.value_bytes(backlog)
+    reading = emitted(stage, backlog.topic)
+    with tempfile.TemporaryDirectory() as folder:
+        stage.spark.dataSource.register(constant_source(reading.largest, reading.rows, Path(folder)))
+
+        def kafka(source: str) -> Callable[[], float]:
+            return lambda: sum(drain(stream(stage, source, backlog.topic), backlog.records))
+
+        def ceiling() -> float:
+            return sum(drain(stage.spark.readStream.format("constant").load(), backlog.records))
+
+        builtin, ours = _Metered(stage, kafka(BUILTIN)), _Metered(stage, kafka(OURS))
+        contenders: dict[str, Contender] = {BUILTIN: builtin, OURS: ours, _CEILING: ceiling}
+        seconds = take_turns(contenders, stage.sizes.pairs, stage.sizes.warm_up)
+    speed = Pairs(seconds[BUILTIN], seconds[OURS])
+    share = Pairs(seconds[_CEILING], seconds[OURS])
+    marks = (_SPEED[shape.value_bytes], _SHARE.get((shape.value_bytes, shape.batch_records)))
+    yield _result(f"{shape}", backlog.records, size, speed, marks[0])
+    yield _result(f"{shape}: share of the ceiling", backlog.records, size, share, marks[1], percent=True)
+    theirs, own = builtin.median(stage.sizes.pairs), ours.median(stage.sizes.pairs)
+    yield Result(
+        f"{shape}: CPU a row",
+        theirs.per_row(backlog.records),
+        own.per_row(backlog.records),
+        [sum(theirs) / sum(own)],
+    )
+
+
+def _aligned(stage: Stage, backlog: Backlog, table: str) -> Result:
+    size = stage.value_bytes(backlog)
+    alignment = {
+        "scan.watermark.alignment.group": "benchmark",
+        "scan.watermark.alignment.max-drift": "5 minutes",
+        "scan.watermark.alignment.table": table,
+    }
 
     def builtin() -> float:
         return sum(drain(stream(stage, BUILTIN, backlog.topic), backlog.records))
 
     def ours() -> float:
-        return sum(drain(stream(stage, OURS, backlog.topic, **own_options), backlog.records))
+        return sum(drain(stream(stage, OURS, backlog.topic, **alignment), backlog.records))
 
     seconds = pairs(builtin, ours, stage.sizes.pairs, stage.sizes.warm_up)
-    return Result(
-        work,
-        throughput(seconds.beside, backlog.records, size),
-        throughput(seconds.ours, backlog.records, size),
-        seconds.speed,
-        mark=mark,
-    )
+    return _result(f"{SHAPES[1]}, ours aligned", backlog.records, size, seconds, None)
+
+
+def _result(
+    work: str, rows: int, size: int, seconds: Pairs, mark: Mark | None, *, percent: bool = False
+) -> Result:
+    beside, ours = throughput(seconds.beside, rows, size), throughput(seconds.ours, rows, size)
+    if percent:
+        return Result(work, beside, ours, [100 * share for share in seconds.speed], "%", mark)
+    return Result(work, beside, ours, seconds.speed, mark=mark)
 
 
 if __name__ == "__main__":

@@ -32,6 +32,7 @@ class Sizes:
         splits: of the plan that needs no broker.
         files: of the plan of a folder.
         days: of the history in files.
+        shapes: of the read benchmark, in the order of its table.
     """
 
     records: int = 2_000_000
@@ -42,6 +43,7 @@ class Sizes:
     splits: int = 10_000
     files: int = 100_000
     days: int = 365
+    shapes: int = 18
 
 
 class Stage:

@@ -11,7 +11,13 @@ from offsets import FORMAT_VERSION
 from tests.checkpoints.sources import SOURCES
 
 PAGE = (Path(__file__).parents[1] / "docs" / "versions.md").read_text()
-NAMES = {"kafka": "Kafka", "files": "files", "delta": "files", "hybrid": "hybrid sources"}
+NAMES = {
+    "kafka": "Kafka",
+    "files": "files",
+    "delta": "files",
+    "hybrid": "hybrid sources",
+    "kinesis": "Kinesis",
+}
 
 
 def version_of(part: str) -> str:
@@ -23,7 +29,7 @@ def version_of(part: str) -> str:
 def test_versions_of_states_and_splits(kind: str) -> None:
     source = SOURCES[kind]()
     assert version_of(f"enumerator of {NAMES[kind]}") == str(source.enumerator_checkpoint_serializer.version)
-    splits = "splits of files" if NAMES[kind] == "files" else "splits of Kafka, hybrid sources"
+    splits = "splits of files" if NAMES[kind] == "files" else "splits of Kafka, Kinesis, hybrid sources"
     assert version_of(splits) == str(source.split_serializer.version)
 
 

@@ -1,11 +1,12 @@
 """Split-level watermark alignment: the planner, its options, the table of split watermarks, and views of it.
 
 To look at a table: ``python -m watermark_alignment status`` shows it, :func:`plot` draws it, :func:`split_status` makes
-a DataFrame of it, :class:`StatusListener` watches it.
+a DataFrame of it, :class:`StatusListener` watches it. :class:`CatalogTableWriter` writes a table of a catalog.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 # Both load what they need when they are called.
@@ -14,14 +15,15 @@ from watermark_alignment.monitoring.plotting.plot import plot
 
 if TYPE_CHECKING:
     from watermark_alignment.monitoring.listener import StatusListener
+    from watermark_alignment.table.catalog_writer import CatalogTableWriter
 
-__all__ = ["StatusListener", "plot", "split_status"]
+__all__ = ["CatalogTableWriter", "StatusListener", "plot", "split_status"]
+
+_LISTENERS = {"CatalogTableWriter": "table.catalog_writer", "StatusListener": "monitoring.listener"}
 
 
 def __getattr__(name: str) -> Any:
-    """The listener is loaded when it is asked for: it needs pyspark."""
-    if name != "StatusListener":
+    """The listeners are loaded when they are asked for: they need pyspark."""
+    if name not in _LISTENERS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from watermark_alignment.monitoring.listener import StatusListener
-
-    return StatusListener
+    return getattr(import_module(f"watermark_alignment.{_LISTENERS[name]}"), name)

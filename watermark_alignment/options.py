@@ -11,7 +11,7 @@ from flip27_stream.errors import OptionError
 from flip27_stream.options.durations import parse_duration
 from flip27_stream.options.kinds import BOOLEAN, DURATION, POSITIVE_DURATION, TEXT, time_unit, words
 from flip27_stream.options.option import Kind, Option
-from watermark_alignment.table.location import parse_location
+from watermark_alignment.table.location import catalog_name, parse_location
 
 _SHORTEST_TIMEOUT_S: Final = 1
 """A member renews its entry four times per timeout. A member that is slower stops counting again and again."""
@@ -29,7 +29,7 @@ def _parse_timeout(text: str, option: str) -> int:
     return timeout
 
 
-_LOCATION: Final = Kind("path or URI", parse_location)
+_LOCATION: Final = Kind("path, URI or name", parse_location)
 _TIMEOUT: Final = Kind(f"duration >= {_SHORTEST_TIMEOUT_S} s", _parse_timeout)
 
 GROUP: Final = Option(
@@ -49,7 +49,8 @@ TABLE: Final = Option(
     _LOCATION,
     None,
     "Path or URI of the Delta table of split watermarks. It is made if it is not there. It must not contain "
-    "`[`, `]`, `^` or pipes; in a URI, write `%23` for `#` and `%3F` for `?`. Required with a group.",
+    "`[`, `]`, `^` or pipes; in a URI, write `%23` for `#` and `%3F` for `?`. For a single source also a "
+    "[name in a catalog](deploy.md#a-table-of-a-catalog). Required with a group.",
 )
 UPDATE_INTERVAL: Final = Option(
     "scan.watermark.alignment.update-interval",
@@ -169,6 +170,11 @@ class AlignmentOptions:
     source_id: str | None
     event_time_unit: str | None = None
 
+    @property
+    def in_catalog(self) -> bool:
+        """Whether the table is named by a catalog, so that the session must write it."""
+        return catalog_name(self.table) is not None
+
     def name_of_source(self, fingerprint: str, lineage: str) -> str:
         """Returns the id of a source in its group and in the table.
 
@@ -199,10 +205,13 @@ class AlignmentOptions:
             return None
         if MAX_DRIFT.name not in options:
             raise _incomplete(MAX_DRIFT.name)
+        table = TABLE.require(options)
+        if catalog_name(table) is not None:
+            _refuse_with_catalog(options, table)
         return AlignmentOptions(
             group=group,
             max_drift_ms=MAX_DRIFT.require(options),
-            table=TABLE.require(options),
+            table=table,
             storage_options=_storage_options(options),
             update_interval_ms=UPDATE_INTERVAL.require(options),
             source_timeout_ms=SOURCE_TIMEOUT.require(options),
@@ -225,6 +234,16 @@ def _refuse_without_group(options: Mapping[str, str]) -> None:
         if name.startswith("scan.watermark.") or name == SOURCE_ID.name:
             raise OptionError(
                 f"Option '{name}' has no effect without '{GROUP.name}'. Set that option too, or leave this one out."
+            )
+
+
+def _refuse_with_catalog(options: Mapping[str, str], table: str) -> None:
+    """Refuses options for delta-rs, and for groups of several sources."""
+    for name in sorted(options):
+        if name.startswith(STORAGE_OPTION_PREFIX) or name in (UPDATE_INTERVAL.name, SOURCE_TIMEOUT.name):
+            raise OptionError(
+                f"Option '{name}' has no effect with '{TABLE.name}' = '{table}', the name of a table in a catalog: the "
+                "session writes that table, and a group has one source. Leave the option out, or give a path or URI."
             )
 
 

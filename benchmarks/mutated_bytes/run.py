@@ -23,7 +23,13 @@ from benchmarks.mutated_bytes.damage import (
 from benchmarks.mutated_bytes.healthy import ASKED, PRODUCER, TP, Frame, batches, frames
 from flip27_stream.connectors.kafka.client.protocol import Fetched, fetched_partitions
 from flip27_stream.connectors.kafka.fetching.fetch_responses import FetchResponse, read_fetch_response
-from flip27_stream.connectors.kafka.records import compression, record_batches, record_headers, record_starts
+from flip27_stream.connectors.kafka.records import (
+    binary_columns,
+    compression,
+    record_batches,
+    record_headers,
+    record_starts,
+)
 from flip27_stream.connectors.kafka.records import records_scalar as few_records
 from flip27_stream.connectors.kafka.records.record_batches import Decoded, decode
 from flip27_stream.errors import ConnectorError, CorruptRecordError
@@ -225,15 +231,19 @@ def compare(responses: int, seed: int, look: Callable[[Findings], None] = lambda
     findings = comparison.findings
     while findings.responses < responses and len(findings.wrong) < _MOST_WRONG:
         look(findings)
-        with _limits(many=findings.responses // _TURN % _MANY_EVERY == 0):
+        turn = findings.responses // _TURN
+        with _limits(many=turn % _MANY_EVERY == 0, large=turn % (2 * _MANY_EVERY) == 0):
             for _ in range(min(_TURN, responses - findings.responses)):
                 comparison.take(cases.next())
     return findings
 
 
 @contextmanager
-def _limits(*, many: bool) -> Iterator[None]:
-    """Batches may grow to 1 MiB only; with ``many``, the decoder reads few records in its ways for many."""
+def _limits(*, many: bool, large: bool) -> Iterator[None]:
+    """Batches may grow to 1 MiB only; with ``many``, the decoder reads few records in its ways for many.
+
+    With ``large``, it joins keys and values as it does where they are large.
+    """
     limits: list[tuple[Any, str, int]] = [
         (compression, "LARGEST_BATCH", _LARGEST_BATCH),
         (record_batches, "LARGEST_BATCH", _LARGEST_BATCH),
@@ -247,6 +257,8 @@ def _limits(*, many: bool) -> Iterator[None]:
             (record_starts, "_CHUNK", 32),
             (record_headers, "_FEW_RECORDS", 1),
         ]
+    if large:
+        limits.append((binary_columns, "_LARGE", 0))
     before = [getattr(module, name) for module, name, _ in limits]
     try:
         for module, name, limit in limits:

@@ -25,6 +25,8 @@ class ReadLimits:
         divide: whether several tasks read a split that is larger than the share of one task.
         max_files: how many files a batch begins to read at most (``maxFilesPerTrigger``); the enumerator applies it.
         max_bytes: how many bytes a batch reads, about (``maxBytesPerTrigger``); the enumerator applies it.
+        rows_worth_a_task: how many rows justify a task of their own. A batch has one task for each so many rows, and no
+            more tasks than can run at the same time; ``min_tasks`` asks for more.
     """
 
     max_rows: int | None = None
@@ -35,3 +37,4 @@ class ReadLimits:
     divide: bool = False
     max_files: int | None = None
     max_bytes: int | None = None
+    rows_worth_a_task: int = 1

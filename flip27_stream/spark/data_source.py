@@ -33,6 +33,7 @@ from watermark_alignment.options import (
     STORAGE_OPTION_PREFIX,
     AlignmentOptions,
 )
+from watermark_alignment.table.spool_root import spool_root_of
 
 
 class Flip27DataSource(DataSource):
@@ -276,4 +277,4 @@ def driver_of(spark: SparkSession | None) -> Driver:
         parallelism = spark.sparkContext.defaultParallelism
     except PySparkException:  # Spark Connect has no context
         parallelism = 0
-    return Driver(host, bind_address, parallelism)
+    return Driver(host, bind_address, parallelism, spool_root_of(spark))

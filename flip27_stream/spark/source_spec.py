@@ -29,11 +29,14 @@ class Driver:
         host: where executors reach the driver (``spark.driver.host``).
         bind_address: where the driver listens (``spark.driver.bindAddress``).
         parallelism: the number of tasks that can run at the same time.
+        spool_root: the driver's folder for rows of tables that the session writes; empty if it has none. See
+            :mod:`watermark_alignment.table.catalog_spool`.
     """
 
     host: str = "127.0.0.1"
     bind_address: str = "127.0.0.1"
     parallelism: int = 2
+    spool_root: str = ""
 
 
 class SourceFactory(Protocol):

@@ -8,13 +8,12 @@ import tempfile
 import uuid
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING
 
-from flip27_stream.errors import ConnectorError
 from flip27_stream.testing.child import free_port
 from flip27_stream.testing.node import PLAINTEXT, Node, Plain, Through, node_properties
 from flip27_stream.testing.secure_listeners import SecureListener, SecureListeners
+from flip27_stream.testing.server import Server
 from flip27_stream.testing.topics import Topics
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 _HEAP = "512m"
 
 
-class KafkaBroker(Topics):
+class KafkaBroker(Topics, Server[Node]):
     """A context manager that starts a broker, and stops it in any case.
 
     The broker keeps records of any age, does not create topics automatically, and supports transactions. Its data are
@@ -42,6 +41,8 @@ class KafkaBroker(Topics):
         ConnectorError: The broker did not start. The message ends with the last lines of its log.
     """
 
+    kind = "broker"
+
     def __init__(
         self,
         properties: Mapping[str, str] | None = None,
@@ -54,7 +55,6 @@ class KafkaBroker(Topics):
         self._through = through
         self._home: Path | None = None
         self._plain = Plain(0, "127.0.0.1:0", 0)
-        self._node: Node | None = None
         self._secure: SecureListeners | None = None
 
     @property
@@ -70,13 +70,8 @@ class KafkaBroker(Topics):
     def secure(self) -> SecureListeners:
         """The listeners that were requested, with users, passwords and certificates."""
         if self._secure is None:
-            raise ConnectorError("The broker was not started, or has been stopped: enter the context.")
+            raise self._not_started()
         return self._secure
-
-    @property
-    def pid(self) -> int:
-        """The process id of the running or paused broker. A restart changes it."""
-        return self._started().pid
 
     def __enter__(self) -> Self:
         self._home = Path(tempfile.mkdtemp(prefix="flip27-kafka-"))
@@ -87,40 +82,23 @@ class KafkaBroker(Topics):
             advertised = {**self._plain.advertised, **self._secure.advertised}
             properties = node_properties(1, {1: free_port()}, ports, advertised)
             properties |= {**self._secure.properties(), **self._extra}
-            self._node = Node(self._home, self._plain.direct_port, properties, _HEAP)
-            self._node.format(new_cluster_id(), self._secure.scram_users)
-            self._node.launch()
-            self._node.wait_until_ready()
+            self._process = Node(self._home, self._plain.direct_port, properties, _HEAP)
+            self._process.format(new_cluster_id(), self._secure.scram_users)
+            self._process.launch()
+            self._process.wait_until_ready()
         except BaseException:
             self.stop()
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
-
     def stop(self) -> None:
         """Stops the broker and removes its data. Does nothing if it was not started or is stopped."""
-        if self._node is not None:
-            self._node.stop()
-            self._node = self._secure = None
+        if self._process is not None:
+            self._process.stop()
+            self._process = self._secure = None
         if self._home is not None:
             shutil.rmtree(self._home, ignore_errors=True)
             self._home = None
-
-    def pause(self) -> None:
-        """Freezes the broker (SIGSTOP): connections stay open and it does not answer."""
-        self._started().pause()
-
-    def resume(self) -> None:
-        """Resumes a paused broker (SIGCONT)."""
-        self._started().resume()
-
-    def kill(self) -> None:
-        """Kills the broker without a clean shutdown (SIGKILL), as a power failure does."""
-        self._started().kill()
 
     def restart(self) -> None:
         """Starts the broker again on the same data and address, whether killed or running. Returns when it answers."""
@@ -128,11 +106,6 @@ class KafkaBroker(Topics):
         node.stop()
         node.launch()
         node.wait_until_ready()
-
-    def _started(self) -> Node:
-        if self._node is None:
-            raise ConnectorError("The broker was not started, or has been stopped: enter the context.")
-        return self._node
 
 
 def new_cluster_id() -> str:

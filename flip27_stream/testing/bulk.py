@@ -24,7 +24,7 @@ _CODEC_IDS: dict[Codec, int] = {"gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 
 _NO_PRODUCER = (-1, -1, -1)  # id, epoch, first sequence
 _METADATA_TIMEOUT_MS = 10_000
-_MAX_BATCH_BYTES = 900_000  # brokers refuse more than a mebibyte
+_MAX_BATCH_BYTES = 900_000  # brokers refuse more than a mebibyte by default
 
 
 def write_bulk(
@@ -37,6 +37,7 @@ def write_bulk(
     keys: pa.BinaryArray | None = None,
     compression: Codec | None = None,
     batch_records: int = 8192,
+    max_batch_bytes: int = _MAX_BATCH_BYTES,
 ) -> int:
     """Appends one record for each timestamp to a partition, and returns the offset of the first one.
 
@@ -50,7 +51,9 @@ def write_bulk(
         values: As many values as timestamps, or one value for all records. Nulls become null values.
         keys: As many keys as timestamps; ``None`` for no keys. Nulls become null keys.
         compression: The codec; ``None`` for no compression.
-        batch_records: The greatest number of records in a batch. A batch has fewer if they would exceed 900 kB.
+        batch_records: The greatest number of records in a batch.
+        max_batch_bytes: The greatest size of a batch before compression; a larger record is a batch of its own. A size
+            above a mebibyte needs a topic with ``max.message.bytes``.
 
     Raises:
         MissingTopicError: There is no such partition.
@@ -58,7 +61,7 @@ def write_bulk(
     """
     if isinstance(values, bytes):
         values = _repeated(values, len(timestamps))
-    bounds = _batch_bounds(len(timestamps), values, keys, batch_records)
+    bounds = _batch_bounds(len(timestamps), values, keys, batch_records, max_batch_bytes)
     batches = (
         encode_batch(
             timestamps[start:end],
@@ -202,7 +205,7 @@ def _repeated(value: bytes, count: int) -> pa.BinaryArray:
 
 
 def _batch_bounds(
-    count: int, values: pa.BinaryArray, keys: pa.BinaryArray | None, batch_records: int
+    count: int, values: pa.BinaryArray, keys: pa.BinaryArray | None, batch_records: int, max_bytes: int
 ) -> Iterator[tuple[int, int]]:
     overhead = 40  # bytes of a record besides key and value, at most
     sizes = overhead + _Column.of(values).lengths
@@ -212,7 +215,7 @@ def _batch_bounds(
     start = 0
     while start < count:
         before = int(ends[start - 1]) if start else 0
-        fitting = int(np.searchsorted(ends, before + _MAX_BATCH_BYTES, side="right"))
+        fitting = int(np.searchsorted(ends, before + max_bytes, side="right"))
         end = max(start + 1, min(fitting, start + batch_records, count))
         yield start, end
         start = end

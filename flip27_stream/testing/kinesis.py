@@ -1,4 +1,4 @@
-"""A Kinesis emulator for tests: kinesis-local, or kinesalite for load and as a second opinion."""
+"""Kinesis emulators for tests: kinesis-local, and kinesalite, which is faster."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import tempfile
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from flip27_stream.errors import ConnectorError
 from flip27_stream.testing import node_packages
 from flip27_stream.testing.child import Child, free_port
+from flip27_stream.testing.server import Server
 from flip27_stream.testing.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ _MOST_RECORDS = 100
 _HASH_KEYS = 2**128
 
 
-class KinesisServer:
-    """A context manager that starts an emulator on a free loopback port, and stops it, whatever happens inside.
+class KinesisServer(Server[Child]):
+    """A context manager that starts an emulator on a free loopback port, and stops it in any case.
 
     ::
 
@@ -48,13 +48,14 @@ class KinesisServer:
             log.
     """
 
+    kind = "emulator"
+
     def __init__(self, emulator: str = "kinesis-local", *, keeps_data: bool = False) -> None:
         if emulator not in EMULATORS:
             raise ValueError(f"emulator must be one of {', '.join(EMULATORS)}, not {emulator!r}")
         self._emulator = emulator
         self._keeps_data = keeps_data
         self._home: Path | None = None
-        self._child: Child | None = None
         self._port = 0
         self._client: Any = None
 
@@ -70,7 +71,7 @@ class KinesisServer:
 
     @property
     def options(self) -> dict[str, str]:
-        """How ``flip27_kinesis`` gets in."""
+        """The options with which ``flip27_kinesis`` connects."""
         return {
             "endpoint": self.endpoint,
             "region": "us-east-1",
@@ -82,13 +83,8 @@ class KinesisServer:
     def client(self) -> Any:
         """A boto3 client."""
         if self._client is None:
-            raise ConnectorError("The emulator was not started, or has been stopped: enter the context.")
+            raise self._not_started()
         return self._client
-
-    @property
-    def pid(self) -> int:
-        """The process id of the running (or paused) emulator."""
-        return self._running().pid
 
     def __enter__(self) -> Self:
         import boto3
@@ -111,16 +107,11 @@ class KinesisServer:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
-
     def stop(self) -> None:
-        """Stop the emulator and remove its data; does nothing where it was not started or is stopped."""
-        if self._child is not None:
-            self._child.kill()
-            self._child = None
+        """Stops the emulator and removes its data. Does nothing if it was not started or is stopped."""
+        if self._process is not None:
+            self._process.kill()
+            self._process = None
         if self._client is not None:
             self._client.close()
             self._client = None
@@ -128,30 +119,18 @@ class KinesisServer:
             shutil.rmtree(self._home, ignore_errors=True)
             self._home = None
 
-    def pause(self) -> None:
-        """Freeze it (SIGSTOP): connections stay open and nobody answers."""
-        self._running().pause()
-
-    def resume(self) -> None:
-        """Let a paused emulator go on (SIGCONT)."""
-        self._running().resume()
-
-    def kill(self) -> None:
-        """End it without a chance to tidy up (SIGKILL)."""
-        self._running().kill()
-
     def restart(self) -> None:
-        """Start again on the same address, and on the same data where it keeps them."""
-        self._running().kill()
+        """Starts the emulator again on the same address, with its data if it keeps them."""
+        self._started().kill()
         self._launch()
 
     def create_stream(self, name: str, shards: int = 1) -> None:
-        """A stream, once it is active."""
+        """Creates a stream. Returns when it is active."""
         self.client.create_stream(StreamName=name, ShardCount=shards)
         self.wait_until_active(name)
 
     def delete_stream(self, name: str) -> None:
-        """Returns once it is gone."""
+        """Deletes a stream. Returns when it is gone."""
         self.client.delete_stream(StreamName=name)
 
         def is_gone() -> bool:
@@ -162,7 +141,7 @@ class KinesisServer:
     def put(
         self, stream: str, records: Iterable[tuple[int, bytes]], key: str = "key"
     ) -> list[tuple[str, str]]:
-        """Append ``(shard number, data)`` to the open shards, which are numbered by their hash keys.
+        """Appends pairs of shard number and data to the open shards, which are numbered by their hash keys.
 
         Returns:
             The shard id and the sequence number of each record.
@@ -182,14 +161,14 @@ class KinesisServer:
         return written
 
     def open_shards(self, stream: str) -> list[Mapping[str, Any]]:
-        """The shards that records can be put into, by hash key."""
+        """Returns the shards that take records, in the order of their hash keys."""
         shards = self.client.list_shards(StreamName=stream)["Shards"]
         parents = {s.get(name) for s in shards for name in ("ParentShardId", "AdjacentParentShardId")}
         leaves = [s for s in shards if s["ShardId"] not in parents]
         return sorted(leaves, key=lambda s: int(s["HashKeyRange"]["StartingHashKey"]))
 
     def split(self, stream: str, number: int) -> None:
-        """Split an open shard in the middle; returns once the stream is active again."""
+        """Splits an open shard in the middle. Returns when the stream is active again."""
         shard = self.open_shards(stream)[number]
         self.client.split_shard(
             StreamName=stream, ShardToSplit=shard["ShardId"], NewStartingHashKey=_middle(shard)
@@ -197,7 +176,7 @@ class KinesisServer:
         self.wait_until_active(stream)
 
     def merge(self, stream: str, number: int) -> None:
-        """Merge an open shard with the next one."""
+        """Merges an open shard with the next one. Returns when the stream is active again."""
         one, other = self.open_shards(stream)[number : number + 2]
         self.client.merge_shards(
             StreamName=stream, ShardToMerge=one["ShardId"], AdjacentShardToMerge=other["ShardId"]
@@ -205,7 +184,7 @@ class KinesisServer:
         self.wait_until_active(stream)
 
     def wait_until_active(self, stream: str) -> None:
-        """Until the stream is not being changed."""
+        """Returns when the stream is not being changed."""
 
         def is_active() -> bool:
             summary = self.client.describe_stream_summary(StreamName=stream)
@@ -223,13 +202,14 @@ class KinesisServer:
         settings = self._settings(modules)
         command = ["env", *(f"{name}={value}" for name, value in settings.items())]
         command += [program, str(script), str(modules), self._emulator, str(self._port)]
-        self._child = Child(command, log=self._home / "log", scratch=self._home)
-        self._wait_until_ready(self._child)
+        self._process = Child(command, log=self._home / "log", scratch=self._home)
+        self._wait_until_ready(self._process)
 
     def _settings(self, modules: Path) -> dict[str, str]:
-        steps = ("CREATE_STREAM", "DELETE_STREAM", "SPLIT_SHARD", "MERGE_SHARDS", "UPDATE_SHARD_COUNT")
+        steps = ["CREATE_STREAM", "DELETE_STREAM", "SPLIT_SHARD", "MERGE_SHARDS", "UPDATE_SHARD_COUNT"]
+        steps += ["REGISTER_STREAM_CONSUMER", "DEREGISTER_STREAM_CONSUMER"]
         settings = {
-            **{f"{step}_DURATION": "20ms" for step in (*steps, "REGISTER_STREAM_CONSUMER")},
+            **{f"{step}_DURATION": "20ms" for step in steps},
             "KINESIS_MOCK_PLAIN_PORT": str(self._port),
             "KINESIS_MOCK_TLS_PORT": str(free_port()),
             "KINESIS_MOCK_CERT_PATH": str(modules / "kinesis-local" / "server.json"),
@@ -257,11 +237,6 @@ class KinesisServer:
                     ) from error
             time.sleep(0.05)
 
-    def _running(self) -> Child:
-        if self._child is None:
-            raise ConnectorError("The emulator was not started, or has been stopped: enter the context.")
-        return self._child
-
 
 def _middle(shard: Mapping[str, Any]) -> str:
     keys = shard["HashKeyRange"]
@@ -269,7 +244,7 @@ def _middle(shard: Mapping[str, Any]) -> str:
 
 
 def skip_reason() -> str | None:
-    """Why tests against an emulator cannot run here, ``None`` if they can."""
+    """Returns why tests with an emulator cannot run here; ``None`` if they can."""
     if node_packages.node() is None:
         return "Node.js is not installed, and the Kinesis emulators run in it"
     return None

@@ -32,7 +32,7 @@ from flip27_stream.testing import KafkaBroker
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-TINY = Sizes(records=400, pairs=1, warm_up=0, batches=1, many=5, splits=20, files=50, days=6)
+TINY = Sizes(records=400, pairs=1, warm_up=0, batches=1, many=5, splits=20, files=50, days=6, shapes=1)
 
 
 def test_contenders_take_turns_and_the_order_turns_around() -> None:
@@ -79,7 +79,7 @@ def test_planning_without_a_broker() -> None:
         pytest.param(ceiling.measure, 1, id="ceiling"),
         pytest.param(small_batches.measure, 3, id="small_batches"),
         pytest.param(planning.measure, 3, id="planning"),
-        pytest.param(memory.measure, 8, id="memory"),
+        pytest.param(memory.measure, 12, id="memory"),
         pytest.param(files.measure, 12, id="files"),
         pytest.param(layers.measure, 5, id="layers"),
     ],

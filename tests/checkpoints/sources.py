@@ -11,6 +11,7 @@ from flip27_stream.api import Source
 from flip27_stream.connectors.files import FileSource
 from flip27_stream.connectors.hybrid import HybridSource
 from flip27_stream.connectors.kafka import KafkaSource
+from flip27_stream.connectors.kinesis import KinesisSource
 
 ROWS = pa.schema({"value": "binary", "timestamp": pa.timestamp("us", "UTC")})
 
@@ -31,10 +32,15 @@ def hybrid() -> Source[Any, Any]:
     return HybridSource.builder(files(), event_time="timestamp").add_source(lambda switch: kafka()).build()
 
 
+def kinesis() -> Source[Any, Any]:
+    return KinesisSource({"streamName": "clicks", "region": "eu-west-1"})
+
+
 SOURCES: dict[str, Callable[[], Source[Any, Any]]] = {
     "kafka": kafka,
     "files": files,
     "delta": delta,
     "hybrid": hybrid,
+    "kinesis": kinesis,
 }
 """By the first word of a document's name."""

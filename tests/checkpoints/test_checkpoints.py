@@ -17,6 +17,10 @@ POSITIONS = {
     "files": {"/data/clicks/a.parquet@1700000000000+900": 5},
     "hybrid": {f"1:{split}": position for split, position in AT.items()},
     "kafka": AT,
+    "kinesis": {
+        "clicks/shardId-000000000001#1": 496804712442494583711556224061476878221396384027770880021,
+        "clicks/shardId-000000000002#1": 496804712663717976080980000562551120348606817277317218300,
+    },
 }
 
 

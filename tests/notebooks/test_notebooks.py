@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from matplotlib.figure import Figure
 
-from flip27_stream.testing import KafkaBroker
+from flip27_stream.testing import KafkaBroker, KinesisServer
+from flip27_stream.testing.kinesis import skip_reason
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,20 +25,20 @@ def test_every_notebook_is_databricks_source() -> None:
     assert [n.name for n in notebooks if not n.read_text().startswith("# Databricks notebook source\n")] == []
 
 
+def executed(name: str, spark: SparkSession, **parameters: str) -> dict[str, Any]:
+    """Runs a notebook as ``__main__``, which it is on Databricks; what it defined."""
+    path = NOTEBOOKS / name
+    names: dict[str, Any] = {"__name__": "__main__", "spark": spark.newSession(), **parameters}
+    exec(compile(path.read_text(), str(path), "exec"), names)
+    return names
+
+
 @pytest.fixture
 def run(broker: KafkaBroker, spark: SparkSession, tmp_path: Path) -> Run:
-    """Runs a notebook as ``__main__``, which it is on Databricks; what it defined."""
+    """Runs a notebook with a broker."""
 
     def notebook(name: str) -> dict[str, Any]:
-        path = NOTEBOOKS / name
-        names: dict[str, Any] = {
-            "__name__": "__main__",
-            "spark": spark.newSession(),
-            "bootstrap_servers": broker.bootstrap_servers,
-            "folder": str(tmp_path),
-        }
-        exec(compile(path.read_text(), str(path), "exec"), names)
-        return names
+        return executed(name, spark, bootstrap_servers=broker.bootstrap_servers, folder=str(tmp_path))
 
     return notebook
 
@@ -86,4 +87,15 @@ def test_watching_alignment(run: Run) -> None:
     ahead = [names["stalled_at"][f"{run_name}-{p}"] for p in (0, 1)]
     assert behind.timestamp() * 1000 == pytest.approx(silent_since, abs=2000)
     assert all((time - behind).total_seconds() == pytest.approx(600, abs=2) for time in ahead)
+    assert len(names["picture"].axes) == 2
+
+
+@pytest.mark.jvm
+@pytest.mark.node
+@pytest.mark.skipif(skip_reason() is not None, reason=skip_reason() or "")
+def test_kinesis(spark: SparkSession, tmp_path: Path) -> None:
+    with KinesisServer() as server:
+        names = executed("06_kinesis.py", spark, folder=str(tmp_path), **server.options)
+    assert names["distinct"] == sum(names["by_shard"].values()) == 1000
+    assert len(names["by_shard"]) == 4
     assert len(names["picture"].axes) == 2

@@ -30,7 +30,7 @@ except OSError as error:
     assert error.errno == errno.ENOSYS
 else:
     raise AssertionError("hard links are not refused")
-spark = local_session("volume")
+spark = local_session("volume", conf={"spark.sql.shuffle.partitions": "1"})
 names = {"__name__": "__main__", "spark": spark, "folder": str(folder)}
 exec(compile(notebook.read_text(), str(notebook), "exec"), names)
 print("read", sorted((row["sensor"], row["count"]) for row in names["read"].collect()))

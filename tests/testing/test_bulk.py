@@ -13,7 +13,7 @@ from kafka.record.default_records import DefaultRecordBatch
 
 from flip27_stream.errors import MissingTopicError
 from flip27_stream.testing import KafkaBroker, write_bulk
-from flip27_stream.testing.bulk import Codec, encode_batch
+from flip27_stream.testing.bulk import Codec, _batch_bounds, encode_batch
 from tests.testing.reading import read
 
 CODECS: list[Codec | None] = [None, "gzip", "snappy", "lz4", "zstd"]
@@ -64,6 +64,14 @@ def test_a_consumer_reads_what_was_written(
     assert [record.offset for record in found] == list(range(count))
     assert [record.timestamp for record in found] == times.tolist()
     assert [record.value for record in found] == values.to_pylist()
+
+
+@pytest.mark.parametrize(("limit", "sizes"), [(900_000, [2, 2, 1]), (5_000_000, [4, 1]), (1000, [1] * 5)])
+def test_a_batch_has_at_most_so_many_bytes(limit: int, sizes: list[int]) -> None:
+    """And so many records; a record that is larger than the limit is a batch of its own."""
+    values = pa.array([b"x" * 400_000] * 5, pa.binary())
+    found = list(_batch_bounds(5, values, None, batch_records=4, max_bytes=limit))
+    assert [end - start for start, end in found] == sizes
 
 
 @pytest.mark.jvm

@@ -42,6 +42,7 @@ _NOT_HERE: Final = {
 }
 
 
+_NAME: Final = re.compile(r"(?:\w+|`[^`/]+`)(?:\.(?:\w+|`[^`/]+`)){1,2}")
 _ABSOLUTE: Final = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
 _NO_PATH: Final = re.compile(r"[][|^\x00-\x1f\x7f]")
 _NO_URI: Final = re.compile(rf"{_NO_PATH.pattern}|[#?]")
@@ -51,8 +52,15 @@ def _file_name(location: str) -> str:
     return re.split(r"[/.]", location.rstrip("/."))[-1]
 
 
+def catalog_name(location: str) -> str | None:
+    """Returns the name of a table in a catalog (``schema.table`` or ``catalog.schema.table``) in one spelling, or
+    ``None`` if a location is a path or URI.
+    """
+    return location.replace("`", "").lower() if _NAME.fullmatch(location) else None
+
+
 def parse_location(text: str, option: str) -> str:
-    """Returns an absolute path or a URI that delta-rs can write to.
+    """Returns an absolute path or a URI that delta-rs can write to, or the name of a table in a catalog.
 
     With some characters delta-rs panics, but only when it writes and without a clear error. Others it drops from a URI.
     So they are refused here.
@@ -67,14 +75,16 @@ def parse_location(text: str, option: str) -> str:
     location = text.strip()
     if not location:
         raise OptionError.of(option, text, "It must not be empty.")
+    if catalog_name(location) is not None:
+        return location
     if not _ABSOLUTE.match(location):
         raise OptionError.of(
             option,
             text,
-            "A relative path would lie wherever the driver happens to run, and the name of a catalog table is not "
-            f"known to delta-rs. Write an absolute path such as /Volumes/main/streaming/files/{_file_name(location)}, "
-            f"or a URI such as s3://bucket/{_file_name(location)}; of a table of a catalog, the location that DESCRIBE "
-            "DETAIL tells.",
+            "A relative path would lie wherever the driver happens to run. Write an absolute path such as "
+            f"/Volumes/main/streaming/files/{_file_name(location)}, or a URI such as "
+            f"s3://bucket/{_file_name(location)}; or, for a single source, the name of a table in a catalog, such as "
+            f"main.streaming.{_file_name(location)}.",
         )
     found = (_NO_URI if "://" in location else _NO_PATH).search(location)
     if found:
@@ -116,6 +126,20 @@ def check_mount(location: str) -> None:
                 "Databricks is not mounted here. Give the URI of cloud storage (s3://, abfss://, gs://), or run "
                 "where it is mounted."
             )
+
+
+def check_is_location(text: str) -> None:
+    """Checks that a text is not the name of a table in a catalog, which delta-rs does not know.
+
+    Raises:
+        AlignmentError: It is, and there is no folder with that name.
+    """
+    if catalog_name(text) is not None and not Path(text).exists():
+        raise AlignmentError(
+            f"'{text}' is the name of a table in a catalog, which only Spark can look up. Show the table with "
+            "watermark_alignment.split_status(spark, name), or give the location that DESCRIBE DETAIL tells, if it can "
+            "be read without the catalog."
+        )
 
 
 def has_hard_links(location: str, options: Mapping[str, str]) -> bool:

@@ -30,6 +30,7 @@ from pyarrow.fs import FileSelector, PyFileSystem
 from flip27_stream.errors import AlignmentError
 from watermark_alignment.table.location import (
     RENAME,
+    check_is_location,
     check_mount,
     has_hard_links,
     remedy,
@@ -264,6 +265,7 @@ class SplitWatermarkTable:
                 log.warning("%s", renames_instead(self.uri))
 
     def _load(self) -> DeltaTable | None:
+        check_is_location(self.uri)
         try:
             return DeltaTable(self.uri, storage_options=self._options)
         except TableNotFoundError:

@@ -6,6 +6,9 @@ import logging
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import pyarrow as pa
 
 from flip27_stream.errors import ConnectorError
 from flip27_stream.threads import start
@@ -18,6 +21,16 @@ _LOG = logging.getLogger(__name__)
 _FIRST_RETRY_S, _LAST_RETRY_S = 0.1, 30.0
 
 
+class RowStore(Protocol):
+    """What takes the rows of a batch: a table, or the spool of a table that the session writes."""
+
+    def append(
+        self, app_id: str, batch: int, rows: Sequence[SplitRow] | pa.Table, metadata: Mapping[str, str]
+    ) -> bool:
+        """Appends the rows of ``batch`` once; see :meth:`SplitWatermarkTable.append`."""
+        ...
+
+
 class TableWriter:
     """A queue of commits, and the daemon thread that writes them in order as application ``app_id``.
 
@@ -28,7 +41,7 @@ class TableWriter:
 
     def __init__(
         self,
-        table: SplitWatermarkTable,
+        table: RowStore,
         app_id: str,
         *,
         maintenance: Maintenance | None = None,
@@ -37,7 +50,9 @@ class TableWriter:
     ) -> None:
         self._table = table
         self._app_id = app_id
-        self._maintenance = maintenance or Maintenance(table)
+        self._maintenance = maintenance
+        if maintenance is None and isinstance(table, SplitWatermarkTable):
+            self._maintenance = Maintenance(table)
         self._pending = PendingCommits(capacity, max_bytes)
         self._is_failing = False
         self._retry_s = _FIRST_RETRY_S
@@ -59,7 +74,7 @@ class TableWriter:
     def look_after(self, version: int) -> None:
         """Does in the background the maintenance that is due after another part of this process made ``version``."""
         with self._changed:
-            if self._maintenance.is_due(version) and not self._closing:
+            if self._maintenance is not None and self._maintenance.is_due(version) and not self._closing:
                 self._due.append(version)
                 self._wake()
 
@@ -110,7 +125,7 @@ class TableWriter:
     def _run(self) -> None:
         while not self._is_over():
             for version in self._take_due():
-                self._maintenance.committed(version)
+                self._maintain(version)
             if (commit := self._next()) is None:
                 continue
             try:
@@ -121,8 +136,12 @@ class TableWriter:
                     return
                 continue
             self._done(commit)
-            if written:
-                self._maintenance.committed(self._table.delta.version())
+            if written and isinstance(self._table, SplitWatermarkTable):
+                self._maintain(self._table.delta.version())
+
+    def _maintain(self, version: int) -> None:
+        if self._maintenance is not None:
+            self._maintenance.committed(version)
 
     def _warn_of(self, error: Exception) -> None:
         """Logs an error once, until writing works again."""

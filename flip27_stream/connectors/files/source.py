@@ -113,10 +113,15 @@ class FileSource(Source[FileSplit, FilesState]):
 
     def create_enumerator(self, context: SplitEnumeratorContext[FileSplit]) -> FileSourceEnumerator:
         initial = ProcessedFilesState() if self._options.delta is None else DeltaState()
-        return self.restore_enumerator(context, initial)
+        return self._enumerator(context, initial, goes_on=False)
 
     def restore_enumerator(
         self, context: SplitEnumeratorContext[FileSplit], checkpoint: FilesState
+    ) -> FileSourceEnumerator:
+        return self._enumerator(context, checkpoint, goes_on=True)
+
+    def _enumerator(
+        self, context: SplitEnumeratorContext[FileSplit], checkpoint: FilesState, *, goes_on: bool
     ) -> FileSourceEnumerator:
         options = self._options
         statistics = FileStatistics(
@@ -128,7 +133,9 @@ class FileSource(Source[FileSplit, FilesState]):
         )
         settings = EnumeratorOptions(options.monitor_interval_ms, options.max_rows)
         backlog = self._backlog(statistics, checkpoint)
-        return FileSourceEnumerator(context, backlog, statistics, settings, bounded=self._bounded)
+        return FileSourceEnumerator(
+            context, backlog, statistics, settings, bounded=self._bounded, goes_on=goes_on
+        )
 
     def splits_for_readers(self, splits: Sequence[FileSplit], checkpoint: FilesState) -> Sequence[FileSplit]:
         """Returns the splits with the column mapping of the checkpoint, or with the partition values in their paths."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from flip27_stream.api import JsonValue, SourceEvent
 from flip27_stream.api.planned_range import RangeKey
-from flip27_stream.connectors.hybrid.origin import Origin
+from flip27_stream.connectors.hybrid.origin import NamesOrigin
 from flip27_stream.connectors.hybrid.overlap import Intervals
 from flip27_stream.errors import CorruptCheckpointError
 
@@ -20,7 +20,7 @@ _MOST_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
-class ExactSeam:
+class ExactSeam(NamesOrigin):
     """A rule for the switch: each split of the next source begins after its greatest position in the previous source.
 
     The rows of the previous source must have columns with their split and position in the next source. A table has them
@@ -33,21 +33,10 @@ class ExactSeam:
         position: The column that has the position in that split.
     """
 
+    what: ClassVar[str] = "An exact seam"
+
     split: str = "{topic}-{partition}"
     position: str = "offset"
-
-    @property
-    def origin(self) -> Origin:
-        """The columns that have the split and position of a row in the next source."""
-        return Origin(self.split, self.position)
-
-    def check(self, schema: pa.Schema) -> None:
-        """Checks that the hybrid source has these columns.
-
-        Raises:
-            OptionError: A column is missing.
-        """
-        self.origin.check(schema, "An exact seam")
 
     def ends(self, rows: pa.RecordBatch) -> dict[str, int]:
         """Returns the greatest position in ``rows`` plus one, by split of the next source."""

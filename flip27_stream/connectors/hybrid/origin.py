@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import string
 from dataclasses import dataclass
+from typing import ClassVar
 
 import pyarrow as pa
 
@@ -63,3 +64,24 @@ class Origin:
         keys = groups.select([f"split.{name}" for name in self.columns]).to_pylist()
         ids = (self.split.format(**{n: key[f"split.{n}"] for n in self.columns}) for key in keys)
         return list(zip(ids, groups.column(f"position_{aggregate}"), strict=True))
+
+
+class NamesOrigin:
+    """A rule for the switch that looks up the :class:`Origin` of rows."""
+
+    what: ClassVar[str]
+    split: str
+    position: str
+
+    @property
+    def origin(self) -> Origin:
+        """The columns that have the split and position of a row in the next source."""
+        return Origin(self.split, self.position)
+
+    def check(self, schema: pa.Schema) -> None:
+        """Checks that the hybrid source has these columns.
+
+        Raises:
+            OptionError: A column is missing.
+        """
+        self.origin.check(schema, self.what)

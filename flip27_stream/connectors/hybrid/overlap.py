@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from flip27_stream.connectors.hybrid.origin import Origin
+from flip27_stream.connectors.hybrid.origin import NamesOrigin
 from flip27_stream.errors import ConnectorError
 
 Intervals = tuple[tuple[int, int], ...]
@@ -21,7 +22,7 @@ _MOST_INTERVALS = 1000
 
 
 @dataclass(frozen=True)
-class Overlap:
+class Overlap(NamesOrigin):
     """How far the next source overlaps with the previous one, and how a row that is in both is recognised.
 
     The rows of the previous source must have columns with their split and position in the next source. A table has them
@@ -34,6 +35,8 @@ class Overlap:
         position: The column that has the position in that split.
     """
 
+    what: ClassVar[str] = "An overlap"
+
     ms: int
     split: str = "{topic}-{partition}"
     position: str = "offset"
@@ -41,19 +44,6 @@ class Overlap:
     def __post_init__(self) -> None:
         if self.ms <= 0:
             raise ValueError(f"an overlap must be longer than 0 ms: {self.ms}")
-
-    @property
-    def origin(self) -> Origin:
-        """The columns that have the split and position of a row in the next source."""
-        return Origin(self.split, self.position)
-
-    def check(self, schema: pa.Schema) -> None:
-        """Checks that the hybrid source has these columns.
-
-        Raises:
-            OptionError: A column is missing.
-        """
-        self.origin.check(schema, "An overlap")
 
     def positions(self, batches: Iterable[pa.RecordBatch]) -> dict[str, Intervals]:
         """Returns the positions of rows, by split of the next source.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import Future
 from itertools import groupby
 from operator import attrgetter
@@ -27,6 +27,7 @@ from flip27_stream.connectors.hybrid.overlap import Intervals, not_among
 from flip27_stream.connectors.hybrid.source_list import ActiveSource
 from flip27_stream.connectors.hybrid.split import HybridSourceSplit, split_id
 from flip27_stream.errors import ConnectorError
+from flip27_stream.reader.split_outputs import SplitOutputs
 
 
 class HybridSourceReader(SourceReader[HybridSourceSplit]):
@@ -108,7 +109,7 @@ class HybridSourceReader(SourceReader[HybridSourceSplit]):
         return found
 
 
-class HybridReaderOutput(ReaderOutput):
+class HybridReaderOutput(SplitOutputs):
     """Converts the records that the reader of a source emits into rows of the hybrid source."""
 
     def __init__(self, output: ReaderOutput, active: ActiveSource, known: dict[str, Intervals]) -> None:
@@ -118,24 +119,16 @@ class HybridReaderOutput(ReaderOutput):
         self.ends: dict[str, int] = {}
         """The greatest emitted position plus one, by split of the next source (see :class:`ExactSeam`)."""
 
+    @property
+    def split_ids(self) -> Collection[str]:
+        return self._known
+
     def create_output_for_split(self, split_id_: str) -> SourceOutput:
         inner = self.of.create_output_for_split(split_id(self._active.index, split_id_))
         return HybridSplitOutput(inner, self._active, split_id_, self._known.get(split_id_, ()), self.ends)
 
     def release_output_for_split(self, split_id_: str) -> None:
         self.of.release_output_for_split(split_id(self._active.index, split_id_))
-
-    def collect(
-        self,
-        records: pa.RecordBatch,
-        timestamps: pa.Int64Array | None = None,
-        positions: pa.Int64Array | None = None,
-    ) -> None:
-        if len(self._known) != 1:
-            raise ValueError("a reader of several splits must emit through create_output_for_split")
-        (name, known), *_ = self._known.items()
-        output = HybridSplitOutput(self.of, self._active, name, known, self.ends)
-        output.collect(records, timestamps, positions)
 
 
 class HybridSplitOutput(SourceOutput):

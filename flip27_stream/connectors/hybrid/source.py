@@ -118,6 +118,7 @@ class HybridSource(Source[HybridSourceSplit, HybridEnumeratorState]):
             max_rows_per_task=last.max_rows_per_task,
             max_files=_least(limits.max_files for limits in known),
             max_bytes=_least(limits.max_bytes for limits in known),
+            rows_worth_a_task=min(limits.rows_worth_a_task for limits in known),
         )
 
     def create_reader(self, context: SourceReaderContext) -> HybridSourceReader:

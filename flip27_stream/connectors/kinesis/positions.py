@@ -11,28 +11,33 @@ TRIM_HORIZON = 0
 
 
 def before(sequence_number: str | int) -> int:
-    """The position of the record itself."""
+    """Returns the position before a record."""
     return int(sequence_number) * 10
 
 
 def behind(sequence_number: str | int) -> int:
-    """The position of whatever comes after the record."""
+    """Returns the position behind a record."""
     return int(sequence_number) * 10 + 1
 
 
 def sequence_number(position: int) -> str:
-    """The sequence number of the record that the position names."""
+    """Returns the sequence number of the record that a position names."""
     return str(position // 10)
 
 
 def is_behind(position: int) -> bool:
-    """Whether the position is behind its record."""
+    """Returns whether a position is behind its record."""
     return position % 10 == 1
 
 
-def described(position: int) -> str:
-    """As the service's iterator types have it."""
+def iterator_type(position: int) -> str:
+    """Returns the service's name for iterators at such a position."""
     if position == TRIM_HORIZON:
         return "TRIM_HORIZON"
-    kind = "AFTER_SEQUENCE_NUMBER" if is_behind(position) else "AT_SEQUENCE_NUMBER"
-    return f"{kind} {sequence_number(position)}"
+    return "AFTER_SEQUENCE_NUMBER" if is_behind(position) else "AT_SEQUENCE_NUMBER"
+
+
+def described(position: int) -> str:
+    """Returns the position in the words of the service's iterator types."""
+    kind = iterator_type(position)
+    return kind if position == TRIM_HORIZON else f"{kind} {sequence_number(position)}"

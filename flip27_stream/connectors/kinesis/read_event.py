@@ -1,4 +1,4 @@
-"""What a task tells of the ranges that it has read: how many records, and over what time."""
+"""The event with which a task reports the records and arrival times of its ranges."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NAME = "kinesis.read"
 
 @dataclass(frozen=True)
 class RangeRead:
-    """A range of a split: its records, and when the first and the last arrived (ms)."""
+    """A range of a split: the number of its records, and the arrival times (ms) of the first and the last."""
 
     split_id: str
     rows: int
@@ -22,7 +22,7 @@ class RangeRead:
 
 @dataclass(frozen=True)
 class RangesRead:
-    """The ranges of a task."""
+    """The ranges that a task has read."""
 
     ranges: Sequence[RangeRead]
 
@@ -32,7 +32,7 @@ class RangesRead:
 
     @staticmethod
     def of(event: SourceEvent) -> RangesRead | None:
-        """What the event says; ``None`` if it is another one, or of another release."""
+        """Returns the content of an event; ``None`` if it is of another kind or release."""
         if event.name != _NAME or not isinstance(event.payload, list):
             return None
         ranges = []

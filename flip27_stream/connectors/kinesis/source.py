@@ -24,7 +24,7 @@ from flip27_stream.connectors.kinesis.planning.enumerator_state import (
 )
 from flip27_stream.connectors.kinesis.records.columns import ARRIVAL, is_arrival, schema_of
 from flip27_stream.connectors.kinesis.split import KinesisShardSplit, KinesisShardSplitSerializer
-from flip27_stream.errors import OptionError
+from flip27_stream.options.fixed_schema import check_fixed_schema
 
 if TYPE_CHECKING:
     from flip27_stream.connectors.kinesis.planning.enumerator import KinesisSourceEnumerator
@@ -84,7 +84,7 @@ class KinesisSource(Source[KinesisShardSplit, KinesisEnumeratorState]):
     def restore_enumerator(
         self, context: SplitEnumeratorContext[KinesisShardSplit], checkpoint: KinesisEnumeratorState
     ) -> KinesisSourceEnumerator:
-        """One that can cut by event time, unless that is known to be in the data."""
+        """Returns an enumerator. It finds positions by event time unless event time is in the data."""
         from flip27_stream.connectors.kinesis.planning.enumerator import KinesisSourceEnumerator
         from flip27_stream.connectors.kinesis.planning.timed_enumerator import TimedKinesisSourceEnumerator
 
@@ -112,11 +112,11 @@ class KinesisSourceFactory:
     value_column: ClassVar[str] = "data"
 
     def check(self, options: Mapping[str, str]) -> None:
-        """Raises :class:`OptionError` where the options are right neither for a stream nor for a batch read."""
+        """Checks the options. Raises :class:`OptionError` if one is wrong."""
         parse_kinesis_options(options)
 
     def schema(self, options: Mapping[str, str]) -> pa.Schema:
-        """The columns of :func:`schema_of`."""
+        """Returns the schema of the rows; see :func:`schema_of`."""
         return schema_of(sub_sequence_number=parse_kinesis_options(options).sub_sequence_number)
 
     def create(
@@ -128,11 +128,7 @@ class KinesisSourceFactory:
         schema: pa.Schema | None = None,
         inferred: bool = False,
     ) -> KinesisSource:
-        """The source that these options describe; see :class:`KinesisSource`."""
+        """Returns the source that these options describe; see :class:`KinesisSource`."""
         source = KinesisSource(options, strategy, bounded=bounded)
-        if schema is not None and not schema.equals(source.schema):
-            raise OptionError(
-                f"Format '{self.name}' has a fixed schema; leave out .schema(...). It has the columns "
-                f"{', '.join(source.schema.names)}, not {', '.join(schema.names)}."
-            )
+        check_fixed_schema(self.name, source.schema, schema)
         return source

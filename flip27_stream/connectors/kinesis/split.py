@@ -1,4 +1,4 @@
-"""A shard as a split."""
+"""The split: a shard of a stream."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class KinesisShardSplit(SourceSplit):
 
     @property
     def stream_name(self) -> str:
-        """Also of a stream that is given by its ARN."""
+        """The name of the stream, also if the stream is given by its ARN."""
         return self.stream.rpartition("/")[2]
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import gc
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,6 @@ import pyarrow as pa
 
 from flip27_stream.api import (
     MetricGroup,
-    ReaderOutput,
     SourceEvent,
     SourceOutput,
     SourceReaderContext,
@@ -22,6 +21,7 @@ from flip27_stream.api.contract import check_column, check_records, size_of_even
 from flip27_stream.api.planned_range import PlannedRange, RangeKey
 from flip27_stream.errors import ContractError
 from flip27_stream.reader.drive import AVAILABILITY_TIMEOUT_S, read_ranges, some_of
+from flip27_stream.reader.split_outputs import SplitOutputs
 from flip27_stream.spark.execution.event_times import EventTimeObserver, ImplausibleEventTimes
 from flip27_stream.spark.reporting.report_channel import ReportAddress, SplitReport, TaskReport, send_report
 from flip27_stream.spark.source_spec import SourceSpec
@@ -139,7 +139,7 @@ class TaskContext(SourceReaderContext):
         self.events.append(event)
 
 
-class TaskOutput(ReaderOutput):
+class TaskOutput(SplitOutputs):
     """Collects what a reader emits, and observes the event times of each split.
 
     Args:
@@ -157,6 +157,10 @@ class TaskOutput(ReaderOutput):
             for r in task.ranges
         }
 
+    @property
+    def split_ids(self) -> Collection[str]:
+        return self._outputs
+
     def create_output_for_split(self, split_id: str) -> SourceOutput:
         return self._of(split_id)
 
@@ -171,16 +175,6 @@ class TaskOutput(ReaderOutput):
                 f"{some_of(list(self._outputs))}."
             )
         return self._outputs[split_id]
-
-    def collect(
-        self,
-        records: pa.RecordBatch,
-        timestamps: pa.Int64Array | None = None,
-        positions: pa.Int64Array | None = None,
-    ) -> None:
-        if len(self._outputs) != 1:
-            raise ValueError("a reader of several splits must emit through create_output_for_split")
-        next(iter(self._outputs.values())).collect(records, timestamps, positions)
 
     def drain(self) -> Iterator[pa.RecordBatch]:
         """Yields the record batches that were collected since the last call."""

@@ -67,10 +67,13 @@ class SourceCoordinator:
         self._planner: Planner = BatchPlanner(spec, self._split_tracker)
         self._recorder: BatchRecorder | None = None
         if spec.alignment is not None:
-            self._recorder = BatchRecorder(spec.alignment, self._context.metric_group(), spec.source.reads)
-            self._planner = GroupPlanner(
-                spec, spec.alignment, self._planner, self._clock, self._recorder.record_commit
+            self._recorder = BatchRecorder(
+                spec.alignment, self._context.metric_group(), spec.source.reads, spec.driver.spool_root
             )
+            if not spec.alignment.in_catalog:
+                self._planner = GroupPlanner(
+                    spec, spec.alignment, self._planner, self._clock, self._recorder.record_commit
+                )
         self._readers = Readers(spec.driver, self._context, self._clock)
         self._run = Run(spec)
         self._replayed_batch = ReplayedBatch()

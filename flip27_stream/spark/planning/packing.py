@@ -44,7 +44,8 @@ def tasks_of(
     pieces = divided(work, limits)
     if len(pieces) > len(work) or limits.max_rows_per_task is not None:
         return [[piece] for piece in pieces]
-    tasks = max(parallelism, limits.min_tasks or 0)
+    worth = -(-sum(r.size for r in work) // limits.rows_worth_a_task)
+    tasks = max(min(parallelism, worth), limits.min_tasks or 0)
     return evenly(work, tasks) if limits.divide else pack(work, tasks)
 
 

@@ -19,8 +19,9 @@ from watermark_alignment.states import SplitStatus
 from watermark_alignment.table.batch_note import KEY as NOTE
 from watermark_alignment.table.batch_note import BatchNote
 from watermark_alignment.table.behind import Behind
+from watermark_alignment.table.catalog_spool import CatalogSpool
 from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
-from watermark_alignment.table.table_writer import TableWriter
+from watermark_alignment.table.table_writer import RowStore, TableWriter
 
 log = logging.getLogger(__name__)
 
@@ -36,9 +37,13 @@ class BatchRecorder:
         alignment: the alignment options of the source.
         metrics: the counters of the enumerator.
         reads: what the source reads, in few words.
+        spool_root: the driver's folder for rows of tables that the session writes.
     """
 
-    def __init__(self, alignment: AlignmentOptions, metrics: MetricGroup, reads: str) -> None:
+    def __init__(
+        self, alignment: AlignmentOptions, metrics: MetricGroup, reads: str, spool_root: str = ""
+    ) -> None:
+        self._spool = CatalogSpool(spool_root, alignment.table) if alignment.in_catalog else None
         self._reads = shortened(reads)
         self._alignment = alignment
         self._enumerator_metrics = metrics
@@ -60,14 +65,21 @@ class BatchRecorder:
             lineage: the lineage id of the checkpoint.
 
         Raises:
-            AlignmentError: the table cannot be opened or created.
+            AlignmentError: the table cannot be opened or created, or no session writes it.
         """
-        table = SplitWatermarkTable(self._alignment.table, self._alignment.storage_options)
-        table.open()
         source = self._alignment.name_of_source(fingerprint, lineage)
+        table = self._open_table(source)
         self._ledger = Ledger(self._alignment.group, source, self._alignment.max_out_of_orderness_ms)
         self._writer = TableWriter(table, f"{source}:{lineage}")
         self._lineage = lineage
+
+    def _open_table(self, source: str) -> RowStore:
+        if self._spool is not None:
+            self._spool.open(self._alignment.group, source)
+            return self._spool
+        table = SplitWatermarkTable(self._alignment.table, self._alignment.storage_options)
+        table.open()
+        return table
 
     def record_commit(self, version: int) -> None:
         """Records that this process has made ``version`` of the table, for the table's maintenance."""
@@ -191,6 +203,8 @@ class BatchRecorder:
     def close(self) -> None:
         if self._writer is not None:
             self._writer.close()
+        if self._spool is not None:
+            self._spool.close()
 
 
 def _most(counts: Counter[str]) -> dict[str, int]:

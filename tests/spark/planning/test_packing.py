@@ -100,6 +100,16 @@ def test_ki_03_many_small_splits_share_tasks() -> None:
     assert len(tasks_of(ranges(*[(0, 10)] * 200), 4, ReadLimits(min_tasks=7))) == 7
 
 
+@pytest.mark.parametrize(
+    ("rows", "least", "expected"),
+    [(100, None, 1), (125, None, 1), (126, None, 2), (9000, None, 4), (1, 3, 3)],
+)
+def test_few_rows_are_one_task(rows: int, least: int | None, expected: int) -> None:
+    """KI-03 adapted: a task costs more than some hundred rows, so there is one for each 500; the option goes first."""
+    limits = ReadLimits(min_tasks=least, rows_worth_a_task=500)
+    assert len(tasks_of(ranges(*[(0, rows)] * 4), 4, limits)) == expected
+
+
 def test_al_11_pieces_of_a_split_are_counted_once() -> None:
     """AL-11: repeated pieces count once; what nobody reported counts as it was planned."""
     batch = BatchRecord(1, {"a": PlannedSplit(0, 10, SplitStatus.ACTIVE)})

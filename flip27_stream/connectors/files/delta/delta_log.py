@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final
+from typing import Final, TypeVar
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -35,6 +35,8 @@ from flip27_stream.connectors.files.storage.found_file import FoundFile
 from flip27_stream.connectors.files.storage.storage_errors import cause, storage_error
 from flip27_stream.errors import ConnectorError, DataLossError, OptionError, UnreachableError
 from flip27_stream.threads import of_each
+
+T = TypeVar("T")
 
 _ELSEWHERE: Final = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
 _MARK_BYTES: Final = 4096
@@ -124,7 +126,8 @@ class DeltaLog:
         """
         table = self._table(version)
         stored = column if mapping is None or column is None else mapping.physical(column)
-        adds, state = pa.table(table.get_add_actions(flatten=True)), _state_of(table)
+        adds = self._answered(lambda: pa.table(table.get_add_actions(flatten=True)))
+        state = _state_of(table)
         files = data_files(adds, stored, self._file, self._deletions(table), state.columns.mapping, mapping)
         return state, files
 
@@ -250,9 +253,13 @@ class DeltaLog:
         check_protocol(self._what, protocol.min_reader_version, protocol.reader_features or ())
         return table
 
+    def _answered(self, work: Callable[[], T]) -> T:
+        return self.storage.answered(work, f"Reading the log of the Delta table {self.uri}")
+
     def _loaded(self, version: int | None) -> DeltaTable:
         try:
-            return DeltaTable(self.uri, version=version, storage_options=dict(self.options) or None)
+            options = dict(self.options) or None
+            return self._answered(lambda: DeltaTable(self.uri, version=version, storage_options=options))
         except OSError as error:
             raise storage_error(f"The Delta table {self.uri} could not be read", error) from error
         except (DeltaError, ValueError) as error:

@@ -9,6 +9,7 @@ from typing import Final
 from pyarrow import NativeFile
 from pyarrow.fs import FileInfo, FileSelector, FileType
 
+from flip27_stream.connectors.files.local_calls import open_file
 from flip27_stream.connectors.files.storage.filesystem import Storage
 from flip27_stream.connectors.files.storage.storage_errors import storage_error
 
@@ -40,7 +41,7 @@ class LogFiles:
         fs, path = self.storage.filesystem(), f"{self.folder}/{version:020d}.json"
         try:
             try:
-                with fs.open_input_file(path) as file:
+                with open_file(fs, path) as file:
                     data: bytes = file.read(most)
                     return data
             except FileNotFoundError:
@@ -58,7 +59,7 @@ class LogFiles:
         Raises:
             OSError: The file cannot be opened.
         """
-        return self.storage.filesystem().open_input_file(f"{self.folder}/{name}")
+        return open_file(self.storage.filesystem(), f"{self.folder}/{name}")
 
     def read_file(self, name: str) -> bytes:
         """Returns the bytes of a file in the folder of the log."""
@@ -74,9 +75,11 @@ class LogFiles:
         return [info.base_name for info in self._listed()]
 
     def _listed(self) -> list[FileInfo]:
-        selector = FileSelector(self.folder, allow_not_found=True)
+        fs, selector = self.storage.filesystem(), FileSelector(self.folder, allow_not_found=True)
         try:
-            infos: list[FileInfo] = self.storage.filesystem().get_file_info(selector)
+            infos: list[FileInfo] = self.storage.answered(
+                lambda: fs.get_file_info(selector), f"Listing the Delta log {self.folder}"
+            )
         except OSError as error:
             raise storage_error(f"The Delta log {self.folder} could not be listed", error) from error
         return infos

@@ -14,6 +14,7 @@ from pyarrow.fs import FileSystem, FileType
 
 from flip27_stream.connectors.files.formats.units import FileUnits, Int64s
 from flip27_stream.connectors.files.layout.file_layout import FileLayout
+from flip27_stream.connectors.files.local_calls import open_file
 from flip27_stream.errors import (
     ConnectorError,
     ContractError,
@@ -67,7 +68,7 @@ class FileFormat(ABC):
 
     def schema(self, fs: FileSystem, path: str) -> pa.Schema:
         """Returns the file's columns in types that Spark has, all nullable."""
-        with self._errors(fs, path), fs.open_input_file(path) as file:
+        with self._errors(fs, path), open_file(fs, path) as file:
             return self._schema(file, path)
 
     def units(self, fs: FileSystem, path: str, column: str | None = None, *, scan: bool = True) -> FileUnits:
@@ -80,7 +81,7 @@ class FileFormat(ABC):
             scan: Whether to read the column if the file has no statistics of it. Otherwise its event times stay
                 unknown.
         """
-        with self._errors(fs, path), fs.open_input_file(path) as file:
+        with self._errors(fs, path), open_file(fs, path) as file:
             return self._units(file, path, column, scan)
 
     def least_event_time(self, fs: FileSystem, path: str, column: str) -> int | None:
@@ -113,7 +114,7 @@ class FileFormat(ABC):
         """
         position = start
         try:
-            with self._errors(fs, path), fs.open_input_file(path) as file:
+            with self._errors(fs, path), open_file(fs, path) as file:
                 if size is not None and (found := file.size()) != size:
                     what = f"{self.name} file {path}"
                     raise written_anew(what, f"had {size} bytes", f"has {found}")

@@ -23,6 +23,7 @@ from flip27_stream.connectors.files.formats.units import FileUnits
 from flip27_stream.connectors.files.layout.column_mapping import ColumnMapping
 from flip27_stream.connectors.files.layout.columns import find_column
 from flip27_stream.connectors.files.layout.file_layout import FileLayout
+from flip27_stream.connectors.files.local_calls import open_file
 from flip27_stream.decoding.times import INSTANT
 from flip27_stream.reader import Records
 
@@ -54,7 +55,7 @@ class ParquetFormat(FileFormat):
         return schema
 
     def least_event_time(self, fs: FileSystem, path: str, column: str) -> int | None:
-        with self._errors(fs, path), fs.open_input_file(path) as file:
+        with self._errors(fs, path), open_file(fs, path) as file:
             times = self._event_times(_opened(file), column, path, scan=True)
             found = [t.least for t in times if t is not None and t.least is not None]
             return min(found, default=None)

@@ -24,6 +24,7 @@ from flip27_stream.connectors.files.formats.schemas import constants
 from flip27_stream.connectors.files.formats.units import Int64s
 from flip27_stream.connectors.files.layout.columns import find_column
 from flip27_stream.connectors.files.layout.file_layout import PLAIN, FileLayout, Partition
+from flip27_stream.connectors.files.local_calls import open_file
 from flip27_stream.connectors.files.storage.filesystem import Storage
 from flip27_stream.connectors.files.tolerance import UNREADABLE, Tolerance
 from flip27_stream.errors import OptionError, shortened
@@ -309,7 +310,7 @@ def _lines(fs: FileSystem, path: str, units: FileUnits) -> Int64s:
         with fs.open_input_stream(path) as stream:
             return np.array([_newlines(stream.read()) + 1], np.int64)
     counts = []
-    with fs.open_input_file(path) as file:
+    with open_file(fs, path) as file:
         for start, end in _pairs(units.borders):
             counts.append(_newlines(file.read_at(end - start, start)) + 1)
     return np.array(counts, np.int64)

@@ -18,6 +18,7 @@ from pyarrow.fs import FileSystem
 from pyroaring import BitMap64
 
 from flip27_stream.api import JsonValue
+from flip27_stream.connectors.files.local_calls import open_file
 from flip27_stream.errors import ConnectorError, CorruptRecordError, DataLossError, UnreachableError
 
 Int64s = npt.NDArray[np.int64]
@@ -107,7 +108,7 @@ class DeletionVector:
     def _read(self, fs: FileSystem, path: str, what: str) -> bytes:
         """Reads the bitmap from a file, which has its size, its bytes and their CRC-32. Numbers are big-endian."""
         try:
-            with fs.open_input_file(path) as file:
+            with open_file(fs, path) as file:
                 data: bytes = file.read_at(self.size + 8, self.offset)
         except FileNotFoundError as error:
             raise DataLossError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 
+from flip27_stream.connectors.files.local_calls import LocalCall
 from flip27_stream.connectors.files.storage.retries import Retries
 from flip27_stream.errors import DataLossError, UnreachableError
 
@@ -34,7 +35,9 @@ class Absences:
         """
         now, patience_s = time.monotonic(), Retries.patience_s
         since, last = self._since.get(path, (now, now))
-        if path not in self._since or now - last > patience_s:
+        if (
+            path not in self._since or now - last > patience_s + LocalCall.patience_s
+        ):  # one attempt can hang so long
             since = now
             log.warning(
                 "File %s is next to be read and is away; it is looked for for %g s: %s",

@@ -61,7 +61,8 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
     How it works:
 
     1. :meth:`start` starts a first look for files, which is waited for, and a look in each ``source.monitor-interval``.
-       Looks run in worker threads. Their results are added to the :class:`Backlog`.
+       If a first look fails, the query fails at once, unless it goes on from a checkpoint; then, as any other look, it
+       is tried again for a bounded time. Looks run in worker threads. Their results are added to the :class:`Backlog`.
     2. :meth:`admit` goes through the files that are partly read and the backlog, in reading order: by least event time
        if the query is aligned, otherwise by modification time. Until the limits are used up, it sets the end position
        of each file, and assigns the files that come from the backlog. So the offset has only the files of one or two
@@ -81,7 +82,9 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
         options: EnumeratorOptions,
         *,
         bounded: bool,
+        goes_on: bool = False,
     ) -> None:
+        self._goes_on = goes_on
         self._context = context
         self._backlog = backlog
         self._statistics = statistics
@@ -99,7 +102,8 @@ class FileSourceEnumerator(SplitEnumerator[FileSplit, FilesState], SupportsEvent
         self._ends: dict[str, int] = {}
 
     def start(self) -> None:
-        self._context.call_async(self._backlog.look, self._on_first_look)
+        look = self._look_patiently if self._goes_on else self._backlog.look
+        self._context.call_async(look, self._on_first_look)
         period = self._options.monitor_interval_ms
         if not self._bounded and period is not None:
             self._context.call_async(self._look_again, self._on_look, period, period)

@@ -7,14 +7,17 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 from pyarrow import fs
 
+from flip27_stream.connectors.files.local_calls import answered
 from flip27_stream.connectors.files.storage.store_parameters import OPTION_PREFIX, S3_NAMES, typed
 from flip27_stream.errors import OptionError
+
+T = TypeVar("T")
 
 _URI: Final = re.compile(
     r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):(?=/)(?://(?P<authority>[^/]*))?(?P<path>/.*)?", re.DOTALL
@@ -43,6 +46,15 @@ class Storage:
             OptionError: Arrow has no file system for the scheme, or refuses a parameter.
         """
         return _filesystem(self)
+
+    def answered(self, work: Callable[[], T], what: str) -> T:
+        """Returns what ``work`` returns, which uses this file system; with a time limit if it is the local one.
+
+        Raises:
+            UnreachableError: The local file system does not answer; see :func:`local_calls.answered`.
+            Exception: What ``work`` raises.
+        """
+        return work() if self.uri else answered(work, what)
 
 
 def locate(path: str, options: Mapping[str, str]) -> tuple[Storage, str]:

@@ -28,7 +28,10 @@ from flip27_stream.errors import ConnectorError
 _HEAD = struct.Struct(">ii")  # size of what follows, correlation id
 _SIZE = struct.Struct(">i")
 _KEPT_BUFFER = 16 << 20
-_LARGEST_TOKEN = 1 << 20
+_LARGEST_GREETING = 1 << 20
+"""The greatest response (bytes) while a connection is set up, as in planning."""
+LARGEST_BATCH = 1 << 30
+"""The greatest record batch (bytes). A broker sends the first batch of a response whole, whatever was asked for."""
 # The share of a session's life time; when it is over, the broker closes the connection (KIP-368).
 _RENEW_AT = 0.85
 _NOT_YET = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
@@ -68,6 +71,7 @@ class FetchConnection:
         self._body = memoryview(b"")
         self._kept = np.empty(0, np.uint8)
         self._received = 0
+        self._largest = _LARGEST_GREETING
         self._used = time.monotonic()
         self._expires = float("inf")
         self.endpoint = (host, port)
@@ -128,13 +132,19 @@ class FetchConnection:
                 f"are supported. ({error})"
             ) from error
 
-    def send(self, request: Any, version: int) -> None:
+    def send(self, request: Any, version: int, largest: int = _LARGEST_GREETING) -> None:
         """Sends a request of kafka-python.
+
+        Args:
+            request: the request.
+            version: its version.
+            largest: the greatest response that is taken, in bytes.
 
         Raises:
             OSError: sending failed, or took longer than the request timeout.
         """
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+        self._largest = largest
         self._send(encoded(request, version, self._correlation_id, self._options.client_id))
 
     def receive(self) -> memoryview | None:
@@ -171,10 +181,14 @@ class FetchConnection:
         self._used = time.monotonic()
 
     def _room(self) -> memoryview:
-        """Returns the memory for the body. The correlation id is checked first, so that other data takes no memory."""
+        """Returns the memory for the body. Correlation id and size are checked first, so that other data takes none."""
         size, correlation_id = _HEAD.unpack(self._head)
         if correlation_id != self._correlation_id or size < 4:
             raise ConnectionAbortedError("it does not speak Kafka's protocol, or answers another request")
+        if size > self._largest:
+            raise ConnectionAbortedError(
+                f"it announces a response of {size} bytes; at most {self._largest} are taken"
+            )
         size -= 4
         if size <= len(self._kept):
             return self._kept.data[:size]
@@ -208,7 +222,7 @@ class FetchConnection:
         """Returns the broker's answer to a SASL token that is sent without a request around it."""
         self._send(_SIZE.pack(len(token)) + token)
         (size,) = _SIZE.unpack(self._exactly(_SIZE.size))
-        if not 0 <= size <= _LARGEST_TOKEN:
+        if not 0 <= size <= _LARGEST_GREETING:
             raise ConnectionAbortedError("it does not speak Kafka's protocol")
         return self._exactly(size)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from flip27_stream.connectors.kafka.client.client import KafkaClient
 from flip27_stream.connectors.kafka.client.protocol import Fetched, FetchFrom, fetch_request, fetch_version
 from flip27_stream.connectors.kafka.fetching.broker_pauses import BrokerPauses
-from flip27_stream.connectors.kafka.fetching.fetch_connection import FetchConnection
+from flip27_stream.connectors.kafka.fetching.fetch_connection import LARGEST_BATCH, FetchConnection
 from flip27_stream.connectors.kafka.fetching.fetch_responses import (
     LEAST_VERSION,
     FetchResponse,
@@ -234,7 +234,7 @@ class Fetcher:
     def _send_over(self, connection: FetchConnection, node: int, fetch: _Fetch) -> None:
         try:
             version = connection.version_of(FetchRequest, LEAST_VERSION, fetch_version(fetch.wanted))
-            connection.send(self._request(fetch), version)
+            connection.send(self._request(fetch), version, fetch.max_bytes + LARGEST_BATCH)
         except OSError as error:
             self._fail(node, fetch, error)
         else:

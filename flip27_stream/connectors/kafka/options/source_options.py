@@ -33,6 +33,9 @@ from flip27_stream.options.option import Kind, Option, canonical_names
 __all__ = ["FORBIDDEN", "KNOWN_OPTIONS", "OPTIONS", "WITHOUT_EFFECT", "KafkaOptions", "parse_kafka_options"]
 
 
+_ROWS_WORTH_A_TASK = 500  # Spark's CPU time for a Python task is that of some thousand small rows
+
+
 def _delay(text: str, option: str) -> int:
     """Returns a duration in ms; a number without a unit is in ms, as in Spark."""
     text = text.strip()
@@ -288,11 +291,11 @@ def _limits(options: Mapping[str, str], *, bounded: bool) -> ReadLimits:
         )
     tasks, per_task = MIN_PARTITIONS.get(options), MAX_PER_PARTITION.get(options)
     if not bounded:
-        return ReadLimits(most, least, delay, tasks, per_task)
+        return ReadLimits(most, least, delay, tasks, per_task, rows_worth_a_task=_ROWS_WORTH_A_TASK)
     for option in _STREAM_LIMITS:
         if option.is_given(options):
             warn_without_effect(option.name, "this is a batch read")
-    return ReadLimits(min_tasks=tasks, max_rows_per_task=per_task)
+    return ReadLimits(min_tasks=tasks, max_rows_per_task=per_task, rows_worth_a_task=_ROWS_WORTH_A_TASK)
 
 
 def _commits(options: Mapping[str, str], group: str | None, *, reads_group: bool, bounded: bool) -> bool:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from flip27_stream.connectors.kafka.records.varints import Bytes, Longs
+
+_LARGE = 1 << 13  # bytes of the buffer per piece
 
 
 def gather(buffer: Bytes, at: Longs, sizes: Longs) -> pa.BinaryArray:
@@ -26,6 +29,8 @@ def gather(buffer: Bytes, at: Longs, sizes: Longs) -> pa.BinaryArray:
     null = sizes < 0
     if null.all():
         return pa.nulls(rows, pa.binary())
+    if len(buffer) >= rows * _LARGE:
+        return _joined(buffer, at, np.maximum(sizes, 0), null)
     bounds = np.empty((rows, 2), np.int32)
     bounds[:, 0] = at
     np.add(at, np.maximum(sizes, 0), out=bounds[:, 1], casting="same_kind")
@@ -35,5 +40,18 @@ def gather(buffer: Bytes, at: Longs, sizes: Longs) -> pa.BinaryArray:
     found = pc.take(with_gaps, pa.array(np.arange(0, 2 * rows, 2)), boundscheck=False)
     if not null.any():
         return found
-    valid = pa.py_buffer(np.packbits(~null, bitorder="little"))
-    return pa.Array.from_buffers(pa.binary(), rows, [valid, *found.buffers()[1:]])
+    return pa.Array.from_buffers(pa.binary(), rows, [_validity(null), *found.buffers()[1:]])
+
+
+def _joined(buffer: Bytes, at: Longs, sizes: Longs, null: npt.NDArray[np.bool_]) -> pa.BinaryArray:
+    """Returns the pieces as one column. Arrow grows its result as it copies, which costs more for large pieces."""
+    view, offsets = buffer.data, np.zeros(len(at) + 1, np.int32)
+    np.cumsum(sizes, out=offsets[1:])
+    data = b"".join([view[begin:end] for begin, end in zip(at.tolist(), (at + sizes).tolist(), strict=True)])
+    return pa.Array.from_buffers(
+        pa.binary(), len(at), [_validity(null), pa.py_buffer(offsets), pa.py_buffer(data)]
+    )
+
+
+def _validity(null: npt.NDArray[np.bool_]) -> pa.Buffer | None:
+    return pa.py_buffer(np.packbits(~null, bitorder="little")) if null.any() else None

@@ -119,16 +119,17 @@ def _read(
 def _check_ends(header_counts: Longs, headers_at: Longs, ends: Longs) -> None:
     """Checks that each record ends after its headers, each of which takes at least two bytes."""
     without = header_counts == 0
-    if (headers_at != ends)[without].any():
+    if (without & (headers_at != ends)).any():
         raise MalformedError("the fields of a record don't fill it")
     if not without.all() and ((header_counts < 0) | (headers_at + 2 * header_counts > ends)).any():
         raise MalformedError("a record has an impossible number of headers")
 
 
 def _offsets(deltas: Longs, counts: Longs, batches: Sequence[BatchHeader]) -> Longs:
-    offsets: Longs = deltas + np.repeat([batch.base_offset for batch in batches], counts)
+    bases = np.array([batch.base_offset for batch in batches], np.int64)
+    offsets: Longs = deltas + np.repeat(bases, counts)
     behind = np.cumsum(counts)
-    below = offsets[behind - counts] < [batch.base_offset for batch in batches]
+    below = offsets[behind - counts] < bases
     above = offsets[behind - 1] > [batch.last_offset for batch in batches]
     if below.any() or above.any() or (offsets[1:] <= offsets[:-1]).any():
         raise MalformedError("offsets of records don't rise from the first to the last of their batch")
@@ -143,8 +144,9 @@ def _times(
     The base timestamp of a batch may be a delete horizon (KIP-534); the deltas are relative to it, so the sum is right.
     """
     timestamps = deltas + np.repeat([batch.base_timestamp for batch in batches], counts)
-    types = np.repeat(np.array([batch.log_append_time for batch in batches], np.int32), counts)
-    if types.any():
+    appends = np.array([batch.log_append_time for batch in batches], np.int32)
+    types = np.repeat(appends, counts)
+    if appends.any():
         appended = np.repeat([batch.max_timestamp for batch in batches], counts)
         timestamps = np.where(types, appended, timestamps)
     return timestamps, types

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from flip27_stream.connectors.kafka.records.varints import (
     INT_BYTES,
@@ -129,9 +130,7 @@ def _search(buffer: Bytes, lows: Longs, highs: Longs, counts: Longs, starts: Lon
 
     Returns the indexes of the other batches.
     """
-    places, ends = _lengths(buffer, _places(buffer, lows, highs, _MOST_PLACES * len(starts)))
-    if len(places) != len(starts):
-        places, ends = _linked(places, ends, lows, len(buffer))
+    places, ends = _places(buffer, lows, highs, _MOST_PLACES * len(starts))
     first, behind = np.searchsorted(places, lows), np.searchsorted(places, highs)
     found = behind - first == counts
     following = np.append(places[1:], -1)
@@ -149,48 +148,77 @@ def _search(buffer: Bytes, lows: Longs, highs: Longs, counts: Longs, starts: Lon
     return np.flatnonzero(~found)
 
 
-def _linked(places: Longs, ends: Longs, lows: Longs, size: int) -> tuple[Longs, Longs]:
-    """Returns the places where a batch begins or where the record of another place ends, and the ends of their records.
+def _places(buffer: Bytes, lows: Longs, highs: Longs, most: int) -> tuple[Longs, Longs]:
+    """Returns the places where a record may begin, in order, and the ends of these records.
 
-    This removes most places that lie within a key or a value.
+    A zero byte (attributes) follows the length at such a place. A zero byte (no headers) is before it, unless the first
+    record of all has headers: then other records may have them, too. The first record of each batch is always
+    included. A record ends at another place or at the end of a batch. The result is empty if there are more than
+    ``most`` places, as in data full of zeros.
     """
-    reached = np.zeros(size + 1, bool)
-    reached[ends[ends <= size]] = True
-    reached[lows] = True
-    linked = reached[places]
-    return places[linked], ends[linked]
+    begin, end = int(lows[0]), int(highs[-1])
+    data, lows, highs = buffer[begin:end], lows - begin, highs - begin
+    may_begin = _marked(data)
+    may_begin[lows] = True
+    places = _true_positions(may_begin, most)
+    may_begin[highs] = True
+    places, ends = _lengths(data, places, may_begin)
+    return places + begin, ends + begin
 
 
-def _places(buffer: Bytes, lows: Longs, highs: Longs, most: int) -> Longs:
-    """Returns the positions where a record may begin, in order.
+def _marked(data: Bytes) -> npt.NDArray[np.bool_]:
+    """Returns for each byte, and for the end, whether a record may begin there; the first one is not looked at."""
+    marked, is_bare = np.zeros(len(data) + 1, bool), _begins_bare(data)
+    for at in range(1, len(data) - 2, _CHUNK):
+        zero = data[at - 1 : at + _CHUNK + 2] == 0
+        place = np.bitwise_or(zero[2:-1], zero[3:], out=marked[at : at + len(zero) - 3])
+        if is_bare:
+            place &= zero[:-3]
+    return marked
 
-    Such a position follows a zero byte (no headers), and a zero byte (attributes) follows its length. The first record
-    of each batch is always included. The result is empty if there are more than ``most`` positions, as in data full of
-    zeros.
+
+def _begins_bare(data: Bytes) -> bool:
+    """Returns whether the first record has no headers, so that it ends with a zero byte."""
+    length, body = read_varint(data[:INT_BYTES].tobytes(), 0)
+    return bool(data[body + length - 1] == 0)
+
+
+def _true_positions(flags: npt.NDArray[np.bool_], most: int) -> Longs:
+    """Returns the same as ``numpy.flatnonzero``, which is slow if few flags are true: it looks at 8 flags at once.
+
+    The result is empty if more than ``most`` flags are true.
     """
-    begin, end, found, total = int(lows[0]) + 1, int(highs[-1]), [lows[:1]], 1
-    for at in range(begin, end, _CHUNK):
-        zero = buffer[at - 1 : min(at + _CHUNK + 2, end)] == 0
-        place = zero[2:-1] | zero[3:]
-        place &= zero[:-3]
-        first, behind = np.searchsorted(lows, (at, at + _CHUNK))
-        place[lows[first:behind] - at] = True
-        found.append(np.flatnonzero(place) + at)
-        total += len(found[-1])
-        if total > most:
-            return np.empty(0, np.int64)
-    return np.concatenate(found)
+    whole = len(flags) & ~7
+    eights = flags[:whole].view(np.uint64)
+    some = np.flatnonzero(eights != 0)
+    if len(some) > most:
+        return some[:0]
+    inside = np.flatnonzero(eights.take(some).view(bool))
+    positions = some.take(inside >> 3)
+    positions <<= 3
+    positions += inside & 7
+    positions = np.append(positions, np.flatnonzero(flags[whole:]) + whole)
+    return positions if len(positions) <= most else some[:0]
 
 
-def _lengths(buffer: Bytes, places: Longs) -> tuple[Longs, Longs]:
-    """Returns the places that have a length of one or two bytes before a zero byte, and the ends of these records."""
-    low, high = buffer.take(places), buffer.take(places + 1)
+def _lengths(data: Bytes, places: Longs, may_begin: npt.NDArray[np.bool_]) -> tuple[Longs, Longs]:
+    """Returns the places that have a length of one or two bytes before a zero byte, and the ends of these records.
+
+    The others, most of which lie within a key or a value, and those whose record ends at no place are left out.
+    """
+    low, high = data.take(places), data.take(places + 1, mode="clip")
     two = low >> 7
-    bodies = places + 1 + two
-    lengths = ((low & 0x7F) >> 1) + (high * two).astype(np.int64) * 64
+    bodies = places + 1
+    bodies += two
+    lengths = (high * two).astype(np.uint16) << 6
+    lengths += (low & 0x7F) >> 1
     ends = bodies + lengths
-    valid = (low & 1 == 0) & (two & high >> 7 == 0) & (lengths >= SMALLEST_RECORD - 1)
-    valid &= buffer.take(bodies) == 0
+    valid = low & 1 == 0
+    valid &= two & high >> 7 == 0
+    valid &= lengths >= SMALLEST_RECORD - 1
+    valid &= data.take(bodies, mode="clip") == 0
+    valid &= ends < len(may_begin)
+    valid &= may_begin.take(ends, mode="clip")
     if valid.all():
         return places, ends
     return places[valid], ends[valid]

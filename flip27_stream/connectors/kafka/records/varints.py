@@ -24,8 +24,8 @@ class MalformedError(ValueError):
 def read_varints(buffer: Bytes, at: Longs, longest: int = INT_BYTES) -> tuple[Longs, Longs]:
     """Returns the numbers at the positions ``at``, and the positions after them.
 
-    Nearly all numbers of a record take one or two bytes. Those are decoded for all rows at once; the third and later
-    bytes are decoded only for the rows that have them.
+    Nearly all numbers of a record take one or two bytes. Those are decoded for all rows at once, in 16 bits; numbers
+    with a third byte are decoded again, together with the others if most rows have one.
 
     Args:
         buffer: the bytes.
@@ -33,42 +33,50 @@ def read_varints(buffer: Bytes, at: Longs, longest: int = INT_BYTES) -> tuple[Lo
         longest: the greatest number of bytes of an encoded number.
 
     Raises:
-        MalformedError: a number takes more than ``longest`` bytes.
-        IndexError: a number leaves the buffer.
+        MalformedError: a number takes more than ``longest`` bytes, or begins in the buffer and leaves it.
+        IndexError: a number begins behind the buffer.
     """
-    first = buffer.take(at)
+    first, behind = buffer.take(at), at + 1
     long = first >> 7
     if not long.any():
-        return unzigzag(first.astype(np.uint64)), at + 1
-    second = buffer.take(at + 1, mode="clip")
+        return _unzigzag(first).astype(np.int64), behind
+    second = buffer.take(behind, mode="clip")
     second *= long
-    raw = (first & 0x7F) | ((second & 0x7F).astype(np.uint64) << np.uint64(7))
-    behind = at + 1 + long
+    behind += long
+    raw = (second & 0x7F).astype(np.uint16) << 7
+    raw |= first & 0x7F
+    numbers = _unzigzag(raw).astype(np.int64)
     longer = np.flatnonzero(second > 0x7F)
-    if longer.size:
-        _finish(buffer, at, raw, behind, longer, longest)
-    return unzigzag(raw), behind
+    if 2 * len(longer) > len(at):
+        return _read_long(buffer, at, longest)
+    if len(longer):
+        numbers[longer], behind[longer] = _read_long(buffer, at[longer], longest)
+    return numbers, behind
 
 
-def _finish(buffer: Bytes, at: Longs, raw: Any, behind: Longs, rows: Longs, longest: int) -> None:
-    """Adds the third and later bytes of the numbers in ``rows`` to ``raw`` and ``behind``."""
-    for k in range(2, longest):
-        byte = buffer.take(at[rows] + k)
-        raw[rows] |= (byte & 0x7F).astype(np.uint64) << np.uint64(7 * k)
-        behind[rows] += 1
+def _read_long(buffer: Bytes, at: Longs, longest: int) -> tuple[Longs, Longs]:
+    """Returns the same as :func:`read_varints`, for numbers of any size.
+
+    A number that leaves the buffer takes more than ``longest`` bytes, since the last byte is read again and again.
+    """
+    raw, behind = np.zeros(len(at), np.uint64), at
+    more: npt.NDArray[Any] = np.ones(len(at), np.uint8)
+    for k in range(longest):
+        byte = buffer.take(at + k, mode="clip")
+        byte *= more
+        raw |= (byte & 0x7F).astype(np.uint64) << np.uint64(7 * k)
+        behind = behind + more
         if k == 9 and (byte > 1).any():
             raise MalformedError("a number does not fit 64 bits")
-        rows = rows[byte > 0x7F]
-        if not rows.size:
-            return
+        more = byte >> 7
+        if not more.any():
+            return _unzigzag(raw), behind
     raise MalformedError(f"a number takes more than {longest} bytes")
 
 
-def unzigzag(raw: npt.NDArray[np.uint64]) -> Longs:
-    """Returns the signed numbers of zigzag-encoded ones: 0, 1, 2, 3, 4 stand for 0, -1, 1, -2, 2."""
-    halves: Longs = (raw >> np.uint64(1)).view(np.int64)
-    halves ^= -(raw & np.uint64(1)).view(np.int64)
-    return halves
+def _unzigzag(raw: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Returns the signed numbers, of the same size, of zigzag-encoded ones: 0, 1, 2, 3, 4 stand for 0, -1, 1, -2, 2."""
+    return ((raw >> 1) ^ -(raw & 1)).view(f"i{raw.itemsize}")
 
 
 def read_varint(data: bytes | memoryview, at: int) -> tuple[int, int]:

@@ -1,1 +1,1 @@
-"""The service: boto3, with its errors as ours, retries, and limits of calls."""
+"""Calls of the service with boto3: retries, limits of calls, the project's errors."""

@@ -1,4 +1,4 @@
-"""Calls of the service, for one source in one process."""
+"""The client of one source in one process."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from typing import Any
 from flip27_stream.connectors.kinesis.client.errors import (
     DENIED,
     RETRIED,
+    InUseError,
     IteratorExpiredError,
     NotThereError,
 )
 from flip27_stream.connectors.kinesis.client.pace import Pace
 from flip27_stream.connectors.kinesis.client.session import shared_client
 from flip27_stream.connectors.kinesis.options.connection_options import ConnectionOptions
-from flip27_stream.connectors.kinesis.positions import TRIM_HORIZON, is_behind, sequence_number
+from flip27_stream.connectors.kinesis.positions import TRIM_HORIZON, iterator_type, sequence_number
 from flip27_stream.errors import AuthenticationError, ConnectorError, MissingTopicError, UnreachableError
 
 log = logging.getLogger(__name__)
@@ -33,7 +34,7 @@ SHARDS_PER_CALL = 1000
 
 @dataclass(frozen=True)
 class Shard:
-    """A shard as the service lists it; its parents are those it came from by a split or a merge."""
+    """A shard as the service lists it. Its parents are the shards that were split or merged into it."""
 
     shard_id: str
     parents: tuple[str, ...]
@@ -43,7 +44,7 @@ class Shard:
 
 @dataclass(frozen=True)
 class StreamIdentity:
-    """Tells a stream from another one of the same name; the time of creation in ms."""
+    """What differs between two streams of the same name: the ARN and the time of creation (ms)."""
 
     arn: str
     created: int
@@ -67,7 +68,7 @@ class Page:
 
 
 class KinesisClient:
-    """A client with retries, limits of calls and our errors. Its methods may be called in several threads.
+    """A client with retries, limits of calls and the project's errors. Several threads may call its methods.
 
     Attributes:
         calls: how many calls were made, by operation; for benchmarks and tests.
@@ -81,36 +82,39 @@ class KinesisClient:
         self._silent_until = 0.0
 
     @property
+    def request_timeout_s(self) -> float:
+        """Option ``requestTimeout`` in seconds."""
+        return self._options.request_timeout_ms / 1000
+
+    @property
     def times_are_silent(self) -> bool:
-        """Whether a question about a time had no answer of late; see :meth:`iterator_at_time`."""
+        """Whether a recent question about a time got no answer; see :meth:`iterator_at_time`."""
         return time.monotonic() < self._silent_until
 
     def identity(self, stream: str) -> StreamIdentity:
-        """Raises MissingTopicError if there is no such stream."""
+        """Returns the identity of a stream. Raises MissingTopicError if the stream does not exist."""
         summary = self._stream_call("DescribeStreamSummary", stream)["StreamDescriptionSummary"]
         created = summary.get("StreamCreationTimestamp", 0)
         return StreamIdentity(summary["StreamARN"], to_ms(created))
 
     def shards(self, stream: str) -> list[Shard]:
-        """All shards that have records, or may get some; raises MissingTopicError if there is no such stream."""
+        """Returns all shards of a stream. Raises MissingTopicError if the stream does not exist."""
         answer = self._stream_call("ListShards", stream, MaxResults=SHARDS_PER_CALL)
         listed = list(answer["Shards"])
         while token := answer.get("NextToken"):
-            answer = self._call(f"ListShards of {stream}", "ListShards", {"NextToken": token})
+            answer = self.call(f"ListShards of {stream}", "ListShards", {"NextToken": token})
             listed += answer["Shards"]
         return [_shard(shard) for shard in listed]
 
     def iterator(self, stream: str, shard_id: str, position: int) -> str:
-        """A shard iterator at ``position``; raises NotThereError if the service does not know it."""
-        if position == TRIM_HORIZON:
-            how: dict[str, Any] = {"ShardIteratorType": "TRIM_HORIZON"}
-        else:
-            kind = "AFTER_SEQUENCE_NUMBER" if is_behind(position) else "AT_SEQUENCE_NUMBER"
-            how = {"ShardIteratorType": kind, "StartingSequenceNumber": sequence_number(position)}
+        """Returns a shard iterator at ``position``. Raises NotThereError if the service does not know the position."""
+        how = {"ShardIteratorType": iterator_type(position)}
+        if position != TRIM_HORIZON:
+            how["StartingSequenceNumber"] = sequence_number(position)
         return self._iterator(self._boto, stream, shard_id, how)
 
     def iterator_at_time(self, stream: str, shard_id: str, time_ms: int, *, is_there: bool) -> str | None:
-        """An iterator at the first record that arrived at ``time_ms`` or later.
+        """Returns an iterator at the first record that arrived at ``time_ms`` or later.
 
         ``None`` if there is no answer, or the time is in the future by the service's clock: an emulator (kinesalite) is
         silent where no such record is there. After such a silence only questions whose record ``is_there`` are asked
@@ -129,7 +133,7 @@ class KinesisClient:
             return None
 
     def page(self, split_id: str, iterator: str | None, limit: int, make_iterator: Callable[[], str]) -> Page:
-        """The records at an iterator.
+        """Returns the records at an iterator.
 
         Args:
             split_id: of the shard.
@@ -157,9 +161,9 @@ class KinesisClient:
     def _records(self, split_id: str, iterator: str, limit: int) -> Page:
         self._pace.wait(split_id)
         asked = {"ShardIterator": iterator, "Limit": limit}
-        answer = self._call(f"GetRecords of {split_id}", "GetRecords", asked, shard=split_id)
+        answer = self.call(f"GetRecords of {split_id}", "GetRecords", asked, shard=split_id)
         records = answer["Records"]
-        size = sum([len(r["Data"]) + len(r["PartitionKey"]) + _RESERVED_BYTES for r in records])
+        size = size_of(records)
         self._pace.read(split_id, size)
         following = answer.get("NextShardIterator")
         at_tip = following is None or (not answer.get("MillisBehindLatest") and len(records) < limit)
@@ -170,20 +174,20 @@ class KinesisClient:
     ) -> str:
         what = f"GetShardIterator of {stream}/{shard_id} ({how['ShardIteratorType']})"
         asked = {"ShardId": shard_id, **_named(stream), **how}
-        answer = self._call(what, "GetShardIterator", asked, boto, once=once)
+        answer = self.call(what, "GetShardIterator", asked, boto, once=once)
         return str(answer["ShardIterator"])
 
     def _stream_call(self, operation: str, stream: str, **arguments: Any) -> Any:
         what = f"{operation} of {stream}"
         try:
-            return self._call(what, operation, {**_named(stream), **arguments})
+            return self.call(what, operation, {**_named(stream), **arguments})
         except NotThereError as error:
             raise MissingTopicError(
                 f"Kinesis stream '{stream}' does not exist, or is not to be seen with these credentials in region "
                 f"'{self._options.region}': {error}"
             ) from error
 
-    def _call(
+    def call(
         self,
         what: str,
         operation: str,
@@ -193,11 +197,26 @@ class KinesisClient:
         once: bool = False,
         shard: str = "",
     ) -> Any:
-        """Call until there is an answer, or time is up; waits between two calls grow and are random."""
+        """Returns the answer of the service. Repeats the call after temporary errors, with growing random waits.
+
+        Args:
+            what: the call, for errors.
+            operation: as the service names it.
+            asked: its arguments.
+            boto: another boto3 client than that of this process.
+            once: the call is not repeated.
+            shard: the split whose limits of calls apply.
+
+        Raises:
+            NotThereError: what was asked for does not exist.
+            InUseError: what was asked for is in use.
+            UnreachableError: there was no answer within ``requestTimeout``.
+            ConnectorError: the service refused for another reason.
+        """
         from botocore import xform_name
 
         method = getattr(boto or self._boto, xform_name(operation))
-        deadline = time.monotonic() + self._options.request_timeout_ms / 1000
+        deadline = time.monotonic() + self.request_timeout_s
         wait = _FIRST_WAIT_S
         while True:
             self.calls[operation] = self.calls.get(operation, 0) + 1
@@ -206,7 +225,7 @@ class KinesisClient:
                 return failure
             if once or time.monotonic() + wait > deadline:
                 raise UnreachableError(
-                    f"{what} failed{'' if once else f' for {self._options.request_timeout_ms / 1000:g} s'} at "
+                    f"{what} failed{'' if once else f' for {self.request_timeout_s:g} s'} at "
                     f"{self._options.place}: {failure.why}. Check that the service is well, and who else reads the "
                     "stream, or raise option 'requestTimeout'."
                 ) from failure.error
@@ -216,14 +235,15 @@ class KinesisClient:
                 self._pace.wait(shard)
 
     def _attempt(self, what: str, call: Callable[[], Any]) -> Any:
-        """The answer, or a :class:`_Failure` after which the call may be made again.
+        """Returns the answer, or a :class:`_Failure` if the call can be repeated.
 
         Raises:
             NotThereError: what was asked for does not exist.
             AuthenticationError: it may not be asked for.
             ConnectorError: the service refused for another reason.
         """
-        from botocore import exceptions, parsers
+        from botocore import eventstream, exceptions, parsers
+        from urllib3.exceptions import HTTPError
 
         try:
             return call()
@@ -245,6 +265,8 @@ class KinesisClient:
             parsers.ResponseParserError,
             exceptions.CredentialRetrievalError,
             exceptions.IncompleteReadError,
+            eventstream.ParserError,
+            HTTPError,
         ) as error:
             return _Failure(str(error), error)
         except exceptions.BotoCoreError as error:
@@ -258,17 +280,24 @@ class _Failure:
 
 
 def raise_refusal(what: str, code: str, error: Exception) -> None:
-    """Raise what an answer with ``code`` means to callers, if it means more than that the call failed."""
+    """Raises the error that callers handle for an answer with ``code``; does nothing for other codes."""
     if code in DENIED:
         raise AuthenticationError(f"{what} was denied: {error}") from error
     if code == "ExpiredIteratorException":
         raise IteratorExpiredError(f"{what}: {error}") from error
+    if code == "ResourceInUseException":
+        raise InUseError(f"{what}: {error}") from error
     if code in ("ResourceNotFoundException", "InvalidArgumentException"):
         raise NotThereError(f"{what}: {error}") from error
 
 
+def size_of(records: Sequence[Mapping[str, Any]]) -> int:
+    """Returns how many bytes the limits of the service count for records. Records are dictionaries of boto3."""
+    return sum([len(r["Data"]) + len(r["PartitionKey"]) + _RESERVED_BYTES for r in records])
+
+
 def to_ms(seconds: Any) -> int:
-    """A time of the service in ms; it may be a number of seconds, or a text of it."""
+    """Returns a time of the service in milliseconds. The service gives seconds, as a number or as text."""
     return round(float(seconds) * 1000)
 
 

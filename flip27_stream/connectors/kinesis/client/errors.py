@@ -1,4 +1,4 @@
-"""What the service refuses, by kinds that callers tell apart."""
+"""Errors of the service that callers handle in different ways."""
 
 from __future__ import annotations
 
@@ -48,3 +48,7 @@ class IteratorExpiredError(ConnectorError):
 
 class LostRecordError(ConnectorError):
     """The record that a position names is gone."""
+
+
+class InUseError(ConnectorError):
+    """The consumer has that name already, or its subscription to the shard is not five seconds old."""

@@ -1,4 +1,4 @@
-"""How often and how much may be read of a shard: 5 calls and 2 MB a second, shared by all who read it."""
+"""Limits of reading a shard: 5 calls and 2 MB a second for all its readers together."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _BURST_S = 1.0
 
 @dataclass
 class _Allowance:
-    """When the shard is free again, were calls and bytes spent evenly."""
+    """The times until which the calls and bytes of a shard are used up."""
 
     calls_paid_at: float = 0.0
     bytes_paid_at: float = 0.0
 
 
 class Pace:
-    """Keeps the calls of one process for each shard within limits; some may come at once (token buckets).
+    """Keeps the calls of one process for each shard within limits. A few calls may come at once (token bucket).
 
     Args:
         period_s: between two calls on average; 0 for no limit.
@@ -42,7 +42,7 @@ class Pace:
         self._lock = threading.Lock()
 
     def wait(self, shard: str) -> None:
-        """Wait until the shard may be read, and count the call."""
+        """Waits until the shard may be read, and counts the call."""
         with self._lock:
             allowance = self._allowances.setdefault(shard, _Allowance())
             now = self._clock()
@@ -53,7 +53,7 @@ class Pace:
             self._sleep(waits)
 
     def read(self, shard: str, size: int) -> None:
-        """So many bytes came."""
+        """Counts ``size`` bytes that were read of the shard."""
         with self._lock:
             allowance = self._allowances.setdefault(shard, _Allowance())
             since = max(allowance.bytes_paid_at, self._clock())

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
+from flip27_stream.connectors.kinesis.client.record_pages import parse_with
 from flip27_stream.connectors.kinesis.options.connection_options import ConnectionOptions
 from flip27_stream.errors import ConnectorError, OptionError
 
@@ -19,7 +20,7 @@ THREADS = 32
 
 @functools.lru_cache(maxsize=16)
 def shared_client(options: ConnectionOptions, read_timeout_s: float | None = None) -> Any:
-    """A client of Kinesis that all of this process use, as boto3 allows for: to make one takes half a second.
+    """Returns a client of Kinesis that is shared in this process, for making one takes half a second.
 
     boto3's own retries are off, for ours know the limits of a shard.
 
@@ -49,7 +50,7 @@ def shared_client(options: ConnectionOptions, read_timeout_s: float | None = Non
         read_timeout=min(read_timeout_s or _READ_TIMEOUT_S, patience),
     )
     try:
-        return session.client(
+        client = session.client(
             "kinesis", endpoint_url=options.endpoint, config=config, **_credentials(session, options)
         )
     except NoRegionError as error:
@@ -59,6 +60,8 @@ def shared_client(options: ConnectionOptions, read_timeout_s: float | None = Non
             f"No client can be made for endpoint {options.endpoint!r} and region {options.region!r}: {error}. See "
             "options 'endpoint', 'region' and the credentials."
         ) from error
+    parse_with(client)
+    return client
 
 
 def _credentials(session: Any, options: ConnectionOptions) -> Mapping[str, Any]:
@@ -74,7 +77,7 @@ def _credentials(session: Any, options: ConnectionOptions) -> Mapping[str, Any]:
 
 
 def _assume(session: Any, options: ConnectionOptions, given: Mapping[str, str | None]) -> None:
-    """Let the session's credentials be those of the role, renewed before they expire."""
+    """Makes the session use credentials of the role, and renew them before they expire."""
     from botocore.credentials import DeferredRefreshableCredentials
 
     sts = session.client("sts", endpoint_url=options.sts_endpoint, **given)

@@ -1,18 +1,22 @@
-"""Reads bounded shards: the next pages are under way while one is emitted."""
+"""Reads ranges of shards. It fetches the next pages while it emits one."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pyarrow as pa
 
 from flip27_stream.api import InputStatus, ReaderOutput, SourceReader, SourceReaderContext
 from flip27_stream.connectors.kinesis.client.client import KinesisClient, Page, to_ms
+from flip27_stream.connectors.kinesis.client.consumers import Consumers
 from flip27_stream.connectors.kinesis.client.errors import NotThereError
 from flip27_stream.connectors.kinesis.client.pace import Pace
+from flip27_stream.connectors.kinesis.client.subscription import Subscription
 from flip27_stream.connectors.kinesis.options.source_options import KinesisOptions, bytes_per_second
 from flip27_stream.connectors.kinesis.positions import (
     TRIM_HORIZON,
@@ -35,12 +39,18 @@ _POLL_S = 30.0
 
 @dataclass
 class _Reading:
-    """A shard that is being read from ``position`` on; ``iterator`` stands there, if there is one."""
+    """A shard that is being read from ``position`` on.
+
+    Attributes:
+        iterator: a shard iterator at the position; ``None`` if there is none.
+        subscription: sends the records with enhanced fan-out; ``None`` if the shard is polled.
+    """
 
     split: KinesisShardSplit
     end: int
     position: int
     iterator: str | None = None
+    subscription: Subscription | None = None
     rows: int = 0
     first_time: int = 0
     last_time: int = 0
@@ -49,7 +59,7 @@ class _Reading:
 
 
 class KinesisSourceReader(SourceReader[KinesisShardSplit]):
-    """Reads bounded splits, some at the same time.
+    """Reads bounded splits, several at the same time.
 
     The ends of a range are records that were seen when it was planned. So a range that does not begin and end with
     them has lost records.
@@ -65,6 +75,7 @@ class KinesisSourceReader(SourceReader[KinesisShardSplit]):
         self._schema = schema
         pace = Pace(options.min_fetch_period_ms / 1000, bytes_per_second(options))
         self._client = KinesisClient(options.connection, pace)
+        self._consumers = None if options.fan_out is None else Consumers(self._client, options.fan_out)
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="flip27-kinesis")
         self._waiting: list[_Reading] = []
         self._fetching: dict[Future[Page], _Reading] = {}
@@ -80,10 +91,12 @@ class KinesisSourceReader(SourceReader[KinesisShardSplit]):
             if split.end is None:
                 raise ValueError(f"split {split.split_id} has no end; a reader reads bounded splits")
             reading = _Reading(split, split.end, split.start)
+            if self._consumers is not None:
+                reading.subscription = Subscription(self._client, self._consumers, split)
             (self._waiting if split.start < split.end else self._ended).append(reading)
 
     def notify_no_more_splits(self) -> None:
-        """Splits are known from the start."""
+        """Does nothing: all splits are added before the first poll."""
 
     def snapshot_state(self) -> Sequence[KinesisShardSplit]:
         left = [*self._waiting, *self._fetching.values()]
@@ -107,6 +120,10 @@ class KinesisSourceReader(SourceReader[KinesisShardSplit]):
 
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
+        for reading in self._waiting:
+            _unsubscribe(reading)
+        for future, reading in self._fetching.items():
+            future.add_done_callback(lambda _, reading=reading: _unsubscribe(reading))  # type: ignore[misc]
 
     def _fetch(self) -> None:
         while self._waiting and len(self._fetching) < _THREADS:
@@ -115,6 +132,10 @@ class KinesisSourceReader(SourceReader[KinesisShardSplit]):
 
     def _next_page(self, reading: _Reading) -> Page:
         split = reading.split
+        if reading.subscription is not None:
+            if (pushed := reading.subscription.next_page(reading.position)) is not None:
+                return pushed
+            reading.subscription, reading.iterator = None, None
 
         def make_iterator() -> str:
             return self._client.iterator(split.stream, split.shard_id, reading.position)
@@ -128,7 +149,7 @@ class KinesisSourceReader(SourceReader[KinesisShardSplit]):
             self._lose(reading, str(error))
             self._go_on_after_loss(reading)
             return
-        records = [r for r in page.records if before(r["SequenceNumber"]) < reading.end]
+        records = _records_before(page.records, reading.end)
         self._check_ends(reading, page)
         if records:
             self._emit(reading, records, page.size, output)
@@ -143,7 +164,7 @@ class KinesisSourceReader(SourceReader[KinesisShardSplit]):
             self._fetch()
 
     def _go_on_after_loss(self, reading: _Reading) -> None:
-        """From the first record that there is, if there is any."""
+        """Continues at the first record of the shard, or ends if reading began there."""
         if reading.position == TRIM_HORIZON:
             self._end(reading)
         else:
@@ -151,7 +172,7 @@ class KinesisSourceReader(SourceReader[KinesisShardSplit]):
             self._waiting.append(reading)
 
     def _check_ends(self, reading: _Reading, page: Page) -> None:
-        """The records that the range was planned by are there."""
+        """Checks that the first and last record of the planned range still exist."""
         if not page.records:
             return
         first, last = (before(page.records[i]["SequenceNumber"]) for i in (0, -1))
@@ -160,21 +181,24 @@ class KinesisSourceReader(SourceReader[KinesisShardSplit]):
             self._lose(reading, f"the first record there is now has sequence number {first // 10}")
         reading.is_begun = True
         end = reading.end // 10 * 10
-        if first <= end <= last and not any(before(r["SequenceNumber"]) == end for r in page.records):
-            self._lose(reading, f"sequence number {end // 10} is not there")
+        if first <= end <= last:
+            if before(_records_before(page.records, end + 1)[-1]["SequenceNumber"]) != end:
+                self._lose(reading, f"sequence number {end // 10} is not there")
         elif first > end:
             self._lose(reading, f"the next record there is has sequence number {first // 10}")
 
     def _is_vain(self, reading: _Reading, page: Page) -> bool:
-        """Whether no records come, though the record at the end of the range was seen when it was planned."""
+        """Returns whether too many pages in a row were empty, though the planned range is not read to its end."""
         reading.empty_pages = 0 if page.records else reading.empty_pages + 1
         return reading.empty_pages > _EMPTY_PAGES
 
-    def _emit(self, reading: _Reading, records: Sequence[object], size: int, output: ReaderOutput) -> None:
-        rows = rows_of(records, reading.split, self._schema)  # type: ignore[arg-type]
-        last: dict[str, object] = records[-1]  # type: ignore[assignment]
+    def _emit(
+        self, reading: _Reading, records: Sequence[Mapping[str, Any]], size: int, output: ReaderOutput
+    ) -> None:
+        rows = rows_of(records, reading.split, self._schema)
+        last = records[-1]
         if reading.rows == 0:
-            reading.first_time = to_ms(records[0]["ApproximateArrivalTimestamp"])  # type: ignore[index]
+            reading.first_time = to_ms(records[0]["ApproximateArrivalTimestamp"])
         reading.last_time = to_ms(last["ApproximateArrivalTimestamp"])
         reading.rows += len(records)
         reading.position = behind(str(last["SequenceNumber"]))
@@ -183,6 +207,7 @@ class KinesisSourceReader(SourceReader[KinesisShardSplit]):
         output.create_output_for_split(reading.split.split_id).collect(rows.records, rows.timestamps)
 
     def _end(self, reading: _Reading) -> None:
+        _unsubscribe(reading)
         self._ended.append(reading)
         if reading.rows:
             self._told.append(
@@ -198,3 +223,15 @@ class KinesisSourceReader(SourceReader[KinesisShardSplit]):
         if self._options.fail_on_data_loss:
             raise DataLossError(f"{what} To go on with what is there, set option 'failOnDataLoss' to false.")
         log.warning("%s The query goes on, since option 'failOnDataLoss' is false.", what)
+
+
+def _records_before(records: Sequence[Mapping[str, Any]], end: int) -> Sequence[Mapping[str, Any]]:
+    """Returns the records before a position. Records are in the order of their sequence numbers."""
+    if not records or before(records[-1]["SequenceNumber"]) < end:
+        return records
+    return records[: bisect_left(records, end, key=lambda r: before(r["SequenceNumber"]))]
+
+
+def _unsubscribe(reading: _Reading) -> None:
+    if reading.subscription is not None:
+        reading.subscription.close()

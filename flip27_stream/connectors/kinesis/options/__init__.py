@@ -1,1 +1,1 @@
-"""What users may say."""
+"""Options of the Kinesis source."""

@@ -1,4 +1,4 @@
-"""Where the service is, and who asks."""
+"""The address of the service, and the credentials."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class ConnectionOptions:
-    """How the service is reached. Secrets are not shown.
+    """The address of the service, credentials and time limits. ``repr`` does not show secrets.
 
     Attributes:
         region: of AWS.
@@ -32,5 +32,5 @@ class ConnectionOptions:
 
     @property
     def place(self) -> str:
-        """Where the service is, for people."""
+        """The address of the service, for messages."""
         return self.endpoint or f"region {self.region}"

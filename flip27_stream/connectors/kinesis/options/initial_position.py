@@ -45,7 +45,7 @@ class InitialPosition:
 
 
 def parse_initial_position(text: str, name: str) -> InitialPosition:
-    """Raises OptionError if it is none."""
+    """Returns the initial position. Raises OptionError if the text is not one."""
     word = text.strip().lower()
     if word in ("latest", "trim_horizon", "earliest"):
         return InitialPosition(Start.LATEST if word == "latest" else Start.TRIM_HORIZON)
@@ -65,7 +65,7 @@ def parse_initial_position(text: str, name: str) -> InitialPosition:
 
 
 def _iso(text: str) -> int | None:
-    """UTC where no zone is given."""
+    """Returns the milliseconds of an ISO 8601 time, in UTC if it has no zone."""
     try:
         parsed = datetime.fromisoformat(re.sub(r"[zZ]$", "+00:00", text.strip()))
     except ValueError:
@@ -74,7 +74,7 @@ def _iso(text: str) -> int | None:
 
 
 def _parsed(text: str, pattern: str) -> int | None:
-    """By a pattern of Java's ``SimpleDateFormat``, as far as it consists of numbers and a zone."""
+    """Returns the milliseconds of a time, by a pattern of Java's ``SimpleDateFormat`` of numbers and a zone."""
     regex = ""
     for part in _PATTERN.finditer(pattern):
         letters = part["letters"]

@@ -2,31 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from flip27_stream.connectors.kinesis.options.durations import DURATION, POSITIVE
+from flip27_stream.connectors.kinesis.options.fan_out_options import FAN_OUT_OPTIONS
 from flip27_stream.connectors.kinesis.options.initial_position import parse_initial_position
 from flip27_stream.errors import OptionError
-from flip27_stream.options.durations import parse_duration
 from flip27_stream.options.kinds import BOOLEAN, TEXT, any_text, whole
 from flip27_stream.options.option import Kind, Option, canonical_names
 
 MOST_PER_FETCH: Final = 10_000
 _GREATEST_RATE: Final = 2.0
-
-
-def _duration(text: str, option: str) -> int:
-    """Milliseconds; a number without a unit is milliseconds, as in Databricks' source."""
-    text = text.strip()
-    return parse_duration(f"{text} ms" if re.fullmatch(r"\d+", text, re.ASCII) else text, option)
-
-
-def _positive(text: str, option: str) -> int:
-    found = _duration(text, option)
-    if found == 0:
-        raise OptionError.of(option, text, "It must be longer than 0.")
-    return found
 
 
 def _rate(text: str, option: str) -> float:
@@ -39,19 +26,8 @@ def _rate(text: str, option: str) -> float:
     return rate
 
 
-def _mode(text: str, option: str) -> str:
-    if text.strip().lower() == "efo":
-        raise OptionError.of(option, text, "Enhanced fan-out is not supported. Allowed: polling.")
-    if text.strip().lower() != "polling":
-        raise OptionError.of(option, text, "Allowed: polling.")
-    return "polling"
-
-
 _STREAMS: Final = any_text("names or ARNs, separated by commas")
-_DURATION: Final = Kind("duration", _duration)
-_POSITIVE: Final = Kind("duration > 0", _positive)
 _RATE: Final = Kind("number > 0, at most 2.0", _rate)
-_MODE: Final = Kind("`polling`", _mode)
 
 STREAM_NAME: Final = Option("streamName", _STREAMS, None, "What to read: this or `streamARN` is required.")
 STREAM_ARN: Final = Option("streamARN", _STREAMS, None, "The same, by ARN; all of one region.")
@@ -75,7 +51,7 @@ STS_ENDPOINT: Final = Option(
     "stsEndpoint", Kind("URL", TEXT.parse), None, "URL of the service that gives out the role's credentials."
 )
 REQUEST_TIMEOUT: Final = Option(
-    "requestTimeout", _POSITIVE, "60 s", "How long a call is tried before the query fails."
+    "requestTimeout", POSITIVE, "60 s", "How long a call is tried before the query fails."
 )
 INITIAL_POSITION: Final = Option(
     "initialPosition",
@@ -101,7 +77,7 @@ MAX_BYTES_PER_TRIGGER: Final = Option(
 MAX_FETCH_RATE: Final = Option("maxFetchRate", _RATE, "1.0", "MB a second that a process reads of one shard.")
 MIN_FETCH_PERIOD: Final = Option(
     "minFetchPeriod",
-    _DURATION,
+    DURATION,
     "400 ms",
     "Between two calls of a process for one shard, on average; some may come at once.",
 )
@@ -109,11 +85,11 @@ MAX_RECORDS_PER_FETCH: Final = Option(
     "maxRecordsPerFetch", whole(most=MOST_PER_FETCH), "10000", "Records that one call asks for."
 )
 SHARD_FETCH_INTERVAL: Final = Option(
-    "shardFetchInterval", _POSITIVE, "1 s", "How often new shards are looked for."
+    "shardFetchInterval", POSITIVE, "1 s", "How often new shards are looked for."
 )
 SETTLING_TIME: Final = Option(
     "settlingTime",
-    _POSITIVE,
+    POSITIVE,
     "1 s",
     "The end of a busy shard is looked for so long before now, so results come so much later.",
 )
@@ -123,7 +99,6 @@ INCLUDE_SUB_SEQUENCE_NUMBER: Final = Option(
     "false",
     "A column more, `subSequenceNumber`: the place in an aggregated record, null for others.",
 )
-CONSUMER_MODE: Final = Option("consumerMode", _MODE, "polling", "How records are fetched.")
 
 OPTIONS: Final[tuple[Option[Any], ...]] = (
     STREAM_NAME,
@@ -150,7 +125,7 @@ OPTIONS: Final[tuple[Option[Any], ...]] = (
     SHARD_FETCH_INTERVAL,
     SETTLING_TIME,
     INCLUDE_SUB_SEQUENCE_NUMBER,
-    CONSUMER_MODE,
+    *FAN_OUT_OPTIONS,
 )
 """Every option that has an effect, in the order of the page."""
 
@@ -165,14 +140,7 @@ WITHOUT_EFFECT: Final[Mapping[str, str]] = {
 }
 """Options of Databricks' source that only tune what is not done here, and why they change nothing."""
 
-_NO_FAN_OUT = "enhanced fan-out is not supported; leave it out, and read with consumerMode polling"
 REFUSED: Final[Mapping[str, str]] = {
-    "consumerName": _NO_FAN_OUT,
-    "consumerNamePrefix": _NO_FAN_OUT,
-    "consumerRefreshInterval": _NO_FAN_OUT,
-    "registeredConsumerId": _NO_FAN_OUT,
-    "registeredConsumerIdType": _NO_FAN_OUT,
-    "requireConsumerDeregistration": _NO_FAN_OUT,
     "serviceCredential": "credentials come from boto3's chain, from keys or from a role",
     "awsSTSRoleARN": "the role is named by option 'roleArn'",
 }

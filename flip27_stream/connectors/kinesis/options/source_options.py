@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from flip27_stream.api import ReadLimits
 from flip27_stream.connectors.kinesis.options import option_list as names
 from flip27_stream.connectors.kinesis.options.connection_options import ConnectionOptions
+from flip27_stream.connectors.kinesis.options.fan_out_options import FanOutOptions, parse_fan_out
 from flip27_stream.connectors.kinesis.options.initial_position import InitialPosition, Start
 from flip27_stream.connectors.kinesis.options.option_list import KNOWN_OPTIONS, REFUSED, WITHOUT_EFFECT
 from flip27_stream.errors import OptionError
@@ -28,7 +29,7 @@ Given = Mapping[str, str]
 
 @dataclass(frozen=True)
 class KinesisOptions:
-    """What the options say, checked.
+    """The parsed and checked options.
 
     Attributes:
         streams: names or ARNs, without repetition.
@@ -39,6 +40,7 @@ class KinesisOptions:
         shard_fetch_interval_ms: between two looks for new shards.
         settling_time_ms: the end of a busy shard is looked for so long before now.
         sub_sequence_number: whether rows have the column ``subSequenceNumber``.
+        fan_out: the registered consumers that subscribe to the shards; ``None`` if tasks poll them.
     """
 
     connection: ConnectionOptions
@@ -53,10 +55,11 @@ class KinesisOptions:
     shard_fetch_interval_ms: int = 1000
     settling_time_ms: int = 1000
     sub_sequence_number: bool = False
+    fan_out: FanOutOptions | None = None
 
 
 def parse_kinesis_options(options: Mapping[str, str], *, bounded: bool = False) -> KinesisOptions:
-    """Check options, whose names may be in any case.
+    """Returns the parsed options. Their names may be in any case.
 
     Args:
         options: as the user gave them.
@@ -85,6 +88,7 @@ def parse_kinesis_options(options: Mapping[str, str], *, bounded: bool = False) 
         shard_fetch_interval_ms=names.SHARD_FETCH_INTERVAL.require(given),
         settling_time_ms=names.SETTLING_TIME.require(given),
         sub_sequence_number=names.INCLUDE_SUB_SEQUENCE_NUMBER.require(given),
+        fan_out=parse_fan_out(given, streams),
     )
 
 
@@ -92,7 +96,6 @@ def _refuse(given: Given) -> None:
     for name, reason in REFUSED.items():
         if name.lower() in given:
             raise OptionError(f"Option '{name}' cannot be honoured: {reason}.")
-    names.CONSUMER_MODE.require(given)
     for name, reason in WITHOUT_EFFECT.items():
         if name.lower() in given:
             log.warning("Option '%s' has no effect: %s.", name, reason)
@@ -163,5 +166,5 @@ def _initial_position(given: Given, *, bounded: bool) -> InitialPosition:
 
 
 def bytes_per_second(options: KinesisOptions) -> float:
-    """That may be read of one shard."""
+    """Returns how many bytes a second may be read of one shard."""
     return options.max_fetch_rate * _MEGABYTE

@@ -1,1 +1,1 @@
-"""What runs in the planning process."""
+"""The enumerator and the positions of the planning process."""

@@ -1,4 +1,4 @@
-"""Discovers shards, assigns them in the order of their lineage, and knows how far they can be read."""
+"""The enumerator: discovers shards, assigns parents before children, and finds how far shards can be read."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from flip27_stream.api import (
     SplitRange,
 )
 from flip27_stream.connectors.kinesis.client.client import KinesisClient, Shard, StreamIdentity
+from flip27_stream.connectors.kinesis.client.consumers import Consumers
 from flip27_stream.connectors.kinesis.client.errors import LostRecordError, NotThereError
 from flip27_stream.connectors.kinesis.client.pace import Pace
 from flip27_stream.connectors.kinesis.client.session import THREADS
@@ -29,7 +30,7 @@ from flip27_stream.connectors.kinesis.planning.shard_log import ShardLog
 from flip27_stream.connectors.kinesis.positions import TRIM_HORIZON, described
 from flip27_stream.connectors.kinesis.read_event import RangesRead
 from flip27_stream.connectors.kinesis.split import KinesisShardSplit
-from flip27_stream.errors import AuthenticationError, ConnectorError, DataLossError
+from flip27_stream.errors import AuthenticationError, ConnectorError, DataLossError, UnreachableError
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +41,7 @@ _IDENTITY_S = 10.0
 
 @dataclass(frozen=True)
 class Discovery:
-    """What one look at the service found, by stream; ``identities`` may be left out."""
+    """The result of one discovery, by stream. ``identities`` are looked up less often than shards."""
 
     shards: Mapping[str, list[Shard]]
     identities: Mapping[str, StreamIdentity]
@@ -72,6 +73,7 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
         self._state = state
         pace = Pace(options.min_fetch_period_ms / 1000, bytes_per_second(options))
         self._client = KinesisClient(options.connection, pace)
+        self._consumers = None if options.fan_out is None else Consumers(self._client, options.fan_out)
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="flip27-kinesis")
         self._shards: dict[str, dict[str, Shard]] = {}
         self._logs: dict[str, ShardLog] = {}
@@ -84,20 +86,42 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
 
     @property
     def calls(self) -> Mapping[str, int]:
-        """How many calls were made, by operation."""
+        """The number of calls that were made, by operation."""
         return self._client.calls
 
     def start(self) -> None:
         period = self._options.shard_fetch_interval_ms
         self._context.call_async(self._discover, self._on_initial_discovery)
+        if (fan_out := self._options.fan_out) is not None:
+            self._register(fan_out.refresh_interval_ms)
         self._context.call_async(
             self._discover, self._on_discovery, initial_delay_ms=period, period_ms=period
         )
 
+    def _register(self, period_ms: int) -> None:
+        """Registers the consumers (enhanced fan-out) before the first plan, and checks them periodically."""
+        assert self._consumers is not None
+        register = self._consumers.register
+        self._context.call_async(register, self._on_first_registration)
+        self._context.call_async(
+            register, self._on_registration, initial_delay_ms=period_ms, period_ms=period_ms
+        )
+
+    def _on_first_registration(self, _: None, error: BaseException | None) -> None:
+        if error is not None:
+            raise error
+
+    def _on_registration(self, _: None, error: BaseException | None) -> None:
+        """Raises an error, unless it is temporary: tasks poll shards that they cannot subscribe to."""
+        if isinstance(error, UnreachableError):
+            log.warning("The registration of consumers was not checked; it will be tried again: %s", error)
+        elif error is not None:
+            raise error
+
     # ---- discovery ------------------------------------------------------------------------------------------------
 
     def _discover(self) -> Discovery:
-        """Raises MissingTopicError if a stream does not exist."""
+        """Returns the shards of all streams. Raises MissingTopicError if a stream does not exist."""
         streams = self._options.streams
         identities = {}
         if time.monotonic() - self._identified_at >= _IDENTITY_S:
@@ -143,7 +167,7 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
         self._assign_ready()
 
     def _successor(self, stream: str, known: StreamState, identity: StreamIdentity) -> StreamState:
-        """The state of a stream that was deleted and made again; its shards have the same ids.
+        """Returns the state of a stream that was deleted and made again. Its shards have the same ids.
 
         Raises:
             DataLossError: ``failOnDataLoss`` is set.
@@ -165,7 +189,7 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
         return StreamState(identity.arn, identity.created, known.generation + 1)
 
     def _waiting(self) -> Iterable[tuple[str, Shard]]:
-        """Listed shards that are neither begun nor done, with their streams."""
+        """Yields listed shards that are neither begun nor done, with their streams."""
         for stream, shards in self._shards.items():
             known = self._state.streams.get(stream)
             if known is not None:
@@ -174,7 +198,7 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
                         yield stream, shard
 
     def _is_ready(self, stream: str, shard: Shard) -> bool:
-        """Whether all parents that the service still lists are done."""
+        """Returns whether all parents that the service still lists are done."""
         listed, done = self._shards[stream], self._state.streams[stream].done
         return all(parent in done for parent in shard.parents if parent in listed)
 
@@ -194,7 +218,7 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
         )
 
     def pending(self) -> int:
-        """Children whose parents are not processed yet."""
+        """Returns the number of shards whose parents are not processed yet."""
         return sum(1 for _ in self._waiting())
 
     # ---- ranges ---------------------------------------------------------------------------------------------------
@@ -241,7 +265,7 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
         return within_bytes(self._looked, self._limits.max_bytes, sizes, self._cut_after)
 
     def in_threads(self, calls: Mapping[str, Callable[[], T]]) -> dict[str, T]:
-        """The answers of all calls; raises the first error."""
+        """Returns the results of all calls, made in threads. Raises the first error."""
         futures = {name: self._threads.submit(call) for name, call in calls.items()}
         return {name: future.result() for name, future in futures.items()}
 
@@ -257,7 +281,7 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
         return shard.look(position, frozen=self._frozen, is_closed=is_closed, limit=self._limits.max_rows)
 
     def _begin(self, split: KinesisShardSplit) -> int:
-        """Where a new shard is begun; a successor of a stream is read from its beginning."""
+        """Returns where a new shard begins. A stream that was made again is read from its beginning."""
         state = self._state
         if self._options.initial_position.start is Start.TRIM_HORIZON or split.generation:
             return TRIM_HORIZON
@@ -285,12 +309,12 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
         return any(split.shard_id in shard.parents for shard in self._shards.get(split.stream, {}).values())
 
     def _take_in_children(self, closed: set[KinesisShardSplit]) -> None:
-        """Closed shards were split or merged since the last discovery."""
+        """Lists the streams of closed shards again, to find the shards that replace them."""
         streams = {split.stream for split in closed}
         self._take_in(Discovery({stream: self._client.shards(stream) for stream in streams}, {}))
 
     def _checked_end(self, split: KinesisShardSplit, r: SplitRange) -> SplitRange:
-        """A closed shard ends for ever once its children are known: they hold the others back from then on."""
+        """Returns the range as final only if the children of the closed shard are known."""
         if not r.final or self._has_children(split):
             return r
         return SplitRange(r.position, r.end, r.drained, rows=r.rows)
@@ -303,11 +327,11 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
         return self._logs[name].cut_after(rows, self._looked[name].end)
 
     def describe_positions(self, positions: Mapping[str, int]) -> Mapping[str, Any]:
-        """As the service's iterator types have it."""
+        """Returns the positions in the words of the service's iterator types."""
         return {name: described(position) for name, position in positions.items()}
 
     def snapshot_state(self) -> KinesisEnumeratorState:
-        """Without the shards that were not planned yet: a restart has to find them again."""
+        """Returns the state without shards that were not planned yet: a restart discovers them again."""
         state = self._state
         for name, split in self._context.assigned_splits().items():
             if name not in self._looked and split.stream in state.streams:
@@ -316,11 +340,13 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
         return state
 
     def handle_source_event(self, subtask_id: int, event: SourceEvent) -> None:
-        """Tasks tell how many records their ranges had, for estimates."""
+        """Takes the numbers of records that tasks read. Estimates of later plans use them."""
         if (read := RangesRead.of(event)) is not None:
             for one in read.ranges:
                 if one.split_id in self._logs:
                     self._logs[one.split_id].note_rows(one.rows, one.first_time, one.last_time)
 
     def close(self) -> None:
+        if self._consumers is not None:
+            self._consumers.deregister()
         self._threads.shutdown(wait=False, cancel_futures=True)

@@ -11,7 +11,7 @@ from flip27_stream.errors import CorruptCheckpointError
 
 @dataclass(frozen=True)
 class StreamState:
-    """What is known of a stream.
+    """The state of one stream.
 
     Attributes:
         arn: of the stream.
@@ -34,13 +34,13 @@ class StreamState:
         return replace(self, begun=self.begun - {shard_id}, done=self.done | {shard_id})
 
     def listed(self, shard_ids: frozenset[str]) -> StreamState:
-        """Without what the service has forgotten."""
+        """Returns the state without shards that the service does not list any more."""
         return replace(self, done=self.done & shard_ids)
 
 
 @dataclass(frozen=True)
 class KinesisEnumeratorState:
-    """All streams, by name, and the time (ms) at which a new query began, ``None`` before it is known."""
+    """The state of all streams by name, and the time (ms) at which a new query began, ``None`` before it is known."""
 
     streams: Mapping[str, StreamState] = field(default_factory=dict)
     start_time: int | None = None

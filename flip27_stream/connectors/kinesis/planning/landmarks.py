@@ -1,4 +1,4 @@
-"""What the planning process knows of a shard's records: where some of them are, and how many lie between.
+"""Known records of a shard, and estimates of how many lie between them.
 
 Pure. A *landmark* is a record that was seen. Between two landmarks there are so many records as was counted, or nobody
 knows, and then their number is estimated by the rate at which records arrive.
@@ -40,7 +40,7 @@ class Landmark:
 
 @dataclass(frozen=True)
 class Gap:
-    """Where counting ends: records that were not seen lie behind ``landmark``, and ``rows`` are still wanted."""
+    """The place where counting stops: unknown records follow ``landmark``, and ``rows`` more are wanted."""
 
     landmark: Landmark
     rows: int
@@ -71,11 +71,11 @@ class Landmarks:
 
     @property
     def next_time(self) -> int | None:
-        """When the record at ``start`` arrived; ``None`` if it was not seen."""
+        """The time (ms) at which the record at ``start`` arrived; ``None`` if that is not known."""
         return self._seen[0].time if self._seen and self._seen[0].rows == 0 else None
 
     def advance(self, position: int) -> None:
-        """Forget what lies before ``position``, which is read; one before ``start`` begins anew."""
+        """Drops landmarks before ``position``. Drops all of them if the position is before ``start``."""
         if position == self.start:
             return
         if position < self.start:
@@ -94,7 +94,7 @@ class Landmarks:
         return 0 if follows else None
 
     def add_page(self, records: Sequence[tuple[int, int]], *, at_start: bool) -> None:
-        """Records that follow each other, as (position, time).
+        """Adds records that follow each other, as pairs of position and time (ms).
 
         Args:
             records: in order.
@@ -129,7 +129,7 @@ class Landmarks:
         self._note_rate(len(records), records[0][1], records[-1][1])
 
     def add_probe(self, asked: int, position: int, time: int) -> None:
-        """The first record that arrived at ``asked`` (ms) or later."""
+        """Adds the first record that arrived at ``asked`` (ms) or later."""
         if position < self.start:
             return
         i = bisect_left(self._seen, position, key=lambda mark: mark.position)
@@ -142,7 +142,7 @@ class Landmarks:
             self._seen[i + 1] = replace(self._seen[i + 1], rows=None)
 
     def note_rows(self, rows: int, first_time: int, last_time: int) -> None:
-        """So many records were read that arrived between these times (ms)."""
+        """Notes that ``rows`` records arrived between these times (ms)."""
         self._note_rate(rows, first_time, last_time)
 
     def _note_rate(self, rows: int, first_time: int, last_time: int) -> None:
@@ -150,15 +150,15 @@ class Landmarks:
             self.rate = rows / max(last_time - first_time, _LEAST_SPAN_MS)
 
     def up_to(self, end: int) -> Iterator[Landmark]:
-        """The landmarks before ``end``."""
+        """Yields the landmarks before ``end``."""
         return (mark for mark in self._seen if mark.position < end)
 
     def reach(self, end: int) -> int | None:
-        """Greatest time (ms) known of a record before ``end``."""
+        """Returns the greatest known time (ms) of a record before ``end``."""
         return max((mark.time for mark in self.up_to(end)), default=None)
 
     def first_at_or_after(self, time: int, end: int) -> int | None:
-        """The position of the first record of ``time`` (ms) or later, or ``end``; ``None`` if that is not known."""
+        """Returns the position of the first record of ``time`` (ms) or later, or ``end``; ``None`` if it is unknown."""
         for mark in self._seen:
             if mark.time >= time:
                 is_first = mark.rows in (0, 1) or mark.since <= time
@@ -166,7 +166,7 @@ class Landmarks:
         return end
 
     def rows_before(self, time: int, end: int) -> int:
-        """About how many records before ``end`` arrived before ``time`` (ms); never falls as that grows."""
+        """Estimates how many records before ``end`` arrived before ``time`` (ms). Never falls as the time grows."""
         count, last = 0.0, None
         for mark in self._seen:
             rows = self._between(last, mark)
@@ -180,7 +180,7 @@ class Landmarks:
         return _rounded_up(count + (1 if last is not None else 0))
 
     def rows_to(self, end: int) -> int:
-        """About how many records lie before ``end``."""
+        """Estimates how many records lie before ``end``."""
         count, last = 0.0, None
         for mark in self._seen:
             if mark.position >= end:
@@ -196,7 +196,7 @@ class Landmarks:
         return max((self.rate or 0.001) * (mark.time - before.time), 1.0)
 
     def after_rows(self, rows: int, end: int) -> int | Gap:
-        """The position that many records behind ``start``, but not behind ``end``; or where counting ends."""
+        """Returns the position ``rows`` records behind ``start``, at most ``end``, or where counting stops."""
         count, last = 0, None
         for mark in self._seen:
             if mark.rows is None or (mark.rows > 1 and count + mark.rows > rows):

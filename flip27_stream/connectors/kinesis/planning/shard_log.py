@@ -1,4 +1,4 @@
-"""One shard as the planning process sees it: how far it can be read, and where its records lie in time."""
+"""One shard in the planning process: how far it can be read, and which positions belong to which times."""
 
 from __future__ import annotations
 
@@ -19,8 +19,11 @@ _LOOK_AHEAD = 100
 _COUNTED = 1000
 """A cut so many records away is counted; one further away is estimated."""
 _LARGEST_PAGE = 10_000
+_TAIL_BYTES = 1 << 20
 _STEPS = 4
 """Questions that one plan may ask to find the end of a shard to which nothing is written."""
+_STEPS_TO_FREEZE = 40
+"""The same where the end must be found in this plan."""
 _EMPTY_PAGES = 50
 _CLOSING_S = 30.0
 _CLOSING_POLL_S = 0.05
@@ -29,14 +32,14 @@ _NO_END = 1 << 256
 
 @dataclass
 class _Iterator:
-    """A shard iterator, and the position that it stands at."""
+    """A shard iterator and its position."""
 
     position: int
     value: str
 
 
 class ShardLog:
-    """Looks at one shard, in as few calls as can be.
+    """Finds the end of one shard, and positions in it, with few calls.
 
     * A shard to which little is written is polled behind its last record: one call a plan.
     * A busy one is asked for the first record that arrived in the last ``settling_ms``: two calls. What is before that
@@ -63,7 +66,7 @@ class ShardLog:
     def look(
         self, position: int, *, frozen: bool, is_closed: bool = False, limit: int | None = None
     ) -> SplitRange:
-        """What can be read from ``position`` on.
+        """Returns the range that can be read from ``position`` on.
 
         Args:
             position: next to read.
@@ -98,7 +101,7 @@ class ShardLog:
         )
 
     def begin_at(self, moment: int) -> int:
-        """The position of the first record that arrived at ``moment`` (ms) or later, or behind the last record."""
+        """Returns the position of the first record that arrived at ``moment`` (ms) or later, or behind the last one."""
         if self._read_page(_LOOK_AHEAD) and self._marks.last is None:
             return TRIM_HORIZON
         found = self._marks.first_at_or_after(moment, _NO_END)
@@ -114,14 +117,14 @@ class ShardLog:
         return found
 
     def skip_lost(self, position: int) -> None:
-        """Begin anew at the first record that the service still has, behind ``position``, whose record is gone."""
+        """Continues at the first record that still exists behind ``position``, whose own record is lost."""
         self._marks, self._ahead, self._busy = Landmarks(position), None, False
         page = self._page_at(TRIM_HORIZON, _LOOK_AHEAD)
         self._marks.add_page([seen for r in page.records if (seen := _seen(r))[0] > position], at_start=True)
         self._skipping = True
 
     def _begin(self, position: int) -> int:
-        """The position, or that of the first record there is: at the beginning of a shard, and after a loss.
+        """Returns the position, or that of the first record at the beginning of a shard and after a loss.
 
         Raises:
             LostRecordError: the record at the position is gone.
@@ -151,25 +154,43 @@ class ShardLog:
                 return
         self._busy = self._probe(_now() - self._settling_ms)
         if not self._busy:
-            self._search_tail()
+            self._search_tail(_STEPS)
 
-    def _search_tail(self) -> None:
-        """Nothing arrived of late: halve the time in which the last record lies, or read the page that has it."""
+    def _search_tail(self, steps: int) -> bool:
+        """Looks for the end of a shard that got no records recently: bisects by time, then reads the last page.
+
+        Args:
+            steps: the most questions.
+
+        Returns:
+            Whether the end was found.
+        """
+        if self._read_page(self._tail_page()):
+            return True
         nothing_since = _now() - self._settling_ms
-        for _ in range(_STEPS):
-            if self._read_page(_LARGEST_PAGE if self._client.times_are_silent else _COUNTED):
-                return
-            if (last := self._marks.last) is not None:
-                middle = (last.time + nothing_since) // 2
-                if middle > last.time and not self._probe(middle):
-                    nothing_since = middle
+        for _ in range(steps):
+            last, rate = self._marks.last, self._marks.rate
+            if last is None or self._client.times_are_silent:
+                break
+            middle = (last.time + nothing_since) // 2
+            if middle <= last.time or (rate and rate * (nothing_since - last.time) < self._tail_page()):
+                break
+            if not self._probe(middle):
+                nothing_since = middle
+        return self._read_page(self._tail_page())
+
+    def _tail_page(self) -> int:
+        """Returns how many records to read where the end may be: few large ones, for they count against the quota."""
+        if self._client.times_are_silent:
+            return _LARGEST_PAGE
+        return max(min(_COUNTED, int(_TAIL_BYTES / max(self.bytes_per_row, 1))), _LOOK_AHEAD)
 
     def _go_to_tip(self, *, is_closed: bool = False) -> None:
-        """Freeze the end where the last record is now; for a closed shard, where it ends for ever."""
+        """Freezes the end behind the last record. For a closed shard, waits until the service says that it ended."""
         if self._busy:
             self._probe(_now() - self._settling_ms)
         while self._marks.tail is None:
-            self._search_tail()
+            self._search_tail(_STEPS_TO_FREEZE)
         deadline = time.monotonic() + _CLOSING_S
         while is_closed and not self.closed and time.monotonic() < deadline:
             self._read_page(_LARGEST_PAGE)
@@ -177,7 +198,7 @@ class ShardLog:
         self._frozen = self._marks.tail
 
     def _read_page(self, limit: int) -> bool:
-        """Read on behind the last record known; whether nothing follows now."""
+        """Reads a page behind the last known record. Returns whether nothing follows it now."""
         last = self._marks.last
         anchor = self._marks.start if last is None else last.behind
         page = self._page_from(anchor, limit)
@@ -191,7 +212,7 @@ class ShardLog:
         return page.at_tip
 
     def _page_from(self, position: int, limit: int) -> Page:
-        """Records from a position on; pages without records, of which the service has some, are passed over."""
+        """Returns a page from a position on. Skips empty pages, after which the service can have more records."""
         for _ in range(_EMPTY_PAGES):
             page = self._one_page(position, limit)
             if page.records:
@@ -217,7 +238,7 @@ class ShardLog:
             self.bytes_per_row = page.size / len(page.records)
 
     def _probe(self, moment: int, *, is_there: bool = False) -> bool:
-        """Look for the first record that arrived at ``moment`` (ms) or later; whether there is one."""
+        """Looks for the first record that arrived at ``moment`` (ms) or later. Returns whether there is one."""
         split = self._split
 
         def make_iterator() -> str:
@@ -246,14 +267,14 @@ class ShardLog:
     # ---- where its records lie ------------------------------------------------------------------------------------
 
     def _find_next(self) -> None:
-        """See the record at the start, if there is one."""
+        """Reads the record at the start, if it is not known."""
         if self._marks.next_time is not None or self._marks.last is None:
             return
         page = self._page_at(self._marks.start, _LOOK_AHEAD)
         self._take(page, at_start=True)
 
     def _page_at(self, position: int, limit: int) -> Page:
-        """Records from a position on, apart from the iterator that follows the shard."""
+        """Returns a page from a position on, with an iterator of its own."""
         iterator: str | None = None
         for _ in range(_EMPTY_PAGES):
             page = self._client.page(
@@ -266,20 +287,20 @@ class ShardLog:
 
     @property
     def next_time(self) -> int | None:
-        """When the next record arrived (ms)."""
+        """The time (ms) at which the next record arrived; ``None`` if it is not known."""
         return self._marks.next_time
 
     def first_time(self) -> int | None:
-        """When the first record of the shard arrived (ms), ``None`` if there is none yet."""
+        """Returns the time (ms) at which the shard's first record arrived; ``None`` if the shard is empty."""
         self._read_page(1)
         return self._marks.next_time
 
     def reach(self, end: int) -> int | None:
-        """Greatest arrival time (ms) known of a record before ``end``."""
+        """Returns the greatest known arrival time (ms) of a record before ``end``."""
         return self._marks.reach(end)
 
     def cut_at(self, moment: int, end: int) -> int:
-        """The position of the first record that arrived at ``moment`` (ms) or later, or ``end``."""
+        """Returns the position of the first record that arrived at ``moment`` (ms) or later, or ``end``."""
         found = self._marks.first_at_or_after(moment, end)
         if found is None:
             self._probe(moment, is_there=True)
@@ -287,15 +308,15 @@ class ShardLog:
         return self._marks.start if found is None else found
 
     def rows_before(self, moment: int, end: int) -> int:
-        """About how many records before ``end`` arrived before ``moment`` (ms)."""
+        """Estimates how many records before ``end`` arrived before ``moment`` (ms)."""
         return self._marks.rows_before(moment, end)
 
     def rows_to(self, end: int) -> int:
-        """About how many records lie before ``end``."""
+        """Estimates how many records lie before ``end``."""
         return self._marks.rows_to(end)
 
     def cut_after(self, rows: int, end: int) -> int:
-        """The position so many records behind the start: counted if it is near, else by the rate of arrival."""
+        """Returns the position ``rows`` records behind the start: counted if it is near, else estimated."""
         for _ in range(_STEPS):
             found = self._marks.after_rows(rows, end)
             if not isinstance(found, Gap):
@@ -307,7 +328,7 @@ class ShardLog:
         return min(found.landmark.behind, end) if isinstance(found, Gap) else found
 
     def _jump(self, gap: Gap, end: int) -> bool:
-        """Probe where the wanted number of records should end; whether that is further on."""
+        """Probes the time at which the wanted records should end. Returns whether that found a later record."""
         rate = self._marks.rate
         if rate is None:
             return False
@@ -315,7 +336,7 @@ class ShardLog:
         return self._probe(moment) and self._marks_behind(gap.landmark, end) > gap.landmark.position
 
     def _marks_behind(self, landmark: Landmark, end: int) -> int:
-        """The landmark that follows ``landmark``."""
+        """Returns the position of the landmark that follows ``landmark``, or ``end``."""
         following = (mark.position for mark in self._marks.up_to(end) if mark.position > landmark.position)
         return next(following, end)
 
@@ -324,7 +345,7 @@ class ShardLog:
         self._take(page, at_start=False)
 
     def note_rows(self, rows: int, first_time: int, last_time: int) -> None:
-        """A task has read so many records, which arrived between these times (ms)."""
+        """Notes that a task read ``rows`` records, which arrived between these times (ms)."""
         self._marks.note_rows(rows, first_time, last_time)
 
 

@@ -1,4 +1,4 @@
-"""Positions by event time, where event time is the time at which records arrived: the service has an index of it."""
+"""Positions by event time where that is the time of arrival, for which the service has an index."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class TimedKinesisSourceEnumerator(KinesisSourceEnumerator, SupportsEventTimePos
     """An enumerator whose splits are cut by arrival time."""
 
     def event_time_positions(self, request: PositioningRequest) -> EventTimePositions:
-        """Raises AlignmentError if another event time is asked for, which the service cannot find."""
+        """Returns positions by arrival time. Raises AlignmentError if another event time is requested."""
         if not is_arrival(request.timestamp_assigner):
             raise AlignmentError(
                 "The service finds records of a Kinesis stream by the time at which they arrived. Event time in their "
@@ -33,7 +33,7 @@ class TimedKinesisSourceEnumerator(KinesisSourceEnumerator, SupportsEventTimePos
         return ArrivalTimes(self, logs, request.ranges, self._least_to_come)
 
     def _least_to_come(self) -> int | None:
-        """Arrival time of the first record in shards whose parents are not processed yet."""
+        """Returns the least arrival time (ms) in shards whose parents are not processed yet."""
         waiting = [self._split(stream, shard) for stream, shard in self._waiting()]
         unknown = {s.split_id: s for s in waiting if s.split_id not in self._first_times}
         found = self.in_threads(

@@ -1,4 +1,4 @@
-"""Takes apart records that the Kinesis Producer Library (KPL) made of several.
+"""Decodes aggregated records of the Kinesis Producer Library (KPL).
 
 The format of ``aggregation-format.md`` of awslabs/amazon-kinesis-producer: four bytes, a protocol buffer
 ``AggregatedRecord``, and its MD5 digest. As in the Kinesis Client Library, what does not have all of it is a record as
@@ -21,7 +21,7 @@ _KEY_INDEX, _HASH_KEY_INDEX, _DATA = 1, 2, 3
 
 @dataclass(frozen=True)
 class UserRecord:
-    """A record as the producer's user wrote it; ``number`` is its place in the aggregated record."""
+    """A record in an aggregated record; ``number`` is its place there."""
 
     partition_key: str
     data: bytes
@@ -29,11 +29,11 @@ class UserRecord:
 
 
 class _DamagedError(Exception):
-    """The bytes are no protocol buffer."""
+    """The bytes are not a valid protocol buffer."""
 
 
 def user_records(data: bytes, first_hash_key: int, last_hash_key: int) -> list[UserRecord] | None:
-    """The user records of an aggregated record that are of this shard; ``None`` if it is not an aggregated one.
+    """Returns the user records of this shard in an aggregated record; ``None`` if the record is not aggregated.
 
     Args:
         data: of a record.
@@ -77,12 +77,12 @@ def _records(body: bytes, first_hash_key: int, last_hash_key: int) -> Iterator[U
 
 
 def hash_key(partition_key: str) -> int:
-    """By which the service chooses the shard of a record."""
+    """Returns the hash key of a partition key. The service chooses the shard by it."""
     return int.from_bytes(hashlib.md5(partition_key.encode(), usedforsecurity=False).digest(), "big")
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """The fields of a protocol buffer, those of fixed size left out."""
+    """Yields the fields of a protocol buffer without fields of fixed size."""
     at = 0
     while at < len(message):
         tag, at = _varint(message, at)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from flip27_stream.api import RecordTimestampAssigner, TimestampAssigner
 from flip27_stream.connectors.kinesis.client.client import to_ms
@@ -27,51 +28,56 @@ _COLUMNS = {
 
 
 def schema_of(*, sub_sequence_number: bool) -> pa.Schema:
-    """The columns; with ``includeSubSequenceNumber`` also the place of a row in an aggregated record."""
+    """Returns the columns of the rows. One more column has the place of a row in an aggregated record."""
     more = {SUB_SEQUENCE_NUMBER: pa.int64()} if sub_sequence_number else {}
     return pa.schema({**_COLUMNS, **more})
 
 
 def is_arrival(assigner: TimestampAssigner) -> bool:
-    """Whether event time is the time of arrival, by which the service finds records."""
+    """Returns whether event time is the time of arrival, by which the service finds records."""
     return type(assigner) is RecordTimestampAssigner or assigner.column == ARRIVAL
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows, and when they arrived (ms)."""
+    """Rows and their arrival times (ms)."""
 
     records: pa.RecordBatch
     timestamps: pa.Int64Array
 
 
 def rows_of(records: Sequence[Mapping[str, Any]], split: KinesisShardSplit, schema: pa.Schema) -> Rows:
-    """The rows of records as boto3 has them; aggregated ones are taken apart."""
-    if any(r["Data"].startswith(MAGIC) for r in records):
-        keys, data, numbers, arrived, places = _taken_apart(records, split)
+    """Returns the rows of records, which are dictionaries of boto3. Aggregated records become several rows."""
+    data = pa.array([r["Data"] for r in records], pa.binary())
+    if pc.any(pc.starts_with(data, MAGIC)).as_py():
+        keys, data, numbers, timestamps, places = _taken_apart(records, split)
     else:
-        keys = [r["PartitionKey"] for r in records]
-        data = [r["Data"] for r in records]
-        numbers = [r["SequenceNumber"] for r in records]
-        arrived = [to_ms(r["ApproximateArrivalTimestamp"]) for r in records]
-        places = [None] * len(records)
-    timestamps = pa.array(arrived, pa.int64())
+        keys = pa.array([r["PartitionKey"] for r in records], pa.string())
+        numbers = pa.array([r["SequenceNumber"] for r in records], pa.string())
+        timestamps = _arrival_times(records)
+        places = pa.nulls(len(records), pa.int64())
     columns = {
-        "partitionKey": pa.array(keys, pa.string()),
-        "data": pa.array(data, pa.binary()),
+        "partitionKey": keys,
+        "data": data,
         "stream": pa.repeat(pa.scalar(split.stream_name), len(keys)),
         "shardId": pa.repeat(pa.scalar(split.shard_id), len(keys)),
-        "sequenceNumber": pa.array(numbers, pa.string()),
+        "sequenceNumber": numbers,
         ARRIVAL: timestamps.cast(pa.timestamp("ms", "UTC")).cast(pa.timestamp("us", "UTC")),
-        SUB_SEQUENCE_NUMBER: pa.array(places, pa.int64()),
+        SUB_SEQUENCE_NUMBER: places,
     }
     batch = pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
     return Rows(batch, timestamps)
 
 
+def _arrival_times(records: Sequence[Mapping[str, Any]]) -> pa.Int64Array:
+    """Returns the arrival times in milliseconds; the service gives seconds."""
+    seconds = pa.array([r["ApproximateArrivalTimestamp"] for r in records], pa.float64())
+    return pc.round(pc.multiply(seconds, 1000.0)).cast(pa.int64())
+
+
 def _taken_apart(
     records: Sequence[Mapping[str, Any]], split: KinesisShardSplit
-) -> tuple[list[str], list[bytes], list[str], list[int], list[int | None]]:
+) -> tuple[pa.StringArray, pa.BinaryArray, pa.StringArray, pa.Int64Array, pa.Int64Array]:
     keys: list[str] = []
     data: list[bytes] = []
     numbers: list[str] = []
@@ -91,4 +97,10 @@ def _taken_apart(
         added = len(keys) - len(numbers)
         numbers += [number] * added
         arrived += [time] * added
-    return keys, data, numbers, arrived, places
+    return (
+        pa.array(keys, pa.string()),
+        pa.array(data, pa.binary()),
+        pa.array(numbers, pa.string()),
+        pa.array(arrived, pa.int64()),
+        pa.array(places, pa.int64()),
+    )

@@ -5,9 +5,11 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from flip27_stream.connectors.files import FileSource
 from flip27_stream.connectors.files.storage.listing import FileListing
 from flip27_stream.connectors.files.storage.retries import Retries
 from flip27_stream.connectors.files.storage.storage_errors import storage_error
@@ -49,6 +51,30 @@ def test_a_folder_that_is_away_for_a_moment(data: Path) -> None:
     write(data / "b.parquet", 1, ids=100)
     reads(reading, 200)
     assert set(reading.ids().values()) == {1}
+
+
+def test_the_first_look_of_a_run(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A query that goes on looks again; one that begins fails at once, since its path may be wrong."""
+    options = {"path": str(data), "source.monitor-interval": "1 ms"}
+    schema = FileSource(options).schema
+    reading = FileQuery(options, available_now=False, schema=schema)
+    reading.run()
+    write(data / "b.parquet", 1, ids=100)
+    under, failures = FileListing._under, [OSError(5, "Input/output error")] * 3
+
+    def sometimes(*arguments: Any) -> Any:
+        if failures:
+            raise failures.pop()
+        return under(*arguments)
+
+    monkeypatch.setattr(Retries, "patience_s", 3600)
+    monkeypatch.setattr(FileListing, "_under", sometimes)
+    reading.restart()
+    reads(reading, 200)
+    assert set(reading.ids().values()) == {1}
+    failures.append(OSError(5, "Input/output error"))
+    with pytest.raises(UnreachableError, match=r"Listing .* failed: .*Input/output error"):
+        FileQuery(options, schema=schema).run()
 
 
 def test_a_folder_that_is_away_for_good(data: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from flip27_stream.connectors.files import FileSource
+from flip27_stream.connectors.files.local_calls import LocalCall
 from flip27_stream.connectors.files.storage.filesystem import Storage
 from flip27_stream.connectors.files.storage.found_file import FoundFile
 from flip27_stream.connectors.files.storage.listing import FileListing
@@ -39,7 +40,7 @@ class Mount:
 
 @pytest.fixture
 def mount(monkeypatch: pytest.MonkeyPatch) -> Iterator[Mount]:
-    monkeypatch.setattr(WatchedListing, "patience_s", 0.2)
+    monkeypatch.setattr(LocalCall, "patience_s", 0.2)
     mount = Mount(monkeypatch)
     yield mount
     mount.answers.set()

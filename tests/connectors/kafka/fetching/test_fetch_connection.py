@@ -119,6 +119,7 @@ def test_answer_under_way_is_told_from_silence() -> None:
         (lambda whole: whole[:20], "the broker closed the connection"),
         (lambda whole: b"HTTP/1.1 400 Bad Request\r\n\r\n", "does not speak Kafka's protocol"),
         (lambda whole: struct.pack(">i", 2**31 - 1) + b"\xff" * 4, "answers another request"),
+        (lambda whole: struct.pack(">i", 2**31 - 1) + whole[4:], "a response of 2147483647 bytes; at most 1"),
         (lambda whole: struct.pack(">i", 12) + whole[4:16], "unpack_from requires a buffer"),
         (lambda whole: struct.pack(">i", 3) + whole[4:], "does not speak Kafka's protocol"),
     ],

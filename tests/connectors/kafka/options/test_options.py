@@ -42,7 +42,7 @@ def test_defaults() -> None:
     assert options.fail_on_data_loss
     assert not options.read_committed
     assert options.discovery_interval_ms == 1000
-    assert options.limits == ReadLimits(max_trigger_delay_ms=900_000)  # SK-08
+    assert options.limits == ReadLimits(max_trigger_delay_ms=900_000, rows_worth_a_task=500)  # SK-08
     assert options.stopping_offsets is None
     assert not options.include_headers
     assert options.group_id is None
@@ -206,10 +206,10 @@ def test_limits() -> None:
     """SK-06, SK-08, SK-30: a delay without a unit is in milliseconds, as in Spark."""
     given = {"minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "7", "minPartitions": "4"}
     parsed = parse(**given, maxRecordsPerPartition="3", maxTriggerDelay="5s")
-    assert parsed.limits == ReadLimits(7, 5, 5000, 4, 3)
+    assert parsed.limits == ReadLimits(7, 5, 5000, 4, 3, rows_worth_a_task=500)
     assert parse(maxTriggerDelay="250").limits.max_trigger_delay_ms == 250
     batch = parse_kafka_options({**LEAST, **given, "maxTriggerDelay": "5s"}, bounded=True)
-    assert batch.limits == ReadLimits(min_tasks=4)
+    assert batch.limits == ReadLimits(min_tasks=4, rows_worth_a_task=500)
 
 
 def test_sk39_groups_headers_and_retries() -> None:

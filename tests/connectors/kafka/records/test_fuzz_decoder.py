@@ -15,7 +15,13 @@ import pytest
 from hypothesis import given, settings
 
 from benchmarks.mutated_bytes.damage import bombs
-from flip27_stream.connectors.kafka.records import compression, record_batches, record_headers, record_starts
+from flip27_stream.connectors.kafka.records import (
+    binary_columns,
+    compression,
+    record_batches,
+    record_headers,
+    record_starts,
+)
 from flip27_stream.connectors.kafka.records.record_batches import Decoded, decode
 from flip27_stream.errors import CorruptRecordError
 from tests.connectors.kafka.support.batch_bytes import (
@@ -48,15 +54,17 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(record_batches, "LARGEST_BATCH", 8 << 20)
 
 
-@pytest.fixture(params=["few", "many"])
+@pytest.fixture(params=["few", "many", "large"])
 def ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """The decoder has other ways for many records, which a few here and there are sent now."""
-    if request.param == "many":
+    if request.param != "few":
         monkeypatch.setattr(record_starts, "_MANY", 1)
         monkeypatch.setattr(record_starts, "_FEWEST_RUNS", 3)
         monkeypatch.setattr(record_starts, "_SHORT_RUN", 2)
         monkeypatch.setattr(record_starts, "_CHUNK", 32)
         monkeypatch.setattr(record_headers, "_FEW_RECORDS", 1)
+    if request.param == "large":
+        monkeypatch.setattr(binary_columns, "_LARGE", 0)
 
 
 def check(log: bytes, start: int, stop: int, **options: Any) -> None:

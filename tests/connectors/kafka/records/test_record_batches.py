@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flip27_stream.connectors.kafka.records import record_starts
+from flip27_stream.connectors.kafka.records.binary_columns import gather
 from flip27_stream.connectors.kafka.records.record_batches import batch_headers, decode
 from flip27_stream.errors import CorruptRecordError
 from tests.connectors.kafka.support.batch_bytes import (
@@ -107,6 +108,35 @@ def test_search_finds_what_the_loop_finds(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(record_starts, "_search", None)
     monkeypatch.setattr(record_starts, "_SEARCH_UP_TO", 0)
     assert all_rows(log) == rows
+
+
+def test_search_finds_records_with_headers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A zero byte ends records without headers only; the first record tells whether to look for it."""
+    monkeypatch.setattr(record_starts, "_follow", None)
+    headers = (("trace", b"0123456789abcdef"), ("null", None))
+    rows = [Row(i, T0 + i // 3, b"key", b"v" * (i * 37 % 200), headers) for i in range(2000)]
+    assert all_rows(b"".join(v2(rows[i : i + 500]) for i in range(0, len(rows), 500))) == rows
+
+
+@given(st.lists(st.sampled_from([0, 0, 0, 1, 2, 200]), min_size=5, max_size=90))
+def test_search_marks_every_place(zeros: list[int]) -> None:
+    """Its counting of flags by eights gives what numpy gives."""
+    flags = np.array(zeros, np.uint8) == 1
+    expected = np.flatnonzero(flags)
+    assert record_starts._true_positions(flags, len(flags)).tolist() == expected.tolist()
+    assert record_starts._true_positions(flags, len(expected) - 1).tolist() == []
+
+
+@pytest.mark.parametrize("size", [100, 20_000])
+def test_gaps_between_pieces_are_left_out(size: int) -> None:
+    """Large pieces are joined, small ones are taken; nulls and empty pieces among them."""
+    sizes = np.array([size, -1, 0, size + 1, size // 2])
+    at = np.cumsum(np.maximum(sizes, 0) + 7) - np.maximum(sizes, 0)
+    buffer = np.random.default_rng(5).integers(0, 256, int(at[-1] + sizes[-1]), np.uint8)
+    found = gather(buffer, at, sizes)
+    found.validate(full=True)
+    pieces = [None if n < 0 else buffer[a : a + n].tobytes() for a, n in zip(at, sizes, strict=True)]
+    assert found.to_pylist() == pieces
 
 
 def test_lengths_of_every_width() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import struct
 import zlib
 from collections.abc import Sequence
@@ -69,8 +70,13 @@ def patched(
 
 
 def compressed(data: bytes, codec: int) -> bytes:
-    encoders = (bytes, codecs.gzip_encode, raw_snappy, codecs.lz4_encode, codecs.zstd_encode)
+    encoders = (bytes, timeless_gzip, raw_snappy, codecs.lz4_encode, codecs.zstd_encode)
     return bytes(encoders[codec](data))
+
+
+def timeless_gzip(data: bytes) -> bytes:
+    """Returns data in gzip without the time, so that the same data always gives the same bytes."""
+    return gzip.compress(data, mtime=0)
 
 
 def raw_snappy(data: bytes) -> bytes:

@@ -7,6 +7,7 @@ from datetime import datetime, timezone
 import pytest
 
 from flip27_stream.connectors.kinesis import KinesisSource, KinesisSourceFactory
+from flip27_stream.connectors.kinesis.options.fan_out_options import FanOutOptions
 from flip27_stream.connectors.kinesis.options.initial_position import InitialPosition, Start
 from flip27_stream.connectors.kinesis.options.option_list import REFUSED
 from flip27_stream.connectors.kinesis.options.source_options import parse_kinesis_options
@@ -86,7 +87,8 @@ def test_what_cannot_be_honoured_is_refused_by_name(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("consumerMode", "efo"),
+        ("consumerName", "without efo"),
+        ("requireConsumerDeregistration", "true"),
         ("consumerMode", "push"),
         ("maxFetchRate", "2.5"),
         ("maxFetchRate", "0"),
@@ -103,6 +105,64 @@ def test_what_cannot_be_honoured_is_refused_by_name(name: str) -> None:
 )
 def test_wrong_values_name_the_option(name: str, value: str) -> None:
     assert name in refusal(**{name: value})
+
+
+EFO = {"consumerMode": "EFO"}
+CONSUMER = f"{ARN}/consumer/mine:1700000000"
+
+
+def test_consumers_of_enhanced_fan_out() -> None:
+    """The query registers one with a prefix, or names some that others registered."""
+    given = {**GIVEN, **EFO}
+    ours = parse_kinesis_options({**given, "consumerName": "me"}).fan_out
+    assert ours == FanOutOptions((("clicks", "flip27_me"),), True, 300_000, False)
+    prefixed = parse_kinesis_options(
+        {**given, "consumerName": "me", "consumerNamePrefix": "databricks_"}
+    ).fan_out
+    assert prefixed is not None
+    assert prefixed.consumer_of("clicks") == "databricks_me"
+    by_name = {"registeredConsumerId": "a, b", "registeredConsumerIdType": "name"}
+    theirs = parse_kinesis_options({**EFO, "streamName": "one,two", **by_name}).fan_out
+    assert theirs is not None
+    assert (theirs.consumers, theirs.is_ours) == ((("one", "a"), ("two", "b")), False)
+    by_arn = {"registeredConsumerId": CONSUMER, "registeredConsumerIdType": "ARN"}
+    assert parse_kinesis_options({**given, **by_arn}).fan_out.consumers == (("clicks", CONSUMER),)  # type: ignore[union-attr]
+    assert parse_kinesis_options(GIVEN).fan_out is None
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({}, "'consumerName'"),
+        ({"consumerName": "a", "registeredConsumerId": "b"}, "'registeredConsumerId'"),
+        ({"consumerName": "a b"}, "'consumerName'"),
+        ({"consumerName": "a" * 128}, "'consumerName'"),
+        ({"consumerName": "a", "registeredConsumerIdType": "name"}, "'registeredConsumerIdType'"),
+        ({"consumerName": "a", "consumerRefreshInterval": "2 h"}, "'consumerRefreshInterval'"),
+        ({"registeredConsumerId": "a"}, "'registeredConsumerIdType'"),
+        ({"registeredConsumerId": "a", "registeredConsumerIdType": "id"}, "'registeredConsumerIdType'"),
+        ({"registeredConsumerId": "a,b", "registeredConsumerIdType": "name"}, "'registeredConsumerId'"),
+        ({"registeredConsumerId": "a", "registeredConsumerIdType": "arn"}, "'registeredConsumerId'"),
+        (
+            {"registeredConsumerId": CONSUMER.replace("clicks", "other"), "registeredConsumerIdType": "arn"},
+            "'registeredConsumerId'",
+        ),
+        (
+            {"registeredConsumerId": "a", "registeredConsumerIdType": "name", "consumerNamePrefix": "x"},
+            "'consumerNamePrefix'",
+        ),
+        (
+            {
+                "registeredConsumerId": "a",
+                "registeredConsumerIdType": "name",
+                "requireConsumerDeregistration": "true",
+            },
+            "'requireConsumerDeregistration'",
+        ),
+    ],
+)
+def test_wrong_consumers_of_enhanced_fan_out(options: dict[str, str], named: str) -> None:
+    assert named in refusal(**EFO, **options)
 
 
 def test_unknown_options_are_refused() -> None:

@@ -14,10 +14,12 @@ from typing import Any
 import pytest
 
 from flip27_stream.api import WatermarkStrategy
+from flip27_stream.connectors.kinesis.options.source_options import parse_kinesis_options
 from flip27_stream.testing import KinesisServer
 from flip27_stream.testing.aligned_run import AlignedRun, SplitTimes
 from flip27_stream.testing.conformance.survey import survey
 from flip27_stream.testing.source_query import SourceQuery
+from tests.connectors.kinesis.support.answers import answering, error
 from tests.connectors.kinesis.support.kit import data_of, numbered, source_of
 
 pytestmark = pytest.mark.node
@@ -152,6 +154,51 @@ def test_a_storm(server: KinesisServer, stream: str, seed: int) -> None:
                 rows += [row for task in replaying.tasks(*batch) for row in replaying.read(task)]
     with SourceQuery(source, offset) as query:
         rows += query.run(writer.count - len(rows))
+    writer.check(rows)
+    check_lineage(server, stream, rows)
+
+
+FAULTS = (
+    ("ProvisionedThroughputExceededException", 400),
+    ("ExpiredIteratorException", 400),
+    ("InternalFailure", 500),
+    ("LimitExceededException", 400),
+)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_storm_with_faults(server: KinesisServer, stream: str, seed: int) -> None:
+    """Every round reshards, and a fifth of all calls is refused: every record comes exactly once."""
+    rng = random.Random(seed)
+    server.create_stream(stream, 3)
+    writer, rows, offset = Writer(server, stream), [], None
+    source = source_of(server, stream)
+    connection = parse_kinesis_options({**server.options, "streamName": stream}).connection
+
+    def refuse(_: object) -> Any:
+        return error(*rng.choice(FAULTS)) if rng.random() < 0.2 else None
+
+    def refuse_list(_: object) -> Any:
+        return error("LimitExceededException") if rng.random() < 0.2 else None
+
+    with (
+        answering(connection, "GetRecords", refuse),
+        answering(connection, "GetShardIterator", refuse),
+        answering(connection, "ListShards", refuse_list),
+    ):
+        for _ in range(8):
+            writer.put(rng.randrange(3, 15))
+            shards = len(server.open_shards(stream))
+            merged = shards > 4 or (shards > 1 and rng.random() < 0.4)
+            server.merge(stream, rng.randrange(shards - 1)) if merged else server.split(
+                stream, rng.randrange(shards)
+            )
+            with SourceQuery(source, offset, available_now=rng.random() < 0.5) as query:
+                if (batch := query.next_batch(rng.choice([None, 5]))) is not None:
+                    rows += [row for task in query.tasks(*batch) for row in query.read(task)]
+                    offset = batch[1]
+        with SourceQuery(source, offset) as query:
+            rows += query.run(writer.count - len(rows))
     writer.check(rows)
     check_lineage(server, stream, rows)
 

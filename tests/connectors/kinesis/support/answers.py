@@ -13,8 +13,8 @@ from botocore.awsrequest import AWSResponse
 from flip27_stream.connectors.kinesis.client.session import shared_client
 from flip27_stream.connectors.kinesis.options.connection_options import ConnectionOptions
 
-Answer = Callable[[dict[str, Any]], tuple[int, dict[str, Any]] | None]
-"""Makes a status and a body of the arguments of a call; ``None`` to let the call through."""
+Answer = Callable[[dict[str, Any]], tuple[int, dict[str, Any] | bytes] | None]
+"""Makes a status and a body of the arguments of a call; ``None`` to let the call through. Bytes are an event stream."""
 
 
 class _Raw(io.BytesIO):
@@ -33,8 +33,11 @@ def answering(connection: ConnectionOptions, operation: str, answer: Answer) -> 
             return None
         status, body = made
         given.append(operation)
-        raw = _Raw(json.dumps(body).encode())
-        return AWSResponse(request.url, status, {"content-type": "application/x-amz-json-1.1"}, raw)
+        kind = (
+            "application/vnd.amazon.eventstream" if isinstance(body, bytes) else "application/x-amz-json-1.1"
+        )
+        raw = _Raw(body if isinstance(body, bytes) else json.dumps(body).encode())
+        return AWSResponse(request.url, status, {"content-type": kind}, raw)
 
     event = f"before-send.kinesis.{operation}"
     client.meta.events.register(event, before_send)

@@ -1,0 +1,137 @@
+"""Calls of the local file system with a time limit. A mount that does not answer blocks a system call for ever.
+
+Object stores need no such limit: their clients have time-outs.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import ClassVar, Generic, NoReturn, TypeVar
+
+from pyarrow import NativeFile
+from pyarrow.fs import FileSystem, LocalFileSystem
+
+from flip27_stream.errors import ConnectorError, UnreachableError
+from flip27_stream.threads import start
+
+T = TypeVar("T")
+
+Note = Callable[[object], None]
+"""Is called with anything that a call finds, as a sign that it is not blocked."""
+
+
+class LocalCall(Generic[T]):
+    """A call in a thread of its own, which can be waited for again if it is blocked. The thread cannot be stopped.
+
+    Attributes:
+        patience_s: How long (s) a call may find nothing until it counts as blocked.
+
+    Args:
+        work: Does the call.
+        name: The name of the thread.
+
+    Raises:
+        ConnectorError: The thread cannot be started.
+    """
+
+    patience_s: ClassVar[float] = 120.0
+
+    def __init__(self, work: Callable[[Note], T], name: str = "flip27-files") -> None:
+        self._work = work
+        self._changed = threading.Condition()
+        self._count = 0
+        self._outcome: Callable[[], T] | None = None
+        start(threading.Thread(target=self._run, name=name, daemon=True))
+
+    def wait(self) -> Callable[[], T] | None:
+        """Returns a function that returns or raises the outcome, or ``None`` if nothing was found for
+        :attr:`patience_s`.
+        """
+        with self._changed:
+            before, heard = self._count, time.monotonic()
+            while self._outcome is None:
+                if self._count != before:
+                    before, heard = self._count, time.monotonic()
+                left = heard + self.patience_s - time.monotonic()
+                if left <= 0:
+                    return None
+                self._changed.wait(left)
+            return self._outcome
+
+    def _run(self) -> None:
+        outcome: Callable[[], T]
+        try:
+            outcome = _returning(self._work(self._note))
+        except BaseException as error:  # noqa: BLE001 - who waits for the call is told
+            outcome = _raising(error)
+        with self._changed:
+            self._outcome = outcome
+            self._changed.notify_all()
+
+    def _note(self, _: object) -> None:
+        self._count += 1
+
+
+def answered(work: Callable[[], T], what: str) -> T:
+    """Returns what ``work`` returns. If no thread can be started, it is not limited in time.
+
+    Args:
+        work: Calls the local file system.
+        what: What it does, for the error.
+
+    Raises:
+        UnreachableError: It is blocked.
+        Exception: What ``work`` raises.
+    """
+    try:
+        call = LocalCall(lambda _: work())
+    except ConnectorError:
+        return work()
+    outcome = call.wait()
+    if outcome is None:
+        raise blocked(what, "there was no answer")
+    return outcome()
+
+
+def blocked(what: str, how: str) -> UnreachableError:
+    """Returns the error for a call that is blocked.
+
+    Args:
+        what: What the call does.
+        how: What is known of it.
+    """
+    return UnreachableError(
+        f"{what} hangs: {how} for {LocalCall.patience_s:g} s. Check that the file system answers, and its mount."
+    )
+
+
+def open_file(fs: FileSystem, path: str) -> NativeFile:
+    """Returns the opened file. Of a local file also the last byte is read, which shows that the mount answers.
+
+    Raises:
+        UnreachableError: The local file system does not answer.
+        OSError: The file cannot be opened.
+    """
+    if not isinstance(fs, LocalFileSystem):
+        return fs.open_input_file(path)
+
+    def opened() -> NativeFile:
+        file = fs.open_input_file(path)
+        file.read_at(1, max(file.size() - 1, 0))
+        file.seek(0)
+        return file
+
+    return answered(opened, f"Opening {path}")
+
+
+def _returning(found: T) -> Callable[[], T]:
+    return lambda: found
+
+
+def _raising(error: BaseException) -> Callable[[], NoReturn]:
+    def fail() -> NoReturn:
+        raise error
+
+    return fail

@@ -1,0 +1,70 @@
+"""What the servers of the test kit have in common."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from types import TracebackType
+from typing import ClassVar, Generic, Protocol, TypeVar
+
+from flip27_stream.errors import ConnectorError
+
+
+class ServerProcess(Protocol):
+    """A process that a server runs in."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def pause(self) -> None: ...
+
+    def resume(self) -> None: ...
+
+    def kill(self) -> None: ...
+
+
+P = TypeVar("P", bound=ServerProcess)
+
+
+class Server(ABC, Generic[P]):
+    """Base class of context managers that run a server in one process.
+
+    Attributes:
+        kind: what it is, for messages.
+    """
+
+    kind: ClassVar[str]
+    _process: P | None = None
+
+    @property
+    def pid(self) -> int:
+        """The process id of the running or paused server. A restart changes it."""
+        return self._started().pid
+
+    def pause(self) -> None:
+        """Freezes the server (SIGSTOP): connections stay open and it does not answer."""
+        self._started().pause()
+
+    def resume(self) -> None:
+        """Resumes a paused server (SIGCONT)."""
+        self._started().resume()
+
+    def kill(self) -> None:
+        """Kills the server without a clean shutdown (SIGKILL), as a power failure does."""
+        self._started().kill()
+
+    @abstractmethod
+    def stop(self) -> None:
+        """Stops the server and removes its data. Does nothing if it was not started or is stopped."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _started(self) -> P:
+        if self._process is None:
+            raise self._not_started()
+        return self._process
+
+    def _not_started(self) -> ConnectorError:
+        return ConnectorError(f"The {self.kind} was not started, or has been stopped: enter the context.")

@@ -1,0 +1,142 @@
+"""Files and Delta logs on a mount that does not answer: planning and tasks fail by name. No JVM.
+
+A FIFO without a writer stands for a file that hangs when it is opened; a file system that waits, for a log.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+
+from flip27_stream.connectors.files import FileSource, local_calls
+from flip27_stream.connectors.files.delta import delta_log, delta_log_files
+from flip27_stream.connectors.files.formats.parquet import ParquetFormat
+from flip27_stream.connectors.files.local_calls import LocalCall
+from flip27_stream.connectors.files.storage.filesystem import Storage
+from flip27_stream.connectors.files.storage.retries import Retries
+from flip27_stream.errors import ConnectorError, UnreachableError
+from tests.connectors.files.support.delta_tables import append, fails, query, running
+from tests.connectors.files.support.file_query import FileQuery, write
+from tests.connectors.files.support.reading import LOCAL_FS
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LocalCall, "patience_s", 0.5)
+    monkeypatch.setattr(Retries, "patience_s", 0.1)
+
+
+@pytest.fixture
+def answers() -> Iterator[threading.Event]:
+    answers = threading.Event()
+    yield answers
+    answers.set()
+
+
+def hang(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def release(path: Path) -> None:
+    """Ends the calls that wait for a writer."""
+    os.close(os.open(path, os.O_RDWR))
+
+
+def test_a_file_that_hangs(tmp_path: Path) -> None:
+    file = tmp_path / "a.parquet"
+    write(file, 1)
+    schema = ParquetFormat().schema(LOCAL_FS, str(file))
+    hang(file)
+    named = r"Opening .*a\.parquet hangs: there was no answer for 0\.5 s\. Check .* its mount"
+    with pytest.raises(UnreachableError, match=named):
+        ParquetFormat().units(LOCAL_FS, str(file))
+    with pytest.raises(UnreachableError, match=named):
+        ParquetFormat().schema(LOCAL_FS, str(file))
+    with pytest.raises(UnreachableError, match=named):
+        list(ParquetFormat().read(LOCAL_FS, str(file), 0, 1, schema))
+    release(file)
+
+
+def test_planning_fails_by_name_if_a_file_hangs(tmp_path: Path) -> None:
+    """A file that was partly read is opened again after a restart."""
+    file = tmp_path / "in" / "a.parquet"
+    write(file, 1)
+    options = {"path": str(tmp_path / "in"), "maxRowsPerTrigger": "40"}
+    reading = FileQuery(options, schema=FileSource(options).schema)
+    assert reading.step() == [("a.parquet", 0, 30)]
+    hang(file)
+    reading.restart()
+    with pytest.raises(UnreachableError, match=r"Opening .*a\.parquet hangs"):
+        reading.run()
+    release(file)
+
+
+def test_without_another_thread_it_is_opened_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(thread: threading.Thread) -> None:
+        raise ConnectorError("no thread")
+
+    write(tmp_path / "a.parquet", 1)
+    monkeypatch.setattr(local_calls, "start", start)
+    assert ParquetFormat().units(LOCAL_FS, str(tmp_path / "a.parquet")).end == 100
+    (tmp_path / "empty").touch()
+    assert local_calls.open_file(LOCAL_FS, str(tmp_path / "empty")).size() == 0
+
+
+def test_a_delta_log_that_hangs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answers: threading.Event
+) -> None:
+    """When a query starts, and when it looks for new commits."""
+
+    def hanging(*arguments: Any, **options: Any) -> DeltaTable:
+        assert answers.wait(60)
+        return DeltaTable(*arguments, **options)
+
+    append(tmp_path / "t", 0, 0)
+    reading = running(tmp_path / "t")
+    with monkeypatch.context() as patch:
+        patch.setattr(delta_log, "DeltaTable", hanging)
+        with pytest.raises(
+            UnreachableError, match=r"Reading the log of the Delta table .* hangs: there was no"
+        ):
+            query(tmp_path / "t")
+
+    def opening(*_: object) -> object:
+        assert answers.wait(60)
+        raise AssertionError("it was not to answer")
+
+    append(tmp_path / "t", 100, 100)
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            delta_log_files, "open_file", lambda fs, path: local_calls.answered(opening, f"Opening {path}")
+        )
+        with pytest.raises(UnreachableError, match=r"Opening .*/_delta_log/.*\.json hangs"):
+            fails(reading)
+    answers.set()
+
+
+def test_a_delta_log_whose_listing_hangs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answers: threading.Event
+) -> None:
+    append(tmp_path / "t", 0, 0)
+    log = delta_log_files.LogFiles(Storage(), str(tmp_path / "t" / "_delta_log"))
+    assert log.names() == ["00000000000000000000.json"]
+
+    class FileSystem:
+        """Does not answer."""
+
+        def get_file_info(self, _: object) -> list[object]:
+            assert answers.wait(60)
+            return []
+
+    monkeypatch.setattr(Storage, "filesystem", lambda _: FileSystem())
+    with pytest.raises(UnreachableError, match=r"Listing the Delta log .* hangs"):
+        log.names()

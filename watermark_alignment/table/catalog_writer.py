@@ -1,0 +1,195 @@
+"""Writes a split-watermark table of a catalog, by its name, with delta-spark, from the session."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import logging
+import threading
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
+
+from flip27_stream.errors import AlignmentError, shortened
+from watermark_alignment.table.catalog_spool import PAUSE_S, CatalogSpool, SpooledCommit
+from watermark_alignment.table.file_lock import FileLock
+from watermark_alignment.table.location import catalog_name
+from watermark_alignment.table.split_watermark_table import SCHEMA
+from watermark_alignment.table.spool_root import spool_root_of
+from watermark_alignment.table.written_batches import WrittenBatches
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
+
+_LOOK_S, _LAST_RETRY_S = 0.5, 30.0
+_TYPES = {pa.string(): "string", pa.int64(): "bigint", pa.timestamp("us", tz="UTC"): "timestamp"}
+_COLUMNS = {field.name: _TYPES[field.type] for field in SCHEMA}
+
+
+class CatalogTableWriter(StreamingQueryListener):
+    """Writes the rows of queries whose ``scan.watermark.alignment.table`` is the name of a table in a catalog.
+
+    Add it before such a query starts, otherwise the query fails at its start. The table is created if it does not
+    exist. A thread writes the rows with delta-spark, some batches in one commit, each batch once: a commit has an
+    application transaction of the source, and the driver's folder has what is not written yet.
+
+    Rows that wait are written by the next session on the same driver. To have them all in the table before the session
+    ends, call :meth:`flush`.
+
+    Args:
+        spark: The session, not one of Spark Connect.
+        table: The name of the table, such as ``main.streaming.split_watermarks``.
+
+    Attributes:
+        spool: The driver's folder with the rows that wait.
+
+    Raises:
+        AlignmentError: The session cannot write such a table, or the table has other columns.
+
+    Example::
+
+        spark.streams.addListener(CatalogTableWriter(spark, "main.streaming.split_watermarks"))
+    """
+
+    def __init__(self, spark: SparkSession, table: str) -> None:
+        if catalog_name(table) is None:
+            raise AlignmentError(
+                f"'{table}' is not the name of a table in a catalog, such as main.streaming.split_watermarks. A "
+                "table at a path or URI needs no CatalogTableWriter: queries write it themselves."
+            )
+        self._spark = spark
+        self._table = table
+        self.spool = CatalogSpool(spool_root_of(spark), table)
+        self.spool.create()
+        _create_table(spark, table)
+        self._presence = self.spool.writer_lock()
+        self._turn = FileLock(self.spool.folder / "turn.lock")
+        self._written = WrittenBatches(self.spool.folder / "written.json")
+        self._changed = threading.Condition()
+        self._hurry = self._failing = self._closing = False
+        self._thread: threading.Thread | None = None
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:
+        """Starts the thread. Spark calls it before the query plans its first batch."""
+        with self._changed:
+            if self._thread is None:
+                while not self._presence.acquire(shared=True):  # a planning process looks for a writer now
+                    time.sleep(PAUSE_S)
+                self._thread = threading.Thread(target=self._run, name="split-watermark-catalog", daemon=True)
+                self._thread.start()
+                atexit.register(self.flush, 10.0)
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:
+        """Does nothing: rows reach the spool when the next batch is planned, and the thread looks for them."""
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:
+        """Does nothing."""
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
+        """Does nothing: the thread goes on, since the planning process may still have rows."""
+
+    def flush(self, timeout_s: float = 60.0) -> bool:
+        """Waits until all rows in the spool are in the table. Returns false on time-out.
+
+        Args:
+            timeout_s: The time-out (s).
+        """
+        deadline = time.monotonic() + timeout_s
+        while self.spool.pending():
+            if self._thread is None or time.monotonic() > deadline:
+                return False
+            with self._changed:
+                self._hurry = True
+                self._changed.notify_all()
+            time.sleep(0.05)
+        return True
+
+    def close(self) -> None:
+        """Ends the thread; rows that wait stay in the driver's folder. Queries that start later are refused."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join()
+            atexit.unregister(self.flush)
+        self._presence.release()
+
+    def _run(self) -> None:
+        pause_s = _LOOK_S
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._hurry or self._closing, pause_s)
+                self._hurry = False
+                if self._closing:
+                    return
+            try:
+                self.write_pending()
+                self._failing, pause_s = False, _LOOK_S
+            except Exception as error:  # noqa: BLE001 - the thread has to survive
+                if not self._failing:
+                    log.warning(
+                        "The split-watermark table '%s' cannot be written: %s. Queries go on; their rows wait in %s, "
+                        "and are tried again.",
+                        self._table,
+                        shortened(" ".join(str(error).split())),
+                        self.spool.folder,
+                    )
+                self._failing, pause_s = True, min(pause_s * 2, _LAST_RETRY_S)
+
+    def write_pending(self) -> None:
+        """Writes all commits in the spool, unless another session on this driver does that now."""
+        if not self.spool.pending() or not self._turn.acquire():
+            return
+        try:
+            for app, commits in self.spool.pending().items():
+                while commits:
+                    run, commits = self._written.next_run(app, commits)
+                    self._write(run, self._written.begin(app, run))
+                    for commit in run:
+                        commit.file.unlink(missing_ok=True)
+        finally:
+            self._turn.release()
+
+    def _write(self, run: Sequence[SpooledCommit], version: int) -> None:
+        """Appends the rows of ``run`` as ``version`` of their application, if the table does not have it yet."""
+        contents = [commit.read() for commit in run]
+        rows = pa.concat_tables([rows for _, rows, _ in contents])
+        app_id, _, metadata = contents[-1]
+        if rows.num_rows:
+            frame = self._spark.createDataFrame(rows).coalesce(1).write.format("delta").mode("append")
+            frame = frame.option("txnAppId", app_id).option("txnVersion", version)
+            frame.option("userMetadata", json.dumps(metadata)).saveAsTable(self._table)
+
+
+def _create_table(spark: SparkSession, table: str) -> None:
+    """Creates the table if it does not exist, and checks its columns.
+
+    Raises:
+        AlignmentError: That is not allowed, or the table has other columns.
+    """
+    columns = ", ".join(f"`{name}` {kind}" for name, kind in _COLUMNS.items())
+    try:
+        spark.sql(f"CREATE TABLE IF NOT EXISTS {table} ({columns}) USING delta")
+        found = dict(spark.table(table).dtypes)
+    except PySparkException as error:
+        raise AlignmentError(
+            f"The split-watermark table '{table}' cannot be created or read: {shortened(' '.join(str(error).split()))}"
+        ) from error
+    if found != _COLUMNS:
+        wrong = sorted(found.items() ^ _COLUMNS.items())[0][0]
+        raise AlignmentError(
+            f"The split-watermark table '{table}' has not the columns of one: see column '{wrong}'. Give the name of "
+            f"another table, or a new one. The columns: {columns}."
+        )

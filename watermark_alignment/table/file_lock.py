@@ -1,0 +1,51 @@
+"""A lock on a file, which ends with the process that holds it, however that ends."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from contextlib import suppress
+from pathlib import Path
+
+
+class FileLock:
+    """A lock on ``file``, which is created if it does not exist. One object holds it at most once."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._descriptor: int | None = None
+
+    def acquire(self, *, shared: bool = False) -> bool:
+        """Takes the lock if it is free, and returns whether this object holds it.
+
+        Args:
+            shared: Whether others can hold it at the same time, if they share it too.
+        """
+        if self._descriptor is not None:
+            return True
+        descriptor = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(descriptor)
+            if not isinstance(error, BlockingIOError):
+                raise
+            return False
+        self._descriptor = descriptor
+        return True
+
+    def release(self) -> None:
+        """Releases the lock if this object holds it."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
+
+    def write(self, note: str) -> None:
+        """Writes who holds the lock into the file."""
+        self._file.write_text(note, encoding="utf-8")
+
+    def note(self) -> str:
+        """Returns what the last holder wrote; an empty text if it wrote nothing."""
+        with suppress(OSError):
+            return self._file.read_text(encoding="utf-8")
+        return ""

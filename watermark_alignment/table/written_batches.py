@@ -1,0 +1,56 @@
+"""Which batches were written to a split-watermark table of a catalog, or may have been."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+from watermark_alignment.table.catalog_spool import SpooledCommit
+
+_MOST_AT_ONCE: Final = 100
+
+
+class WrittenBatches:
+    """Up to which batch commits were written, or begun to be written, by application.
+
+    A run of commits that was begun is begun again as it was, with the same version of its application transaction. So
+    Delta can tell whether it was written.
+
+    Args:
+        file: Where this is stored.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def next_run(
+        self, app: str, commits: list[SpooledCommit]
+    ) -> tuple[list[SpooledCommit], list[SpooledCommit]]:
+        """Returns the commits to write next, and the commits that are left.
+
+        Of an application of which nothing is known, as on a new driver, the first commit is written alone: the
+        table may have it.
+        """
+        begun = self._read().get(app)
+        if begun is None:
+            return commits[:1], commits[1:]
+        length = sum(commit.batch <= begun for commit in commits) or _MOST_AT_ONCE
+        return commits[:length], commits[length:]
+
+    def begin(self, app: str, run: list[SpooledCommit]) -> int:
+        """Records that ``run`` is about to be written, and returns its version."""
+        begun = self._read()
+        if run[-1].batch > begun.get(app, -1):
+            begun[app] = run[-1].batch
+            unfinished = self._file.with_suffix(".unfinished")
+            unfinished.write_text(json.dumps(begun), encoding="utf-8")
+            unfinished.replace(self._file)
+        return begun[app]
+
+    def _read(self) -> dict[str, int]:
+        try:
+            begun: dict[str, Any] = json.loads(self._file.read_text(encoding="utf-8"))
+        except (FileNotFoundError, ValueError):
+            return {}
+        return begun
