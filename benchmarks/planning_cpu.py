@@ -1,6 +1,7 @@
 """Our own CPU of planning very many splits, with a simulated log and no broker: what answers is not counted.
 
-The planner alone; then the coordinator's whole plan (offset in, offset out, positions, probes), unaligned and aligned.
+The planner alone, as the rule is written and in columns; then the coordinator's whole plan (offset in, offset out,
+positions, probes), unaligned and aligned, and with ten times as many splits.
 ``python -m benchmarks.planning_cpu``
 """
 
@@ -8,7 +9,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from unittest.mock import patch
 
@@ -20,26 +21,41 @@ from benchmarks.simulated_cluster import SimulatedCluster
 from benchmarks.stage import Stage
 from flip27_stream.connectors.kafka.planning import enumerator
 from offsets import INITIAL
-from watermark_alignment.planner import SplitView, plan
+from watermark_alignment.planner import Plan, SplitView, plan
+from watermark_alignment.split_columns import SplitColumns, plan_in_columns
 
 _WARM_UP = 2
 _ROWS = 10
 _STEP_MS = 1000
-_DRIFT_MS = 300_000
+_OPTIONS: dict[str, Any] = {
+    "max_drift": 300_000,
+    "out_of_orderness": 0,
+    "idle_timeout": 60_000,
+    "now": START_MS,
+    "floor": None,
+}
+
+
+_MARKS_MS = {1: 150, 10: 2000}  # by the number of splits, in times of that of the stage
+_PLANNER_MS = 100
 
 
 def measure(stage: Stage) -> Iterator[Result]:
     splits, rounds = stage.sizes.splits, stage.sizes.pairs
-    work = f"own CPU of planning {splits:,} splits"
-    found = {
-        "the planner alone, keeping up": _planner(splits, rounds, limit=None),
-        "the planner alone, behind": _planner(splits, rounds, limit=splits * _ROWS // 2),
-        "unaligned": _coordinator(splits, rounds, None),
-    }
-    with tempfile.TemporaryDirectory() as table:
-        found["aligned"] = _coordinator(splits, rounds, table)
-    for name, seconds in found.items():
-        yield Result(f"{work}: {name}", "", "", [1000 * s for s in seconds], "ms", at_most(100))
+    for name, limit in (("keeping up", None), ("behind", splits * _ROWS // 2)):
+        for form, planner in (("the rule as it is written", _by_rule), ("the rule in columns", _in_columns)):
+            seconds = _planner(splits, rounds, limit, planner)
+            yield _result(splits, f"{form}, {name}", seconds, _PLANNER_MS)
+    yield _result(splits, "unaligned", _coordinator(splits, rounds, None), _MARKS_MS[1])
+    for times, mark in _MARKS_MS.items():
+        with tempfile.TemporaryDirectory() as table:
+            seconds = _coordinator(splits * times, rounds, table)
+        yield _result(splits * times, "aligned", seconds, mark)
+
+
+def _result(splits: int, name: str, seconds: list[float], mark_ms: float) -> Result:
+    work = f"own CPU of planning {splits:,} splits: {name}"
+    return Result(work, "", "", [1000 * s for s in seconds], "ms", at_most(mark_ms))
 
 
 class SteadyLogs:
@@ -68,22 +84,29 @@ class SteadyLogs:
         return START_MS + position * _STEP_MS
 
 
-def _planner(splits: int, rounds: int, limit: int | None) -> list[float]:
+def _by_rule(logs: SteadyLogs, limit: int | None) -> Callable[[], Plan]:
+    views = logs.views()
+    return lambda: plan(views, logs.at, limit=limit, **_OPTIONS)
+
+
+def _in_columns(logs: SteadyLogs, limit: int | None) -> Callable[[], Plan]:
+    columns = SplitColumns.of(logs.views())
+    assert columns is not None
+    return lambda: plan_in_columns(columns, logs.at, limit=limit, **_OPTIONS)
+
+
+def _planner(
+    splits: int,
+    rounds: int,
+    limit: int | None,
+    planner: Callable[[SteadyLogs, int | None], Callable[[], Plan]],
+) -> list[float]:
     """CPU seconds of each plan."""
     logs, taken = SteadyLogs(splits), []
     for _ in range(_WARM_UP + rounds):
-        views = logs.views()
+        plan_once = planner(logs, limit)
         logs.seconds, began = 0.0, time.thread_time()
-        planned = plan(
-            views,
-            logs.at,
-            limit=limit,
-            max_drift=_DRIFT_MS,
-            out_of_orderness=0,
-            idle_timeout=60_000,
-            now=START_MS,
-            floor=None,
-        )
+        planned = plan_once()
         taken.append(time.thread_time() - began - logs.seconds)
         logs.position = min(planned.ends.values())
     return taken[_WARM_UP:]

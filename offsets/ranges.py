@@ -31,18 +31,26 @@ def ranges(
         if start is not None:
             raise _corrupt(f"batch {start.batch} is followed by the initial offset")
         return []
+    found = sorted(spans(start, end).items())
+    return [PlannedRange(end.splits[split_id].split, *span) for split_id, span in found]
+
+
+def spans(
+    start: Offset[SplitT, CheckpointT] | None, end: Offset[SplitT, CheckpointT]
+) -> dict[str, tuple[int, int]]:
+    """Returns the positions of :func:`ranges`, from the first up to the second, by split id; in no special order."""
     if start is not None:
         _check_order(start, end)
         if start.batch == end.batch:
-            return []
+            return {}
     begins = end.begins_since(start.batch if start is not None else -1)
-    batch = []
-    for split_id, state in sorted(end.splits.items()):
+    batch = {}
+    for split_id, state in end.splits.items():
         first = begins[split_id][0] if split_id in begins else _position(split_id, start, end)
         if state.position < first:
             raise _corrupt(f"split {split_id!r} would be read backwards, from {first} to {state.position}")
         if first < state.position:
-            batch.append(PlannedRange(state.split, first, state.position))
+            batch[split_id] = (first, state.position)
     return batch
 
 

@@ -155,7 +155,7 @@ def plan(
     counting = [v for v in views if v.id not in fixed and fronts[v.id] is not None]
     cap, holder = cap_of(counting, floor, max_drift, out_of_orderness)
     readable = [v for v in views if v.position < v.end]
-    horizon, ends, cut = _horizon(readable, at, limit, cap, out_of_orderness, sparse)
+    horizon, ends, cut = search_horizon(readable, at, limit, cap, out_of_orderness, sparse)
     states = {v.id: fixed.get(v.id) or moving_state(v, ends.get(v.id, v.position), horizon) for v in views}
     held = horizon == cap and SplitStatus.PAUSED in states.values()
     least = min((front for v in counting if (front := fronts[v.id]) is not None), default=None)
@@ -208,7 +208,7 @@ def cap_of(
     return (None, None) if cap is None or cap >= END_OF_TIME else (cap, holder)
 
 
-def _horizon(
+def search_horizon(
     readable: Sequence[SplitView],
     at: PositionsAt,
     limit: int | None,
@@ -216,7 +216,16 @@ def _horizon(
     out_of_orderness: int,
     sparse: SparsePositions | None,
 ) -> tuple[int | None, dict[str, int], frozenset[str]]:
-    """Returns the horizon, the ends of the readable splits, and the ids of the splits that are cut below it."""
+    """Returns the horizon, the ends of the readable splits, and the ids of the splits that are cut below it.
+
+    Args:
+        readable: the splits with something to read. They are looked at only if their rows do not fit the limit.
+        at: see :data:`PositionsAt`.
+        limit: see :func:`plan`.
+        cap: the greatest horizon (ms); ``None`` for no cap.
+        out_of_orderness: see :func:`plan`.
+        sparse: see :func:`plan`.
+    """
     if not readable:
         return cap, {}, frozenset()
     highest = END_OF_TIME if cap is None else cap

@@ -66,7 +66,7 @@ def test_a_mark_is_met_at_its_limit(figure: float, least: bool, most: bool) -> N
 
 
 def test_planning_without_a_broker() -> None:
-    assert len(_run(planning_cpu.measure, Stage(TINY))) == 4
+    assert len(_run(planning_cpu.measure, Stage(TINY))) == 7
     assert len(_run(group.measure, Stage(TINY))) == 1
 
 

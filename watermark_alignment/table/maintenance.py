@@ -15,7 +15,7 @@ import logging
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
@@ -25,6 +25,7 @@ import pyarrow.parquet as pq
 from deltalake import CommitProperties
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, RemoveAction
+from pyarrow.fs import PyFileSystem
 
 from flip27_stream.errors import AlignmentError
 from flip27_stream.options.durations import parse_duration
@@ -44,6 +45,7 @@ CHECKPOINT_EVERY = 20
 ROUND_EVERY = 5 * CHECKPOINT_EVERY
 
 _TARGET_BYTES = 16 << 20
+_GROUP_ROWS = 1 << 17  # some 30 MB in memory
 _ATTEMPTS = 10
 _FAILURES_TO_WARN_OF = 3
 
@@ -180,16 +182,18 @@ class Maintenance:
         raise CommitFailedError(f"no compaction in {_ATTEMPTS} attempts, so many others commit")
 
     def _merge(self, files: Sequence[_File]) -> AddAction:
-        store = self._table.files()
-        rows = pa.concat_tables(
-            pq.read_table(file.path, filesystem=store, coerce_int96_timestamp_unit="us").cast(SCHEMA)
-            for file in files
-        )
-        path = f"part-{uuid.uuid4()}.zstd.parquet"
-        with store.open_output_stream(path) as out:
-            pq.write_table(rows, out, compression="zstd")
-        size = store.get_file_info(path).size
-        return AddAction(path, size, {}, _now(), data_change=False, stats=json.dumps(_statistics(rows)))
+        """Writes the rows of the files into one. Only some of them are in memory at a time."""
+        store, path = self._table.files(), f"part-{uuid.uuid4()}.zstd.parquet"
+        described: list[pa.Table] = []
+        with (
+            store.open_output_stream(path) as out,
+            pq.ParquetWriter(out, SCHEMA, compression="zstd") as writer,
+        ):
+            for rows in _row_groups(store, files):
+                writer.write_table(rows)
+                described.append(rows.select(["batch", "recorded_at"]))
+        size, statistics = store.get_file_info(path).size, _statistics(pa.concat_tables(described))
+        return AddAction(path, size, {}, _now(), data_change=False, stats=json.dumps(statistics))
 
     def _replace(self, files: Sequence[_File], merged: AddAction) -> bool:
         """Commits exactly the next version of the table, or nothing. So no other process can have removed the files."""
@@ -241,6 +245,21 @@ def _worth_merging(files: Sequence[_File]) -> list[_File]:
         chosen.append(file)
         bytes_so_far += file.size
     return chosen
+
+
+def _row_groups(store: PyFileSystem, files: Sequence[_File]) -> Iterator[pa.Table]:
+    """Yields the rows of the files in tables of about :data:`_GROUP_ROWS` rows; one table at least."""
+    waiting: list[pa.Table] = [pa.Table.from_batches([], SCHEMA)]
+    for file in files:
+        with store.open_input_file(file.path) as data:
+            parquet = pq.ParquetFile(data, coerce_int96_timestamp_unit="us")
+            for batch in parquet.iter_batches(_GROUP_ROWS):
+                waiting.append(pa.Table.from_batches([batch]).cast(SCHEMA))
+                if sum(len(rows) for rows in waiting) >= _GROUP_ROWS:
+                    yield pa.concat_tables(waiting)
+                    waiting = []
+    if waiting:
+        yield pa.concat_tables(waiting)
 
 
 def _statistics(rows: pa.Table) -> dict[str, Any]:

@@ -364,7 +364,25 @@ def equals(column: str, value: str) -> str:
 
 def as_table(rows: Sequence[SplitRow]) -> pa.Table:
     """Returns the rows in the columns of the table, which take less than half the memory."""
-    columns: dict[str, list[Any]] = {name: [getattr(row, name) for row in rows] for name in SCHEMA.names}
+    return _table({name: [getattr(row, name) for row in rows] for name in SCHEMA.names})
+
+
+def columns_of(group: str, source: str, batch: int, recorded_at: int, **columns: list[Any]) -> pa.Table:
+    """Returns the rows of one batch of one source.
+
+    Args:
+        group: The group of the source.
+        source: The id of the source.
+        batch: The number of the batch.
+        recorded_at: When the rows were recorded (ms).
+        columns: The other columns, as in :class:`SplitRow`.
+    """
+    same = {"group": group, "source": source, "batch": batch, "recorded_at": recorded_at}
+    rows = len(columns["split"])
+    return _table({name: columns[name] if name in columns else [same[name]] * rows for name in SCHEMA.names})
+
+
+def _table(columns: dict[str, list[Any]]) -> pa.Table:
     for field in SCHEMA:
         if field.type == _TIMESTAMP:
             columns[field.name] = [_micros(time) for time in columns[field.name]]

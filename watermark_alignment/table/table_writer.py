@@ -62,9 +62,15 @@ class TableWriter:
         self._closing = False
         self._thread: threading.Thread | None = None
 
-    def submit(self, batch: int, rows: Sequence[SplitRow], metadata: Mapping[str, str]) -> None:
-        """Queues one commit, returns at once and never raises. After :meth:`close` it does nothing."""
-        commit = Commit(batch, as_table(rows), dict(metadata))
+    def submit(self, batch: int, rows: Sequence[SplitRow] | pa.Table, metadata: Mapping[str, str]) -> None:
+        """Queues one commit, returns at once and never raises. After :meth:`close` it does nothing.
+
+        Args:
+            batch: The number of the batch.
+            rows: The rows, or a table of them.
+            metadata: The metadata of the commit.
+        """
+        commit = Commit(batch, rows if isinstance(rows, pa.Table) else as_table(rows), dict(metadata))
         commit = commit.compressed() if self._pending else commit
         with self._changed:
             if not self._closing:

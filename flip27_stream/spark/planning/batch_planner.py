@@ -19,6 +19,7 @@ from flip27_stream.errors import AlignmentError
 from flip27_stream.spark.planning.checked_positions import CheckedPositions, checked_positions_after
 from flip27_stream.spark.planning.rate_limit import PositionsAfter, proportional_ends
 from flip27_stream.spark.planning.sparse_ranges import rows_to, sparse_positions
+from flip27_stream.spark.planning.split_rows import SplitRows
 from flip27_stream.spark.planning.split_tracker import SplitTracker
 from flip27_stream.spark.reporting.reporting_splits import Reporting
 from flip27_stream.spark.source_spec import AnyEnumerator, AnyOffset, AnyState, SourceSpec
@@ -28,8 +29,6 @@ from watermark_alignment.planner import (
     BACKLOG,
     GROUP,
     Plan,
-    SplitView,
-    plan,
     resting_state,
 )
 from watermark_alignment.states import SplitStatus
@@ -207,27 +206,24 @@ class BatchPlanner:
             positions = CheckedPositions(enumerator, request, enumerator.event_time_positions(request))
         times = positions.event_times() if positions is not None else {}
         unknown = frozenset(to_read.keys() - times.keys())
-        views = self._views(plan_input, times)
-        if any(self._split_tracker.is_unknown(view) for view in views):
-            return PlannedBatch({view.id: view.position for view in views}, unknown=unknown)
+        splits = self._rows(plan_input, times)
+        if any(map(self._split_tracker.is_unknown, splits.ids, splits.rows)):
+            return PlannedBatch(splits.positions(), unknown=unknown)
         backlog = _watermark_of_backlog(positions, alignment) if plan_input.has_pending else None
-        planned = plan(
-            views,
+        planned = splits.plan(
             positions.first_at_or_after if positions is not None else lambda _: {},
+            sparse_positions(checked_positions_after(enumerator, plan_input.run), plan_input.run, positions),
             limit=plan_input.limits.max_rows,
             max_drift=alignment.max_drift_ms,
             out_of_orderness=alignment.max_out_of_orderness_ms,
             idle_timeout=alignment.idle_timeout_ms,
             now=plan_input.now,
             floor=_least(backlog, plan_input.floor),
-            sparse=sparse_positions(
-                checked_positions_after(enumerator, plan_input.run), plan_input.run, positions
-            ),
         )
         return PlannedBatch(
             ends=planned.ends,
-            read_max={view.id: _read_max_after(view, planned) for view in views},
-            read_max_before={view.id: view.read_max for view in views},
+            read_max=splits.read_max_after(planned),
+            read_max_before=splits.read_max(),
             plausible_until=plausible_until,
             plan=_with_backlog(planned, backlog, plan_input.floor),
             unknown=unknown,
@@ -244,7 +240,7 @@ class BatchPlanner:
         """Returns a batch that is aligned by what tasks reported, as FLIP-217 does it in Flink."""
         after = checked_positions_after(enumerator, plan_input.run)
         ends = self._unaligned_ends(alignment, plan_input, reporting, after)
-        views = self._views(plan_input, dict.fromkeys(plan_input.run, EventTimes(None, None)))
+        views = self._rows(plan_input, dict.fromkeys(plan_input.run, EventTimes(None, None))).views
         aligned = [
             replace(view, end=view.position) if view.id in reporting.pausing else view
             for view in views
@@ -318,10 +314,11 @@ class BatchPlanner:
             )
         self._unaligned = frozenset(reasons)
 
-    def _views(self, plan_input: PlanInput, times: Mapping[str, EventTimes]) -> list[SplitView]:
-        known = plan_input.known
-        answered = [
-            self._split_tracker.view(
+    def _rows(self, plan_input: PlanInput, times: Mapping[str, EventTimes]) -> SplitRows:
+        known, run, tracker = plan_input.known, plan_input.run, self._split_tracker
+        ids = sorted([*run, *(name for name in known if name not in run)])
+        rows = [
+            tracker.row(
                 name,
                 known.get(name),
                 plan_input.log[name],
@@ -330,14 +327,11 @@ class BatchPlanner:
                 seen_at=plan_input.seen_at,
                 final=(plan_input.final and not r.limited) or r.final,
             )
-            for name, r in plan_input.run.items()
+            if (r := run.get(name)) is not None
+            else tracker.unknown_row(name, known[name].position, known[name])
+            for name in ids
         ]
-        silent = [
-            self._split_tracker.unknown_view(name, state.position, state)
-            for name, state in known.items()
-            if name not in plan_input.run
-        ]
-        return answered + silent
+        return SplitRows(ids, rows)
 
 
 def _plausible_until(alignment: AlignmentOptions, plan_input: PlanInput) -> int | None:
@@ -379,14 +373,3 @@ def _least(one: int | None, other: int | None) -> int | None:
     if one is None or other is None:
         return other if one is None else one
     return min(one, other)
-
-
-def _read_max_after(view: SplitView, planned: Plan) -> int | None:
-    """Returns the greatest event time (ms) read after the batch, as far as it is proven; ``None`` if unknown."""
-    end = planned.ends[view.id]
-    if end == view.position:
-        return view.read_max
-    read = view.reach if end == view.end else view.next
-    if read is None or (planned.horizon is not None and read >= planned.horizon):
-        return view.read_max
-    return read if view.read_max is None else max(view.read_max, read)

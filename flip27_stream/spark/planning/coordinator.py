@@ -35,6 +35,7 @@ from flip27_stream.spark.reporting.registered_readers import Readers
 from flip27_stream.spark.source_contract import check_source, described
 from flip27_stream.spark.source_spec import AnyEnumerator, AnyOffset, AnyState, SourceSpec
 from offsets import ranges
+from offsets.ranges import spans
 from watermark_alignment.states import SplitStatus
 
 _GREATEST_PAUSE_S = 1.0
@@ -260,7 +261,7 @@ class SourceCoordinator:
                 end = self._next_offset.make(plan_input, planned, self._enumerator, states, begin)
                 self._finished = end is None and self._is_all_read(plan_input)
                 if end is not None and self._recorder is not None and planned.plan is not None:
-                    self._recorder.plan_batch(end, ranges(start, end), planned.plan.states)
+                    self._recorder.plan_batch(end, spans(start, end), planned.plan.states)
                 if end is not None or is_over or not self._run.is_available_now:
                     return end
                 stall = None

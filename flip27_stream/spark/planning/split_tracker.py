@@ -9,9 +9,11 @@ from flip27_stream.spark.planning.split_warnings import SplitWarnings
 from flip27_stream.spark.reporting.disorder import Disorder
 from flip27_stream.spark.reporting.reports import TaskReport
 from flip27_stream.spark.source_spec import AnyState
-from watermark_alignment.planner import SplitView
 
 _SILENCE_MS = 60_000
+
+Row = tuple[int, int, int | None, int | None, int | None, int | None, bool]
+"""What is known of a split: the fields of :class:`~watermark_alignment.planner.SplitView` after its id."""
 
 
 class SplitTracker:
@@ -58,8 +60,10 @@ class SplitTracker:
 
     def read_max(self, split: str, state: AnyState | None) -> int | None:
         """Returns the greatest event time (ms) read, from the offset and from reports; ``None`` if unknown."""
-        known = [t for t in (state.read_max if state else None, self._read_max.get(split)) if t is not None]
-        return max(known, default=None)
+        stored, reported = state.read_max if state else None, self._read_max.get(split)
+        if stored is None or reported is None:
+            return reported if stored is None else stored
+        return max(stored, reported)
 
     def record_log_end(self, split: str, position: int, seen_at: int) -> None:
         """Records that the log of the split ended at ``position``, where the next batch ends, at ``seen_at`` (ms)."""
@@ -77,7 +81,7 @@ class SplitTracker:
             self._quiet[split] = seen
         return seen[1]
 
-    def view(
+    def row(
         self,
         split: str,
         state: AnyState | None,
@@ -86,7 +90,7 @@ class SplitTracker:
         times: EventTimes | None,
         seen_at: int,
         final: bool,
-    ) -> SplitView:
+    ) -> Row:
         """Returns the planner's view of a split that the enumerator answered about.
 
         Args:
@@ -98,33 +102,27 @@ class SplitTracker:
             seen_at: the query's clock (ms) after ``log`` was looked up.
             final: whether the split is finished at ``end``.
         """
+        position = log.position
         quiet_since = self.quiet_since(split, state, log, seen_at)
-        if log.position < end and times is None:
-            return self.unknown_view(split, log.position, state)
+        if times is None:
+            if position < end:
+                return self.unknown_row(split, position, state)
+            self._answered.add(split)
+            return position, end, self.read_max(split, state), None, None, quiet_since, final
         self._answered.add(split)
-        if times is not None:
-            self._next[split] = times.next
-        return SplitView(
-            id=split,
-            position=log.position,
-            end=end,
-            read_max=self.read_max(split, state),
-            next=times.next if times is not None else None,
-            reach=times.reach if times is not None else None,
-            quiet_since=quiet_since,
-            final=final,
-        )
+        self._next[split] = times.next
+        return position, end, self.read_max(split, state), times.next, times.reach, quiet_since, final
 
-    def unknown_view(self, split: str, position: int, state: AnyState | None) -> SplitView:
+    def unknown_row(self, split: str, position: int, state: AnyState | None) -> Row:
         """Returns the view of a split without an answer: it is not read, and its front stays."""
-        return SplitView(split, position, position, self.read_max(split, state), self._next.get(split))
+        return position, position, self.read_max(split, state), self._next.get(split), None, None, False
 
-    def is_unknown(self, view: SplitView) -> bool:
+    def is_unknown(self, split: str, row: Row) -> bool:
         """Whether nothing is known of the split: no answer in this process, and no event time in the offset.
 
         It may have been paused before a restart, so the other splits must not pass it.
         """
-        return view.front is None and view.id not in self._answered
+        return row[2] is None and row[3] is None and split not in self._answered
 
     def forget(self, splits: Collection[str]) -> None:
         """Removes what is known of retired splits."""

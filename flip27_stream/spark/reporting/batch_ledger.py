@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import pyarrow as pa
 
 from flip27_stream.api.planned_range import RangeKey
 from flip27_stream.spark.reporting.report_channel import SplitReport, TaskReport
 from watermark_alignment.planner import Plan
 from watermark_alignment.states import SplitStatus
-from watermark_alignment.table.split_watermark_table import SplitRow
+from watermark_alignment.table.split_watermark_table import columns_of
 
 
-@dataclass(frozen=True)
-class PlannedSplit:
+class PlannedSplit(NamedTuple):
     """The range of one split in a micro-batch.
 
     Attributes:
@@ -64,7 +66,7 @@ class BatchRecord:
 
     def rows_read(self) -> dict[str, int]:
         """Returns the rows read, by split id: as reported; as planned for ranges that no task reported."""
-        rows = {name: p.rows_between(p.start, p.end) for name, p in self.splits.items()}
+        rows = {name: p.end - p.start if p.counts_rows else 0 for name, p in self.splits.items()}
         for report in self.reports.values():
             if report.split in rows:
                 counted = self.splits[report.split].rows_between(report.start, report.end)
@@ -105,15 +107,15 @@ class Ledger:
     source: str
     out_of_orderness: int
 
-    def rows(
+    def table(
         self,
         batch: BatchRecord,
         after: Plan,
         read_max: Mapping[str, int | None],
         floor: int | None,
         recorded_at: int,
-    ) -> list[SplitRow]:
-        """Returns the table's rows of ``batch``, one for each split.
+    ) -> pa.Table:
+        """Returns the table's rows of ``batch``, one for each split, column by column.
 
         Args:
             batch: the batch and its reports.
@@ -122,32 +124,45 @@ class Ledger:
             floor: least watermark (ms) of the other members of the group (rule 2); ``None`` if there is none.
             recorded_at: the machine's clock (ms).
         """
-        states = {name: p.status_before(after.states.get(name)) for name, p in batch.splits.items()}
-        fronts = [
-            after.fronts.get(split)
-            for split, status in states.items()
-            if status.counts and after.states.get(split) is not SplitStatus.FINISHED
-        ]
-        fronts.append(None if floor is None else floor + self.out_of_orderness + 1)
-        least = min((front for front in fronts if front is not None), default=None)
+        names = sorted(batch.splits)
+        splits = [batch.splits[name] for name in names]
+        states_after = [after.states.get(name) for name in names]
+        states = [split.status_before(then) for split, then in zip(splits, states_after, strict=True)]
+        fronts = [after.fronts.get(name) for name in names]
         rows = batch.rows_read()
-        return [
-            SplitRow(
-                group=self.group,
-                source=self.source,
-                split=split,
-                batch=batch.batch,
-                start_position=str(planned.start),
-                end_position=str(planned.end),
-                rows=rows[split],
-                watermark=None
-                if (front := after.fronts.get(split)) is None
-                else front - self.out_of_orderness - 1,
-                max_event_time=(seen := read_max.get(split)),
-                status=str(states[split]),
-                # The drift is that of the records read, not of the next record of a paused split.
-                drift_ms=None if seen is None or least is None else max(seen - least, 0),
-                recorded_at=recorded_at,
-            )
-            for split, planned in sorted(batch.splits.items())
+        seen = [read_max.get(name) for name in names]
+        least = self._least_front(fronts, states, states_after, floor)
+        behind_front = self.out_of_orderness + 1
+        return columns_of(
+            self.group,
+            self.source,
+            batch.batch,
+            recorded_at,
+            split=names,
+            start_position=[str(split.start) for split in splits],
+            end_position=[str(split.end) for split in splits],
+            rows=[rows[name] for name in names],
+            watermark=[None if front is None else front - behind_front for front in fronts],
+            max_event_time=seen,
+            status=[state.value for state in states],
+            # The drift is that of the records read, not of the next record of a paused split.
+            drift_ms=[None if time is None or least is None else max(time - least, 0) for time in seen],
+        )
+
+    def _least_front(
+        self,
+        fronts: Sequence[int | None],
+        states: Sequence[SplitStatus],
+        states_after: Sequence[SplitStatus | None],
+        floor: int | None,
+    ) -> int | None:
+        """Returns the least front (ms) of the splits that count and of the other members; ``None`` if unknown."""
+        counting = {state for state in SplitStatus if state.counts}
+        known = [
+            front
+            for front, state, then in zip(fronts, states, states_after, strict=True)
+            if front is not None and state in counting and then is not SplitStatus.FINISHED
         ]
+        if floor is not None:
+            known.append(floor + self.out_of_orderness + 1)
+        return min(known, default=None)

@@ -87,10 +87,18 @@ class BatchRecorder:
             self._writer.look_after(version)
 
     def plan_batch(
-        self, end: AnyOffset, ranges: Sequence[PlannedRange], states: Mapping[str, SplitStatus | None]
+        self,
+        end: AnyOffset,
+        moving: Mapping[str, tuple[int, int]],
+        states: Mapping[str, SplitStatus | None],
     ) -> None:
-        """Records that the batch that ends at ``end`` is about to run, with the ``states`` of its splits."""
-        moving = {r.split.split_id: (r.start, r.end) for r in ranges}
+        """Records that the batch that ends at ``end`` is about to run.
+
+        Args:
+            end: the offset that ends the batch.
+            moving: the position before and after the batch of each split that it reads, by split id.
+            states: the states of its splits, by split id.
+        """
         self._running = BatchRecord(
             end.batch,
             {
@@ -110,7 +118,8 @@ class BatchRecorder:
         An empty batch does not replace the batch before it, whose rows are still to be written.
         """
         if self._running is None or (ranges and self._running.batch != end.batch):
-            self.plan_batch(end, ranges, dict.fromkeys(end.splits))
+            moving = {r.split.split_id: (r.start, r.end) for r in ranges}
+            self.plan_batch(end, moving, dict.fromkeys(end.splits))
 
     def add_report(self, report: TaskReport) -> None:
         """Adds the report of a task, if it belongs to the batch that runs now."""
@@ -140,7 +149,7 @@ class BatchRecorder:
             return
         assert self._ledger is not None
         assert self._writer is not None
-        rows = self._ledger.rows(self._running, after, read_max, floor, now)
+        rows = self._ledger.table(self._running, after, read_max, floor, now)
         self._implausible += self._running.implausible()
         for counted in self._running.metrics.values():
             self._reader_metrics.update(counted)

@@ -8,12 +8,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
 from tests.watermark_alignment.support.group_entries import entry
 from tests.watermark_alignment.support.table_rows import START_MS, split_rows
 from watermark_alignment.group.group_log import GroupLog
+from watermark_alignment.table import maintenance as maintenance_module
 from watermark_alignment.table.maintenance import ROUND_EVERY, ROW_RETENTION, Maintenance
 from watermark_alignment.table.split_watermark_table import SCHEMA, SplitWatermarkTable
 
@@ -338,3 +341,20 @@ def test_a_table_that_was_made_anew_keeps_its_files(path: Path) -> None:
         other.append("views/1", batch, split_rows(batch), {})
     assert Maintenance(held, clock=lambda: START_MS).run()
     assert SplitWatermarkTable(str(path), {}).rows().num_rows == 3 * 4
+
+
+def test_compaction_has_few_rows_in_memory(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows pass from the small files to the merged one a group of rows at a time; its statistics are of all of them."""
+    monkeypatch.setattr(maintenance_module, "_GROUP_ROWS", 10)
+    DeltaTable.create(str(path), SCHEMA, configuration=KEEP_NOTHING)
+    table = SplitWatermarkTable(str(path), {})
+    for batch in range(7):
+        table.append("clicks/1", batch, split_rows(batch, splits=4), {})
+    before = table.rows()
+    Maintenance(table, clock=lambda: START_MS).run()
+    assert table.rows() == before
+    (merged,) = path.glob("*.parquet")
+    metadata = pq.ParquetFile(merged).metadata
+    assert [metadata.row_group(n).num_rows for n in range(metadata.num_row_groups)] == [12, 12, 4]
+    (action,) = pa.table(table.delta.get_add_actions(flatten=True)).to_pylist()
+    assert (action["num_records"], action["min.batch"], action["max.batch"]) == (28, 0, 6)

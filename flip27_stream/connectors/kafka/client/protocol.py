@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafka import errors as kafka_errors
 
@@ -72,8 +72,7 @@ class OffsetAndTimestamp:
     late: bool = field(default=False, compare=False)
 
 
-@dataclass(frozen=True)
-class FetchFrom:
+class FetchFrom(NamedTuple):
     """The offset and size to fetch of one partition.
 
     Attributes:

@@ -28,7 +28,8 @@ from flip27_stream.connectors.kafka.planning.event_time_probe import EventTimePr
 from flip27_stream.connectors.kafka.planning.group_offsets import GroupCommitter
 from flip27_stream.connectors.kafka.planning.log_ranges import LogRanges
 from flip27_stream.connectors.kafka.planning.offset_lookups import ClusterOffsets
-from flip27_stream.connectors.kafka.planning.positions import Bisection, PositionFinder, TimestampIndex
+from flip27_stream.connectors.kafka.planning.position_finder import PositionFinder
+from flip27_stream.connectors.kafka.planning.positions import Bisection, TimestampIndex
 from flip27_stream.connectors.kafka.split import KafkaPartitionSplit, TopicPartition
 from flip27_stream.connectors.kafka.values.rows import RowLayout
 from flip27_stream.errors import AuthenticationError, ConnectorError, DataLossError
@@ -166,9 +167,10 @@ class KafkaSourceEnumerator(
 
     def event_time_positions(self, request: PositioningRequest) -> EventTimePositions:
         finder = self._find_for(request).finder
-        trusted = self._options.trusted_cluster
-        splits = [self._state.for_reader(self._splits[split_id], trusted) for split_id in request.ranges]
-        return finder.positions({split.split_id: split for split in splits}, request)
+        trusted, state = self._options.trusted_cluster, self._state
+        partitions = {split_id: self._splits[split_id].topic_partition for split_id in request.ranges}
+        topic_ids = {tp: state.topic_id_for_reader(tp, trusted) for tp in partitions.values()}
+        return finder.positions(partitions, topic_ids, request)
 
     def snapshot_state(self) -> KafkaEnumeratorState:
         """Returns the state without the partitions that were not planned yet; a restart discovers these again."""
@@ -243,7 +245,14 @@ class KafkaSourceEnumerator(
         by_timestamp = type(assigner) is RecordTimestampAssigner
         locator = TimestampIndex() if by_timestamp else Bisection(disorder)
         unanswered = LogRanges.unanswered(self._client, self._options)
-        finder = PositionFinder(self._client, probe, locator, read_committed=committed, unanswered=unanswered)
+        finder = PositionFinder(
+            self._client,
+            probe,
+            locator,
+            read_committed=committed,
+            unanswered=unanswered,
+            by_headers=by_timestamp,
+        )
         self._finding = Finding(assigner, disorder, probe, finder)
         return self._finding
 

@@ -70,19 +70,26 @@ class KafkaEnumeratorState:
             split: a split without a topic id.
             trusted_cluster: the id of the cluster whose offsets the user trusts.
         """
-        topic = self.topics.get(split.topic)
-        if topic is None or split.partition in topic.orphans:
-            return split
+        topic_id = self.topic_id_for_reader(split.topic_partition, trusted_cluster)
+        return replace(split, topic_id=topic_id) if topic_id else split
+
+    def topic_id_for_reader(self, tp: TopicPartition, trusted_cluster: str | None = None) -> str:
+        """Returns the id of the topic of a partition, as in :meth:`for_reader`; empty if it is not known."""
+        topic = self.topics.get(tp.topic)
+        if topic is None or tp.partition in topic.orphans:
+            return ""
         if trusted_cluster is not None and topic.cluster_id != trusted_cluster:
-            return split
-        return replace(split, topic_id=topic.topic_id)
+            return ""
+        return topic.topic_id
 
     def with_partitions(self, new: Mapping[TopicPartition, str]) -> KafkaEnumeratorState:
         """Returns the state with newly assigned partitions; ``new`` maps each partition to the id of its topic."""
         topics = dict(self.topics)
-        for tp, topic_id in sorted(new.items()):
-            known = topics.get(tp.topic, AssignedTopic(topic_id, ()))
-            topics[tp.topic] = replace(known, partitions=tuple(sorted({*known.partitions, tp.partition})))
+        for name, group in groupby(sorted(new.items()), lambda item: item[0].topic):
+            added = list(group)
+            known = topics.get(name, AssignedTopic(added[0][1], ()))
+            numbers = {*known.partitions, *(tp.partition for tp, _ in added)}
+            topics[name] = replace(known, partitions=tuple(sorted(numbers)))
         return replace(self, topics=topics, initial_discovery_finished=True)
 
     def without(self, partitions: Collection[TopicPartition]) -> KafkaEnumeratorState:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Set
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Set
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from flip27_stream.connectors.kafka.client.protocol import (
     retriable,
 )
 from flip27_stream.connectors.kafka.planning.event_time_cache import NO_EVENT_TIME, Chunk, Longs
+from flip27_stream.connectors.kafka.planning.headed_logs import HeadedLogs
 from flip27_stream.connectors.kafka.records.record_batches import decode
 from flip27_stream.connectors.kafka.split import TopicPartition
 from flip27_stream.connectors.kafka.values.rows import RowLayout, RowMaker, record_timestamps
@@ -65,39 +65,69 @@ class EventTimeProbe:
             ConnectorError: a broker refused the fetch, or the log is damaged.
         """
         chunks: dict[TopicPartition, Chunk] = {}
+
+        def take(answers: Mapping[TopicPartition, Fetched]) -> Set[TopicPartition]:
+            for tp, fetched in answers.items():
+                if (chunk := self.decoded(tp, wanted[tp].offset, fetched)) is not None:
+                    chunks[tp] = chunk
+            return chunks.keys()
+
+        self._fetch_until(wanted, take)
+        return chunks
+
+    def read_heads(self, wanted: Mapping[TopicPartition, FetchFrom]) -> HeadedLogs:
+        """Returns the same as :meth:`read`, with the records of most partitions not decoded, only batch headers.
+
+        The event times must be the timestamps of records.
+        """
+        logs = HeadedLogs(self)
+
+        def take(answers: Mapping[TopicPartition, Fetched]) -> Set[TopicPartition]:
+            plain = [
+                tp
+                for tp, fetched in answers.items()
+                if not (logs.is_full or fetched.error or (self._read_committed and fetched.aborted))
+            ]
+            logs.add(plain, [wanted[tp].offset for tp in plain], [answers[tp] for tp in plain])
+            for tp, fetched in answers.items():
+                if tp not in logs and (chunk := self.decoded(tp, wanted[tp].offset, fetched)) is not None:
+                    logs.chunks[tp] = chunk
+            return logs
+
+        self._fetch_until(wanted, take)
+        return logs
+
+    def _fetch_until(
+        self,
+        wanted: Mapping[TopicPartition, FetchFrom],
+        take: Callable[[Mapping[TopicPartition, Fetched]], Set[TopicPartition]],
+    ) -> None:
+        """Fetches until ``take`` has said of all partitions that their answers have a record batch, 5 s at most.
+
+        Args:
+            wanted: what to fetch first of each partition.
+            take: gets the answers of a round; returns the partitions of this round and earlier ones that are done.
+        """
         pending = dict(wanted)
         deadline = time.monotonic() + _PATIENCE_S
         pause_s = 0.0
         while pending:
-            hungry = self._fetch(pending, chunks)
-            left = [tp for tp in pending if tp not in chunks and tp not in self._out_of_range]
-            stuck = [tp for tp in left if tp not in hungry]
+            answers = self._client.fetch(pending, read_committed=self._read_committed, max_bytes=_ROUND_BYTES)
+            done = take(answers)
+            left = {tp: at for tp, at in pending.items() if tp not in done and tp not in self._out_of_range}
+            hungry = {
+                tp: at._replace(max_bytes=min(at.max_bytes * _GROWTH, _ROUND_BYTES))
+                for tp, at in left.items()
+                if tp in answers and not answers[tp].error and at.max_bytes < _ROUND_BYTES
+            }
+            stuck = {tp: at for tp, at in left.items() if tp not in hungry}
             pause_s = self._longer(pause_s) if stuck else 0.0
             if time.monotonic() + pause_s > deadline:
                 break
             time.sleep(pause_s)
             # A broker sends a batch larger than the limit only for the first partition of a request. So partitions
             # that need a greater limit come first.
-            pending = {**hungry, **{tp: pending[tp] for tp in stuck}}
-        return chunks
-
-    def _fetch(
-        self, pending: Mapping[TopicPartition, FetchFrom], chunks: dict[TopicPartition, Chunk]
-    ) -> dict[TopicPartition, FetchFrom]:
-        """Makes one round of fetches and adds their chunks to ``chunks``.
-
-        Returns the fetches to repeat at once with a greater ``max_bytes``, because a record batch did not fit.
-        """
-        hungry: dict[TopicPartition, FetchFrom] = {}
-        answers = self._client.fetch(pending, read_committed=self._read_committed, max_bytes=_ROUND_BYTES)
-        for tp, fetched in answers.items():
-            at = pending[tp]
-            chunk = self._chunk(tp, at.offset, fetched)
-            if chunk is not None:
-                chunks[tp] = chunk
-            elif not fetched.error and at.max_bytes < _ROUND_BYTES:
-                hungry[tp] = replace(at, max_bytes=min(at.max_bytes * _GROWTH, _ROUND_BYTES))
-        return hungry
+            pending = {**hungry, **stuck}
 
     def _longer(self, pause_s: float) -> float:
         """Returns the next pause in seconds, after a pause of ``pause_s`` brought no answer.
@@ -117,7 +147,12 @@ class EventTimeProbe:
         found, self._out_of_range = self._out_of_range, set()
         return found
 
-    def _chunk(self, tp: TopicPartition, offset: int, fetched: Fetched) -> Chunk | None:
+    def decoded(self, tp: TopicPartition, offset: int, fetched: Fetched) -> Chunk | None:
+        """Returns the event times in an answer; ``None`` if it has no whole record batch.
+
+        Raises:
+            ConnectorError: a broker refused the fetch, or the log is damaged.
+        """
         if fetched.error == OFFSET_OUT_OF_RANGE:
             self._out_of_range.add(tp)
             return None

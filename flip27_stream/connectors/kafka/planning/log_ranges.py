@@ -122,7 +122,7 @@ class LogRanges:
         wanted = {s.topic_partition: s.starting_offset if p is None else p for s, p in positions.items()}
         changes = self._identities.changes(wanted, state, self.topics)
         bounds = self._ask(wanted, changes)
-        beyond = {tp for tp in bounds.end if wanted[tp] > bounds.reach(tp)}
+        beyond = {tp for tp, end in bounds.end.items() if wanted[tp] > end and wanted[tp] > bounds.reach(tp)}
         something_to_read = any(wanted[tp] < end for tp, end in bounds.end.items())
         if something_to_read or beyond or changes.successors.keys() - self._gone or changes.renamed:
             self.verify(beyond)
@@ -133,12 +133,13 @@ class LogRanges:
         looked, successors = Looked(), changes.successors
         self._settle_gone({tp: wanted[tp] for tp, new in successors.items() if not new}, state, looked)
         self._settle_recreated({tp: wanted[tp] for tp in successors if successors[tp]}, state, bounds, looked)
+        ids = {split.topic_partition: split.split_id for split in positions}
         for tp, end in bounds.end.items():
             if tp in successors:
                 continue
             offset = wanted[tp]
             if tp not in bounds.start and tp in self._verified and offset <= end:
-                looked.ranges[str(tp)] = SplitRange(offset, end)  # the usual case
+                looked.ranges[ids[tp]] = SplitRange(offset, end)  # the usual case
             elif tp in self._verified or tp in bounds.start:
                 self._settle(tp, offset, bounds, looked)
         self._identify(changes, wanted, state, looked)
@@ -153,6 +154,8 @@ class LogRanges:
         looked: Looked,
     ) -> None:
         """Records the new id or cluster of each topic whose partitions all have a range."""
+        if not (changes.renamed or looked.recreated):
+            return
         unsettled = {tp.topic for tp in wanted if str(tp) not in looked.ranges}
         settled = [tp for tp in (*changes.renamed, *looked.recreated) if tp.topic not in unsettled]
         looked.identified = {tp.topic: self.topics[tp.topic] for tp in settled}

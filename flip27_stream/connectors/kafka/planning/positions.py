@@ -1,4 +1,4 @@
-"""Positions by event time in Kafka; all splits of one plan are searched together, one request per leader and step.
+"""Searches for positions by event time in the log of one partition.
 
 The search of one split is a generator. It yields a request, a :class:`Lookup` in the time index of the broker or a
 :class:`Read` of the log, and receives the answer, or ``None`` if the leader gave no answer. Records that were read are
@@ -8,24 +8,21 @@ kept in an :class:`EventTimeCache` for later searches and plans, so that they ar
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import TypeVar
 
-from flip27_stream.api import EventTimePositions, EventTimes, PositioningRequest
-from flip27_stream.connectors.kafka.client.client import KafkaClient
-from flip27_stream.connectors.kafka.client.protocol import MAX_TIMESTAMP, FetchFrom, OffsetAndTimestamp
+from flip27_stream.api import EventTimes, PositioningRequest
+from flip27_stream.connectors.kafka.client.protocol import MAX_TIMESTAMP, OffsetAndTimestamp
 from flip27_stream.connectors.kafka.planning.event_time_cache import Chunk, EventTimeCache, Hit
-from flip27_stream.connectors.kafka.planning.event_time_probe import EventTimeProbe
-from flip27_stream.connectors.kafka.planning.unanswered import Unanswered
-from flip27_stream.connectors.kafka.split import KafkaPartitionSplit, TopicPartition
 
-_PROBE_BYTES = 32 << 10
+PROBE_BYTES = 32 << 10
+"""The size of the first fetch of a search, in bytes."""
+
 _SCAN_BYTES = 1 << 20
 _TAIL_RECORDS = 64
 _TAIL_TRIES = 6
 _NEAR = 256
-_CACHED_RECORDS = 4_000_000
 
 T = TypeVar("T")
 
@@ -45,7 +42,7 @@ class Read:
     """A request to fetch records from ``offset`` on, ``max_bytes`` at most."""
 
     offset: int
-    max_bytes: int = _PROBE_BYTES
+    max_bytes: int = PROBE_BYTES
 
 
 Ask = Lookup | Read
@@ -163,7 +160,7 @@ class SplitSearch:
         If there is no such record, the hit is at ``high``, without a time. If the leader gave no answer, the hit is at
         the first offset that is not known, without a time.
         """
-        size = _PROBE_BYTES
+        size = PROBE_BYTES
         while True:
             hit = self.known(low, high, event_time)
             if hit.time is not None or hit.offset >= high:
@@ -173,7 +170,7 @@ class SplitSearch:
                 return hit
             size = min(size * 4, _SCAN_BYTES)
 
-    def read(self, offset: int, max_bytes: int = _PROBE_BYTES) -> Search[bool]:
+    def read(self, offset: int, max_bytes: int = PROBE_BYTES) -> Search[bool]:
         """Reads some records at ``offset``, ``max_bytes`` at most. Returns whether the leader answered."""
         chunk = yield Read(offset, max_bytes)
         if not isinstance(chunk, Chunk):
@@ -269,124 +266,3 @@ class Bisection(Locator):
             else:
                 low = below + 1
         return max(start, low)
-
-
-class KafkaEventTimePositions(EventTimePositions):
-    """Positions by event time within the ranges of one plan."""
-
-    def __init__(self, searches: Mapping[TopicPartition, SplitSearch], finder: PositionFinder) -> None:
-        self._searches = searches
-        self._run = finder.run
-        self._event_times: dict[str, EventTimes] | None = None
-
-    def event_times(self) -> Mapping[str, EventTimes]:
-        if self._event_times is None:
-            found = self._run({tp: search.event_times() for tp, search in self._searches.items()})
-            self._event_times = {str(tp): times for tp, times in found.items() if times is not None}
-        return self._event_times
-
-    def first_at_or_after(self, event_time: int) -> Mapping[str, tuple[int, int]]:
-        known = self.event_times()
-        searches = {tp: search for tp, search in self._searches.items() if str(tp) in known}
-        found = self._run({tp: search.first_at_or_after(event_time) for tp, search in searches.items()})
-        return {str(tp): (position, position - searches[tp].position) for tp, position in found.items()}
-
-
-class PositionFinder:
-    """Makes the :class:`EventTimePositions` of each plan, and keeps the event times that were read from plan to plan.
-
-    Args:
-        client: asks the time index of the brokers.
-        probe: fetches records and computes their event times.
-        locator: finds where to begin reading.
-        read_committed: whether the isolation level is ``read_committed``.
-        unanswered: fails if a partition cannot be read for too long.
-    """
-
-    def __init__(
-        self,
-        client: KafkaClient,
-        probe: EventTimeProbe,
-        locator: Locator,
-        *,
-        read_committed: bool,
-        unanswered: Unanswered | None = None,
-    ) -> None:
-        self._client = client
-        self._unanswered = unanswered
-        self._read: set[TopicPartition] = set()
-        self._unread: set[TopicPartition] = set()
-        self._probe = probe
-        self._locator = locator
-        self._read_committed = read_committed
-        self._scanned: dict[TopicPartition, EventTimeCache] = {}
-        self._topic_ids: dict[TopicPartition, str] = {}
-
-    def forget(self, tp: TopicPartition) -> None:
-        """Drops the known event times of a partition, because its log was replaced or has lost records."""
-        self._scanned.pop(tp, None)
-
-    def positions(
-        self, splits: Mapping[str, KafkaPartitionSplit], request: PositioningRequest
-    ) -> KafkaEventTimePositions:
-        """Returns the positions in the ranges of ``request``.
-
-        Args:
-            splits: the splits of these ranges by split id, in the form that readers get.
-            request: the ranges, and the bounds of the searches.
-
-        Raises:
-            UnreachableError: a partition could not be read for too long, though its leader may tell where its log ends.
-        """
-        self._note_unread()
-        share = _CACHED_RECORDS // max(1, len(splits))
-        searches = {}
-        for split_id, span in request.ranges.items():
-            tp = splits[split_id].topic_partition
-            self._topic_ids[tp] = splits[split_id].topic_id
-            scanned = self._scanned.setdefault(tp, EventTimeCache())
-            scanned.trim(span.position, share)
-            searches[tp] = SplitSearch(span.position, span.end, request, scanned, self._locator)
-        return KafkaEventTimePositions(searches, self)
-
-    def run(self, searches: Mapping[TopicPartition, Search[T]]) -> dict[TopicPartition, T]:
-        """Runs searches to their ends, and returns their results.
-
-        The requests of all searches are sent together in each step.
-        """
-        results: dict[TopicPartition, T] = {}
-        running = dict(searches)
-        answers: dict[TopicPartition, Answer] = {}
-        while running:
-            asked: dict[TopicPartition, Ask] = {}
-            for tp, search in list(running.items()):
-                try:
-                    asked[tp] = search.send(answers.get(tp))
-                except StopIteration as done:  # noqa: PERF203 - how a generator returns
-                    results[tp] = done.value
-                    del running[tp]
-            answers = self._answer(asked)
-        return results
-
-    def _answer(self, asked: Mapping[TopicPartition, Ask]) -> dict[TopicPartition, Answer]:
-        lookups = {tp: ask.timestamp for tp, ask in asked.items() if isinstance(ask, Lookup)}
-        reads = {
-            tp: FetchFrom(ask.offset, ask.max_bytes, self._topic_ids.get(tp, ""))
-            for tp, ask in asked.items()
-            if isinstance(ask, Read)
-        }
-        answers: dict[TopicPartition, Answer] = {}
-        if lookups:
-            answers.update(self._client.list_offsets(lookups, read_committed=self._read_committed)[0])
-        if reads:
-            chunks = self._probe.read(reads)
-            self._read |= reads.keys()
-            self._unread = (self._unread | reads.keys()) - chunks.keys() - self._probe.out_of_range
-            answers.update(chunks)
-        return answers
-
-    def _note_unread(self) -> None:
-        """Tells :class:`Unanswered` which partitions the fetches of the last plan could read."""
-        if self._unanswered is not None:
-            self._unanswered.note(self._read, self._read - self._unread)
-        self._read, self._unread = set(), set()

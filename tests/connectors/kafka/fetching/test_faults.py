@@ -136,7 +136,8 @@ def test_broker_that_cannot_find_the_greatest_timestamp(
         return int(api_version(self, operation, **bounds))
 
     monkeypatch.setattr(BrokerVersionData, "api_version", of_kafka_2)
-    monkeypatch.setattr("flip27_stream.connectors.kafka.planning.positions._PROBE_BYTES", 100)
+    for module in ("positions", "position_finder"):
+        monkeypatch.setattr(f"flip27_stream.connectors.kafka.planning.{module}.PROBE_BYTES", 100)
     with running(source(broker, subscribe=filled, startingOffsets="earliest")) as query:
         client = query.enumerator._client
         (split, *_) = query.context.splits.values()

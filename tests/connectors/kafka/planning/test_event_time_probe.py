@@ -10,8 +10,9 @@ from flip27_stream.api import PositioningRequest, RecordTimestampAssigner, Split
 from flip27_stream.connectors.kafka.client.connection_options import ConnectionOptions
 from flip27_stream.connectors.kafka.client.protocol import UNKNOWN_TOPIC_ID, Fetched, FetchFrom
 from flip27_stream.connectors.kafka.planning.event_time_probe import EventTimeProbe
-from flip27_stream.connectors.kafka.planning.positions import Locator, PositionFinder
-from flip27_stream.connectors.kafka.split import KafkaPartitionSplit, TopicPartition
+from flip27_stream.connectors.kafka.planning.position_finder import PositionFinder
+from flip27_stream.connectors.kafka.planning.positions import Locator
+from flip27_stream.connectors.kafka.split import TopicPartition
 from tests.connectors.kafka.support.batch_bytes import some_rows, v2
 from tests.module_time import replace_time
 
@@ -94,7 +95,6 @@ def test_ids_of_topics_are_in_the_requests_of_a_plan(make: MakeProbe) -> None:
     """KIP-516: a topic that was made again under the same name is not looked at in its place."""
     client, probe = make(lambda wanted: dict.fromkeys(wanted, Fetched(0, BATCH, [])))
     finder = PositionFinder(client, probe, Locator(), read_committed=False)  # type: ignore[arg-type]
-    split = KafkaPartitionSplit(*A, topic_id="some id")
-    request = PositioningRequest({split.split_id: SplitRange(0, 3)})
-    finder.positions({split.split_id: split}, request).event_times()
+    request = PositioningRequest({str(A): SplitRange(0, 3)})
+    finder.positions({str(A): A}, {A: "some id"}, request).event_times()
     assert [wanted[A].topic_id for wanted in client.asked] == ["some id"]

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 from flip27_stream.api import EventTimes, PositioningRequest, SplitRange
 from flip27_stream.connectors.kafka.planning import positions
+from flip27_stream.connectors.kafka.planning.position_finder import KafkaEventTimePositions, PositionFinder
 from flip27_stream.connectors.kafka.planning.positions import (
     Bisection,
     KnownPositions,
     Locator,
-    PositionFinder,
     TimestampIndex,
 )
-from flip27_stream.connectors.kafka.split import KafkaPartitionSplit, TopicPartition
+from flip27_stream.connectors.kafka.split import TopicPartition
 from tests.connectors.kafka.support.simulated_log import (
     Log,
     LogRecord,
@@ -48,18 +48,14 @@ def finder(cluster: SimulatedCluster, locator: Locator) -> PositionFinder:
     return PositionFinder(cast(Any, cluster), cast(Any, cluster), locator, read_committed=True)
 
 
-def split_of(tp: TopicPartition) -> KafkaPartitionSplit:
-    return KafkaPartitionSplit(tp.topic, tp.partition)
-
-
 def plan(
     maker: PositionFinder,
     ranges: dict[TopicPartition, SplitRange],
     latest: int | None = LATEST_PLAUSIBLE,
     budget: int | None = None,
-) -> positions.KafkaEventTimePositions:
+) -> KafkaEventTimePositions:
     request = PositioningRequest({str(tp): span for tp, span in ranges.items()}, latest, budget)
-    return maker.positions({str(tp): split_of(tp) for tp in ranges}, request)
+    return maker.positions({str(tp): tp for tp in ranges}, dict.fromkeys(ranges, ""), request)
 
 
 def span_of(log: Log, position: int, end: int | None = None) -> SplitRange:

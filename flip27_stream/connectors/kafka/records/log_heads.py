@@ -1,0 +1,183 @@
+"""Reads the headers of the record batches of many partitions together, and the first record of each batch.
+
+The header of a batch has the greatest timestamp of its records, which the broker computes when it appends the batch
+(``LogValidator``), and from which it makes its own time index. The checksum of the batch covers it. So the header and
+the first record tell the event times of most logs without a look at the other records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from crc32c import crc32c
+
+from flip27_stream.connectors.kafka.records.batch_headers import HEADER_SIZE
+from flip27_stream.connectors.kafka.records.varints import Bytes, Longs, MalformedError, read_varints
+
+_LOG_OVERHEAD = 12
+_CRC_FROM = 21
+_LARGEST_OFFSET = 2**63 - 2
+_LONG_VARINT = 10
+_PADDING = bytes(
+    HEADER_SIZE + 32
+)  # a first record may be cut off: its fields are read before that is checked
+_CODEC, _APPEND_TIME, _CONTROL = 0x07, 0x08, 0x20
+_HEADER = np.dtype(
+    {
+        "names": [
+            "base",
+            "size",
+            "magic",
+            "crc",
+            "attributes",
+            "last_delta",
+            "base_time",
+            "max_time",
+            "count",
+        ],
+        "formats": [">i8", ">i4", "i1", ">u4", ">i2", ">i4", ">i8", ">i8", ">i4"],
+        "offsets": [0, 8, 16, 17, 21, 23, 27, 35, 57],
+        "itemsize": HEADER_SIZE,
+    }
+)
+
+
+@dataclass(frozen=True)
+class LogHeads:
+    """The complete batches of many logs, in columns; those of one log are next to each other, in order.
+
+    Attributes:
+        logs: the index of the log of each batch, ascending.
+        stops: the offset after each batch.
+        greatest: the greatest timestamp (ms) of each batch.
+        first_offsets: the offset of the first record of each batch.
+        first_times: its timestamp (ms).
+        has_first: whether the first record is known. That of a compressed batch is not.
+        has_data: whether the batch has records that are data; false for transaction markers and for batches that
+            compaction has emptied. Their other columns say nothing.
+    """
+
+    logs: Longs
+    stops: Longs
+    greatest: Longs
+    first_offsets: Longs
+    first_times: Longs
+    has_first: npt.NDArray[np.bool_]
+    has_data: npt.NDArray[np.bool_]
+
+    @staticmethod
+    def empty() -> LogHeads:
+        """Returns no batches."""
+        none, no = np.empty(0, np.int64), np.empty(0, bool)
+        return LogHeads(none, none, none, none, none, no, no)
+
+    def only(self, kept: npt.NDArray[np.bool_]) -> LogHeads:
+        """Returns the batches for which ``kept`` is true."""
+        return self if kept.all() else LogHeads(*(column[kept] for column in self._columns()))
+
+    def renumbered(self, index: Longs) -> LogHeads:
+        """Returns the same batches; ``index`` has the new index of each log."""
+        return replace(self, logs=index[self.logs])
+
+    def followed_by(self, other: LogHeads) -> LogHeads:
+        """Returns the batches of both; the logs of ``other`` have greater indexes."""
+        both = zip(self._columns(), other._columns(), strict=True)
+        return LogHeads(*(np.concatenate(columns) for columns in both)) if len(self.logs) else other
+
+    def _columns(self) -> list[npt.NDArray[Any]]:
+        return [getattr(self, field.name) for field in fields(self)]
+
+
+def log_heads(logs: Sequence[bytes | memoryview], starts: Longs) -> tuple[LogHeads, npt.NDArray[np.bool_]]:
+    """Returns the batches of many logs, and for each log whether they may be used.
+
+    A log must be decoded instead if it has a batch of magic 0 or 1, or one that is damaged. An incomplete batch at the
+    end of a log is left out.
+
+    Args:
+        logs: the records of each partition in a FetchResponse.
+        starts: the first offset that was asked for of each; batches before it are left out.
+    """
+    data = b"".join([*logs, _PADDING])
+    buffer = np.frombuffer(data, np.uint8)
+    ends = np.cumsum(np.fromiter(map(len, logs), np.int64, len(logs)))
+    usable = np.ones(len(logs), bool)
+    at, log, places = _walk(buffer, ends, usable)
+    heads = places.view(_HEADER)[:, 0] if len(places) else np.empty(0, _HEADER)
+    _check_order(heads, log, usable)
+    kept = heads["base"] + heads["last_delta"] >= starts[log]
+    at, log, heads = at[kept], log[kept], heads[kept]
+    _check_crcs(data, at, heads, log, usable)
+    try:
+        found = _columns(buffer, at, log, heads, usable)
+    except (MalformedError, IndexError):
+        return LogHeads.empty(), np.zeros(len(logs), bool)
+    return found.only(usable[found.logs]), usable
+
+
+def _walk(buffer: Bytes, ends: Longs, usable: npt.NDArray[np.bool_]) -> tuple[Longs, Longs, Bytes]:
+    """Returns the place, the log and the header of all complete batches; one step takes a batch of each log."""
+    at, log = np.append(0, ends[:-1])[: len(ends)], np.arange(len(ends))
+    steps: list[tuple[Longs, Longs, Bytes]] = []
+    while len(log := log[inside := at + HEADER_SIZE <= ends[log]]):
+        at = at[inside]
+        headers = buffer[at[:, None] + np.arange(HEADER_SIZE)]
+        fields_of = headers.view(_HEADER)[:, 0]
+        sizes = fields_of["size"].astype(np.int64) + _LOG_OVERHEAD
+        count = fields_of["count"]
+        sound = (fields_of["magic"] == 2) & (sizes >= HEADER_SIZE) & (count >= 0)
+        sound &= (count > 0) | (sizes == HEADER_SIZE)
+        usable[log[~sound]] = False
+        complete = sound & (at + sizes <= ends[log])
+        steps.append((at[complete], log[complete], headers[complete]))
+        at, log = (at + sizes)[complete], log[complete]
+    if not steps:
+        return np.empty(0, np.int64), np.empty(0, np.int64), np.empty((0, HEADER_SIZE), np.uint8)
+    places, logs, headers = (np.concatenate(column) for column in zip(*steps, strict=True))
+    order = np.argsort(places)
+    return places[order], logs[order], headers[order]
+
+
+def _check_order(heads: npt.NDArray[np.void], log: Longs, usable: npt.NDArray[np.bool_]) -> None:
+    """Marks the logs whose offsets do not rise from batch to batch."""
+    base, last = heads["base"].astype(np.int64), (heads["base"] + heads["last_delta"]).astype(np.int64)
+    wrong = (base < 0) | (last < base) | (last > _LARGEST_OFFSET)
+    wrong[1:] |= (log[1:] == log[:-1]) & (base[1:] <= last[:-1])
+    usable[log[wrong]] = False
+
+
+def _check_crcs(
+    data: bytes, at: Longs, heads: npt.NDArray[np.void], log: Longs, usable: npt.NDArray[np.bool_]
+) -> None:
+    view = memoryview(data)
+    begins, ends = (at + _CRC_FROM).tolist(), (at + heads["size"] + _LOG_OVERHEAD).tolist()
+    found = [crc32c(view[begin:end]) for begin, end in zip(begins, ends, strict=True)]
+    usable[log[np.array(found, np.int64) != heads["crc"]]] = False
+
+
+def _columns(
+    buffer: Bytes, at: Longs, log: Longs, heads: npt.NDArray[np.void], usable: npt.NDArray[np.bool_]
+) -> LogHeads:
+    base, greatest = heads["base"].astype(np.int64), heads["max_time"].astype(np.int64)
+    last = base + heads["last_delta"]
+    has_data = (heads["attributes"] & _CONTROL == 0) & (heads["count"] > 0)
+    has_first = has_data & (heads["attributes"] & _CODEC == 0)
+    plain = np.flatnonzero(has_first)
+    first_offsets, first_times = base.copy(), greatest.copy()
+    bodies = at[plain] + HEADER_SIZE
+    sizes, behind = read_varints(buffer, bodies)
+    ends = behind + sizes
+    time_deltas, behind = read_varints(buffer, behind + 1, _LONG_VARINT)
+    offset_deltas, behind = read_varints(buffer, behind)
+    first_offsets[plain] += offset_deltas
+    first_times[plain] = heads["base_time"][plain] + time_deltas
+    wrong = (behind > ends) | (ends > (at + heads["size"] + _LOG_OVERHEAD)[plain])
+    wrong |= (offset_deltas < 0) | (first_offsets > last)[plain]
+    usable[log[plain[wrong]]] = False
+    appended = heads["attributes"] & _APPEND_TIME != 0
+    first_times = np.where(appended, greatest, first_times)
+    return LogHeads(log, last + 1, greatest, first_offsets, first_times, has_first, has_data)

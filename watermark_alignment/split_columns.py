@@ -1,0 +1,213 @@
+"""The rule of alignment for very many splits: what :mod:`watermark_alignment.planner` says, in columns.
+
+:func:`watermark_alignment.planner.plan` is the rule; it is written for one split after the other, to be read. The
+function here returns equal plans with a few operations on whole columns, and the tests compare the two in all lives of
+the simulator. The search for the horizon and the shares of splits that are cut are taken from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import overload
+
+import numpy as np
+import numpy.typing as npt
+
+from watermark_alignment.planner import (
+    END_OF_TIME,
+    GROUP,
+    Plan,
+    PositionsAt,
+    SplitView,
+    search_horizon,
+)
+from watermark_alignment.states import SplitStatus
+
+Longs = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+UNKNOWN = -(2**63)
+"""Stands in columns of times for a time that is not known; no time is less."""
+
+
+@dataclass(frozen=True)
+class SplitColumns:
+    """What is known of each split at one moment, as in :class:`SplitView`, in columns. Times are in ms.
+
+    Attributes:
+        ids: the ids of the splits, sorted.
+        positions: the next position to read of each.
+        ends: the first position that cannot be read now.
+        read_max: the greatest event time read, or :data:`UNKNOWN`.
+        next: the event time of the next record that has one, or :data:`UNKNOWN`.
+        reach: the greatest event time known to be before the end, or :data:`UNKNOWN`.
+        quiet_since: when the log end was first seen at the position, or :data:`UNKNOWN`.
+        final: whether the split ends at its end.
+    """
+
+    ids: Sequence[str]
+    positions: Longs
+    ends: Longs
+    read_max: Longs
+    next: Longs
+    reach: Longs
+    quiet_since: Longs
+    final: Flags
+
+    @staticmethod
+    def of(views: Sequence[SplitView]) -> SplitColumns | None:
+        """Returns the columns of splits in any order; ``None`` if a number does not fit 64 bits."""
+        ordered = sorted(views, key=lambda view: view.id)
+        rows = [(v.position, v.end, v.read_max, v.next, v.reach, v.quiet_since, v.final) for v in ordered]
+        return SplitColumns.of_rows([view.id for view in ordered], rows)
+
+    @staticmethod
+    def of_rows(ids: Sequence[str], rows: Sequence[tuple[int | None, ...]]) -> SplitColumns | None:
+        """Returns the columns of rows, which have the fields of a :class:`SplitView` after its id.
+
+        Args:
+            ids: the ids of the splits, sorted.
+            rows: a row for each.
+
+        Returns:
+            ``None`` if a number does not fit 64 bits, such as a sequence number of Kinesis.
+        """
+        columns = zip(*rows, strict=True) if rows else ((),) * 7
+        try:
+            position, end, read_max, after, reach, quiet_since, final = (_column(c) for c in columns)
+        except OverflowError:
+            return None
+        return SplitColumns(ids, position, end, read_max, after, reach, quiet_since, final.astype(bool))
+
+    @property
+    def fronts(self) -> Longs:
+        """The greater of ``read_max`` and ``next`` of each split, or :data:`UNKNOWN`."""
+        return np.maximum(self.read_max, self.next)
+
+    def views(self, indexes: Longs) -> list[SplitView]:
+        """Returns what is known of some splits, one by one."""
+        ids = [self.ids[index] for index in indexes.tolist()]
+        places = self.positions[indexes].tolist(), self.ends[indexes].tolist()
+        times = (known_times(c[indexes]) for c in (self.read_max, self.next, self.reach, self.quiet_since))
+        return list(map(SplitView, ids, *places, *times, self.final[indexes].tolist()))
+
+
+class _Views(Sequence[SplitView]):
+    """The views of some splits, made when one is first asked for."""
+
+    def __init__(self, columns: SplitColumns, indexes: Longs) -> None:
+        self._columns = columns
+        self._indexes = indexes
+        self._made: list[SplitView] | None = None
+
+    def __len__(self) -> int:
+        return len(self._indexes)
+
+    @overload
+    def __getitem__(self, index: int) -> SplitView: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[SplitView]: ...
+    def __getitem__(self, index: int | slice) -> SplitView | Sequence[SplitView]:
+        return self._views[index]
+
+    def __iter__(self) -> Iterator[SplitView]:
+        return iter(self._views)
+
+    @property
+    def _views(self) -> list[SplitView]:
+        if self._made is None:
+            self._made = self._columns.views(self._indexes)
+        return self._made
+
+
+def plan_in_columns(
+    splits: SplitColumns,
+    at: PositionsAt,
+    *,
+    limit: int | None,
+    max_drift: int,
+    out_of_orderness: int,
+    idle_timeout: int,
+    now: int,
+    floor: int | None,
+) -> Plan:
+    """Returns the plan of one micro-batch, with the arguments of :func:`watermark_alignment.planner.plan`.
+
+    Positions must count records (no :class:`SparsePositions`).
+    """
+    fronts = splits.fronts
+    finished, idle = _resting(splits, idle_timeout, now)
+    counting = (fronts != UNKNOWN) & ~(finished | idle)
+    cap, holder = _cap(splits, counting, floor, max_drift, out_of_orderness)
+    readable = _Views(splits, np.flatnonzero(splits.positions < splits.ends))
+    horizon, read_to, cut = search_horizon(readable, at, limit, cap, out_of_orderness, None)
+    positions = splits.positions.tolist()
+    ends = [read_to.get(split, at) for split, at in zip(splits.ids, positions, strict=True)]
+    paused = _paused(splits, np.array(ends, np.int64), horizon)
+    least = int(fronts[counting].min()) if counting.any() else None
+    return Plan(
+        horizon=horizon,
+        ends=dict(zip(splits.ids, ends, strict=True)),
+        states=_states(splits.ids, paused, idle, finished),
+        fronts=dict(zip(splits.ids, known_times(fronts), strict=True)),
+        floor=None if least is None else least - out_of_orderness - 1,
+        held_by=holder if horizon == cap and paused.any() else None,
+        cut=cut,
+    )
+
+
+def _column(numbers: Sequence[int | None]) -> Longs:
+    return np.array([UNKNOWN if number is None else number for number in numbers], np.int64)
+
+
+def known_times(times: Longs) -> list[int | None]:
+    """Returns the times (ms) of a column; ``None`` for :data:`UNKNOWN`."""
+    found: list[int | None] = times.tolist()
+    for index in np.flatnonzero(times == UNKNOWN).tolist():
+        found[index] = None
+    return found
+
+
+def _resting(splits: SplitColumns, idle_timeout: int, now: int) -> tuple[Flags, Flags]:
+    """Returns which splits are FINISHED and which are IDLE."""
+    at_end = splits.positions >= splits.ends
+    finished = at_end & splits.final
+    if idle_timeout <= 0:
+        return finished, np.zeros(len(finished), bool)
+    long_ago = (splits.quiet_since != UNKNOWN) & (splits.quiet_since < max(now - idle_timeout, UNKNOWN))
+    return finished, at_end & ~splits.final & long_ago
+
+
+def _cap(
+    splits: SplitColumns, counting: Flags, floor: int | None, max_drift: int, out_of_orderness: int
+) -> tuple[int | None, str | None]:
+    """Returns the cap of the horizon (ms) and what sets it; see :func:`watermark_alignment.planner.cap_of`."""
+    caps: list[tuple[int, str]] = []
+    setting = np.flatnonzero(counting & ~splits.final)
+    if len(setting):
+        reaches = np.maximum(splits.fronts, splits.reach)[setting]
+        first = int(reaches.argmin())
+        caps.append((int(reaches[first]) + max_drift + 1, splits.ids[int(setting[first])]))
+    if floor is not None:
+        caps.append((floor + out_of_orderness + max_drift + 2, GROUP))
+    cap, holder = min(caps, default=(None, None))
+    return (None, None) if cap is None or cap >= END_OF_TIME else (cap, holder)
+
+
+def _paused(splits: SplitColumns, ends: Longs, horizon: int | None) -> Flags:
+    """Returns which splits are not read although they could be, with their next record at or above the horizon."""
+    stands = (ends == splits.positions) & (splits.positions < splits.ends)
+    if horizon is None:
+        return np.zeros(len(stands), bool)
+    proven: Flags = stands & (splits.next != UNKNOWN) & (splits.next >= horizon)
+    return proven
+
+
+def _states(ids: Sequence[str], paused: Flags, idle: Flags, finished: Flags) -> dict[str, SplitStatus]:
+    """Returns the states of the splits; all are ACTIVE but these."""
+    states = dict.fromkeys(ids, SplitStatus.ACTIVE)
+    marked = (paused, SplitStatus.PAUSED), (idle, SplitStatus.IDLE), (finished, SplitStatus.FINISHED)
+    for flags, status in marked:
+        states.update((ids[index], status) for index in np.flatnonzero(flags).tolist())
+    return states
