@@ -124,5 +124,5 @@ def test_the_message_is_found_in_what_spark_raises(
     exec(compile(block, "troubleshooting.md", "exec"), names)
 
     printed = capsys.readouterr().out
-    assert printed.startswith("flip27_stream.errors.MissingTopicError: The Kafka cluster has no such topic")
+    assert printed.startswith("MissingTopicError: The Kafka cluster has no such topic")
     assert len(printed.splitlines()) == 1
