@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from itertools import compress
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -43,6 +43,11 @@ class HeadedLogs(Set[TopicPartition]):
         self.size = 0
         self._decoder = decoder
         self._answers: dict[TopicPartition, tuple[int, Fetched]] = {}
+
+    @classmethod
+    def _from_iterable(cls, partitions: Iterable[Any]) -> Set[Any]:
+        """Returns the result of a set operation, which is a plain set."""
+        return set(partitions)
 
     def add(
         self, partitions: Sequence[TopicPartition], offsets: Sequence[int], answers: Sequence[Fetched]

@@ -182,7 +182,7 @@ class PositionFinder:
         """Returns the headers of the batches from these offsets on, without the partitions that did not answer."""
         reads = {tp: self._fetch_from(tp, offset, PROBE_BYTES) for tp, offset in offsets.items()}
         logs = self._probe.read_heads(reads) if reads else HeadedLogs(self._probe)
-        self._record_read(reads.keys(), logs)
+        self._record_read(reads.keys(), set(logs))
         decoded = list(logs) if logs.is_full else list(logs.chunks)
         for tp in decoded:
             self._known(tp).add(logs.chunk(tp))

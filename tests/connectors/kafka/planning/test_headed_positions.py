@@ -17,12 +17,13 @@ from flip27_stream.connectors.kafka.client.protocol import (
     FetchFrom,
     OffsetAndTimestamp,
 )
-from flip27_stream.connectors.kafka.planning import headed_logs
+from flip27_stream.connectors.kafka.planning import event_time_probe, headed_logs
 from flip27_stream.connectors.kafka.planning.event_time_probe import EventTimeProbe
 from flip27_stream.connectors.kafka.planning.position_finder import PositionFinder
 from flip27_stream.connectors.kafka.planning.positions import TimestampIndex
+from flip27_stream.connectors.kafka.planning.unanswered import Unanswered
 from flip27_stream.connectors.kafka.split import TopicPartition
-from flip27_stream.errors import CorruptRecordError
+from flip27_stream.errors import CorruptRecordError, UnreachableError
 from tests.connectors.kafka.support.batch_bytes import (
     CONTROL,
     DELETE_HORIZON,
@@ -135,9 +136,16 @@ class Broker:
         return next(found, OffsetAndTimestamp(-1, -1))
 
 
-def finder(broker: Any, *, by_headers: bool) -> PositionFinder:
+def finder(broker: Any, *, by_headers: bool, unanswered: Unanswered | None = None) -> PositionFinder:
     probe = EventTimeProbe(broker, RecordTimestampAssigner(), read_committed=True)
-    return PositionFinder(broker, probe, TimestampIndex(), read_committed=True, by_headers=by_headers)
+    return PositionFinder(
+        broker,
+        probe,
+        TimestampIndex(),
+        read_committed=True,
+        unanswered=unanswered,
+        by_headers=by_headers,
+    )
 
 
 @pytest.mark.parametrize(("block", "most_undecoded"), [(0, 1 << 20), (1, 100)])
@@ -202,6 +210,26 @@ def test_headers_are_enough_for_plain_logs() -> None:
     assert found.first_at_or_after(10) == {"t-0": (10, 10)}
     assert found.first_at_or_after(1_000) == {"t-0": (30, 30)}
     assert broker.fetched == [tp]
+
+
+def test_only_partitions_without_an_answer_count_as_unanswered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A query whose leaders answer goes on however long it runs; one whose leader is silent fails in the end."""
+    monkeypatch.setattr(event_time_probe, "_PATIENCE_S", 0)
+    heard, silent = TopicPartition("t", 0), TopicPartition("t", 1)
+    log = [Batch(n, n, v2([Row(n, n, None, b"v")]), []) for n in range(4)]
+    maker = finder(Broker({heard: log, silent: []}, 1), by_headers=True, unanswered=Unanswered(0, str))
+
+    def plan(*ranges: tuple[TopicPartition, int]) -> set[str]:
+        partitions = {str(tp): tp for tp, _ in ranges}
+        request = PositioningRequest({str(tp): SplitRange(position, 4) for tp, position in ranges})
+        return set(maker.positions(partitions, dict.fromkeys(partitions.values(), ""), request).event_times())
+
+    for position in range(4):
+        assert plan((heard, position)) == {"t-0"}
+    for _ in range(3):
+        assert plan((heard, 3), (silent, 0)) == {"t-0"}
+    with pytest.raises(UnreachableError, match="no answer about t-1"):
+        plan((heard, 3), (silent, 0))
 
 
 def test_split_that_is_held_is_read_once() -> None:
