@@ -238,7 +238,7 @@ class SplitEnumerator(ABC, Generic[SplitT, CheckpointT]):
         To be written by a source whose positions do not count rows, as Kinesis' sequence numbers do not. Its ranges
         have estimates of :attr:`SplitRange.rows`, and are cut only at positions that this method or
         :meth:`EventTimePositions.first_at_or_after` returns. Limits of rows are kept by the estimates, so a micro-batch
-        may have more rows than its limit where they are wrong; the ranges are exact all the same.
+        may have more rows than its limit where they are wrong. The ranges are exact in either case.
 
         Args:
             rows: how many rows each split may have, more than 0.

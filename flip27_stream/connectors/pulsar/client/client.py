@@ -211,5 +211,5 @@ def _close(reader: Any) -> None:
     try:
         reader.close()
     except pulsar.PulsarException:
-        # What was read is right all the same, and the broker forgets the reader with the connection.
+        # What was read is right nevertheless, and the broker forgets the reader with the connection.
         return
