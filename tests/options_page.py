@@ -28,7 +28,7 @@ _TABLE = re.compile(re.escape(_HEAD) + r"(?:\|.*\n)*")
 
 def row(option: Option[Any]) -> str:
     """The line of an option in its table."""
-    default = f"`{option.default}`" if option.default is not None else option.default_words or "none"
+    default = f"`{option.default}`" if option.default is not None else option.default_words or "no default"
     return f"| `{option.name}` | {option.meaning} | {option.kind.words} | {default} |\n"
 
 

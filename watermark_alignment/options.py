@@ -37,6 +37,7 @@ GROUP: Final = Option(
     TEXT,
     None,
     "Turns alignment on. Name of the group, as it stands in the split-watermark table.",
+    default_words="alignment is off",
 )
 MAX_DRIFT: Final = Option(
     "scan.watermark.alignment.max-drift",
@@ -119,6 +120,7 @@ EVENT_TIME_UNIT: Final = Option(
     time_unit("s", "ms", "us", "ns"),
     None,
     "The unit of event times that are integers: at a JSON pointer, in a bigint column, or returned by a function.",
+    default_words="`ms`",
 )
 SOURCE_ID: Final = Option(
     "scan.source.id",
@@ -127,6 +129,7 @@ SOURCE_ID: Final = Option(
     "Stable name of this source in the group and the table. Two live queries with the same name are an error."
     " By default it is made from what is read and from the *lineage* of the checkpoint, a random name that is"
     " drawn once for each checkpoint.",
+    default_words="a name that is made for it",
 )
 
 OPTIONS: Final[tuple[Option[Any], ...]] = (

@@ -16,7 +16,7 @@ from pyarrow.fs import FileSelector, FileType, PyFileSystem
 from flip27_stream.errors import AlignmentError
 from flip27_stream.threads import of_each
 from watermark_alignment.group.group_view import Entry
-from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
+from watermark_alignment.table.split_watermark_table import NO_TABLE, SplitWatermarkTable
 
 KEY = "flip27.member"
 """The name of an entry in the metadata of a commit."""
@@ -113,7 +113,7 @@ class GroupLog:
             if len(info.base_name) == 25 and info.base_name.endswith(".json")
         }
         if not commits:
-            raise TableNotFoundError("there is no Delta table")
+            raise TableNotFoundError(NO_TABLE)
         newest = max(commits.values())
         is_another = self._next is None or max(commits) < self._next - 1
         read_up_to = 0 if is_another or self._next is None else self._next

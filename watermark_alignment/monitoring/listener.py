@@ -47,9 +47,8 @@ class StatusListener(StreamingQueryListener):
 
     Without ``table`` it warns of rows that Spark dropped as late. With a table it also warns of a split that stalls its
     group, of drift above its limit, of watermarks that are planned and not observed, and of mistakes that make
-    alignment
-    ineffective: a delay of ``withWatermark`` that is too short, another event time than the aligned one, event times
-    that are missing or have another unit. Queries without a source of this project are ignored.
+    alignment ineffective: a delay of ``withWatermark`` that is too short, another event time than the aligned one,
+    event times that are missing or have another unit. Queries without a source of this project are ignored.
 
     Args:
         table: The split-watermark table, as a path or URI.

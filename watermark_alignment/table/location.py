@@ -35,6 +35,11 @@ _CREDENTIALS: Final = {
     ),
     ("gs://",): "google_service_account (a path), google_service_account_key",
 }
+_UNKNOWN_SCHEME: Final = "Unknown scheme"
+_SCHEMES: Final = (
+    "delta-rs, which writes the table, does not know URIs of this kind. Give s3://bucket/folder, "
+    "abfss://container@account.dfs.core.windows.net/folder (for wasbs:// too), gs://bucket/folder, or an absolute path."
+)
 _NOT_HERE: Final = {
     "os error 13": "The user of this process may not write there. Grant that, or give another path.",
     "os error 28": "The disk is full. Make room.",
@@ -46,10 +51,12 @@ _NAME: Final = re.compile(r"(?:\w+|`[^`/]+`)(?:\.(?:\w+|`[^`/]+`)){1,2}")
 _ABSOLUTE: Final = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
 _NO_PATH: Final = re.compile(r"[][|^\x00-\x1f\x7f]")
 _NO_URI: Final = re.compile(rf"{_NO_PATH.pattern}|[#?]")
+_SECRET: Final = re.compile(r"(?<=://)[^/@]*:.*@")
 
 
 def _file_name(location: str) -> str:
-    return re.split(r"[/.]", location.rstrip("/."))[-1]
+    names: list[str] = re.findall(r"[\w-]+", location)
+    return names[-1] if names else "split_watermarks"
 
 
 def catalog_name(location: str) -> str | None:
@@ -70,9 +77,16 @@ def parse_location(text: str, option: str) -> str:
         option: The name of the option.
 
     Raises:
-        OptionError: The location is empty or relative, or has such characters.
+        OptionError: The location is empty or relative, or has such characters, or there is a password in it.
     """
     location = text.strip()
+    if _SECRET.search(location):
+        raise OptionError.of(
+            option,
+            _SECRET.sub("...@", location),
+            "There are credentials in it, and the location is shown in logs and errors. Leave them out, and give them "
+            f"as options {option}.option.<name>.",
+        )
     if not location:
         raise OptionError.of(option, text, "It must not be empty.")
     if catalog_name(location) is not None:
@@ -111,6 +125,11 @@ def local_folder(location: str) -> Path | None:
     if location.startswith("file:/"):
         return Path("/" + location.removeprefix("file:").lstrip("/"))
     return None if "://" in location else Path(location)
+
+
+def is_unknown_scheme(cause: str) -> bool:
+    """Whether a message of delta-rs says that it has no store for the scheme of a URI."""
+    return cause.startswith(_UNKNOWN_SCHEME)
 
 
 def check_mount(location: str) -> None:
@@ -183,6 +202,8 @@ def remedy(location: str, cause: str) -> str:
         location: The location of the table.
         cause: The message of delta-rs.
     """
+    if is_unknown_scheme(cause):
+        return _SCHEMES
     for schemes, names in _CREDENTIALS.items():
         if location.startswith(schemes):
             return f"The store was not reached, or refused. {_GRANTS} (of {names})."

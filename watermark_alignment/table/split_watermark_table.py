@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 from deltalake import (
@@ -33,6 +33,7 @@ from watermark_alignment.table.location import (
     check_is_location,
     check_mount,
     has_hard_links,
+    is_unknown_scheme,
     remedy,
     renames_instead,
     understood,
@@ -80,6 +81,10 @@ log = logging.getLogger(__name__)
 _RENAMING = threading.RLock()
 """Held while a thread commits by renaming, so that no two threads of this process make the same version."""
 _TOLD: set[str] = set()
+
+
+NO_TABLE: Final = "there is no Delta table"
+"""The message of :class:`TableNotFoundError` where no other cause is known."""
 
 
 class NoTableError(AlignmentError):
@@ -222,7 +227,7 @@ class SplitWatermarkTable:
         with self.failing("cannot be read"):
             delta = self._load()
             if delta is None:
-                raise TableNotFoundError("there is no Delta table")
+                raise TableNotFoundError(NO_TABLE)
         self._check_schema(delta)
         return delta
 
@@ -248,10 +253,11 @@ class SplitWatermarkTable:
             if len(secret) > 3:  # shorter ones are flags and numbers, not credentials
                 cause = cause.replace(secret, "***")
         cause = " ".join(cause.split()).rstrip(".")
-        if not isinstance(error, TableNotFoundError):
-            what = f"{what}. {remedy(self.uri, cause)} The cause"
-        kind = NoTableError if isinstance(error, TableNotFoundError) else AlignmentError
-        return kind(f"The split-watermark table at '{self.uri}' {what}: {cause}")
+        place = f"The split-watermark table at '{self.uri}' {what}"
+        if isinstance(error, TableNotFoundError) and str(error) == NO_TABLE:
+            return NoTableError(f"{place}: {cause}")
+        cause = cause.partition(". Known schemes:")[0]  # a list of some fifty
+        return AlignmentError(f"{place}. {remedy(self.uri, cause)} The cause: {cause}")
 
     def _choose_how_to_commit(self) -> None:
         """Decides whether to commit by renaming files. Done once, before anything is created."""
@@ -268,7 +274,9 @@ class SplitWatermarkTable:
         check_is_location(self.uri)
         try:
             return DeltaTable(self.uri, storage_options=self._options)
-        except TableNotFoundError:
+        except TableNotFoundError as error:
+            if is_unknown_scheme(str(error)):
+                raise
             return None
 
     def _create(self) -> DeltaTable:

@@ -139,7 +139,8 @@ def _unit_hint(event_time: int, until: int) -> str:
     factor = 1000**steps
     return (
         f" Divided by {factor:,} it is {_text(event_time // factor)}: if these are numbers of a shorter unit than "
-        "they are read as, set scan.watermark.event-time.unit."
+        "they are read as, set scan.watermark.event-time.unit, with a new checkpoint. (A JSON integer in a timestamp "
+        "column counts seconds, as in Spark: declare the column as bigint where it counts another unit.)"
     )
 
 

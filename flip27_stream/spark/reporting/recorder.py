@@ -158,7 +158,7 @@ class BatchRecorder:
             NOTE: self._note(self._ledger, self._running, behind).to_text(),
         }
         self._warn_of_silence(self._running)
-        self._observations.warn(self._ledger.source, now)
+        self._observations.warn(self._alignment.source_id or self._reads or self._ledger.source, now)
         if implausible := self._running.implausible():
             metadata["implausible"] = str(implausible.total())
         self._writer.submit(self._running.batch, rows, metadata)

@@ -6,6 +6,7 @@ Coordinators and tables are real; Spark's progress is made as Spark makes it. No
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable
 from datetime import datetime, timezone
 from typing import Any
@@ -149,6 +150,7 @@ def test_no_record_has_an_event_time(make: Make, warned: Warned, capsys: pytest.
             "scan.watermark.event-time 'timestamp' gives no event time for any of the 10 records of source "
             in warning
         )
+        assert not re.search(r"source [0-9a-f]{8}-[0-9a-f]{16}", warning), "an id is no name"
     assert main(["status", str(query.watched.query.table)]) == 0
     assert "gives no event time for any of the 10 records" in " ".join(capsys.readouterr().out.split())
 

@@ -243,7 +243,7 @@ def with_an_outage(table: SplitWatermarkTable) -> None:
 
 
 def test_an_outage_is_blank(table: SplitWatermarkTable) -> None:
-    """Neither lines nor strips go on in time in which nothing ran."""
+    """Neither lines nor strips go on in time in which no batch ran."""
     with_an_outage(table)
     figure = plot(table, max_drift="5 s")
     panel, strips = figure.axes
@@ -257,14 +257,14 @@ def test_an_outage_is_blank(table: SplitWatermarkTable) -> None:
     edges = millis(np.asarray(mesh.get_coordinates(), dtype=np.float64)[0, :, 0])
     blank = [(edges[n], edges[n + 1]) for n in range(shown.shape[1]) if shown[0].mask[n]]
     assert blank == [(START_MS + 9000, START_MS + 17 * 60_000 + 9000)]
-    assert "nothing ran" in legend(figure)
+    assert "no batch ran" in legend(figure)
 
 
 def test_batches_that_take_longer_than_others_are_no_outage(table: SplitWatermarkTable) -> None:
     for batch in range(10):
         rows = [replace(row, recorded_at=START_MS + 1000 * batch**2 // 2) for row in split_rows(batch)]
         table.append("clicks/1", batch, rows, {})
-    assert "nothing ran" not in legend(plot(table))
+    assert "no batch ran" not in legend(plot(table))
 
 
 def test_splits_wait_on_after_the_newest_batch(table: SplitWatermarkTable) -> None:
@@ -286,6 +286,47 @@ def test_splits_wait_on_after_the_newest_batch(table: SplitWatermarkTable) -> No
     line = drawn(panel.lines[1])
     assert line[-1, 1] == line[-2, 1]
     assert line[-1, 0] > line[-2, 0]
+
+
+def test_an_outage_among_few_batches_is_blank(table: SplitWatermarkTable) -> None:
+    """The interval that counts as usual is not lengthened by the outage itself."""
+    for batch, at in enumerate([0, 17 * 60_000, 17 * 60_000 + 1000]):
+        table.append(
+            "clicks/1", batch, [replace(r, recorded_at=START_MS + at) for r in split_rows(batch)], {}
+        )
+    figure = plot(table)
+    assert "no batch ran" in legend(figure)
+    [mesh] = [part for part in figure.axes[1].collections if isinstance(part, QuadMesh)]
+    edges = millis(np.asarray(mesh.get_coordinates(), dtype=np.float64)[0, :, 0])
+    assert edges[:3] == [START_MS - 1000, START_MS, START_MS + 17 * 60_000 - 1000]
+
+
+def test_lines_go_on_through_a_stall_that_has_ended(table: SplitWatermarkTable) -> None:
+    """While splits are known to wait, their watermarks are known."""
+    now = time.time_ns() // 1_000_000
+    stalled = entry("clicks", group="web", waiting=3, held_by="clicks-0", timeout_ms=3_600_000)
+    stalled = replace(stalled, waits=("clicks-0",), waits_all_but=True)
+    for batch in range(4):
+        at = now - 600_000 + batch * 1000 if batch < 3 else now + 600_000
+        table.append("clicks/1", batch, [replace(row, recorded_at=at) for row in split_rows(batch)], {})
+        if batch == 2:
+            table.note({MEMBER: stalled.to_text()})
+            table.note({MEMBER: stalled.again().to_text()})
+    line = drawn(plot(table).axes[0].lines[1])
+    [gap] = np.flatnonzero(np.isnan(line[:, 1]))
+    assert line[gap - 1, 1] == line[gap - 2, 1]
+    assert now - 60_000 < millis(line[[gap - 1], 0])[0] < now + 300_000
+
+
+def test_minutes_are_shown_without_seconds(table: SplitWatermarkTable, tmp_path: Path) -> None:
+    for batch in range(3):
+        at = START_MS + batch * 20 * 60_000
+        rows = [replace(row, recorded_at=at, watermark=at) for row in split_rows(batch)]
+        table.append("clicks/1", batch, rows, {})
+    figure = plot(table)
+    figure.savefig(tmp_path / "plot.png")
+    for axis in (figure.axes[0].yaxis, figure.axes[1].xaxis):
+        assert {len(text.get_text()) for text in axis.get_ticklabels() if text.get_text()} == {len("12:30")}
 
 
 def test_axes_are_labelled_and_the_drift_is_said_in_words(table: SplitWatermarkTable) -> None:

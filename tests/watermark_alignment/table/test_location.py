@@ -7,6 +7,7 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ from watermark_alignment.table.location import (
     remedy,
     understood,
 )
-from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
+from watermark_alignment.table.split_watermark_table import NoTableError, SplitWatermarkTable
 
 ROOT = Path(__file__).parents[3]
 OPTION = "scan.watermark.alignment.table"
@@ -29,12 +30,12 @@ OPTION = "scan.watermark.alignment.table"
 
 @pytest.mark.parametrize(
     "text",
-    ["split_watermarks", "./split_watermarks", "../split_watermarks/", "a/b.c"],
+    ["split_watermarks", "./split_watermarks", "../split_watermarks/", "a/b.c", "delta.`/a/c`", r"C:\a\c"],
 )
 def test_what_is_relative_is_refused_with_what_to_write(text: str) -> None:
     with pytest.raises(OptionError) as refused:
         parse_location(text, OPTION)
-    assert f"'{OPTION}': '{text}'" in str(refused.value)
+    assert f"'{OPTION}': {text!r}" in str(refused.value)
     name = "split_watermarks" if "split" in text else "c"
     for advice in (f"/Volumes/main/streaming/files/{name}", f"s3://bucket/{name}", f"main.streaming.{name}"):
         assert advice in str(refused.value)
@@ -45,6 +46,34 @@ def test_what_is_relative_is_refused_with_what_to_write(text: str) -> None:
 )
 def test_what_is_absolute_is_taken(text: str) -> None:
     assert parse_location(f" {text} ", OPTION) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["s3://key:s3cr3t@bucket/t", "s3://key:s3c/r3t@bucket/t", "hdfs://me:s3cr3t@node/t"]
+)
+def test_credentials_in_a_uri_are_refused_and_not_shown(text: str) -> None:
+    with pytest.raises(OptionError, match="credentials") as refused:
+        parse_location(text, OPTION)
+    assert "r3t" not in str(refused.value)
+    assert f"{OPTION}.option.<name>" in str(refused.value)
+
+
+@pytest.mark.parametrize("location", ["wasbs://c@a.blob.core.windows.net/t", "https://host/t"])
+@pytest.mark.parametrize("act", [SplitWatermarkTable.open, SplitWatermarkTable.load])
+def test_a_scheme_that_delta_rs_does_not_know(
+    location: str, act: Callable[[SplitWatermarkTable], object]
+) -> None:
+    """One sentence about what to write, not its list of some fifty schemes."""
+    with pytest.raises(AlignmentError, match="abfss://") as failed:
+        act(SplitWatermarkTable(location, {}))
+    assert not isinstance(failed.value, NoTableError)
+    assert "opendal" not in str(failed.value)
+
+
+def test_a_folder_that_cannot_be_made_has_a_remedy() -> None:
+    with pytest.raises(AlignmentError, match=f"Check that the driver .* {OPTION}.* The cause: ") as failed:
+        SplitWatermarkTable("/proc/split_watermarks", {}).open()
+    assert not isinstance(failed.value, NoTableError)
 
 
 @pytest.mark.parametrize(

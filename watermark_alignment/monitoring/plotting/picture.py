@@ -39,6 +39,7 @@ _CALENDAR = (-719_162, -719_161), (2_932_895.99, 2_932_896.99)
 """The limits of an axis (days since the epoch). Matplotlib adds margins, and fails after the year 9999."""
 _LONGEST_DRIFT_MS = 10_000 * 366 * 86_400_000
 _LONGEST_LABEL = 33
+_NARROWEST_STRIP = 0.7  # points
 _WIDEST, _NARROWEST_PANEL = 20.0, 2.4  # inches
 
 
@@ -105,8 +106,6 @@ def _draw_watermarks(panel: Axes, run: Run, over: Over, styles: dict[str, _Style
 def _draw_line(panel: Axes, run: Run, over: Over, watermarks: NDArray[np.datetime64], **style: Any) -> None:
     """Draws a line in steps, since watermarks rise only between batches, with gaps where no batch ran."""
     along, heights = _with_gaps(run, over, watermarks)
-    if over == "time" and run.waits_until is not None:
-        along, heights = np.append(along, run.waits_until), np.append(heights, heights[-1])
     known = np.concatenate([[False], ~np.isnat(heights), [False]])
     alone = np.flatnonzero(known[1:-1] & ~known[:-2] & ~known[2:])
     panel.plot(
@@ -117,12 +116,21 @@ def _draw_line(panel: Axes, run: Run, over: Over, watermarks: NDArray[np.datetim
 def _with_gaps(
     run: Run, over: Over, heights: NDArray[np.datetime64]
 ) -> tuple[NDArray[Any], NDArray[np.datetime64]]:
-    """Inserts an unknown height after each batch that no other batch followed for a long time."""
+    """Inserts an unknown height after each batch that no other batch followed for a long time.
+
+    While splits are known to have waited after such a batch, or after the newest one, the height stays.
+    """
     along = _along(run, over)
     if over == "batch" or not len(along):
         return along, heights
     gaps = run.gaps
-    return np.insert(along, gaps + 1, along[gaps]), np.insert(heights, gaps + 1, np.datetime64("NaT"))
+    ends = np.append(gaps, len(along) - 1)
+    until = run.waited_until(ends)
+    waited = until > along[ends]
+    unknown = np.full(len(gaps), np.datetime64("NaT"), heights.dtype)
+    places = np.concatenate([ends[waited], gaps]) + 1
+    along = np.insert(along, places, np.concatenate([until[waited], until[:-1]]))
+    return along, np.insert(heights, places, np.concatenate([heights[ends[waited]], unknown]))
 
 
 def _point_out_slowest(panel: Axes, run: Run, over: Over) -> None:
@@ -167,7 +175,16 @@ def _draw_states(strips: Axes, run: Run, over: Over) -> None:
     norm = BoundaryNorm(np.arange(-0.5, len(STATES)), colours.N)
     edges, shown = _cells(run, over)
     rows = np.arange(len(run.splits) + 1) - 0.5
-    strips.pcolormesh(edges, rows, shown, cmap=colours, norm=norm, rasterized=True)
+    strips.pcolormesh(
+        edges,
+        rows,
+        shown,
+        cmap=colours,
+        norm=norm,
+        rasterized=True,
+        edgecolors="face",
+        linewidth=_NARROWEST_STRIP,
+    )
     if over == "time":
         _draw_pauses(strips, run)
     strips.set_ylim(len(run.splits) - 0.5, -0.5)
@@ -225,7 +242,7 @@ def _show_times(axes: Axes, which: Literal["x", "y"]) -> None:
     locator = AutoDateLocator(tz="UTC", minticks=fewest, maxticks=most)  # type: ignore[no-untyped-call]
     axis.set_major_locator(locator)
     formatter = ConciseDateFormatter(locator, tz="UTC")  # type: ignore[no-untyped-call]
-    formatter.formats = ["%Y", "%b", "%d %b", "%H:%M", "%H:%M:%S", "%H:%M:%S.%f"]
+    formatter.formats = ["%Y", "%b", "%d %b", "%H:%M", "%H:%M", "%H:%M:%S.%f"]
     formatter.zero_formats = ["", "%Y", "%b", "%d %b", "%H:%M", "%H:%M:%S"]
     formatter.offset_formats = ["", "%Y", "%Y", "%Y-%m-%d", "%Y-%m-%d", "%Y-%m-%d"]
     axis.set_major_formatter(formatter)
@@ -246,8 +263,8 @@ def _add_legend(figure: Figure, styles: dict[str, _Style], runs: Sequence[Run]) 
     handles += [
         Patch(color=_STATE_COLOURS[state], label=state.lower()) for n, state in enumerate(STATES) if n in seen
     ]
-    if any(len(run.gaps) or run.waits_until is not None for run in runs):
-        handles.append(Patch(facecolor="white", edgecolor="#B0B0B0", label="nothing ran"))
+    if any(len(run.gaps) or len(run.pauses) for run in runs):
+        handles.append(Patch(facecolor="white", edgecolor="#B0B0B0", label="no batch ran"))
     if any(run.max_drift_ms is not None for run in runs):
         handles.append(Patch(color=_BAND, alpha=0.25, label="allowed drift"))
     if len(styles) <= _SMALL_LEGEND_ABOVE:

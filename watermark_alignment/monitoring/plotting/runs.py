@@ -63,11 +63,22 @@ class Run:
         """The indices of the batches that no other batch followed for a long time."""
         return np.flatnonzero(begins(self.times)[1:] > self.times[:-1])
 
-    @property
-    def waits_until(self) -> np.datetime64 | None:
-        """The time until which splits are known to have waited after the newest batch, or ``None``."""
-        ends = [pause.end for pause in self.pauses if pause.end > self.times[-1]]
-        return max(ends, default=None)
+    def waited_until(self, batches: NDArray[np.intp]) -> NDArray[np.datetime64]:
+        """Returns until when splits are known to have waited after each of some batches.
+
+        Args:
+            batches: The indices of the batches. Of one after which no split waited, its own time is returned.
+        """
+        following = np.append(begins(self.times)[1:], np.datetime64("9999-12-31"))
+        known = [
+            max(
+                min(pause.end, following[batch])
+                for pause in (*self.pauses, Pause(self.times[batch], self.times[batch], ()))
+                if pause.begin < following[batch] and pause.end >= self.times[batch]
+            )
+            for batch in batches
+        ]
+        return np.array(known, self.times.dtype)
 
     @property
     def counting(self) -> NDArray[np.datetime64]:

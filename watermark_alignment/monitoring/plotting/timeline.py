@@ -40,12 +40,12 @@ def begins(times: NDArray[np.datetime64]) -> NDArray[np.datetime64]:
     """Returns when each batch began, estimated from the times at which batches were recorded.
 
     A batch is recorded at its end. It began at the end of the batch before. If that was unusually long ago, nothing ran
-    between the two, and the batch is assumed to have taken a usual interval.
+    between the two, and the batch is assumed to have taken a usual interval. A single interval is always usual.
     """
     if not len(times):
         return times
     intervals = np.diff(times)
-    usual = np.median(intervals.astype(np.int64)).astype("timedelta64[us]") if len(intervals) else _ONE_BATCH
+    usual = np.sort(intervals)[(len(intervals) - 1) // 2] if len(intervals) else _ONE_BATCH
     is_gap = intervals > max(_USUAL * usual, _SHORTEST_GAP)
     first = times[0] - (intervals[0] if len(intervals) and not is_gap[0] else usual)
     return np.concatenate([[first], np.where(is_gap, times[1:] - usual, times[:-1])])
