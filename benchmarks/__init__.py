@@ -1,1 +1,1 @@
-"""Speed, measured beside Spark's own sources in the same run. ``python -m benchmarks`` runs what the README quotes."""
+"""Benchmarks of speed, beside Spark's own sources in the same run. ``python -m benchmarks`` runs them."""

@@ -1,4 +1,4 @@
-"""``python -m benchmarks``: everything that has a mark, in one run and one table."""
+"""The command ``python -m benchmarks``: all benchmarks that have a mark, in one run and one table."""
 
 from __future__ import annotations
 

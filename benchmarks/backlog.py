@@ -1,4 +1,4 @@
-"""What the topics of the benchmarks hold: the same records at every run."""
+"""The records of the benchmarks' topics, the same in every run."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Backlog:
         return f"{self.records}-{kind}-{self.compression or 'plain'}-{self.partitions}-{batches}"
 
     def write(self, broker: KafkaBroker) -> int:
-        """Make the topic; returns how many bytes the values have in all."""
+        """Creates the topic, and returns the total size (bytes) of its values."""
         broker.create_topic(self.topic, self.partitions, {"max.message.bytes": str(2 * self.batch_bytes)})
         count, total = self.records // self.partitions, 0
         times = START_MS + np.arange(count, dtype=np.int64)
@@ -65,7 +65,7 @@ class Backlog:
 
 
 def word_values(count: int, value_bytes: int, seed: int) -> pa.BinaryArray:
-    """Values of equal size, each a row of words out of a thousand."""
+    """Returns values of equal size, made of words out of a thousand."""
     random = np.random.default_rng(seed)
     words = random.integers(97, 123, (1000, _WORD_BYTES), np.uint8)
     chosen = random.integers(0, len(words), count * value_bytes // _WORD_BYTES, np.uint16)
@@ -75,7 +75,7 @@ def word_values(count: int, value_bytes: int, seed: int) -> pa.BinaryArray:
 
 
 def json_values(count: int, seed: int) -> pa.BinaryArray:
-    """Objects of :data:`JSON_SCHEMA`, about 110 bytes each."""
+    """Returns JSON objects of :data:`JSON_SCHEMA`, about 110 bytes each."""
     random = np.random.default_rng(seed)
     numbers = zip(
         random.integers(0, 100_000, count).tolist(),

@@ -28,7 +28,7 @@ _SHARD_STEP = 10**20
 _KEYS = 2**128
 _MOST_RECORDS = 10_000
 _MOST_BYTES = 10 << 20
-"""Of an answer, as of the service."""
+"""The greatest size of an answer, as the service has it."""
 _READY_S = 30.0
 
 
@@ -54,7 +54,7 @@ class CannedStream:
         ]
 
     def answer(self, operation: str, asked: dict[str, Any]) -> bytes:
-        """The body of an answer."""
+        """Returns the body of an answer."""
         if operation == "GetRecords":
             return self._get_records(asked)
         if operation == "GetShardIterator":
@@ -150,12 +150,12 @@ class CannedKinesis:
 
     @property
     def options(self) -> dict[str, str]:
-        """How ``flip27_kinesis`` reaches it."""
+        """The options with which ``flip27_kinesis`` reaches it."""
         return {"endpoint": self.endpoint, "region": "us-east-1", "awsAccessKey": "x", "awsSecretKey": "x"}
 
     @cached_property
     def client(self) -> Any:
-        """A boto3 client."""
+        """A boto3 client of the stand-in."""
         import boto3
 
         return boto3.client(
@@ -168,14 +168,14 @@ class CannedKinesis:
 
     @property
     def cpu_s(self) -> float:
-        """How long the stand-in has computed."""
+        """The CPU time (s) that the stand-in has used."""
         with urllib.request.urlopen(self.endpoint, timeout=_READY_S) as answer:
             return float(json.load(answer)["cpu_s"])
 
 
 @contextmanager
 def canned_kinesis(shards: int, records: int, size: int) -> Iterator[CannedKinesis]:
-    """Runs the stand-in with so many records of so many bytes in each shard."""
+    """Runs the stand-in with the given number and size (bytes) of records in each shard."""
     port = free_port()
     command = [sys.executable, "-m", "benchmarks.canned_kinesis", *map(str, (port, shards, records, size))]
     process = subprocess.Popen(command)

@@ -58,7 +58,7 @@ def measure(stage: Stage) -> Iterator[Result]:
 
 
 def emitted(stage: Stage, topic: str) -> Emitted:
-    """Runs our readers here, as Spark runs them in workers."""
+    """Runs our readers in this process as Spark runs them in workers, and returns what they emit."""
     options = {"kafka.bootstrap.servers": stage.broker.bootstrap_servers, "subscribe": topic}
     source = data_source(KafkaSourceFactory(), spark=stage.spark)({**options, "startingOffsets": "earliest"})
     reader = source.reader(_struct(source.schema()))

@@ -20,7 +20,7 @@ _LEAST_WIDTH = 150
 
 
 def run(measures: Sequence[Measure], arguments: Sequence[str] | None = None) -> None:
-    """Run them on one stage, say what each finds as it finds it, then print the table."""
+    """Runs benchmarks on one stage, prints the result of each as it comes, then the table."""
     parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     for size in dataclasses.fields(Sizes):
         parser.add_argument(f"--{size.name.replace('_', '-')}", type=int, default=size.default)

@@ -1,4 +1,4 @@
-"""A Python source that does as little as one can: it has its Arrow batch ready, and yields pieces of it."""
+"""A Python source that does as little as possible: it has its Arrow batch ready, and yields parts of it."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class ConstantReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """What there is never grows."""
+        """Does nothing: the data never grow."""
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         return {"batches": 1}
@@ -75,6 +75,6 @@ class ConstantReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 @lru_cache(maxsize=1)
 def _batch(path: str) -> pa.RecordBatch:
-    """In memory for as long as the worker lives."""
+    """Returns the batch, which stays in memory as long as the worker runs."""
     with pa.OSFile(path) as file:
         return pa.ipc.open_file(file).get_batch(0)

@@ -1,4 +1,4 @@
-"""Coordinators outside Spark, so that what planning costs can be told from what Spark does."""
+"""Coordinators outside Spark, so that the cost of planning is measured without Spark."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from watermark_alignment.options import AlignmentOptions
 
 
 def kafka_coordinator(bootstrap_servers: str, topic: str, table: str | None) -> SourceCoordinator:
-    """Plans a topic from its beginning, aligned where there is a path for the table of split watermarks."""
+    """Returns a coordinator that plans a topic from its beginning, aligned if it gets a path for the split-watermark
+    table.
+    """
     return SourceCoordinator(kafka_spec(bootstrap_servers, topic, table))
 
 

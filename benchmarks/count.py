@@ -15,7 +15,7 @@ class Count:
         return self
 
     def release_output_for_split(self, split_id: str) -> None:
-        """All is counted together."""
+        """Does nothing: the rows of all splits are counted together."""
 
     def collect(self, records: Any, timestamps: Any = None, positions: Any = None) -> None:
         self.rows += records.num_rows

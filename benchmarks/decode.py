@@ -34,7 +34,7 @@ _COMPRESS: list[Callable[[bytes], Any]] = [
 
 
 class Shape(NamedTuple):
-    """What the records of one row of the table look like."""
+    """The shape of the records of one row of the table."""
 
     name: str
     batch: int = 150
@@ -92,7 +92,9 @@ def _seconds(run: Callable[[], int], repetitions: int) -> float:
 
 
 def main() -> None:
-    """Print CPU time, records/s and MB/s (decompressed) of each shape, best of fifteen; then those of kafka-python."""
+    """Prints CPU time, records/s and MB/s (decompressed) of each shape, best of fifteen rounds; then those of kafka-
+    python.
+    """
     print(f"{'records':<40}{'codec':>8}{'ns/record':>11}{'M records/s':>13}{'MB/s':>8}")
     first: bytes | None = None
     for shape in SHAPES:

@@ -59,7 +59,7 @@ def measure(stage: Stage) -> Iterator[Result]:
 
 
 def _reading(stage: Stage, folder: Path, form: str, mark: Mark) -> Result:
-    """All rows of some files into the noop sink: so many that the one batch takes seconds."""
+    """Measures the reading of files into the noop sink in one batch that takes seconds."""
     each = stage.sizes.records // _FILES
     rows = each * _FILES * _ROW_GROUPS
     folder.mkdir()
@@ -111,7 +111,9 @@ def _write_events(path: Path, rows: int, seed: int, form: str) -> None:
 
 
 def _planning(stage: Stage, folder: Path, *, aligned: bool) -> Iterator[Result]:
-    """A folder of many small files, planned a thousand at a time and read in between, without Spark."""
+    """Measures a folder of many small files, which are planned a thousand at a time and read between plans, without
+    Spark.
+    """
     count = stage.sizes.files
     if not folder.exists():
         _write_many(folder, count)
@@ -136,7 +138,7 @@ def _planning(stage: Stage, folder: Path, *, aligned: bool) -> Iterator[Result]:
 
 
 def _write_many(folder: Path, count: int) -> None:
-    """Few files under many names: what they hold is of no matter here."""
+    """Writes a few files under many names, since their contents do not matter here."""
     folder.mkdir()
     kinds = 100
     for number in range(min(count, kinds)):
@@ -174,7 +176,7 @@ def _alignment(table: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Told:
-    """How a history was read."""
+    """The measurements of the reading of a history."""
 
     seconds: float
     rows: int
@@ -182,7 +184,9 @@ class Told:
 
 
 def _history(stage: Stage, root: Path) -> Iterator[Result]:
-    """A file a day in shuffled order, counted by hour and user: with a short delay, and with one that loses nothing."""
+    """Measures the reading of daily files in shuffled order, counted by hour and user: with a short delay, and with a
+    delay that loses no row.
+    """
     days = stage.sizes.days
     folder = root / "history"
     folder.mkdir()
@@ -244,7 +248,7 @@ def _write_day(path: Path, day: int) -> None:
 
 
 def _count(stream: DataFrame, delay: str) -> Told:
-    """Rows counted in all windows; a row that comes late is in none."""
+    """Returns the number of rows in all windows; a row that was dropped as late is in none."""
     from pyspark.sql.functions import count, window
 
     counted: dict[Any, int] = {}

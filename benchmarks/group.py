@@ -66,7 +66,7 @@ def measure(stage: Stage) -> Iterator[Result]:
 
 
 class Plans:
-    """A stream that keeps up: a plan of some new records, again and again."""
+    """A stream that keeps up, with plans of some new records."""
 
     def __init__(self, table: str, splits: int) -> None:
         self.seconds: list[float] = []
@@ -75,7 +75,7 @@ class Plans:
         self._offset: dict[str, Any] = dict(INITIAL)
 
     def leave_out_the_group(self) -> None:
-        """Plan as a source that has no group to ask or to tell."""
+        """Makes the coordinator plan as a source without a group."""
         coordinator = self._coordinator
         coordinator._planner = BatchPlanner(coordinator._spec, coordinator._split_tracker)
 
@@ -96,7 +96,7 @@ class Plans:
 
 @contextmanager
 def _others(table: str) -> Iterator[None]:
-    """The rest of the group, in another process."""
+    """Runs the other members of the group in another process."""
     SplitWatermarkTable(table, {}).open()
     spawn = multiprocessing.get_context("spawn")
     ready, over = spawn.Event(), spawn.Event()

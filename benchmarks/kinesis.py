@@ -31,18 +31,18 @@ Service = KinesisServer | CannedKinesis
 _PAGE = 10_000
 _PUT = 100
 _NO_QUOTA = 1e6
-"""MB a second of a shard."""
+"""The read quota of a shard (MB/s)."""
 
 
 def write(server: KinesisServer, shards: int, records: int, size: int) -> None:
-    """So many records, evenly over the shards."""
+    """Writes a number of records, spread evenly over the shards."""
     data = b"x" * size
     for first in range(0, records, _PUT):
         server.put(STREAM, [(i % shards, data) for i in range(first, min(first + _PUT, records))])
 
 
 def plain_loop(server: Service) -> tuple[int, float]:
-    """Records, and seconds, of a loop that reads shard after shard and makes rows of them."""
+    """Returns the number of records and the time (s) of a loop that reads shard after shard and makes rows."""
     client, began, rows = server.client, time.perf_counter(), []
     for shard in client.list_shards(StreamName=STREAM)["Shards"]:
         iterator: str | None = client.get_shard_iterator(
@@ -58,7 +58,7 @@ def plain_loop(server: Service) -> tuple[int, float]:
 
 
 def options_of(server: Service) -> dict[str, str]:
-    """Without waits for quotas, which the emulator does not have."""
+    """Returns options without waits for quotas, which the emulator does not have."""
     fast = {"initialPosition": "trim_horizon", "minFetchPeriod": "0", "maxFetchRate": "2.0"}
     return {**server.options, **fast, "streamName": STREAM}
 
@@ -83,7 +83,7 @@ def readers(server: Service) -> tuple[int, float]:
 
 
 def in_spark(server: Service) -> tuple[int, float]:
-    """Records, and seconds, of a batch read in Spark into the noop sink."""
+    """Returns the number of records and the time (s) of a batch read in Spark into the noop sink."""
     spark = local_session("kinesis benchmark")
     flip27_stream.register(spark)
     frame = spark.read.format("flip27_kinesis").options(**options_of(server)).load()
@@ -97,8 +97,8 @@ def in_spark(server: Service) -> tuple[int, float]:
 
 
 def calls(server: Service, plans: int) -> tuple[float, float, float, float]:
-    """Of a stream that stands still: calls for each shard and plan; seconds for a plan; its CPU seconds here, and in
-    the stand-in.
+    """Returns what plans of a stream without new records cost: calls for each shard and plan, the time (s) of a plan,
+    its CPU time (s) in this process, and in the stand-in.
     """
     with SourceQuery(KinesisSource(options_of(server))) as query, query.enumerator() as (found, splits):
         assert isinstance(found, TimedKinesisSourceEnumerator)
@@ -125,7 +125,7 @@ def _reads(enumerator: TimedKinesisSourceEnumerator) -> int:
 
 
 def run(arguments: Sequence[str] | None = None) -> Table:
-    """Measure, and make the table."""
+    """Measures, and returns the table."""
     parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     parser.add_argument("--shards", type=int, default=8)
     parser.add_argument("--records", type=int, default=200_000)
@@ -159,7 +159,7 @@ def run(arguments: Sequence[str] | None = None) -> Table:
 
 
 def _add_pairs(table: Table, title: str, server: Service, *, spark: bool) -> None:
-    """The loop and each contender, one after the other, with clients that were made before."""
+    """Runs the loop and each contender in turns, with clients that exist before."""
     server.client.list_shards(StreamName=STREAM)
     calls(server, 1)
     count, beside = 0, 0.0

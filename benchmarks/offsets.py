@@ -16,7 +16,7 @@ NOW = 1_760_000_000_000
 
 @dataclass(frozen=True)
 class Partition(SourceSplit):
-    """A split that its id says all about."""
+    """A split that consists of its id only."""
 
     name: str
 
@@ -57,7 +57,7 @@ def offset(splits: int, batch: int, position: int) -> Offset[Partition, None]:
 
 
 def milliseconds(call: Callable[[], object]) -> float:
-    """Least time of a few rounds."""
+    """Returns the least time (ms) of a few rounds."""
     times = []
     for _ in range(ROUNDS):
         started = time.perf_counter()

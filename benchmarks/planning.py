@@ -49,7 +49,7 @@ class Requests:
 
 @dataclass
 class Costs:
-    """One entry per plan."""
+    """The measured costs, with one entry for each plan."""
 
     list_offsets: list[int] = field(default_factory=list)
     fetches: list[int] = field(default_factory=list)
@@ -75,7 +75,9 @@ def measure(stage: Stage) -> Iterator[Result]:
 
 
 def _plans(stage: Stage, partitions: int, batches: int, limit: int | None) -> Costs:
-    """Plan batch after batch; with a limit everything is there from the start, else each batch arrives in its turn."""
+    """Plans batch after batch. With a limit all records exist from the start, otherwise those of each batch are
+    written before it.
+    """
     topic = stage.empty_topic(partitions)
     requests, costs = Requests(), Costs()
     if limit is not None:
@@ -105,7 +107,7 @@ def _plans(stage: Stage, partitions: int, batches: int, limit: int | None) -> Co
 
 
 def _write(stage: Stage, topic: str, partitions: int, batch: int) -> None:
-    """Ten seconds of event time in each partition."""
+    """Writes ten seconds of event time to each partition."""
     begin = START_MS + batch * 10_000
     rows = range(0, 10_000, 10_000 // _ROWS)
     stage.broker.write(

@@ -59,7 +59,7 @@ def _result(splits: int, name: str, seconds: list[float], mark_ms: float) -> Res
 
 
 class SteadyLogs:
-    """A record a second in each split, and ten of them to read."""
+    """Simulated logs with a record for each second in each split, of which ten are to be read."""
 
     def __init__(self, splits: int) -> None:
         self.ids = [f"topic-{number}" for number in range(splits)]
@@ -101,7 +101,7 @@ def _planner(
     limit: int | None,
     planner: Callable[[SteadyLogs, int | None], Callable[[], Plan]],
 ) -> list[float]:
-    """CPU seconds of each plan."""
+    """Returns the CPU time (s) of each plan."""
     logs, taken = SteadyLogs(splits), []
     for _ in range(_WARM_UP + rounds):
         plan_once = planner(logs, limit)
@@ -113,7 +113,7 @@ def _planner(
 
 
 def _coordinator(splits: int, rounds: int, table: str | None) -> list[float]:
-    """CPU seconds of each plan of ten new records in each split."""
+    """Returns the CPU time (s) of each plan of ten new records in each split."""
     cluster = SimulatedCluster("topic", splits)
     with patch.object(enumerator, "KafkaClient", lambda _: cluster):
         coordinator = kafka_coordinator("simulated:9092", "topic", table)

@@ -32,7 +32,7 @@ _FOREVER_MS = 60_000
 
 @dataclass(frozen=True)
 class Shape:
-    """A small batch: so many rows in each of so many partitions."""
+    """The size of a small batch: a number of rows in each of a number of partitions."""
 
     partitions: int
     rows: int
@@ -88,7 +88,7 @@ def _result(work: str, seconds: Pairs, limit: float) -> Result:
 
 
 def _feed_stream(stage: Stage, fmt: str, topic: str, shape: Shape) -> float:
-    """Median seconds of the batches of a query that a producer feeds; each has all the rows of one feeding."""
+    """Returns the median time (s) of the batches of a query whose rows a producer writes batch by batch."""
     wanted = _WARM_UP + stage.sizes.batches
     frame = stream(stage, fmt, topic, startingOffsets="latest")
     with tempfile.TemporaryDirectory() as checkpoint, closing(_producer(stage)) as producer:
@@ -109,7 +109,7 @@ def _feed_stream(stage: Stage, fmt: str, topic: str, shape: Shape) -> float:
 
 
 def _catch_up(stage: Stage, fmt: str, topic: str, shape: Shape) -> float:
-    """Median seconds of the batches of a query that catches up."""
+    """Returns the median time (s) of the batches of a query that catches up."""
     frame = stream(stage, fmt, topic, maxOffsetsPerTrigger=shape.total)
     batches = _WARM_UP + stage.sizes.batches
     seconds = drain(frame, batches * shape.total)
@@ -119,7 +119,7 @@ def _catch_up(stage: Stage, fmt: str, topic: str, shape: Shape) -> float:
 
 
 def _producer(stage: Stage) -> KafkaProducer:
-    """Collects until it is flushed, so that the rows of a batch arrive in one request."""
+    """Returns a producer that collects rows until it is flushed, so that the rows of a batch arrive in one request."""
     return KafkaProducer(bootstrap_servers=stage.broker.bootstrap_servers, linger_ms=_FOREVER_MS)
 
 

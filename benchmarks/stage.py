@@ -1,4 +1,4 @@
-"""What benchmarks run on: one Spark, one broker and their topics, each made when it is first asked for."""
+"""The environment of benchmarks: one Spark, one broker and their topics, each created at its first use."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Sizes:
 
 
 class Stage:
-    """A context manager; it stops what it started, not what it was given."""
+    """A context manager that stops everything that it started, and nothing that it was given."""
 
     def __init__(
         self, sizes: Sizes, spark: SparkSession | None = None, broker: KafkaBroker | None = None
@@ -85,13 +85,13 @@ class Stage:
         return self._given[1] or self._open.enter_context(KafkaBroker())
 
     def value_bytes(self, backlog: Backlog) -> int:
-        """The bytes of all values of a backlog, which is there from now on."""
+        """Returns the size (bytes) of all values of a backlog, which it creates if necessary."""
         if backlog not in self._written:
             self._written[backlog] = backlog.write(self.broker)
         return self._written[backlog]
 
     def empty_topic(self, partitions: int) -> str:
-        """A new topic."""
+        """Returns the name of a new topic."""
         self._topics += 1
         name = f"benchmark-{self._topics}"
         self.broker.create_topic(name, partitions)

@@ -1,4 +1,4 @@
-"""Streams to compare, and how long one takes to read what is there."""
+"""Streams to compare, and the time that they take to read a topic."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OURS = "flip27_kafka"
 
 
 def stream(stage: Stage, fmt: str, topic: str, schema: str | None = None, **options: str | int) -> DataFrame:
-    """A topic as a stream, from its beginning unless ``options`` say otherwise."""
+    """Returns a topic as a stream, from its beginning unless ``options`` say otherwise."""
     reader = stage.spark.readStream.format(fmt)
     if schema is not None:
         reader = reader.schema(schema)

@@ -21,7 +21,7 @@ _START_MS = 1_700_000_000_000
 
 
 def split_rows(batch: int) -> list[SplitRow]:
-    """The rows of one simulated batch, a second after the one before."""
+    """Returns the rows of a simulated batch, one second after the previous batch."""
     now, start = _START_MS + batch * 1000, batch * 100
     return [
         SplitRow(
@@ -43,7 +43,7 @@ def split_rows(batch: int) -> list[SplitRow]:
 
 
 def simulate(path: Path, batches: int) -> tuple[list[float], list[float]]:
-    """Seconds of every commit and of every maintenance round."""
+    """Returns the time (s) of every commit and of every round of maintenance."""
     keep_nothing = {"delta.logRetentionDuration": "interval 0 seconds"}
     keep_nothing["delta.deletedFileRetentionDuration"] = "interval 0 seconds"
     DeltaTable.create(str(path), SCHEMA, configuration=keep_nothing)

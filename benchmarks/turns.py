@@ -1,4 +1,4 @@
-"""Contenders take turns, so that a machine that slows down slows all of them; the ratio of each round counts."""
+"""Runs contenders in turns, so that a machine that slows down slows all of them. The ratio of each round counts."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 Contender = Callable[[], float]
-"""Does its work once; returns the seconds that count."""
+"""A function that does the work once, and returns the time (s) that counts."""
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """Seconds of the yardstick and of ours, a pair per round."""
+    """The times (s) of the yardstick and of this project, one pair for each round."""
 
     beside: Sequence[float]
     ours: Sequence[float]
 
     @property
     def speed(self) -> list[float]:
-        """How many times as fast ours is, per pair."""
+        """For each pair, how many times as fast as the yardstick this project is."""
         return [theirs / own for theirs, own in zip(self.beside, self.ours, strict=True)]
 
     @property
     def time(self) -> list[float]:
-        """How many times as long ours takes, per pair."""
+        """For each pair, how many times as long as the yardstick this project takes."""
         return [1 / ratio for ratio in self.speed]
 
 
 def take_turns(contenders: Mapping[str, Contender], rounds: int, warm_up: int) -> dict[str, list[float]]:
-    """The seconds of each contender, by name and round, after ``warm_up`` rounds that do not count.
+    """Returns the times (s) of each contender, by name and round, after ``warm_up`` rounds that do not count.
 
     The order turns around with every round, so that none always runs after the same other.
     """
@@ -43,17 +43,17 @@ def take_turns(contenders: Mapping[str, Contender], rounds: int, warm_up: int) -
 
 
 def pairs(beside: Contender, ours: Contender, rounds: int, warm_up: int) -> Pairs:
-    """Two contenders."""
+    """Returns the times of two contenders."""
     seconds = take_turns({"beside": beside, "ours": ours}, rounds, warm_up)
     return Pairs(seconds["beside"], seconds["ours"])
 
 
 def throughput(seconds: Sequence[float], rows: int, value_bytes: int) -> str:
-    """Median rows a second, and megabytes of values a second."""
+    """Returns the median rows per second and megabytes of values per second, as text."""
     median = statistics.median(seconds)
     return f"{rows / median / 1e6:.2f} M rows/s {value_bytes / median / 1e6:5.0f} MB/s"
 
 
 def milliseconds(seconds: Sequence[float]) -> str:
-    """The median."""
+    """Returns the median time (ms), as text."""
     return f"{1000 * statistics.median(seconds):.0f} ms"

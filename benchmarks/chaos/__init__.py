@@ -1,4 +1,4 @@
-"""Sources in a bad world: faults and kills, then quiet and an exact account. ``python -m benchmarks.chaos``
+"""The chaos run: faults and kills, then a time without them and an account of all rows. ``python -m benchmarks.chaos``
 
 Two driver programs run five queries: two topics in one alignment group, a folder of files, a Delta table, and a hybrid
 of a Delta table and a topic. Their brokers, and the store in which the split-watermark tables and one Delta table lie,

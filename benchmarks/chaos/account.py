@@ -1,4 +1,4 @@
-"""What must be in the sinks after a storm, and what is."""
+"""Compares the rows that the sinks must have after a storm with the rows that they have."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from benchmarks.soak.sink import Delivery, Sink
 
 @dataclass(frozen=True)
 class Due:
-    """What a query has to have written.
+    """The rows that a query must have written.
 
     Attributes:
-        query: its name.
-        sink: the Delta table.
-        counts: how many rows of each partition, numbered from 0.
+        query: The name of the query.
+        sink: The Delta table that it writes.
+        counts: The number of rows of each partition; its rows are numbered from 0.
     """
 
     query: str
@@ -28,12 +28,12 @@ class Due:
         return sum(self.counts.values())
 
     def found(self, sink: Sink) -> Delivery:
-        """What is there of it, in what was seen of its sink."""
+        """Returns which of these rows the sink has."""
         return sink.delivery(self.counts, goes_on=True)
 
 
 def faults(query: str, found: Delivery) -> list[str]:
-    """What is wrong with what is there, in words."""
+    """Returns a sentence for each fault in the rows of a sink."""
     wrong = {"lost": found.lost, "doubled": found.doubled, "never written": found.foreign}
     return [
         f"{query}: {count} rows {what} of {found.produced} ({found.examples})"

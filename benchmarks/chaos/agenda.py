@@ -1,4 +1,4 @@
-"""Things to be done at their times."""
+"""A list of acts, each with the time at which it is done."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Act = Callable[[], Done | None]
 
 
 class Agenda:
-    """A context manager; what is to be made good is, at the latest, when the block ends.
+    """A context manager that does acts at their times. When the block ends, it undoes those that are not undone yet.
 
-    Acts are done one after the other; making good may take long and is done by threads.
+    Acts are done one after the other. They are undone by threads, since that may take long.
 
     Args:
-        say: is told what was done.
+        say: Gets a sentence about each act.
     """
 
     def __init__(self, say: Callable[[str], None]) -> None:
@@ -46,11 +46,11 @@ class Agenda:
             future.result()
 
     def add(self, at_s: float, act: Act, lasts_s: float) -> None:
-        """Do it so many seconds after the beginning, and make it good after so many more."""
+        """Adds an act: when it is done (s after the beginning), and how many seconds later it is undone."""
         heapq.heappush(self._acts, (at_s, next(self._order), (act, lasts_s)))
 
     def go_on(self) -> None:
-        """Do what is due."""
+        """Does the acts that are due."""
         while self._undos and self._undos[0][0] <= self.passed_s:
             self._undoing.append(self._pool.submit(heapq.heappop(self._undos)[2]))
         if self._acts and self._acts[0][0] <= self.passed_s:

@@ -1,4 +1,4 @@
-"""Carries out what was planned, and undoes it."""
+"""Carries out the planned kills, stops and changes, and undoes them."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ Undo = Callable[[], None]
 
 @dataclass(frozen=True)
 class Done:
-    """What was done.
+    """An act that was done.
 
     Attributes:
-        what: happened, in words.
-        undo: makes it good again; None: there is nothing to make good.
+        what: A sentence that says what was done.
+        undo: Undoes the act; ``None`` if there is nothing to undo.
     """
 
     what: str
@@ -33,10 +33,12 @@ class Done:
 
 
 class Blows:
-    """Each method does one thing to the world, and counts it; None is returned where nothing could be done.
+    """Kills, stops and changes of the servers and files of a run.
+
+    Each method does one of them and counts it. It returns ``None`` if there was nothing that it could be done to.
 
     Attributes:
-        counts: how often each kind of thing was done.
+        counts: The number of acts of each kind.
     """
 
     def __init__(self, world: World) -> None:
@@ -45,7 +47,7 @@ class Blows:
         self._out: set[str] = set()
 
     def is_out(self, driver: str) -> bool:
-        """Whether it is known not to run."""
+        """Whether a server or program is known not to run."""
         return driver in self._out
 
     def fault(self, planned: PlannedFault) -> Done:
@@ -66,7 +68,7 @@ class Blows:
         return done
 
     def turn(self, turn: Turn) -> Done:
-        """What may only happen while all is accounted for."""
+        """Does a change that is allowed only directly after an account, when all rows are in the sinks."""
         world = self._world
         turns: dict[Turn, Callable[[], None]] = {
             "remake table": world.remake_table,
@@ -95,7 +97,7 @@ class Blows:
         return Done(f"kill {target} {pid} of {name}")
 
     def _kill_driver(self, pick: float) -> Done | None:
-        """All of its processes at once, or the JVM first."""
+        """Kills all processes of a driver program at once, or its JVM first."""
         found = self._picked("jvm", pick)
         if found is None:
             return None
@@ -125,7 +127,7 @@ class Blows:
         return Done(f"stop {target} {pid} of {name}", lambda: _send(signal.SIGCONT, pids))
 
     def _out_with_broker(self, how: str, pick: float) -> Done | None:
-        """One at a time: two of three are needed."""
+        """Kills or stops a broker. Only one is out at a time, since two of three are needed."""
         cluster = self._world.cluster
         if "broker" in self._out:
             return None
@@ -151,7 +153,7 @@ class Blows:
         return Done(blow.what)
 
     def _picked(self, role: Role, pick: float) -> tuple[str, int] | None:
-        """A process of a driver program that is not out, and the name of that."""
+        """Returns a process of a driver program that runs, and the name of the program."""
         there = [
             (name, pid)
             for name, driver in self._world.drivers.items()

@@ -1,4 +1,4 @@
-"""A folder of files and a Delta table, to which rows are written, and that change in other ways."""
+"""A folder of Parquet files and a Delta table. Rows are written to both, and files are changed and removed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ROWS = 20
 
 
 def rows(partition: int, first: int, count: int) -> pa.Table:
-    """So many rows that are due now, numbered from ``first``."""
+    """Returns a number of rows with the present time, numbered from ``first``."""
     now = time.time_ns() // 1000
     return pa.table(
         {
@@ -29,10 +29,10 @@ def rows(partition: int, first: int, count: int) -> pa.Table:
 
 
 class Folder:
-    """Parquet files; safe to share between threads.
+    """A folder of Parquet files, safe to share between threads.
 
     Attributes:
-        written: how many rows the folder has got.
+        written: The number of rows that were written to the folder.
     """
 
     def __init__(self, path: Path) -> None:
@@ -45,7 +45,7 @@ class Folder:
         path.mkdir()
 
     def write(self) -> None:
-        """One file more, unless the folder is away."""
+        """Writes one more file, unless the folder is hidden."""
         with self._lock:
             if not self.path.exists():
                 return
@@ -58,7 +58,7 @@ class Folder:
             self._new.append(self.path / name)
 
     def accounted(self) -> None:
-        """All that was there at the account before is read by now, and may change."""
+        """Notes that the files were read by an account, so that they may change."""
         with self._lock:
             self._old += self._new
             self._new = []
@@ -74,7 +74,7 @@ class Folder:
                 self._away.rename(self.path)
 
     def touch(self, pick: float) -> bool:
-        """Give an old file another modification time; false if there is none."""
+        """Changes the modification time of an old file; returns ``False`` if there is no old file."""
         with self._lock:
             path = self._picked(pick)
             if path is not None:
@@ -82,7 +82,7 @@ class Folder:
             return path is not None
 
     def remove(self, pick: float) -> bool:
-        """Remove an old file; false if there is none."""
+        """Removes an old file; returns ``False`` if there is no old file."""
         with self._lock:
             path = self._picked(pick)
             if path is not None:
@@ -91,7 +91,7 @@ class Folder:
             return path is not None
 
     def empty(self) -> None:
-        """Remove all files that are old."""
+        """Removes all old files."""
         with self._lock:
             for path in self._old:
                 path.unlink()
@@ -106,8 +106,8 @@ class Table:
     """A Delta table in the store; rows have the number of the table as their partition. Safe to share between threads.
 
     Attributes:
-        number: how many tables were there before it.
-        written: how many rows the table has got.
+        number: The number of tables that were at this path before.
+        written: The number of rows that were written to the table.
     """
 
     def __init__(self, store: Store) -> None:
@@ -133,12 +133,12 @@ class Table:
             self._table().create_checkpoint()
 
     def empty(self) -> None:
-        """Delete all rows."""
+        """Deletes all rows of the table."""
         with self._lock:
             self._table().delete()
 
     def remake(self) -> None:
-        """Drop it, and make it anew."""
+        """Deletes the table and creates it again."""
         with self._lock:
             self._store.filesystem.delete_dir(self.uri.partition("://")[2])
             self.number, self.written = self.number + 1, 0

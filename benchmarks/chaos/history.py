@@ -1,4 +1,4 @@
-"""The hybrid's world: a topic, and a Delta table that its first records were copied into."""
+"""The input of the hybrid query: a topic, and a Delta table with copies of its first records."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PATIENCE_MS = 30_000
 
 
 def begin(cluster: KafkaCluster, topic: str, table: Path) -> None:
-    """Make the topic with records of the last while, and the table of most of them; the copy ended in the middle."""
+    """Creates the topic with recent records, and the table with copies of the older ones."""
     cluster.create_topic(topic, PARTITIONS)
     end = time.time_ns() // 1_000_000
     times = {
@@ -40,7 +40,7 @@ def begin(cluster: KafkaCluster, topic: str, table: Path) -> None:
 
 
 def ends(servers: str, topic: str, partitions: int) -> Mapping[int, int]:
-    """How many records each partition of a topic has."""
+    """Returns the number of records of each partition of a topic."""
     with closing(KafkaConsumer(bootstrap_servers=servers)) as consumer:
         splits = [TopicPartition(topic, number) for number in range(partitions)]
         found = consumer.end_offsets(splits, timeout_ms=_PATIENCE_MS)

@@ -1,4 +1,4 @@
-"""Whether queries may have ended as they did."""
+"""Judges whether queries were allowed to end with the errors that they ended with."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _NAMES = [name for name in vars(errors) if name.endswith("Error")]
 _NAMED = re.compile(r"\b(" + "|".join(sorted(_NAMES, key=len, reverse=True)) + r")\b")
 
 OUT_OF_REACH = frozenset({"UnreachableError", "ConnectorError", "AlignmentError"})
-"""What docs promise where brokers, files or a store cannot be reached for too long."""
+"""The errors that the documentation names for brokers, files or a store that cannot be reached for too long."""
 
 FILES_AWAY = frozenset({"DataLossError"})
-"""What docs promise where a file has gone before it was read."""
+"""The errors that the documentation names for a file that was removed before it was read."""
 
 ANOTHER_TABLE = frozenset({"ForeignCheckpointError", "CheckpointError", "DataLossError", "ConnectorError"})
-"""What docs promise where a Delta table was deleted and made anew."""
+"""The errors that the documentation names for a Delta table that was deleted and created again."""
 
 _KILLED = re.compile(
     r"exited unexpectedly|crashed|EOFException|Connection reset|Broken pipe|SocketException|Stream closed",
@@ -39,13 +39,13 @@ _SHOWN = 400
 
 @dataclass(frozen=True)
 class Circumstances:
-    """What had been done to a query, or around it, within the time in which it may still end for it.
+    """The recent faults that may have ended a query.
 
     Attributes:
-        anything: a link had a fault, a process was killed or stopped, files were away.
-        process_killed: a driver's process was killed.
-        remade: its table was made anew.
-        hidden: its folder was away.
+        anything: Whether a link had a fault, a process was killed or stopped, or files were hidden.
+        process_killed: Whether a process of the driver program was killed.
+        remade: Whether the query's table was deleted and created again.
+        hidden: Whether the query's folder was hidden.
     """
 
     anything: bool
@@ -55,13 +55,13 @@ class Circumstances:
 
 
 def error_of(ending: Ending) -> str | None:
-    """The class of the project's own error that a query ended with; None if there is none."""
+    """Returns the class of this project's error that a query ended with; ``None`` if it ended with another error."""
     found = [name for cause in ending.causes for name in _NAMED.findall(cause)]
     return found[-1] if found else None
 
 
 def fault_with(ending: Ending, circumstances: Circumstances) -> str | None:
-    """What is wrong with an ending; None if nothing is."""
+    """Returns why a query was not allowed to end like this; ``None`` if it was allowed to."""
     error = error_of(ending)
     if error is None:
         if _is_busy(ending):
@@ -88,17 +88,17 @@ def _is_busy(ending: Ending) -> bool:
 
 
 def shown(ending: Ending) -> str:
-    """The line that says most."""
+    """Returns the most informative line of an error."""
     lines = [line for cause in ending.causes for line in cause.splitlines()]
     of_errors = [line for line in lines if _ERROR.match(line)]
     return (of_errors or lines or ["without an error"])[-1][:_SHOWN]
 
 
 class Endings:
-    """Reads what driver programs say of how queries ended, and judges it by what had happened.
+    """Reads the endings of queries that driver programs record, and judges each by the faults before it.
 
     Attributes:
-        counts: by query and error.
+        counts: The number of endings, by query and error.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -108,13 +108,15 @@ class Endings:
         self._last: dict[str, float] = {}
 
     def happened(self, what: str) -> None:
-        """Something was done, in words."""
+        """Records an act, by the sentence that tells of it."""
         for begin in ("", "kill worker", "kill planner", "kill driver", "remake table", "hide folder"):
             if what.startswith(begin):
                 self._last[begin] = time.time()
 
     def new(self) -> Iterator[tuple[str, str | None]]:
-        """What is to be said of each query that has ended since the last call, and what is wrong with it."""
+        """Returns, for each query that has ended since the last call, a sentence about it, and what is wrong with the
+        ending.
+        """
         for ending in self._unread():
             self.counts[f"{ending.query}: {_kind(ending)}"] += 1
             fault = fault_with(ending, self._circumstances(ending))

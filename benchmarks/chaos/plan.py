@@ -1,4 +1,4 @@
-"""What happens when: drawn from a seed, before anything has begun."""
+"""The plan of a run: faults, kills and changes with their times, drawn from a seed before the run begins."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ class Blow:
     """A kill, a stop or a change.
 
     Attributes:
-        at_s: when, in seconds from the beginning of the storm.
-        what: happens.
-        pick: from 0 up to 1: which, of those that there are then.
-        lasts_s: until what was killed is started again, what was stopped goes on, what was hidden is shown.
+        at_s: The time, in seconds from the beginning of the storm.
+        what: The kind of act.
+        pick: A number from 0 up to 1 that selects the process, broker or file among those that exist at that time.
+        lasts_s: The seconds until the act is undone: a restart, a continuation, or files that are shown again.
     """
 
     at_s: float
@@ -65,13 +65,13 @@ class Blow:
 
 @dataclass(frozen=True)
 class Storm:
-    """What happens between two accounts.
+    """The time between two accounts, in which faults happen.
 
     Attributes:
-        turns: happen first, while all is quiet.
-        seconds: how long the storm takes.
-        faults: of links.
-        blows: everything else.
+        turns: Changes that happen first, while there is no fault.
+        seconds: The length of the storm.
+        faults: The faults of links.
+        blows: Kills, stops and changes.
     """
 
     turns: Sequence[Turn]
@@ -82,7 +82,7 @@ class Storm:
 
 @dataclass(frozen=True)
 class Pace:
-    """Mean seconds between two faults, kills, stops and changes."""
+    """The mean seconds between two faults, two kills, two stops and two changes."""
 
     fault_s: float = 5.0
     kill_s: float = 6.0
@@ -93,7 +93,9 @@ class Pace:
 def storms(
     seed: int, links: Sequence[str], pace: Pace, seconds: tuple[float, float] = _STORM_S
 ) -> Iterator[Storm]:
-    """For ever; the same arguments give the same ones. ``seconds`` are the shortest and the longest storm."""
+    """Yields storms without end, the same for the same arguments. ``seconds`` are the shortest and the longest
+    length.
+    """
     chance = random.Random(f"chaos {seed}")
     number = 0
     while True:

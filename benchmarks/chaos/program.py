@@ -1,8 +1,8 @@
-"""A driver program: runs queries, says how they end, starts them again.
+"""A driver program that runs queries, records how they end, and starts them again.
 
 ``python -m benchmarks.chaos.program FOLDER NAME...``
 
-A query is told by a file ``FOLDER/NAME.json``, which is read whenever the query is started.
+A query is described in the file ``FOLDER/NAME.json``, which is read whenever the query is started.
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ _CONF = {
 }
 _MASTER = "local[2,4]"  # a task has four attempts, as on a cluster
 ENDINGS = "{}-endings"
-"""The file in which a query's endings are told, one in a line."""
+"""The name of the file with the endings of queries, one in each line."""
 
 _LOOK_S, _RETRY_S, _START_S = 0.2, 3.0, 20.0
 
 
 @dataclass(frozen=True)
 class Query:
-    """What a driver program is told.
+    """The description of a query, which a driver program reads.
 
     Attributes:
-        name: of the query.
-        format: of its source; "hybrid" is made of ``history`` and ``live``.
-        options: of the query.
-        partition, number: the columns that the sink gets under these names.
-        output: the path of the Delta table it writes; the checkpoint lies beside it, under the name ``checkpoint``.
-        checkpoint: its name.
-        history: options of the first source of a hybrid.
-        live: options of the second one.
+        name: The name of the query.
+        format: The format of its source; "hybrid" is made of ``history`` and ``live``.
+        options: The options of its source.
+        partition, number: The columns that the sink gets under these names.
+        output: The path of the Delta table it writes; the checkpoint lies beside it, under the name ``checkpoint``.
+        checkpoint: The name of the checkpoint.
+        history: The options of the first source of a hybrid.
+        live: The options of the second one.
     """
 
     name: str
@@ -65,7 +65,7 @@ class Query:
     live: dict[str, str] = field(default_factory=dict)
 
     def write(self, folder: Path) -> None:
-        """Let driver programs read it; a reader sees the one before, or this one as a whole."""
+        """Writes the description atomically: driver programs read the former description or the whole new one."""
         hidden = folder / f".{self.name}.json"
         hidden.write_text(json.dumps(asdict(self)))
         hidden.rename(folder / f"{self.name}.json")
@@ -107,9 +107,9 @@ class Ending:
     """How a query ended.
 
     Attributes:
-        at_ms: when it was seen, in ms since the epoch.
-        query: its name.
-        causes: the message of the error, that of its cause, and so on.
+        at_ms: When the end was noticed, in ms since the epoch.
+        query: The name of the query.
+        causes: The messages of the error, of its cause, of the cause of that, and so on.
     """
 
     at_ms: int
@@ -125,7 +125,7 @@ class Ending:
 
 
 class Supervised:
-    """A query that is started again whenever it has ended, and when it is to be another one."""
+    """A query that is started again whenever it has ended; a hybrid query also when its description has changed."""
 
     def __init__(self, spark: SparkSession, folder: Path, name: str) -> None:
         self._spark, self._folder, self._name = spark, folder, name
@@ -135,7 +135,9 @@ class Supervised:
 
     @property
     def is_starting(self) -> bool:
-        """Whether it has had no batch yet; on a busy machine many that start at once all take too long for Spark."""
+        """Whether the query has run no batch yet. Only some queries start at a time, since Spark limits the time of a
+        start.
+        """
         if (
             self._running is None
             or not self._running.isActive
@@ -145,7 +147,7 @@ class Supervised:
         return self._running.lastProgress is None
 
     def look(self, may_start: bool) -> None:
-        """Report an end; start it if that may be."""
+        """Records the end of the query if it has ended, and starts it if ``may_start``."""
         now = time.monotonic()
         if self._running is not None and not self._running.isActive:
             self._report(list(_causes(self._running)))
@@ -165,7 +167,7 @@ class Supervised:
             self._report([str(error)])
 
     def _is_replaced(self) -> bool:
-        """A hybrid's successor takes its place; any other query goes on until it fails."""
+        """Whether a new description takes the place of the running query, which is so for hybrid queries only."""
         told = Query.read(self._folder, self._name)
         return told.format == "hybrid" and told != self._told
 
@@ -176,7 +178,7 @@ class Supervised:
 
 
 def _causes(query: StreamingQuery) -> Iterator[str]:
-    """The messages of the error that a query ended with, and of its causes."""
+    """Returns the messages of the error that a query ended with, and of its causes."""
     failed: Any = query._jsq.exception()
     error = failed.get() if failed.isDefined() else None
     while error is not None:

@@ -1,4 +1,4 @@
-"""The run: storm, quiet, account, and again."""
+"""A run of the chaos test: a storm of faults, a time without faults, an account of all rows, and so on."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ class ChaosError(Exception):
 
 @dataclass(frozen=True)
 class Settings:
-    """How a run is to be.
+    """The settings of a run.
 
     Attributes:
-        seconds: how long it takes at least.
-        seed: all is drawn from it.
-        pace: how often things happen.
-        storm_s: how long a storm takes, at least and at most, in seconds.
-        folder: where data and logs are kept; None: in a temporary folder, which is removed.
+        seconds: The least length of the run.
+        seed: The seed of all random choices.
+        pace: How often faults and acts happen.
+        storm_s: The shortest and the longest length of a storm, in seconds.
+        folder: The folder of data and logs; ``None`` for a temporary folder, which is removed.
     """
 
     seconds: float
@@ -56,7 +56,7 @@ class Settings:
 
 @dataclass
 class Verdict:
-    """What a run came to: how often each thing was done, how queries ended, what is wrong."""
+    """The result of a run: the number of acts of each kind, the endings of queries, and the findings."""
 
     done: Counter[str] = field(default_factory=Counter)
     endings: Counter[str] = field(default_factory=Counter)
@@ -65,12 +65,14 @@ class Verdict:
     rows: int = 0
 
     def count(self, *kinds: str) -> int:
-        """Of what was done, by how its name begins."""
+        """Returns the number of acts whose names begin with a prefix."""
         return sum(count for what, count in self.done.items() if what.startswith(kinds))
 
 
 class Chaos:
-    """One run. All that it starts ends with :meth:`run`, however that ends. ``say`` is told what happens."""
+    """One run. Everything that it starts is stopped when :meth:`run` returns or raises. ``say`` gets a sentence for
+    each event.
+    """
 
     def __init__(self, settings: Settings, say: Callable[[str], None]) -> None:
         self._settings, self._tell = settings, say
@@ -81,8 +83,10 @@ class Chaos:
 
     def run(self) -> Verdict:
         """
+        Runs storms and accounts, and returns the result.
+
         Raises:
-            ChaosError: the queries never began.
+            ChaosError: The queries did not start.
         """
         with (
             _folder(self._settings.folder) as folder,
@@ -101,7 +105,9 @@ class Chaos:
             return self._verdict
 
     def _start(self) -> None:
-        """Returns when the members of the group stand together: who joins behind another is not covered."""
+        """Starts all, and returns when the members of the group are at the same event time. Before that, rows of a
+        member that joins behind the others may be dropped.
+        """
         for driver in self._world.drivers.values():
             driver.start()
         for _ in range(2):
@@ -117,7 +123,7 @@ class Chaos:
         self._say("the queries run")
 
     def _have_said(self, time_ms: int) -> bool:
-        """Whether each member has said that it has come to a time."""
+        """Whether each member of the group has published a watermark of at least a time."""
         watermarks = [said[-1].watermark for said in self._group.said.values()]
         return sum(watermark >= time_ms - DISORDER_MS - 1 for watermark in watermarks) == len(GROUP)
 
@@ -138,7 +144,7 @@ class Chaos:
         self._happened("all is healed")
 
     def _account(self) -> None:
-        """Wait until all is there that was written by now, and say what is not."""
+        """Waits until the sinks have all rows that were written by now, and reports those that are missing."""
         self._world.write_files(False)
         began, busy = time.monotonic(), _busy()
         before = {due.query: self._seen(due).rows for due in self._world.due()}
@@ -173,13 +179,13 @@ class Chaos:
         self._say(f"account {self._verdict.accounts}: {rows:,} rows; drift {drift_ms:.0f} ms; {times}")
 
     def _seen(self, due: Due) -> Sink:
-        """The sink, as it is now."""
+        """Returns the sink with its present rows."""
         sink = self._sinks.setdefault(due.sink, Sink(due.sink))
         sink.look()
         return sink
 
     def _drift_ms(self) -> float:
-        """The greatest drift since the account before; more than is allowed is a finding."""
+        """Returns the greatest drift (ms) since the previous account. A drift above the limit is a finding."""
         now = _now_ms()
         self._rows.look()
         self._group.look()  # by what members have said when rows were recorded, they are judged
@@ -231,7 +237,9 @@ class Chaos:
 
 
 def _busy() -> float:
-    """By how much this machine is overloaded: times are meant for one that is not, and others may work on it, too."""
+    """Returns the factor by which this machine is overloaded, at least 1. Time limits, which hold for an idle
+    machine, are multiplied by it.
+    """
     return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1) / _PROCESSES_OF_A_CORE)
 
 

@@ -22,7 +22,7 @@ _START_S = 60.0
 
 
 class Store:
-    """A context manager; the server keeps all in memory. ``folder`` is for its log."""
+    """A context manager that runs the server, which keeps all objects in memory. ``folder`` gets its log."""
 
     def __init__(self, folder: Path) -> None:
         self.address = f"127.0.0.1:{free_port()}"
@@ -59,7 +59,9 @@ class Store:
         )
 
     def options(self, address: str | None = None) -> dict[str, str]:
-        """Storage options of delta-rs, for clients that reach the store at ``address``, by default its own."""
+        """Returns the storage options of delta-rs for clients that reach the store at ``address``, by default its own
+        address.
+        """
         return {
             "aws_access_key_id": "me",
             "aws_secret_access_key": "me",

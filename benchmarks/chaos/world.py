@@ -1,4 +1,4 @@
-"""All that stands around the driver programs: brokers, store, network; topics, files, tables, and their writers."""
+"""The environment of the driver programs: brokers, store, network, topics, files, tables, and their writers."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 CLICKS, VIEWS, FILES, TABLE, HYBRID = "clicks", "views", "files", "table", "hybrid"
 GROUP = CLICKS, VIEWS
-"""The queries that are aligned with each other."""
+"""The names of the queries that are aligned with each other."""
 
 DRIVERS: Mapping[str, Sequence[str]] = {"left": [CLICKS, FILES], "right": [VIEWS, TABLE, HYBRID]}
-"""The queries of each driver program."""
+"""The names of the queries of each driver program."""
 
 LINKS = "node-1", "node-2", "node-3", "store"
 PARTITIONS = 3
@@ -50,7 +50,9 @@ _KAFKA = {
 
 
 class World:
-    """A context manager; what it starts ends with it. ``folder`` is for all data and logs."""
+    """A context manager that runs the servers and writers, and stops them at its end. ``folder`` gets all data and
+    logs.
+    """
 
     def __init__(self, folder: Path, seed: int) -> None:
         self.folder = folder
@@ -97,22 +99,26 @@ class World:
         self._open.close()
 
     def check(self) -> None:
-        """Raises what writing to topics, files and tables has failed with."""
+        """Raises the error of a writer of topics, files or tables, if there was one."""
         if self._error is not None:
             raise self._error
 
     def together(self) -> int:
-        """One record in every partition, of one time (ms), so that alignment lets all be read that is there."""
+        """Writes a record of one time into every partition, so that alignment holds back no earlier record.
+
+        Returns:
+            The time (ms).
+        """
         with self._lock:
             return self._load.together()
 
     def write_files(self, go_on: bool) -> None:
-        """Whether files and the Delta table get more rows from now on."""
+        """Sets whether more rows are written to the files and the Delta table from now on."""
         with self._lock:
             self._writes_files = go_on
 
     def due(self) -> list[Due]:
-        """What has been written by now."""
+        """Returns the rows that have been written by now, for each query."""
         servers, topic = self.cluster.direct_servers, self._orders
         kafka = {name: history.ends(servers, name, PARTITIONS) for name in GROUP}
         tables = {**self._former_tables, self.table.number: self.table.written}
@@ -143,7 +149,7 @@ class World:
         return Driver(arguments, self.folder / f"{'-'.join(queries)}.log", self.folder)
 
     def _split_watermark_table(self, name: str) -> SplitWatermarkTable:
-        """The handle does not go through the link."""
+        """Returns the split-watermark table, by an address that no fault of the network affects."""
         table = SplitWatermarkTable(f"s3://{BUCKET}/{name}", self.store.options())
         properties = ("delta.logRetentionDuration", "delta.deletedFileRetentionDuration", ROW_RETENTION)
         table.delta.alter.set_table_properties(
@@ -218,7 +224,7 @@ class World:
         ).write(self.folder)
 
     def _feed(self) -> None:
-        """Writes what is due, in a thread of its own."""
+        """Writes records, files and rows at their times. It runs in a thread of its own."""
         write_at = 0.0
         try:
             while not self._over.wait(_TICK_S):

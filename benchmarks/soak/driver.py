@@ -1,4 +1,4 @@
-"""A driver program with all that it starts: begun, watched, killed. Reads ``/proc``, so it needs Linux."""
+"""A driver program with all processes that it starts. It reads ``/proc``, so it needs Linux."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _PATIENCE_S, _TICK_S = 30.0, 0.02
 
 
 class Driver:
-    """One driver program at a time; it is a session of its own, by which its processes are found.
+    """Starts, watches and kills one driver program at a time. Its processes are found by their session.
 
     Args:
-        arguments: of Python.
-        log: what it says.
-        scratch: removed if this process is killed, which ends the driver program, too.
+        arguments: The arguments of Python.
+        log: The file for its output.
+        scratch: A folder that is removed if this process is killed. The driver program ends then, too.
     """
 
     def __init__(self, arguments: Sequence[str], log: Path, scratch: Path) -> None:
@@ -44,7 +44,9 @@ class Driver:
         self._child = Child(self._command, log=self.log, scratch=self._scratch)
 
     def kill(self) -> None:
-        """Without a word: the driver, its JVM, its planner and its workers. Returns when all are gone."""
+        """Kills the driver, its JVM, its planning processes and its workers with SIGKILL, and waits until all have
+        ended.
+        """
         child, self._child = self._child, None
         if child is None:
             return
@@ -54,12 +56,14 @@ class Driver:
             child.kill()
 
     def pids(self, role: Role = "all") -> list[int]:
-        """Its processes: the JVM, planning processes, workers that run tasks, or all."""
+        """Returns the process ids of the JVM, of the planning processes, of the workers that run tasks, or of all
+        processes.
+        """
         pids = session(self._child.pid) if self._child is not None else []
         return sorted(pid for pid in pids if _IS[role](pid))
 
     def busy(self, role: Role, within_s: float) -> int | None:
-        """A process that has just computed something; None if none did within so many seconds."""
+        """Returns a process that has just used CPU time; ``None`` if none did within the given seconds."""
         deadline, before = time.monotonic() + within_s, self._computed(role)
         while time.monotonic() < deadline:
             time.sleep(_TICK_S)
@@ -71,12 +75,12 @@ class Driver:
         return None
 
     def _computed(self, role: Role) -> dict[int, int]:
-        """Ticks of the clock that each process has computed."""
+        """Returns the CPU time (clock ticks) of each process."""
         stats = {pid: _stat(pid) for pid in self.pids(role)}
         return {pid: int(stat[11]) + int(stat[12]) for pid, stat in stats.items() if stat}
 
     def planners(self) -> dict[int, int]:
-        """Resident bytes of its planning processes, by process id."""
+        """Returns the resident memory (bytes) of the planning processes, by process id."""
         sizes = {pid: _resident(pid) for pid in self.pids("planner")}
         return {pid: size for pid, size in sizes.items() if size}
 
@@ -94,7 +98,7 @@ _IS: Mapping[Role, Callable[[int], bool]] = {
 
 
 def session(leader: int) -> list[int]:
-    """The processes of the session that ``leader`` began, which may be gone; without those that have ended."""
+    """Returns the running processes of the session that ``leader`` began. ``leader`` may have ended."""
     stats = {int(p.name): _stat(int(p.name)) for p in Path("/proc").glob("[0-9]*")}
     return [pid for pid, stat in stats.items() if stat and stat[0] != "Z" and int(stat[3]) == leader]
 
@@ -119,7 +123,7 @@ def _resident(pid: int) -> int:
 
 
 def _stat(pid: int) -> list[str]:
-    """What follows the name, which may hold anything: state, parent, process group, session, ..."""
+    """Returns the fields of ``/proc/PID/stat`` after the name: state, parent, process group, session, ..."""
     return _read(pid, "stat").rpartition(")")[2].split()
 
 

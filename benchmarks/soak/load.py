@@ -1,4 +1,4 @@
-"""What the partitions bring: each lives in spells of its own, so skew between them comes, grows and goes.
+"""The load of the soak test. The speed of each partition changes from time to time, so skew comes, grows and goes.
 
 Event times of a partition rise, up to some disorder, at a speed that differs from spell to spell. After a short silence
 it goes on where it was, and so behind the others. A silence that makes it idle ends ahead of all the others: what
@@ -31,7 +31,7 @@ _LINGER_MS = 50
 
 @dataclass(frozen=True)
 class Spell:
-    """A while in which a partition gets so many records a second, whose event times pass at so many times the clock."""
+    """A time with one rate of records (per second) and one speed of event time (times that of the clock)."""
 
     seconds: float
     rate: float
@@ -43,7 +43,9 @@ class Spell:
 
 
 def spells(chance: random.Random, long_silence_s: tuple[float, float] = LONG_SILENCE_S) -> Iterator[Spell]:
-    """For ever. There is never one silence after another, which together might be longer than was meant."""
+    """Yields spells without end. A silence never follows a silence, since both together could be longer than
+    intended.
+    """
     while True:
         kind = chance.random()
         if kind < 0.15:
@@ -56,12 +58,12 @@ def spells(chance: random.Random, long_silence_s: tuple[float, float] = LONG_SIL
 
 
 class Feed:
-    """One partition: which event times (ms since the epoch) are due.
+    """The load of one partition, which tells the event times (ms since the epoch) of the records that are due.
 
     Args:
-        chance: what is drawn is drawn from it.
-        begin: the clock at its first record, and the event time of that.
-        long_silence_s: the shortest and the longest silence that makes a partition idle.
+        chance: The random generator.
+        begin: The clock at the first record, and the event time of that record.
+        long_silence_s: The shortest and the longest length (s) of a silence that makes a partition idle.
     """
 
     def __init__(
@@ -78,17 +80,19 @@ class Feed:
 
     @property
     def newest(self) -> int:
-        """No record of it has a later event time."""
+        """The greatest event time of the records so far."""
         return int(self._time)
 
     def one(self, time_ms: int) -> list[int]:
-        """A record out of turn, not before any other."""
+        """Returns the event time of an additional record at ``time_ms``, from which the event times of the partition
+        go on.
+        """
         self._clock, self._time = time_ms, max(self._time, time_ms)
         self.produced += 1
         return [time_ms]
 
     def due(self, now: int) -> list[int]:
-        """What is due since the last call, ``now`` being the clock (ms)."""
+        """Returns the event times of the records that are due since the last call; ``now`` is the clock (ms)."""
         spell, passed_ms = self._spell, now - self._clock
         self._clock = now
         if now >= self._over:
@@ -105,7 +109,7 @@ class Feed:
         return [int(before + step * n) - self._chance.randint(0, DISORDER_MS) for n in range(1, count + 1)]
 
     def _turn(self, now: int) -> None:
-        """The next spell begins."""
+        """Begins the next spell."""
         if self._spell.is_silent and self._spell.seconds >= self._long_silence_s[0]:
             self._time = max(self._time, now + AHEAD_MS + DISORDER_MS)
         self._spell = next(self._spells)
@@ -142,21 +146,23 @@ class Load:
         self._producer.close(timeout=5)
 
     def add(self, topic: str, partitions: int) -> None:
-        """Write to one topic more."""
+        """Begins to write to one more topic."""
         for partition in range(partitions):
             chance = random.Random(f"{self._seed} {topic} {partition}")
             self._feeds[topic, partition] = Feed(chance, _now(), self._long_silence_s)
 
     def remove(self, topic: str) -> None:
-        """Write to it no more."""
+        """Ends writing to a topic."""
         self._feeds = {place: feed for place, feed in self._feeds.items() if place[0] != topic}
 
     def produced(self, topic: str) -> dict[int, int]:
-        """How many records each partition of a topic has got."""
+        """Returns the number of records that were written to each partition of a topic."""
         return {p: feed.produced for (t, p), feed in self._feeds.items() if t == topic}
 
     def together(self) -> int:
-        """One record in every partition, of one time (ms), which is the latest; returns when the broker has all."""
+        """Writes one record of the latest event time to every partition, and returns that time (ms) when the broker
+        has all of them.
+        """
         time_ms = max(_now(), *(feed.newest for feed in self._feeds.values()))
         for place, feed in self._feeds.items():
             self._send(place, feed, feed.one(time_ms))
@@ -165,7 +171,7 @@ class Load:
         return time_ms
 
     def go_on(self) -> None:
-        """What is due by now."""
+        """Writes the records that are due."""
         now = _now()
         for place, feed in self._feeds.items():
             self._send(place, feed, feed.due(now))

@@ -1,4 +1,4 @@
-"""The run: a broker, two queries, a load; one of the queries is killed every now and then, and started again."""
+"""A soak run: a broker, two queries and a load. One of the queries is killed from time to time and started again."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ class SoakError(Exception):
 
 @dataclass(frozen=True)
 class Settings:
-    """How long (seconds from when both queries are members), how often one is killed, and what chance draws from."""
+    """The length of the run (s, from when both queries are members), the mean time between kills, and the random
+    seed.
+    """
 
     seconds: float
     kill_every_s: float
@@ -46,12 +48,12 @@ class Settings:
 
     @property
     def kills(self) -> int:
-        """None at the end: what is killed has to come back."""
+        """The number of kills. There is none at the end of the run, since a killed query needs time to catch up."""
         return math.ceil(self.seconds / self.kill_every_s) - 1
 
 
 class Query:
-    """A query, and what was seen of it."""
+    """A query and the measurements of it."""
 
     def __init__(self, name: str, servers: str, table: str, folder: Path) -> None:
         self.name, self.sink = name, Sink(folder / name)
@@ -81,7 +83,7 @@ class Query:
 
 
 class Soak:
-    """One run. All that it starts ends with :meth:`run`, however that ends."""
+    """One run. Everything that it starts is stopped when :meth:`run` returns or raises."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -91,9 +93,10 @@ class Soak:
         self._restarts = 0
 
     def run(self) -> list[Result]:
-        """
+        """Runs the queries, and returns the results.
+
         Raises:
-            SoakError: a query failed, or never began.
+            SoakError: A query failed or did not start.
         """
         with self._open:
             self._prepare()
@@ -136,7 +139,7 @@ class Soak:
         self._queries = {name: Query(name, servers, str(table), folder) for name in (STEADY, KILLED)}
 
     def _start(self) -> None:
-        """Returns when both are members and stand together: who joins behind another is not covered."""
+        """Starts both queries, and returns when both are members at the same event time."""
         self._began = time.monotonic()
         for query in self._queries.values():
             self._open.callback(query.driver.kill)
@@ -148,7 +151,7 @@ class Soak:
         self._began, self._looked, self._told = time.monotonic(), 0.0, 0.0
 
     def _wait_for_all(self, watermark: int) -> None:
-        """Returns when each has said at least ``watermark`` (ms)."""
+        """Waits until each query has published at least ``watermark`` (ms)."""
         deadline = time.monotonic() + _START_S
         while sum(told[-1].watermark >= watermark for told in self._group.said.values()) < len(self._queries):
             if time.monotonic() > deadline:
@@ -167,7 +170,7 @@ class Soak:
         self._restarts += 1
 
     def _wait_for_the_rest(self) -> None:
-        """What is not there in the end is lost."""
+        """Waits for the last records. Those that are missing after that are lost."""
         deadline = time.monotonic() + _DRAIN_S
         while time.monotonic() < deadline and any(
             query.sink.rows < sum(self._load.produced(name).values()) for name, query in self._queries.items()

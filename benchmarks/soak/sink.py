@@ -1,4 +1,4 @@
-"""The Delta table that a query writes, and what has become of the records it should have."""
+"""The Delta table that a query writes, and which records are lost or doubled in it."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ Counts = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Delivery:
-    """What became of the records of a topic."""
+    """The records of a topic that a sink has, lacks, or has twice."""
 
     produced: int
     lost: int
     doubled: int
     foreign: int
     examples: str = field(default="", compare=False)
-    """The first few that are lost or doubled."""
+    """The first few lost or doubled records, as text."""
 
 
 class Sink:
     """A table to which rows are only added, with the partition and the number of each record; it is read as it grows.
 
     Attributes:
-        rows: how many it had when it was last looked at.
+        rows: The number of rows at the last look.
     """
 
     def __init__(self, path: Path) -> None:
@@ -46,7 +46,7 @@ class Sink:
         self._files: set[str] = set()
 
     def look(self) -> None:
-        """Read what has come."""
+        """Reads the rows that were added since the last look."""
         try:
             if self._table is None:
                 self._table = DeltaTable(str(self.path))

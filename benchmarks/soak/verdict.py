@@ -1,4 +1,4 @@
-"""What is to be said of a run, once it is over."""
+"""The results of a run: drifts and memory."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _drift(row: Mapping[str, Any], said: Mapping[str, Sequence[Said]]) -> int:
 
 
 def _moved(rows: pa.Table, source: str, since: int) -> list[dict[str, int]]:
-    """Of splits that were read in their batches, recorded from ``since`` on; times in ms."""
+    """Returns the rows of splits that were read in their batches, recorded from ``since`` (ms) on; times in ms."""
     names = ["source", "rows", "max_event_time", "recorded_at"]
     rows = rows.select(names).cast(
         pa.schema([("source", pa.string()), *((name, pa.int64()) for name in names[1:])])
@@ -78,7 +78,9 @@ def _moved(rows: pa.Table, source: str, since: int) -> list[dict[str, int]]:
 
 
 def memory(name: str, planners: Series, lives: Mapping[int, Series], *, judged: bool) -> list[Result]:
-    """Resident memory of the planning processes of a query, over the run, and over the lives of each."""
+    """Returns the resident memory of the planning processes of a query, over the run and over the life of each
+    process.
+    """
     found = [_growth(f"{name}: memory of planners over the run", planners, "MB", judged)]
     long = [life.growth() for life in lives.values() if life.seconds >= _LIFE_S]
     if len(lives) > 1 and long:

@@ -1,4 +1,4 @@
-"""What is looked at while queries run: memory of planners, the split-watermark table, what members say."""
+"""Measurements while queries run: memory of planning processes, the split-watermark table, published watermarks."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Said(NamedTuple):
 
 @dataclass
 class Series:
-    """A figure over time."""
+    """A measured number over time."""
 
     samples: list[tuple[float, float]] = field(default_factory=list)
 
@@ -73,7 +73,7 @@ class Series:
 
 
 class Folder:
-    """How much a Delta table takes, with all that is kept for a while after it was replaced."""
+    """The size of a Delta table, with the files that are kept for a while after they were replaced."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -88,7 +88,7 @@ class Folder:
 
 
 class Group:
-    """Reads what members say, as it grows: the log is shortened meanwhile."""
+    """Reads the entries of members repeatedly, since old ones are removed from the log."""
 
     def __init__(self, table: SplitWatermarkTable) -> None:
         self._recordings = Recordings(table)
@@ -105,7 +105,7 @@ class Group:
 
 
 class Rows:
-    """Collects the rows of the table, which does not keep them for long."""
+    """Collects the rows of the table repeatedly, since the table removes old ones."""
 
     def __init__(self, table: SplitWatermarkTable) -> None:
         self._table = table
@@ -115,7 +115,7 @@ class Rows:
         self._found.append(self._table.rows())
 
     def seen(self) -> pa.Table:
-        """Each row once, though it was there at several looks."""
+        """Returns each row once, although several looks found it."""
         return pa.concat_tables(self._found).group_by(SCHEMA.names).aggregate([])
 
 
@@ -129,13 +129,13 @@ def lead(row: Mapping[str, int], others: Sequence[Said], disorder_ms: int) -> in
 
 
 def last_said(others: Sequence[Said], at: int) -> Said | None:
-    """What a member had said by a time (ms)."""
+    """Returns what a member had published by a time (ms)."""
     known = bisect_right(others, at, key=lambda said: said.at)
     return others[known - 1] if known else None
 
 
 def _sizes(folder: Path) -> list[int]:
-    """Of the files in a folder, but for those that are being deleted."""
+    """Returns the sizes of the files in a folder, except for those that are being deleted."""
     with os.scandir(folder) as entries:
         found = [_size(entry) for entry in entries if entry.is_file()]
     return [size for size in found if size is not None]
