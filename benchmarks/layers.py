@@ -66,7 +66,9 @@ def measure(stage: Stage) -> Iterator[Result]:
 
 
 def _fetching(stage: Stage) -> Result:
-    """A topic from the broker to Arrow: planned and read as in a task, and polled from a consumer."""
+    """Measures the reading of a topic into Arrow: by the planner and reader of a task, and by a consumer of kafka-
+    python.
+    """
     backlog = Backlog(stage.sizes.records // _SHARE)
     size = stage.value_bytes(backlog)
 
@@ -114,7 +116,7 @@ def _polled(consumer: KafkaConsumer, count: int) -> Iterator[pa.RecordBatch]:
 
 
 def _offsets(stage: Stage) -> Result:
-    """What a plan asks: the end of each partition, and the first offset at a time."""
+    """Measures the requests of a plan: for the end of each partition, and for the first offset at a time."""
     topic = stage.empty_topic(stage.sizes.many)
     client = KafkaClient(ConnectionOptions(stage.broker.bootstrap_servers))
     consumer = _consumer(stage)
@@ -143,7 +145,7 @@ def _offsets(stage: Stage) -> Result:
 
 
 def _records(stage: Stage) -> Result:
-    """The records of a fetch into columns; no broker."""
+    """Measures the decoding of a fetch's records into columns, without a broker."""
     count = stage.sizes.records // _SHARE
     values = word_values(count, 100, 1)
     times = pa.array(range(START_MS, START_MS + count)).to_numpy()
@@ -175,7 +177,7 @@ def _numbered(log: bytes) -> bytes:
 
 
 def _json(stage: Stage) -> Result:
-    """JSON objects of six fields into columns."""
+    """Measures the decoding of JSON objects of six fields into columns."""
     count = stage.sizes.records // _SHARE
     values = json_values(count, 1)
     decoder = JsonColumns(_FIELDS)
@@ -199,7 +201,7 @@ def _json(stage: Stage) -> Result:
 
 
 def _reports(stage: Stage) -> Result:
-    """The report of a task, authenticated, each over a connection of its own."""
+    """Measures authenticated reports of tasks, each over a connection of its own."""
     with (
         closing(ReportListener("127.0.0.1", "127.0.0.1")) as channel,
         Listener(("127.0.0.1", 0), authkey=b"key", backlog=16) as listener,

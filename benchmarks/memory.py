@@ -34,7 +34,9 @@ _HUGE_BATCH_BYTES = 50_000_000
 
 
 class PeakMemory:
-    """Watches the Python processes below this one: a context manager; ``of`` are peaks in MB, by module and process."""
+    """A context manager that watches the Python processes below this one; ``of`` has their peaks in MB, by module and
+    process.
+    """
 
     def __init__(self) -> None:
         self.of: dict[str, dict[int, float]] = defaultdict(dict)
@@ -97,7 +99,7 @@ def _read(stage: Stage, backlog: Backlog, name: str, options: dict[str, str]) ->
 
 
 def _descendants() -> Iterator[tuple[int, str]]:
-    """The Python processes of Spark below this one, with the module that each runs."""
+    """Returns the Python processes of Spark below this one, with the module that each runs."""
     for pid in below(os.getpid()):
         command = read_or_empty(f"/proc/{pid}/cmdline")
         module = next((m for m in (_WORKERS, _PLANNER) if m in command), None)

@@ -200,6 +200,12 @@ def _earlier_begin(stored: list[Any], version: int, split_id: str) -> tuple[int,
 def _check_format(document: Any) -> None:
     if not isinstance(document, Mapping):
         raise _corrupt("offset", document, "a JSON object")
+    if document and _KEYS.isdisjoint(document):
+        raise ForeignCheckpointError(
+            "The checkpoint was not written by a source of flip27-stream: its offset has the fields "
+            f"{_shortened.repr(list(document))}. Give the query a checkpointLocation of its own, or start it with the "
+            "format that wrote this one."
+        )
     if MARKER not in document:
         raise _corrupt("offset", list(document), f"an object with the key {MARKER!r}")
     version = _natural(MARKER, document[MARKER])

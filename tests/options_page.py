@@ -27,13 +27,13 @@ _TABLE = re.compile(re.escape(_HEAD) + r"(?:\|.*\n)*")
 
 
 def row(option: Option[Any]) -> str:
-    """The line of an option in its table."""
+    """Returns the line of an option in its table."""
     default = f"`{option.default}`" if option.default is not None else option.default_words or "no default"
     return f"| `{option.name}` | {option.meaning} | {option.kind.words} | {default} |\n"
 
 
 def with_tables(page: str) -> str:
-    """The page with the tables that the lists of options give."""
+    """Returns the page with the tables made from the lists of options."""
     for title, options in SECTIONS.items():
         before, heading, rest = page.partition(f"## {title}\n")
         table = _HEAD + "".join(map(row, options))

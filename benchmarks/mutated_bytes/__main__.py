@@ -43,7 +43,7 @@ def main() -> int:
 
 
 class _Watch:
-    """Ends a run that stands still, and says every minute how far it is, and at once what is wrong."""
+    """Prints the progress of a run every minute, and each finding at once. It ends a run that makes no progress."""
 
     def __init__(self) -> None:
         self._told = time.monotonic()
@@ -69,7 +69,7 @@ def _is_refused(bomb: bytes) -> bool:
 
 
 def _limit_memory() -> None:
-    """Fail whoever wants far more memory than small responses justify."""
+    """Limits the memory of this process, so that a decoder that needs far more than small responses justify fails."""
     with open("/proc/self/statm") as statm:
         pages = int(statm.read().split()[0])
     now = pages * resource.getpagesize()

@@ -1,4 +1,4 @@
-"""Damage to bytes and to the fields of record batches, by a seed and quick: some microseconds each."""
+"""Random damage to bytes and to the fields of record batches. It takes some microseconds."""
 
 from __future__ import annotations
 
@@ -50,12 +50,14 @@ _MAGIC_AT, _ATTRIBUTES_AT = 16, 21
 
 
 def number(chance: random.Random) -> int:
-    """One at which something may turn over, or one near zero."""
+    """Returns a number at which an integer may overflow, or one near zero."""
     return chance.choice(_EXTREMES) if chance.random() < 0.5 else chance.randint(-200, 200)
 
 
 def damaged_bytes(chance: random.Random, data: bytes) -> bytes:
-    """A bit, a byte or a piece of them changed, taken out, repeated or put in; or an end cut off."""
+    """Returns the bytes with a bit, a byte or several bytes changed, removed, repeated or inserted, or without their
+    end.
+    """
     at = chance.randrange(len(data) + 1)
     behind = at + chance.randrange(min(len(data) - at, 12) + 1)
     what = chance.randrange(8)
@@ -72,7 +74,9 @@ def damaged_bytes(chance: random.Random, data: bytes) -> bytes:
 
 
 def damaged_records(chance: random.Random, batch: Batch) -> bytes:
-    """A field of a record replaced or damaged; the lengths of records fit, unless it is one of these."""
+    """Returns records with one field replaced or damaged. The lengths of the records fit, unless that field is a
+    length.
+    """
     apart = [list(fields) for fields in batch.fields]
     for _ in range(chance.choice((1, 1, 2))):
         fields = apart[chance.randrange(len(apart))]
@@ -86,7 +90,7 @@ def damaged_records(chance: random.Random, batch: Batch) -> bytes:
 
 
 def damaged_header(chance: random.Random, header: bytes) -> bytes:
-    """One or two of its fields replaced."""
+    """Returns a header with one or two fields replaced."""
     changed = bytearray(header)
     for _ in range(chance.choice((1, 1, 2))):
         layout, at = chance.choice(_HEADER_FIELDS)
@@ -104,7 +108,7 @@ def damaged_header(chance: random.Random, header: bytes) -> bytes:
 
 
 def sealed(header: bytes, payload: bytes, codec: int) -> bytes:
-    """A batch of these parts, with a length and a checksum that fit."""
+    """Returns a batch of these parts, with a correct length and checksum."""
     new = bytearray(header)
     struct.pack_into(">i", new, 8, HEADER - 12 + len(payload))
     new[_ATTRIBUTES_AT + 1] |= codec
@@ -113,7 +117,7 @@ def sealed(header: bytes, payload: bytes, codec: int) -> bytes:
 
 
 def bombs(size: int) -> dict[str, bytes]:
-    """Batches of some kilobytes whose records decompress to so many zeros, by codec."""
+    """Returns batches of some kilobytes whose records decompress to a given number of zeros, by codec."""
     piece = bytes(1 << 20)
     times = size // len(piece)
     block = bytes(cramjam.snappy.compress_raw(piece))
@@ -129,7 +133,7 @@ def bombs(size: int) -> dict[str, bytes]:
 
 
 def _varint(chance: random.Random) -> bytes:
-    """A number as records have them, sometimes longer than it needs to be."""
+    """Returns a number in the encoding of records, sometimes longer than necessary."""
     value = number(chance)
     left, out = (value << 1 ^ value >> 63) & 2**64 - 1, bytearray()
     while left > 0x7F:
@@ -142,7 +146,7 @@ def _varint(chance: random.Random) -> bytes:
 
 
 def old_messages(chance: random.Random) -> bytes:
-    """Messages of an older format, perhaps compressed into one, with a damaged field and checksums that fit."""
+    """Returns messages of an older format, sometimes compressed, with a damaged field and correct checksums."""
     magic = chance.randrange(2)
     codec = chance.choice((0, 0, GZIP, SNAPPY, SNAPPY, *((LZ4,) if magic else ())))
     count, first = chance.randint(1, 4), chance.choice((0, 5, 2**40))

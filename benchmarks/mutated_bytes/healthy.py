@@ -70,11 +70,11 @@ class Frame:
     behind: bytes
 
     def around(self, records: bytes) -> bytes:
-        """The whole body."""
+        """Returns the whole body of a response with these records."""
         return self.before + self.size(len(records)) + records + self.behind
 
     def size(self, count: int) -> bytes:
-        """The size of a field of bytes, in this version's encoding."""
+        """Returns the encoded size of a field of bytes in this version."""
         if self.version < 12:
             return count.to_bytes(4, "big")
         count, out = count + 1, bytearray()
@@ -85,12 +85,12 @@ class Frame:
 
 
 def batches(chance: random.Random, count: int) -> list[Batch]:
-    """So many batches, of one to six records each; half of them are not compressed."""
+    """Returns a number of batches, with one to six records each. Half of them are not compressed."""
     return [_batch(chance) for _ in range(count)]
 
 
 def frames() -> list[Frame]:
-    """A frame of every version, with and without aborted transactions and a second partition."""
+    """Returns frames of every version, with and without aborted transactions and a second partition."""
     return [
         _frame(version, aborted, other)
         for version in range(LEAST_VERSION, FETCH_BY_TOPIC_ID + 1)

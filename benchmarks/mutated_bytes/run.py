@@ -1,4 +1,4 @@
-"""Responses made, damaged, read and compared, one after the other."""
+"""A run: responses are made, damaged, read by both decoders, and compared."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from tests.connectors.kafka.support.batch_bytes import rows_of
 from tests.connectors.kafka.support.reference_decoder import by_kafka_python
 
 PLACES = {"frame": 12, "fields": 33, "bytes": 8, "packed": 15, "header": 17, "old": 10, "nowhere": 5}
-"""Where damage is done, and how often in a hundred responses."""
+"""The places of damage, and how many of a hundred responses are damaged there."""
 
 _CORPUS = 400
 _TURN, _MANY_EVERY = 1000, 4
@@ -48,7 +48,7 @@ _SOURCE = "partition 3 of topic clicks"
 
 
 Aborted = tuple[tuple[int, int], ...]
-"""Transactions: producer id and first offset."""
+"""Transactions, each as producer id and first offset."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Case:
 
 
 class Cases:
-    """Damaged responses without end, the same for the same seed."""
+    """Yields damaged responses without end, the same for the same seed."""
 
     def __init__(self, seed: int) -> None:
         self._chance = random.Random(seed)
@@ -128,7 +128,7 @@ class Cases:
 
 @dataclass
 class Findings:
-    """What came out.
+    """The results of a run.
 
     Attributes:
         outcomes: how many responses, by place of the damage and by what became of them.
@@ -156,7 +156,7 @@ class Comparison:
         self.findings = Findings()
 
     def take(self, case: Case) -> None:
-        """Read a response."""
+        """Reads a response with both decoders, and compares the results."""
         try:
             outcome = self._outcome(case)
             if case.place == "nowhere":
@@ -193,7 +193,7 @@ class Comparison:
         return "read" if theirs is not None else "read, refused by kafka-python"
 
     def _read(self, records: bytes, start: int, aborted: Aborted | None) -> str:
-        """What became of records; AssertionError if rows are wrong."""
+        """Returns the outcome of the records; raises :class:`AssertionError` if rows are wrong."""
         try:
             decoded = decode(records, start, _END, source=_SOURCE, headers=True, aborted=aborted)
         except CorruptRecordError:
@@ -212,7 +212,7 @@ class Comparison:
 
     @staticmethod
     def _compare_columns(records: bytes, start: int, aborted: Aborted | None, whole: Decoded) -> None:
-        """Planners read offsets and times alone."""
+        """Compares the columns that planning reads, which are offsets and times."""
         alone = decode(records, start, _END, source=_SOURCE, keys=False, values=False, aborted=aborted)
         assert alone.next_offset == whole.next_offset
         assert alone.records.offsets.tolist() == whole.records.offsets.tolist()
@@ -270,7 +270,9 @@ def _limits(*, many: bool, large: bool) -> Iterator[None]:
 
 
 def _by_kafka_python(case: Case) -> dict[Any, Fetched] | None:
-    """``None`` where it refuses the frame, and where that has a tagged field: it reads some beyond their size."""
+    """Returns what kafka-python reads; ``None`` if it refuses the frame, or the frame has a tagged field, since it
+    reads some of these beyond their size.
+    """
     try:
         response = TheirResponse.decode(b"\0\0\0\1" + case.body, version=case.frame.version, header=True)
         answers = [p for topic in response.responses or () for p in topic.partitions or ()]

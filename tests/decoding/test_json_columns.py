@@ -114,7 +114,7 @@ def one_by_one(fields: pa.Schema, values: list[bytes | None]) -> tuple[list[list
 
 
 def _numbers(column: pa.Array) -> pa.Array:
-    """Times as numbers: Python has not all the years."""
+    """Returns times as numbers, since Python's dates end at the year 9999."""
     if pa.types.is_date32(column.type):
         return column.view(pa.int32())
     return column.view(pa.int64()) if pa.types.is_timestamp(column.type) else column

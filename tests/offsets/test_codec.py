@@ -308,6 +308,14 @@ def test_what_another_source_began_is_read_where_that_is_accepted() -> None:
         taking.from_json(_with(["source"], "files"))
 
 
+@pytest.mark.parametrize("document", [{"logOffset": 0}, {"sourceVersion": 1, "reservoirId": "a", "index": 3}])
+def test_an_offset_of_another_format_of_spark_is_not_called_corrupt(document: dict[str, object]) -> None:
+    """The file source and the Delta source write such offsets."""
+    with pytest.raises(ForeignCheckpointError, match="not written by a source of flip27-stream") as refused:
+        OffsetCodec(FINGERPRINT, ShardSerializer(), NamesSerializer()).from_json(document)
+    assert str(list(document)) in str(refused.value)
+
+
 @pytest.mark.parametrize(
     ("path", "value", "names"),
     [

@@ -31,14 +31,14 @@ class Waiting:
         self.before_it_passes: Callable[[], None] = lambda: None
 
     def for_a_while(self, run: Query, others: Sequence[Query], ms: int) -> None:
-        """Plans of ``run`` that wait for so long in all."""
+        """Runs plans of ``run`` that wait for a total time."""
         self._begin(run, others)
         until = run.clock() + ms
         while run.clock() < until:
             assert step(run) == []
 
     def until_it_moves(self, run: Query, others: Sequence[Query]) -> int:
-        """Plans of ``run`` that wait until one moves; how long that took in all (ms)."""
+        """Runs plans of ``run`` until one reads something, and returns the total time (ms) that they waited."""
         self._begin(run, others)
         began = run.clock()
         while step(run) == []:

@@ -227,7 +227,7 @@ def test_a_restarted_member_without_a_split_stands_where_it_stood(make: Make) ->
 
 
 class LateEnumerator(MemoryEnumerator):
-    """Has given up the splits that it was restored with, and finds no others."""
+    """An enumerator that drops the splits that it was restored with, and finds no others."""
 
     def start(self) -> None:
         self.context.retire_splits(list(self.world.logs))

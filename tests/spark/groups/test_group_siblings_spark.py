@@ -22,7 +22,7 @@ SOURCE_TIMEOUT_S, LONG_S = 4, 10
 
 
 def write(folder: Path, times: list[int]) -> str:
-    """A file for each hour."""
+    """Writes a file for each hour."""
     folder.mkdir()
     for hour in sorted({t // HOUR for t in times}):
         column = pa.array(np.array([t for t in times if t // HOUR == hour]), pa.timestamp("ms", "UTC"))

@@ -67,7 +67,7 @@ def test_a_join_of_two_topics_with_hours_between_them(queries: KafkaQueries, top
 
 
 def leads(rows: list[dict[str, Any]]) -> float:
-    """By how much (ms) one source had read at most beyond what the others had said by then, as the table tells it."""
+    """Returns how far (ms), at most, one source was read ahead of the published watermarks of the others."""
     said: dict[str, dict[str, float]] = {}
     worst = -float(HOUR)
     for row in sorted(rows, key=lambda row: row["recorded_at"]):
@@ -108,7 +108,7 @@ def test_kafka_and_files_in_two_queries_of_a_session(queries: KafkaQueries, topi
 
 
 def write_files(folder: Path) -> None:
-    """An hour, a row a minute, ten of them in a file and five in each of its row groups."""
+    """Writes an hour of rows, one per minute, with ten rows in a file and five in each of its row groups."""
     folder.mkdir()
     for begin in range(0, 60, 10):
         times = T0 + (begin + np.arange(10, dtype=np.int64)) * MINUTE

@@ -32,7 +32,7 @@ DRIFT = 10 * SECOND
 
 
 def spread(start: int, end: int, number: int) -> list[int]:
-    """So many event times, evenly from start to end."""
+    """Returns a number of event times, spread evenly from start to end."""
     return [start + (end - start) * i // number for i in range(number)]
 
 
@@ -47,7 +47,7 @@ def one_empty() -> list[Record]:
 
 
 def bursts() -> list[Record]:
-    """25 records at a moment, then long nothing; the partitions have theirs at other times of the day."""
+    """Returns bursts of 25 records with long silences between. Each partition has them at other times."""
     moments = {0: (0, 1, 2, 11), 1: (0, 9, 10, 11), 2: (5, 6, 7, 11)}
     return [
         record
@@ -57,13 +57,13 @@ def bursts() -> list[Record]:
 
 
 def many_of_one_millisecond() -> list[Record]:
-    """More records of one event time than a batch may have."""
+    """Returns more records of one event time than a batch may have."""
     later = [records(p, [T0 + HOUR] * 100 + [T0 + 2 * HOUR]) for p in (1, 2)]
     return sum(later, records(0, [T0] * 90 + [T0 + HOUR] * 10))
 
 
 def disorderly() -> list[Record]:
-    """Within a partition event times fall back by up to 5 s."""
+    """Returns records whose event times fall back by up to 5 s within a partition."""
     draw = random.Random(27)
     behind = [t - draw.randrange(5 * SECOND + 1) for t in spread(T0 + 5 * SECOND, T0 + 10 * MINUTE, 100)]
     ahead = [t - draw.randrange(5 * SECOND + 1) for t in spread(T0 + 9 * MINUTE, T0 + 10 * MINUTE, 100)]
@@ -82,7 +82,7 @@ SHAPES: dict[str, tuple[Callable[[], list[Record]], int]] = {
 def count_both(
     queries: KafkaQueries, topic: str, delay_ms: int, options: dict[str, str], limit: int = 60
 ) -> tuple[Counted, Counted]:
-    """What the count finds with our source, and with the built-in one under the same limit and delay."""
+    """Returns the counts with our source, and with the built-in source under the same limit and delay."""
     limited = {"maxOffsetsPerTrigger": str(limit)}
     kafka = {key: value for key, value in options.items() if key.startswith("kafka.")}
     ours = queries.stream(topic, limited | options)
@@ -215,7 +215,7 @@ def test_idleness_outlasts_a_restart_and_ends_with_data(queries: KafkaQueries, t
         wait_until(lambda: arrived(query, output, rows), f"{rows} rows", PATIENCE_S)
 
     def statuses() -> dict[str, str]:
-        """The newest status of each partition."""
+        """Returns the newest status of each partition."""
         rows = queries.spark.read.format("delta").load(table).orderBy("batch").collect()
         return {row["split"].removeprefix(f"{name}-"): row["status"] for row in rows}
 

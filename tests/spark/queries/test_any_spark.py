@@ -46,7 +46,7 @@ class Sink:
         finish(self.start(stream, availableNow=True))
 
     def counts(self, *columns: str) -> Counter[tuple[Any, ...]]:
-        """How often each combination of values occurs. Files of batches that failed do not count."""
+        """Returns how often each combination of values occurs. Files of failed batches do not count."""
         if not (self._folder / "_spark_metadata").is_dir():
             return Counter()
         rows = self._spark.read.schema("partition int, offset long, id long").parquet(str(self._folder))

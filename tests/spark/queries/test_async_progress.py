@@ -27,7 +27,7 @@ HOURS = "36000000"
 
 
 def some_batches(query: Query, batches: int = 7) -> Iterator[dict[str, Any]]:
-    """The offsets of a query that finds a split in its third batch and another in its fifth, once each is planned."""
+    """Returns the offsets of a query that finds a split in its third batch and another one in its fifth."""
     for batch in range(batches):
         for log in query.world.logs.values():
             log += [100 + batch, 100 + batch]
@@ -100,7 +100,7 @@ class Async:
         self.batches[number] = positions([batch.toArrow()])
 
     def progress(self) -> dict[str, Any]:
-        """Of the last batch."""
+        """Returns the progress of the last batch."""
 
         def newest() -> dict[str, Any]:
             progress = self.query.lastProgress

@@ -122,7 +122,7 @@ def test_what_was_written_before_a_kill_is_not_written_again(
     writer.write_pending()
 
     class Killed(BaseException):
-        """Stands for the end of the process."""
+        """An exception that stands for the end of the process."""
 
     def killed(*_: object, **__: object) -> None:
         raise Killed

@@ -24,7 +24,7 @@ START = 1_700_000_000_000 // HOUR * HOUR
 
 
 def write_hour(folder: Path, hour: int, name: str, rows: int = 60) -> None:
-    """One file with an hour of rows, in order."""
+    """Writes one file with an hour of rows, in order."""
     folder.mkdir(parents=True, exist_ok=True)
     times = START + hour * HOUR + np.arange(rows, dtype=np.int64) * (HOUR // rows)
     columns = {
@@ -38,7 +38,7 @@ def write_hour(folder: Path, hour: int, name: str, rows: int = 60) -> None:
 def run(
     frame: DataFrame, checkpoint: Path, each: Callable[[DataFrame, int], None] | None = None
 ) -> list[Any]:
-    """Run an AvailableNow query to its end; the rows of all micro-batches, in the order they came."""
+    """Runs an AvailableNow query to its end, and returns the rows of all micro-batches in their order."""
     rows: list[Any] = []
 
     def collect(batch: DataFrame, number: int) -> None:
@@ -52,7 +52,7 @@ def run(
 
 @pytest.fixture
 def shuffled(tmp_path: Path) -> Path:
-    """A day of hours, whose names and modification times are no order of event times."""
+    """Writes a day of hourly files, whose names and modification times are in another order than their event times."""
     folder = tmp_path / "shuffled"
     for number in range(24):
         write_hour(folder, number * 7 % 24, f"{number:02}.parquet")
@@ -62,7 +62,7 @@ def shuffled(tmp_path: Path) -> Path:
 def test_parquet_is_read_as_by_spark_in_batch_and_in_parts(
     registered: SparkSession, shuffled: Path, tmp_path: Path
 ) -> None:
-    """Same schema and rows; a second run reads what came meanwhile, and nothing twice."""
+    """Schema and rows are the same. A second run reads the files that came meanwhile, and no row twice."""
     builtin = registered.read.parquet(str(shuffled))
     batch = registered.read.format("flip27_files").load(str(shuffled))
     assert batch.schema == builtin.schema
@@ -77,7 +77,7 @@ def test_parquet_is_read_as_by_spark_in_batch_and_in_parts(
 
 
 def counted(stream: DataFrame, checkpoint: Path) -> tuple[int, int]:
-    """Rows in hourly windows with a delay of half an hour, and the most rows of state there were."""
+    """Returns the rows in hourly windows with a delay of half an hour, and the greatest number of rows of state."""
     counts: dict[Any, int] = {}
     windows = stream.withWatermark("time", "90 minutes").groupBy(window("time", "1 hour")).agg(count("*"))
 

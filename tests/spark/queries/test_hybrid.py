@@ -34,7 +34,7 @@ PATIENCE_S = 150.0
 
 
 def history(queries: KafkaQueries, topic: str, **more: object) -> History:
-    """A query into the Delta table ``out``."""
+    """Returns a query over a history and a topic, which writes the Delta table ``out``."""
     output = queries.output("out")
     return History(
         table=str(queries.output("history").table),
@@ -51,7 +51,7 @@ def write(queries: KafkaQueries, topic: str, times: Mapping[int, list[int]]) -> 
 
 
 def copied(query: History, times: Mapping[int, list[int]], rows_per_file: int = 30) -> None:
-    """The Delta table, with these first records of each partition; in each file some of every partition."""
+    """Writes the Delta table with the first records of each partition. Each file has records of every partition."""
     longest = max(len(ts) for ts in times.values())
     for first in range(0, longest, rows_per_file):
         rows = [
@@ -64,7 +64,7 @@ def copied(query: History, times: Mapping[int, list[int]], rows_per_file: int = 
 
 
 def to_the_end(queries: KafkaQueries, query: History) -> None:
-    """Run the query up to what there is."""
+    """Runs the query until it has read all existing records."""
     running = query.start(queries.spark, **AVAILABLE_NOW)
     try:
         assert running.awaitTermination(int(PATIENCE_S)), running.status
@@ -73,7 +73,7 @@ def to_the_end(queries: KafkaQueries, query: History) -> None:
 
 
 def index_of(document: Mapping[str, object]) -> int:
-    """The source that an offset is in."""
+    """Returns the index of the source that is active in an offset."""
     enumerator = document["enumerator"]
     assert isinstance(enumerator, list)
     return int(enumerator[1]["index"])
@@ -115,7 +115,7 @@ def test_the_seam_has_neither_gap_nor_double(queries: KafkaQueries, topic: MakeT
 
 
 def test_an_overlap_is_told_apart_by_position(queries: KafkaQueries, topic: MakeTopic) -> None:
-    """The copying job stopped in the middle of disorder: records older than the newest copied one are still to come."""
+    """The copying job stopped among out-of-order records: some that are older than the newest copy are missing."""
     name, draw = topic(2), random.Random(5)
     times = {p: [T0 + (i + draw.randrange(20)) * SECOND for i in range(150)] for p in range(2)}
     old = {p: ts[:90] for p, ts in times.items()}

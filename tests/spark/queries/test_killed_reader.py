@@ -42,7 +42,7 @@ def test_other_processes_read_the_very_same_rows(tmp_path: Path) -> None:
 
 
 def committed(table: Path) -> set[str]:
-    """The files in the log of Spark's file sink; a killed task leaves others."""
+    """Returns the files in the log of Spark's file sink. A killed task leaves further files."""
     entries = [
         line for log in table.glob("_spark_metadata/[0-9]*") for line in log.read_text().splitlines()[1:]
     ]

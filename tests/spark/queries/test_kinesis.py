@@ -46,7 +46,7 @@ def stream_of(queries: KafkaQueries, server: KinesisServer, **more: str) -> Data
 
 
 class Writer:
-    """Writes numbered records, some at a time, so that they have different times of arrival."""
+    """Writes numbered records in several steps, so that their arrival times differ."""
 
     def __init__(self, server: KinesisServer) -> None:
         self._server, self.count = server, 0
@@ -60,7 +60,7 @@ class Writer:
 
 
 def check(output: Output, count: int) -> None:
-    """Each record once, in one lineage without a gap."""
+    """Checks that each record was read once, in one lineage without a gap."""
     assert Counter(row["data"] for row in output.rows()) == Counter(b"%d" % i for i in range(count))
     offsets = output.offsets()
     assert all(after["batch"] == before["batch"] + 1 for before, after in pairwise(offsets))

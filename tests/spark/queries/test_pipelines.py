@@ -24,7 +24,7 @@ _ROWS = 60
 
 
 def blocks(language: str) -> list[str]:
-    """The examples of the page in a language."""
+    """Returns the examples of the page in one language."""
     return re.findall(rf"```{language}\n(.*?)```", PAGE.read_text(), re.DOTALL)
 
 
@@ -36,7 +36,7 @@ def write_file(folder: Path, number: int, begin: int) -> None:
 
 
 def run(project: Path) -> str:
-    """What the command line says. Its exit code is 1, whatever came of the run: see the page."""
+    """Returns the output of the command line. Its exit code is always 1: see the page."""
     # Spark's default catalog forgets the tables when a run ends.
     (project / "spark-defaults.conf").write_text("spark.sql.catalogImplementation hive\n")
     settings = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_HOSTNAME": "127.0.0.1"}

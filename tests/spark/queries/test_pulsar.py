@@ -55,7 +55,7 @@ class Writer:
         self._server, self.count = server, 0
 
     def put(self, count: int = 20) -> None:
-        """So many to each partition."""
+        """Writes a number of messages to each partition."""
         for number in range(PARTITIONS):
             batch = 1 if number else 4
             self._server.put(f"{TOPIC}-partition-{number}", numbers(self.count, count), batch=batch)

@@ -43,13 +43,13 @@ def write(queries: KafkaQueries, topic: str, times: Times) -> None:
 
 
 def positions(document: Mapping[str, object], topic: str) -> dict[int, int]:
-    """How far each partition is read, by an offset document."""
+    """Returns the position of each partition in an offset document."""
     splits: Mapping[str, list[int]] = document["splits"]  # type: ignore[assignment]
     return {int(split.removeprefix(f"{topic}-")): entry[0] for split, entry in splits.items()}
 
 
 def drift(read: Mapping[int, int], times: Times, skipped: int = 0) -> int:
-    """Greatest event time read minus the least front of the partitions that are not at their end."""
+    """Returns the greatest event time read, less the least front of the partitions that are not at their end."""
     seen = [max(times[p][:n]) for p, position in read.items() if (n := position - skipped) > 0]
     fronts = [max(times[p][: n + 1]) for p, position in read.items() if (n := position - skipped) < EACH]
     return max(seen) - min(fronts) if seen and fronts else 0
@@ -123,7 +123,7 @@ def test_a_query_killed_at_any_moment_neither_loses_nor_doubles(
 
 
 def _kill_inside_batch_0(assignment: Assignment, output: Output, log: Path) -> None:
-    """Kill the driver while batch 0 runs; a kill that comes too late is repeated with a new query."""
+    """Kills the driver while batch 0 runs. A kill that comes too late is repeated with a new query."""
     for _ in range(5):
         with driver("tests.spark.support.driver", assignment.to_json(), log) as kill_when:
             kill_when(logged(output, "offsets"), "batch 0")
@@ -135,7 +135,7 @@ def _kill_inside_batch_0(assignment: Assignment, output: Output, log: Path) -> N
 
 
 def _kill_between_write_and_commit(assignment: Assignment, output: Output, log: Path) -> None:
-    """Kill the driver while a batch is in the table and not committed; a kill that comes too late is repeated."""
+    """Kills the driver while a batch is in the table and not committed. A kill that comes too late is repeated."""
     for _ in range(5):
         count = output.count()
 

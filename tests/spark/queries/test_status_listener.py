@@ -37,7 +37,7 @@ def progress(
     event_time: Mapping[str, str] | None = None,
     latest: object = None,
 ) -> QueryProgressEvent:
-    """As Spark writes it: offsets as JSON within the JSON."""
+    """Returns a progress in Spark's form, with offsets as JSON within the JSON."""
     source = {
         "description": "PythonMicroBatchStream_0815",
         "startOffset": start,
@@ -95,7 +95,7 @@ class Watched:
             self.tell(start, dropped)
 
     def without_reports(self) -> None:
-        """From now on tasks do not run, and so do not report."""
+        """Makes tasks send no reports from now on."""
         self.query.run = _plan_only(self.query)  # type: ignore[method-assign]
 
     def tell(self, start: Mapping[str, Any], dropped: int = 0) -> None:
@@ -116,7 +116,7 @@ def _plan_only(query: Query) -> Callable[..., list[tuple[str, int | None]]]:
 
 @pytest.fixture
 def logged(caplog: pytest.LogCaptureFixture) -> Callable[[int], list[str]]:
-    """What was logged, at a level."""
+    """Returns the messages that were logged at a level."""
     caplog.set_level(logging.INFO, logger="watermark_alignment.monitoring.listener")
 
     def messages(level: int) -> list[str]:
@@ -190,7 +190,7 @@ def test_a_split_that_stalls_its_group_is_named(make: Make, logged: Logged) -> N
 
 
 def test_a_member_that_is_gone_stalls_nobody(make: Make, logged: Logged) -> None:
-    """Its rows stay in the table, and are far behind."""
+    """The rows of the member stay in the table, and are far behind."""
     watched = Watched(make({"a": [1000], "b": [1000, 9000]}, idle_timeout="1 hour"))
     for _ in range(3):
         watched.step(limit=10)
@@ -216,7 +216,7 @@ def test_a_member_that_is_gone_stalls_nobody(make: Make, logged: Logged) -> None
 
 
 def test_a_long_batch_is_no_stall(make: Make, logged: Logged) -> None:
-    """There is a slowest split, and others are paused, but the query has no idle time."""
+    """A split is the slowest and others are paused, but the query is never idle."""
     watched = Watched(make({"a": list(range(1000, 1100)), "b": [9000]}))
     for _ in range(8):
         watched.step(limit=10)
@@ -264,7 +264,7 @@ def test_watermarks_that_are_planned_and_not_observed(make: Make, logged: Logged
 
 
 def test_the_end_of_a_query_is_looked_at(make: Make, logged: Logged) -> None:
-    """Also if the table was looked at just before."""
+    """The listener reads the table even if it read it shortly before."""
     watched = Watched(make({"a": [1000, 1001], "b": [1000, 1001]}))
     watched.listener._look_every_ms = STALL_MS
     watched.listener._batches[str(RUN)] = 100  # after the first batches it looks in any case
@@ -287,7 +287,7 @@ def test_a_table_out_of_reach_is_told_once(make: Make, logged: Logged) -> None:
 
 
 def test_the_command_shows_a_query_that_runs(make: Make, capsys: pytest.CaptureFixture[str]) -> None:
-    """And that it has gone, once it has."""
+    """When the query has stopped, the command shows it as gone."""
     watched = Watched(make({"a": [1000, 1001], "b": [1000]}))
     for _ in range(3):
         watched.step(limit=2)

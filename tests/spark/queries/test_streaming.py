@@ -34,7 +34,7 @@ MakeTopic = Callable[..., str]
 
 
 def steps(partitions: int, each: int) -> list[Any]:
-    """Balanced partitions, one record a second."""
+    """Returns balanced partitions with one record per second."""
     times = [T0 + i * SECOND for i in range(each)]
     return [record for p in range(partitions) for record in records(p, times)]
 

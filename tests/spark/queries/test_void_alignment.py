@@ -212,7 +212,7 @@ def test_the_unit_is_found_by_the_factor(unit: str, time: int, steps: str | None
 
 
 def observed(*documents: bytes | None, unit: str | None = None, until: int | None = None) -> dict[str, Any]:
-    """What a task tells of JSON documents."""
+    """Returns the statistics that a task reports of JSON documents."""
     records = pa.record_batch({"value": pa.array(documents, pa.binary())})
     assigner = timestamp_assigner("/time", records.schema, unit=unit)
     observer = EventTimeObserver("clicks-0", assigner, until, ImplausibleEventTimes.FAIL)

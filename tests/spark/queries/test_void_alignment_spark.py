@@ -21,7 +21,7 @@ Topic = Callable[..., str]
 
 
 class Listener(StatusListener):
-    """Knows when it has heard of the end of the query, and so of all its batches."""
+    """A listener that tells when it was notified of the end of the query, and so of all its batches."""
 
     def __init__(self, table: str) -> None:
         super().__init__(table)

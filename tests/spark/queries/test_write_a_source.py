@@ -40,7 +40,7 @@ class Logs:
             log.writelines(f"{time} text\n" for time in times)
 
     def run(self, stream: DataFrame) -> StreamingQuery:
-        """Read what there is into the table, from where the last run ended."""
+        """Reads all existing rows into the table, from the end of the last run."""
         writer = stream.writeStream.format("delta").option("checkpointLocation", self._checkpoint)
         query = writer.trigger(availableNow=True).start(self._output)
         query.awaitTermination()

@@ -169,7 +169,7 @@ def test_a_checkpoint_that_cannot_be_used_is_refused(
 
 
 def _delete_records(queries: KafkaQueries, name: str) -> None:
-    """Records 5 to 7 are written and deleted, 8 and 9 are written."""
+    """Writes and deletes records 5 to 7, then writes records 8 and 9."""
     queries.broker.write(name, records(0, [T0 + i * SECOND for i in range(5, 10)]))
     admin = KafkaAdminClient(bootstrap_servers=queries.broker.bootstrap_servers)
     admin.delete_records({TopicPartition(name, 0): 8})
@@ -177,7 +177,7 @@ def _delete_records(queries: KafkaQueries, name: str) -> None:
 
 
 def _recreate(queries: KafkaQueries, name: str) -> None:
-    """The topic is deleted and made again, with six other records."""
+    """Deletes the topic and creates it again, with six other records."""
     queries.broker.delete_topic(name)
     queries.broker.create_topic(name)
     queries.broker.write(name, records(0, [T0 + i * SECOND for i in range(6)]))

@@ -232,7 +232,7 @@ def test_states_that_do_not_come_back(serializer: object, answers: dict[str, obj
 
 
 class Tallying(LogEnumerator):
-    """Its state is one list, which it goes on changing."""
+    """An enumerator whose state is a list that it changes in place."""
 
     def snapshot_state(self) -> Any:
         return self.world.calls
@@ -306,7 +306,7 @@ def test_readers_that_are_not_registered(slot: Any) -> None:
 
 
 def context(kind: str) -> SplitEnumeratorContext[Any]:
-    """That of a query, or the one that a child of a hybrid source sees."""
+    """Returns the context of a query, or the context that a child of a hybrid source gets."""
     own = CoordinatorContext(2, "host")
     stage = cast(Any, None)  # nothing gets as far as that
     return own if kind == "own" else ChildContext(own, stage, {}, at_once=True)

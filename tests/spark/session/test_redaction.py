@@ -34,7 +34,7 @@ def session(spark: SparkSession) -> Iterator[SparkSession]:
 
 
 def secured(broker: KafkaBroker, password: str) -> tuple[dict[str, str], list[str]]:
-    """Options of a read, and what must not be seen of them."""
+    """Returns options of a read, and the parts of them that must not be shown."""
     secure = broker.secure
     key, chain = secure.client_keys.private_key.read_text(), secure.client_keys.certificate.read_text()
     module = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -128,7 +128,7 @@ def test_a_wrong_password_is_not_repeated(session: SparkSession, secure_broker: 
 
 
 def hidden(session: SparkSession, options: dict[str, str]) -> dict[str, str]:
-    """``SQLConf.redactOptions`` of the session."""
+    """Returns the result of ``SQLConf.redactOptions`` of the session."""
     jvm: Any = session._jvm
     state = session._jsparkSession.sessionState().conf()
     scala = jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(options)

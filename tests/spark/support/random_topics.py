@@ -232,6 +232,6 @@ class OptionSets:
         return {name: self.rng.choice(of) for name, of in values.items() if self.rng.random() < 0.4}
 
     def _spelled(self, options: Mapping[str, str]) -> dict[str, str]:
-        """Names in upper case now and then."""
+        """Returns the options with some of their names in upper case."""
         upper = self.rng.random() < 0.1
         return {name.upper() if upper and "kafka." not in name else name: v for name, v in options.items()}

@@ -40,7 +40,7 @@ def fill(table: SplitWatermarkTable, source: str, batches: int = 5, splits: int 
 
 
 def drawn(line: Line2D) -> npt.NDArray[np.float64]:
-    """Batches and watermarks, these in days since the epoch."""
+    """Returns the points of a line: batches, and watermarks in days since the epoch."""
     return np.asarray(line.get_xydata(), dtype=np.float64)
 
 
@@ -49,7 +49,7 @@ def millis(days: npt.NDArray[np.float64]) -> list[int]:
 
 
 def titles(figure: Figure) -> list[str]:
-    """Of the panels."""
+    """Returns the titles of the panels."""
     return [panel.get_title() for panel in figure.axes if panel.get_title()]
 
 

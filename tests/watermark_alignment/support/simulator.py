@@ -68,7 +68,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Kept:
-    """What the offset document has of a split."""
+    """The part of a split in the offset document."""
 
     position: int = 0
     read_max: int | None = None
@@ -80,7 +80,7 @@ _STEP = 2**70 + 6
 
 
 def sparse(position: int) -> int:
-    """A number of 56 digits for a position; like AWS' they are all even, and far apart."""
+    """Returns a number of 56 digits for a position. Like the numbers of AWS they are even and far apart."""
     return _FIRST + position * _STEP
 
 

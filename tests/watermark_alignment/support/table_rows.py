@@ -8,7 +8,7 @@ START_MS = 1_700_000_000_000
 
 
 def split_rows(batch: int, *, source: str = "clicks", splits: int = 4, group: str = "web") -> list[SplitRow]:
-    """Batches are a second apart; split ``i`` is ``i`` seconds behind."""
+    """Returns the rows of a batch. Batches are a second apart, and split ``i`` is ``i`` seconds behind."""
     now = START_MS + batch * 1000
     return [
         SplitRow(

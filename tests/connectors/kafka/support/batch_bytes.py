@@ -50,7 +50,7 @@ def patched(
     attributes: int = 0,
     **changes: Any,
 ) -> bytes:
-    """An uncompressed batch with other header fields, its records compressed, and its checksum made to fit."""
+    """Returns an uncompressed batch with other header fields, compressed records and a correct checksum."""
     records = compressed(changes.pop("records", bytes(batch[61:])), codec)
     header = bytearray(batch[:61])
     struct.pack_into(">i", header, 8, 49 + len(records))

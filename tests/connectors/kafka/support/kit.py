@@ -235,7 +235,7 @@ def source(
     strategy: WatermarkStrategy | None = None,
     **more: str,
 ) -> KafkaSource:
-    """A Kafka source on that broker."""
+    """Returns a Kafka source that reads from a broker."""
     servers = {"kafka.bootstrap.servers": broker.bootstrap_servers}
     return KafkaSource({**servers, **(options or {}), **more}, strategy)
 
@@ -262,7 +262,7 @@ def write_transaction(
     partition: int = 0,
     key: bytes | None = None,
 ) -> None:
-    """One transaction with a record per time; ``commit`` None leaves it open."""
+    """Writes one transaction with a record for each time. With ``commit=None`` it stays open."""
     producer.begin_transaction()
     sent = [producer.send(topic, b"%d" % t, key, partition=partition, timestamp_ms=t) for t in times]
     producer.flush()

@@ -117,14 +117,14 @@ def registry_server(context: ssl.SSLContext | None = None, port: int = 0) -> Ite
             self.wfile.write(body)
 
         def log_message(self, *_: Any) -> None:
-            """Nothing on stderr."""
+            """Writes nothing to stderr."""
 
     class Server(ThreadingHTTPServer):
         daemon_threads = True
         block_on_close = False
 
         def handle_error(self, *_: Any) -> None:
-            """Nothing on stderr about clients that hang up."""
+            """Writes nothing to stderr about clients that close their connection."""
 
     with Server(("127.0.0.1", port), Handler) as server:
         if context is not None:

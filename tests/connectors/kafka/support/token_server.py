@@ -93,7 +93,7 @@ def token_server(answer: Callable[[], Any]) -> Iterator[TokenServer]:
             self.wfile.write(body)
 
         def log_message(self, *_: Any) -> None:
-            """Nothing on stderr."""
+            """Writes nothing to stderr."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         running.url = f"http://127.0.0.1:{server.server_port}/oauth2/token"

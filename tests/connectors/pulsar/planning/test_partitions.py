@@ -27,7 +27,7 @@ class Writer:
         self._server, self._topic, self.partitions, self.count = server, topic, partitions, 0
 
     def put(self, count: int = 6, batch: int = 1) -> None:
-        """So many to each partition."""
+        """Writes a number of messages to each partition."""
         for number in range(self.partitions):
             self._server.put(f"{self._topic}-partition-{number}", numbers(self.count, count), batch=batch)
             self.count += count
