@@ -105,7 +105,8 @@ def _check_parameter(parameter: inspect.Parameter, kind: Any, name: str) -> None
     kind = _without_none(kind)
     words = get_args(kind) if get_origin(kind) is Literal else ()
     if kind not in (str, int, float, bool) and not (words and all(type(word) is str for word in words)):
-        raise ValueError(f"{where} has the type {kind}. {_ALLOWED}")
+        has = "has no type annotation" if kind is None else f"has the type {kind}"
+        raise ValueError(f"{where} {has}. {_ALLOWED}")
 
 
 def _without_none(kind: Any) -> Any:

@@ -79,6 +79,10 @@ def with_a_list(folders: list[str]) -> LogFolder:
     return LogFolder(folders[0])
 
 
+def without_a_type(folder) -> LogFolder:  # type: ignore[no-untyped-def]
+    return LogFolder(folder)
+
+
 def with_anything(**options: str) -> LogFolder:
     return LogFolder(options["folder"])
 
@@ -87,6 +91,7 @@ def with_anything(**options: str) -> LogFolder:
     ("source", "said"),
     [
         (with_a_list, "Parameter 'folders' .* Annotate it with str"),
+        (without_a_type, "Parameter 'folder' .* has no type annotation. Annotate it with str"),
         (with_anything, "Parameter 'options' .* cannot be given by name"),
         (LogFolder, "In place of a class give an object of it"),
         ("logs", "a function that makes a source, not 'logs'"),
