@@ -14,7 +14,7 @@ from benchmarks import (
     read_speed,
     small_batches,
 )
-from benchmarks.command import run
+from benchmarks.support.command import run
 
 ALL = (
     read_speed.measure,

@@ -14,13 +14,13 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from benchmarks.backlog import Backlog
-from benchmarks.command import run
-from benchmarks.constant_source import constant_source
-from benchmarks.marks import Result, at_least
-from benchmarks.stage import Stage
-from benchmarks.streams import OURS, drain, stream
-from benchmarks.turns import pairs, throughput
+from benchmarks.support.backlog import Backlog
+from benchmarks.support.command import run
+from benchmarks.support.constant_source import constant_source
+from benchmarks.support.marks import Result, at_least
+from benchmarks.support.stage import Stage
+from benchmarks.support.streams import OURS, drain, stream
+from benchmarks.support.turns import pairs, throughput
 from flip27_stream.connectors.kafka import KafkaSourceFactory
 from flip27_stream.spark.data_source import data_source
 

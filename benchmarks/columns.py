@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sf
 
-from benchmarks.backlog import JSON_SCHEMA, Backlog
-from benchmarks.command import run
-from benchmarks.marks import Result, at_least
-from benchmarks.stage import Stage
-from benchmarks.streams import BUILTIN, OURS, drain, stream
-from benchmarks.turns import pairs, throughput
+from benchmarks.support.backlog import JSON_SCHEMA, Backlog
+from benchmarks.support.command import run
+from benchmarks.support.marks import Result, at_least
+from benchmarks.support.stage import Stage
+from benchmarks.support.streams import BUILTIN, OURS, drain, stream
+from benchmarks.support.turns import pairs, throughput
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -19,12 +19,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.backlog import JSON_SCHEMA, START_MS, json_values
-from benchmarks.command import run
-from benchmarks.marks import Mark, Result, at_least, at_most
-from benchmarks.stage import Stage
-from benchmarks.streams import drain
-from benchmarks.turns import pairs, throughput
+from benchmarks.support.backlog import JSON_SCHEMA, START_MS, json_values
+from benchmarks.support.command import run
+from benchmarks.support.marks import Mark, Result, at_least, at_most
+from benchmarks.support.stage import Stage
+from benchmarks.support.streams import drain
+from benchmarks.support.turns import pairs, throughput
 from flip27_stream.api import WatermarkStrategy
 from flip27_stream.connectors.files import FileSource
 from flip27_stream.event_time.assigners import timestamp_assigner

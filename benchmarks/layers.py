@@ -17,14 +17,14 @@ import pyarrow as pa
 from kafka import KafkaConsumer, TopicPartition
 from kafka.record import MemoryRecords
 
-from benchmarks.backlog import START_MS, Backlog, json_values, word_values
-from benchmarks.command import run
-from benchmarks.coordinators import kafka_spec
-from benchmarks.marks import Result
-from benchmarks.stage import Stage
-from benchmarks.turns import milliseconds, pairs, throughput
+from benchmarks.support.backlog import START_MS, Backlog, json_values, word_values
+from benchmarks.support.command import run
+from benchmarks.support.coordinators import kafka_spec
+from benchmarks.support.marks import Result
+from benchmarks.support.stage import Stage
+from benchmarks.support.turns import milliseconds, pairs, throughput
 from flip27_stream.connectors.kafka.client.client import KafkaClient
-from flip27_stream.connectors.kafka.client.connection_options import ConnectionOptions
+from flip27_stream.connectors.kafka.client.connections.connection_options import ConnectionOptions
 from flip27_stream.connectors.kafka.records.record_batches import decode
 from flip27_stream.connectors.kafka.split import LATEST
 from flip27_stream.connectors.kafka.split import TopicPartition as Partition
@@ -37,7 +37,7 @@ from flip27_stream.spark.reporting.report_channel import (
     TaskReport,
     send_report,
 )
-from flip27_stream.testing.bulk import encode_batch
+from flip27_stream.testing.kafka.bulk import encode_batch
 from offsets import INITIAL
 
 _SHARE = 10

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.count import Count
+from benchmarks.support.count import Count
 from flip27_stream.connectors.pulsar import PulsarSource
 from flip27_stream.testing import PulsarServer
 from flip27_stream.testing.source_query import SourceQuery

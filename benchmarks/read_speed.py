@@ -16,16 +16,16 @@ from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
-from benchmarks.backlog import Backlog
 from benchmarks.ceiling import emitted
-from benchmarks.command import run
-from benchmarks.constant_source import constant_source
-from benchmarks.marks import Mark, Result, at_least
-from benchmarks.processes import CpuTime, cpu_time
-from benchmarks.stage import Stage
-from benchmarks.streams import BUILTIN, OURS, drain, stream
-from benchmarks.turns import Contender, Pairs, pairs, take_turns, throughput
-from flip27_stream.testing.bulk import Codec
+from benchmarks.support.backlog import Backlog
+from benchmarks.support.command import run
+from benchmarks.support.constant_source import constant_source
+from benchmarks.support.marks import Mark, Result, at_least
+from benchmarks.support.processes import CpuTime, cpu_time
+from benchmarks.support.stage import Stage
+from benchmarks.support.streams import BUILTIN, OURS, drain, stream
+from benchmarks.support.turns import Contender, Pairs, pairs, take_turns, throughput
+from flip27_stream.testing.kafka.bulk import Codec
 
 _CODECS: tuple[Codec | None, ...] = (None, "lz4", "zstd")
 _BATCHES = (150, 8192)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
+from pathlib import Path
 from types import TracebackType
 from typing import ClassVar, Generic, Protocol, TypeVar
 
@@ -68,3 +70,17 @@ class Server(ABC, Generic[P]):
 
     def _not_started(self) -> ConnectorError:
         return ConnectorError(f"The {self.kind} was not started, or has been stopped: enter the context.")
+
+
+def servers_directory() -> Path:
+    """Returns where servers that are fetched are stored.
+
+    It is ``$FLIP27_SERVERS``, else ``.servers`` of the checkout, else ``~/.cache/flip27-stream/servers``.
+    """
+    configured = os.environ.get("FLIP27_SERVERS")
+    if configured:
+        return Path(configured)
+    checkout = Path(__file__).resolve().parents[2]
+    if (checkout / "setup.cfg").is_file():
+        return checkout / ".servers"
+    return Path.home() / ".cache" / "flip27-stream" / "servers"

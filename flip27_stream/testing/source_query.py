@@ -27,7 +27,7 @@ from flip27_stream.spark.execution.task import TaskContext, read_task
 from flip27_stream.spark.planning.batch_reader import Flip27BatchReader
 from flip27_stream.spark.planning.coordinator import SourceCoordinator
 from flip27_stream.spark.planning.enumerator_context import CoordinatorContext
-from flip27_stream.spark.planning.rate_limit import UNLIMITED
+from flip27_stream.spark.planning.micro_batch.rate_limit import UNLIMITED
 from flip27_stream.spark.source_spec import Driver, SourceSpec
 from flip27_stream.testing.clock import Clock
 from flip27_stream.testing.waiting import wait_until

@@ -23,10 +23,10 @@ from benchmarks import (
     read_speed,
     small_batches,
 )
-from benchmarks.command import Measure
-from benchmarks.marks import Result, at_least, at_most, table
-from benchmarks.stage import Sizes, Stage
-from benchmarks.turns import Pairs, take_turns
+from benchmarks.support.command import Measure
+from benchmarks.support.marks import Result, at_least, at_most, table
+from benchmarks.support.stage import Sizes, Stage
+from benchmarks.support.turns import Pairs, take_turns
 from flip27_stream.testing import KafkaBroker
 
 if TYPE_CHECKING:

@@ -15,20 +15,25 @@ from flip27_stream.api import ReadLimits, SplitEnumerator, SplitRange
 from flip27_stream.api.contract import check_made
 from flip27_stream.api.planned_range import PlannedRange
 from flip27_stream.spark.execution.task import SplitTask
-from flip27_stream.spark.planning.batch_planner import BatchPlanner, PlanInput, PlannedBatch, Planner
 from flip27_stream.spark.planning.enumerator_context import CoordinatorContext
 from flip27_stream.spark.planning.garbage_collection import rare_collection
 from flip27_stream.spark.planning.group.group_planner import GroupPlanner
 from flip27_stream.spark.planning.idle_backoff import IdleBackoff
 from flip27_stream.spark.planning.look import Looks
+from flip27_stream.spark.planning.micro_batch.batch_planner import (
+    BatchPlanner,
+    PlanInput,
+    PlannedBatch,
+    Planner,
+)
+from flip27_stream.spark.planning.micro_batch.packing import for_readers, tasks_of
+from flip27_stream.spark.planning.micro_batch.rate_limit import UNLIMITED, LeastRows
+from flip27_stream.spark.planning.micro_batch.split_tracker import SplitTracker
 from flip27_stream.spark.planning.offset.next_offset import NextOffset
 from flip27_stream.spark.planning.offset.offset_log import Document, OffsetLog
 from flip27_stream.spark.planning.offset.replayed_batch import ReplayedBatch
-from flip27_stream.spark.planning.packing import for_readers, tasks_of
 from flip27_stream.spark.planning.query_clock import QueryClock, wall_clock
-from flip27_stream.spark.planning.rate_limit import UNLIMITED, LeastRows
 from flip27_stream.spark.planning.run import Run
-from flip27_stream.spark.planning.split_tracker import SplitTracker
 from flip27_stream.spark.planning.stall_detector import StallDetector
 from flip27_stream.spark.reporting.recorder import BatchRecorder
 from flip27_stream.spark.reporting.registered_readers import Readers

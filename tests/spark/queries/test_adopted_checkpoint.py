@@ -15,7 +15,7 @@ from pyspark.errors import StreamingQueryException
 from flip27_stream.errors import ForeignCheckpointError
 from tests.spark.support.both_sources import BUILT_IN, OURS, Collected, collect, failure, positions
 from tests.spark.support.kafka_queries import AVAILABLE_NOW, T0, KafkaQueries, Output, finish, records
-from tests.spark.support.killed_query import driver, logged
+from tests.spark.support.programs.killed_query import driver, logged
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -147,7 +147,7 @@ def test_a_killed_program(queries: KafkaQueries, topic: MakeTopic) -> None:
     options = queries.kafka(name, {"maxOffsetsPerTrigger": "60"})
     program = {"options": options, "table": str(output.table), "checkpoint": str(output.checkpoint)}
     log = queries.folder / "driver.log"
-    with driver("tests.spark.support.built_in_driver", json.dumps(program), log) as kill_when:
+    with driver("tests.spark.support.programs.built_in_driver", json.dumps(program), log) as kill_when:
         kill_when(logged(output, "offsets", 4), "its fourth batch")
     assert _is_spark_offset(output)
     finish(queries.start(queries.stream(name, {"startingOffsets": "latest"}), trigger=AVAILABLE_NOW))

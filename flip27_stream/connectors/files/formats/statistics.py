@@ -18,7 +18,7 @@ from pyarrow.fs import FileSystem
 from flip27_stream.api import TimestampAssigner
 from flip27_stream.connectors.files.formats.event_times import Divided, TimeRange, columns_of
 from flip27_stream.connectors.files.formats.format_options import FileFormat, FileUnits
-from flip27_stream.connectors.files.formats.lines import codec_of
+from flip27_stream.connectors.files.formats.lines.lines import codec_of
 from flip27_stream.connectors.files.formats.rows import read_rows
 from flip27_stream.connectors.files.formats.schemas import constants
 from flip27_stream.connectors.files.formats.units import Int64s

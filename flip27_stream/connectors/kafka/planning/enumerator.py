@@ -24,12 +24,12 @@ from flip27_stream.connectors.kafka.client.protocol import TopicMetadata
 from flip27_stream.connectors.kafka.options.source_options import KafkaOptions
 from flip27_stream.connectors.kafka.planning.bounded_ranges import check_batch, refuse_reversed, up_to
 from flip27_stream.connectors.kafka.planning.enumerator_state import KafkaEnumeratorState
-from flip27_stream.connectors.kafka.planning.event_time_probe import EventTimeProbe
+from flip27_stream.connectors.kafka.planning.event_time.event_time_probe import EventTimeProbe
+from flip27_stream.connectors.kafka.planning.event_time.position_finder import PositionFinder
+from flip27_stream.connectors.kafka.planning.event_time.positions import Bisection, TimestampIndex
 from flip27_stream.connectors.kafka.planning.group_offsets import GroupCommitter
 from flip27_stream.connectors.kafka.planning.log_ranges import LogRanges
 from flip27_stream.connectors.kafka.planning.offset_lookups import ClusterOffsets
-from flip27_stream.connectors.kafka.planning.position_finder import PositionFinder
-from flip27_stream.connectors.kafka.planning.positions import Bisection, TimestampIndex
 from flip27_stream.connectors.kafka.split import KafkaPartitionSplit, TopicPartition
 from flip27_stream.connectors.kafka.values.rows import RowLayout
 from flip27_stream.errors import AuthenticationError, ConnectorError, DataLossError
