@@ -24,7 +24,7 @@ from benchmarks.support.command import run
 from benchmarks.support.marks import Mark, Result, at_least, at_most
 from benchmarks.support.stage import Stage
 from benchmarks.support.streams import drain
-from benchmarks.support.turns import pairs, throughput
+from benchmarks.support.turns import pairs, speeds
 from flip27_stream.api import WatermarkStrategy
 from flip27_stream.connectors.files import FileSource
 from flip27_stream.event_time.assigners import timestamp_assigner
@@ -76,13 +76,7 @@ def _reading(stage: Stage, folder: Path, form: str, mark: Mark) -> Result:
         return sum(drain(reader.load(str(folder)), rows))
 
     seconds = pairs(builtin, ours, stage.sizes.pairs, stage.sizes.warm_up)
-    return Result(
-        f"{form} files",
-        throughput(seconds.beside, rows, size),
-        throughput(seconds.ours, rows, size),
-        seconds.speed,
-        mark=mark,
-    )
+    return speeds(f"{form} files", rows, size, seconds, mark)
 
 
 def _write_events(path: Path, rows: int, seed: int, form: str) -> None:

@@ -19,7 +19,7 @@ from rich.table import Table
 
 import flip27_stream
 from benchmarks.support.canned_kinesis import CannedKinesis, canned_kinesis
-from benchmarks.support.count import Count
+from benchmarks.support.count import read_without_spark
 from flip27_stream.api import PositioningRequest
 from flip27_stream.connectors.kinesis import KinesisSource
 from flip27_stream.connectors.kinesis.planning.timed_enumerator import TimedKinesisSourceEnumerator
@@ -70,16 +70,7 @@ def readers(server: Service) -> tuple[int, float]:
     """
     source = KinesisSource(options_of(server))
     source._options = replace(source._options, max_fetch_rate=_NO_QUOTA)
-    began, rows = time.perf_counter(), 0
-    with SourceQuery(source, available_now=True) as query:
-        while (batch := query.next_batch()) is not None:
-            for task in query.tasks(*batch):
-                output = Count()
-                for _ in query.poll(task, output):  # type: ignore[arg-type]
-                    pass
-                rows += output.rows
-            query.offset = batch[1]
-    return rows, time.perf_counter() - began
+    return read_without_spark(source)
 
 
 def in_spark(server: Service) -> tuple[int, float]:

@@ -22,7 +22,7 @@ from benchmarks.support.command import run
 from benchmarks.support.coordinators import kafka_spec
 from benchmarks.support.marks import Result
 from benchmarks.support.stage import Stage
-from benchmarks.support.turns import milliseconds, pairs, throughput
+from benchmarks.support.turns import milliseconds, pairs, speeds
 from flip27_stream.connectors.kafka.client.client import KafkaClient
 from flip27_stream.connectors.kafka.client.connections.connection_options import ConnectionOptions
 from flip27_stream.connectors.kafka.records.record_batches import decode
@@ -89,12 +89,7 @@ def _fetching(stage: Stage) -> Result:
             )
 
     taken = pairs(beside, ours, stage.sizes.pairs, stage.sizes.warm_up)
-    return Result(
-        "a topic into Arrow, beside KafkaConsumer",
-        throughput(taken.beside, backlog.records, size),
-        throughput(taken.ours, backlog.records, size),
-        taken.speed,
-    )
+    return speeds("a topic into Arrow, beside KafkaConsumer", backlog.records, size, taken)
 
 
 def _polled(consumer: KafkaConsumer, count: int) -> Iterator[pa.RecordBatch]:
@@ -156,12 +151,7 @@ def _records(stage: Stage) -> Result:
         stage.sizes.warm_up,
     )
     size = values.buffers()[2].size
-    return Result(
-        "decoding record batches of 150, beside kafka-python",
-        throughput(taken.beside, count, size),
-        throughput(taken.ours, count, size),
-        taken.speed,
-    )
+    return speeds("decoding record batches of 150, beside kafka-python", count, size, taken)
 
 
 def _numbered(log: bytes) -> bytes:
@@ -190,12 +180,7 @@ def _json(stage: Stage) -> Result:
         stage.sizes.warm_up,
     )
     size = values.buffers()[2].size
-    return Result(
-        "JSON of six fields into columns, beside Python's json",
-        throughput(taken.beside, count, size),
-        throughput(taken.ours, count, size),
-        taken.speed,
-    )
+    return speeds("JSON of six fields into columns, beside Python's json", count, size, taken)
 
 
 def _reports(stage: Stage) -> Result:

@@ -6,6 +6,8 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from benchmarks.support.marks import Mark, Result
+
 Contender = Callable[[], float]
 """Does its work once; returns the seconds that count."""
 
@@ -52,6 +54,25 @@ def throughput(seconds: Sequence[float], rows: int, value_bytes: int) -> str:
     """Median rows a second, and megabytes of values a second."""
     median = statistics.median(seconds)
     return f"{rows / median / 1e6:.2f} M rows/s {value_bytes / median / 1e6:5.0f} MB/s"
+
+
+def speeds(
+    work: str, rows: int, value_bytes: int, seconds: Pairs, mark: Mark | None = None, *, percent: bool = False
+) -> Result:
+    """Returns how fast both were, and how many times as fast ours was.
+
+    Args:
+        work: what was done.
+        rows: how many rows each read.
+        value_bytes: the size of their values.
+        seconds: of both.
+        mark: what the median has to reach.
+        percent: whether the figures are a percentage of the yardstick's speed.
+    """
+    beside, ours = throughput(seconds.beside, rows, value_bytes), throughput(seconds.ours, rows, value_bytes)
+    if percent:
+        return Result(work, beside, ours, [100 * share for share in seconds.speed], "%", mark)
+    return Result(work, beside, ours, seconds.speed, mark=mark)
 
 
 def milliseconds(seconds: Sequence[float]) -> str:

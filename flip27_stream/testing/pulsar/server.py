@@ -14,13 +14,13 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from flip27_stream.errors import ConnectorError, UnreachableError
 from flip27_stream.testing.child import Child, free_port
 from flip27_stream.testing.java import java
 from flip27_stream.testing.pulsar.server_jars import fetch
+from flip27_stream.testing.server import Server
 from flip27_stream.testing.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ appender.console.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex
 """
 
 
-class PulsarServer:
+class PulsarServer(Server[Child]):
     """A context manager that starts a standalone server, and stops it in any case.
 
     ::
@@ -115,10 +115,11 @@ class PulsarServer:
         ConnectorError: The server did not start. The message ends with the last lines of its log.
     """
 
+    kind = "Pulsar server"
+
     def __init__(self, settings: Mapping[str, str] | None = None) -> None:
         self._extra = dict(settings or {})
         self._home: Path | None = None
-        self._child: Child | None = None
         self._port = self._web_port = 0
         self._client: Any = None
 
@@ -144,13 +145,8 @@ class PulsarServer:
     def client(self) -> Any:
         """A client of pulsar-client."""
         if self._client is None:
-            raise ConnectorError("The Pulsar server was not started, or has been stopped: enter the context.")
+            raise self._not_started()
         return self._client
-
-    @property
-    def pid(self) -> int:
-        """The process id of the running (or paused) server. A restart changes it."""
-        return self._running().pid
 
     def __enter__(self) -> Self:
         import pulsar
@@ -167,38 +163,21 @@ class PulsarServer:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
-
     def stop(self) -> None:
         """Stops the server and removes its data. Does nothing if it was not started or is stopped."""
         if self._client is not None:
             self._client.shutdown()
             self._client = None
-        if self._child is not None:
-            self._child.stop(_STOP_SECONDS)
-            self._child = None
+        if self._process is not None:
+            self._process.stop(_STOP_SECONDS)
+            self._process = None
         if self._home is not None:
             shutil.rmtree(self._home, ignore_errors=True)
             self._home = None
 
-    def pause(self) -> None:
-        """Freezes it (SIGSTOP): connections stay open and it does not answer."""
-        self._running().pause()
-
-    def resume(self) -> None:
-        """Resumes a paused server (SIGCONT)."""
-        self._running().resume()
-
-    def kill(self) -> None:
-        """Kills it without a clean shutdown (SIGKILL)."""
-        self._running().kill()
-
     def restart(self) -> None:
         """Starts it again on the same data and addresses, whether killed or running. Returns when it answers."""
-        self._running().kill()
+        self._started().kill()
         self._launch()
 
     def create_topic(self, name: str, partitions: int | None = 1) -> None:
@@ -304,8 +283,8 @@ class PulsarServer:
         command += ["--advertised-address", "127.0.0.1", "--bookkeeper-port", str(free_port())]
         command += ["--metadata-dir", str(self._home / "metadata")]
         command += ["--bookkeeper-dir", str(self._home / "bookkeeper")]
-        self._child = Child(command, log=self._home / "log", scratch=self._home)
-        self._wait_until_ready(self._child)
+        self._process = Child(command, log=self._home / "log", scratch=self._home)
+        self._wait_until_ready(self._process)
 
     def _wait_until_ready(self, child: Child) -> None:
         def ready() -> bool:
@@ -322,11 +301,6 @@ class PulsarServer:
             raise UnreachableError(
                 f"The Pulsar server did not answer within {_START_SECONDS:g} s:\n{child.tail()}"
             ) from error
-
-    def _running(self) -> Child:
-        if self._child is None:
-            raise ConnectorError("The Pulsar server was not started, or has been stopped: enter the context.")
-        return self._child
 
 
 def _path(topic: str) -> str:

@@ -9,13 +9,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import orc
 
-from flip27_stream.connectors.files.formats.event_times import (
-    NO_TIMES,
-    TimeRange,
-    check_time_column,
-    columns_of,
+from flip27_stream.connectors.files.formats.event_times import NO_TIMES, TimeRange, check_time_column
+from flip27_stream.connectors.files.formats.file_format import (
+    MAX_BATCH_ROWS,
+    FileFormat,
+    overlapping,
+    units_of_rows,
 )
-from flip27_stream.connectors.files.formats.file_format import MAX_BATCH_ROWS, FileFormat, overlapping, shares
 from flip27_stream.connectors.files.formats.orc_footer import (
     TIMESTAMP,
     OrcFooter,
@@ -51,18 +51,9 @@ class OrcFormat(FileFormat):
 
     def _units(self, file: pa.NativeFile, path: str, column: str | None, scan: bool) -> FileUnits:
         footer = read_orc_footer(file)
-        rows = np.array([stripe.rows for stripe in footer.stripes], np.int64)
-        times = [] if column is None else _event_times(file, footer, column, path, scan)
-        least, greatest, known = columns_of(times or [None] * len(rows))
-        return FileUnits(
-            borders=np.concatenate(([0], np.cumsum(rows))).astype(np.int64),
-            rows=rows,
-            sizes=shares(file.size(), [stripe.size for stripe in footer.stripes]),
-            least=least,
-            greatest=greatest,
-            known=known,
-            divisible=False,
-        )
+        rows = [stripe.rows for stripe in footer.stripes]
+        times = [None] * len(rows) if column is None else _event_times(file, footer, column, path, scan)
+        return units_of_rows(file.size(), rows, [stripe.size for stripe in footer.stripes], times)
 
     def _read(
         self, file: pa.NativeFile, path: str, start: int, end: int, schema: pa.Schema

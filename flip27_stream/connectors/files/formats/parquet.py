@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,13 +10,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow.fs import FileSystem
 
-from flip27_stream.connectors.files.formats.event_times import (
-    NO_TIMES,
-    TimeRange,
-    check_time_column,
-    columns_of,
+from flip27_stream.connectors.files.formats.event_times import NO_TIMES, TimeRange, check_time_column
+from flip27_stream.connectors.files.formats.file_format import (
+    MAX_BATCH_ROWS,
+    FileFormat,
+    overlapping,
+    units_of_rows,
 )
-from flip27_stream.connectors.files.formats.file_format import MAX_BATCH_ROWS, FileFormat, overlapping, shares
 from flip27_stream.connectors.files.formats.schemas import Projection, spark_schema
 from flip27_stream.connectors.files.formats.units import FileUnits
 from flip27_stream.connectors.files.layout.column_mapping import ColumnMapping
@@ -65,16 +64,7 @@ class ParquetFormat(FileFormat):
         groups = [parquet.metadata.row_group(i) for i in range(parquet.num_row_groups)]
         rows = [group.num_rows for group in groups]
         times = [None] * len(groups) if column is None else self._event_times(parquet, column, path, scan)
-        least, greatest, known = columns_of(times)
-        return FileUnits(
-            borders=np.array([0, *accumulate(rows)], np.int64),
-            rows=np.array(rows, np.int64),
-            sizes=shares(file.size(), [group.total_byte_size for group in groups]),
-            least=least,
-            greatest=greatest,
-            known=known,
-            divisible=False,
-        )
+        return units_of_rows(file.size(), rows, [group.total_byte_size for group in groups], times)
 
     def _read(
         self, file: pa.NativeFile, path: str, start: int, end: int, schema: pa.Schema

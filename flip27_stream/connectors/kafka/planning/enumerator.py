@@ -19,6 +19,8 @@ from flip27_stream.api import (
     TimestampAssigner,
     WatermarkStrategy,
 )
+from flip27_stream.connector_base.data_loss import report_data_loss
+from flip27_stream.connector_base.split_discovery import SplitDiscovery
 from flip27_stream.connectors.kafka.client.client import KafkaClient
 from flip27_stream.connectors.kafka.client.protocol import TopicMetadata
 from flip27_stream.connectors.kafka.options.source_options import KafkaOptions
@@ -32,7 +34,6 @@ from flip27_stream.connectors.kafka.planning.log_ranges import LogRanges
 from flip27_stream.connectors.kafka.planning.offset_lookups import ClusterOffsets
 from flip27_stream.connectors.kafka.split import KafkaPartitionSplit, TopicPartition
 from flip27_stream.connectors.kafka.values.rows import RowLayout
-from flip27_stream.errors import AuthenticationError, ConnectorError, DataLossError
 
 log = logging.getLogger(__name__)
 
@@ -112,6 +113,9 @@ class KafkaSourceEnumerator(
         self._state = state
         self._client = KafkaClient(options.connection)
         self._discovery_client = KafkaClient(options.connection)
+        self._discovery = SplitDiscovery[Discovery](
+            context, self._take_in, log, "partitions", take_in_first=self._take_in_first
+        )
         self._layout = layout
         self._strategy = strategy
         self._finding: Finding | None = None
@@ -123,12 +127,7 @@ class KafkaSourceEnumerator(
         self._committer = GroupCommitter(KafkaClient(options.connection), group) if group else None
 
     def start(self) -> None:
-        self._context.call_async(self._discover, self._on_initial_discovery)
-        period = self._options.discovery_interval_ms
-        if period is not None:
-            self._context.call_async(
-                self._discover_again, self._on_discovery, initial_delay_ms=period, period_ms=period
-            )
+        self._discovery.start(self._discover, self._options.discovery_interval_ms, self._discover_again)
 
     def split_ranges(self, positions: Mapping[KafkaPartitionSplit, int | None]) -> Mapping[str, SplitRange]:
         self._splits = {split.split_id: split for split in positions}
@@ -265,9 +264,7 @@ class KafkaSourceEnumerator(
             options.fetch_retry_interval_ms,
         )
 
-    def _on_initial_discovery(self, discovery: Discovery, error: BaseException | None) -> None:
-        if error is not None:
-            raise error
+    def _take_in_first(self, discovery: Discovery) -> None:
         self._leave_unsubscribed()
         self._take_in(discovery)
 
@@ -285,21 +282,15 @@ class KafkaSourceEnumerator(
             f"Partitions {', '.join(map(str, gone))} are in the checkpoint, and {subscriber} does not name them. "
             "Records of them that were not read yet may be missed."
         )
-        if self._options.fail_on_data_loss:
-            raise DataLossError(
-                f"{what} To go on without them, set option 'failOnDataLoss' to false; to read on, name them again."
-            )
-        log.warning("%s The query goes on without them, since option 'failOnDataLoss' is false.", what)
+        report_data_loss(
+            log,
+            what,
+            fail=self._options.fail_on_data_loss,
+            remedy="To go on without them, set option 'failOnDataLoss' to false; to read on, name them again.",
+            goes_on="The query goes on without them",
+        )
         self._context.retire_splits(self._context.assigned_splits().keys() & {str(tp) for tp in gone})
         self._state = self._state.without(gone)
-
-    def _on_discovery(self, discovery: Discovery, error: BaseException | None) -> None:
-        if isinstance(error, ConnectorError) and not isinstance(error, AuthenticationError):
-            log.warning("Looking for new partitions failed; it will be tried again: %s", error)
-        elif error is not None:
-            raise error
-        elif self._state.initial_discovery_finished:
-            self._take_in(discovery)
 
     def _take_in(self, discovery: Discovery) -> None:
         self._ranges.topics = discovery.topics

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from flip27_stream.api import SplitRange
+from flip27_stream.connector_base.data_loss import report_data_loss
 from flip27_stream.connectors.kafka.client.client import KafkaClient
 from flip27_stream.connectors.kafka.client.protocol import TopicMetadata
 from flip27_stream.connectors.kafka.options.source_options import KafkaOptions
@@ -304,9 +305,7 @@ class LogRanges:
             f"available {available}.{where}"
             f"{cause or ' They were aged out, or the topic was deleted before they were read.'}"
         )
-        if self._options.fail_on_data_loss:
-            raise DataLossError(f"{what} To go on with what is there, set option 'failOnDataLoss' to false.")
-        log.warning("%s The query goes on, since option 'failOnDataLoss' is false.", what)
+        report_data_loss(log, what, fail=self._options.fail_on_data_loss)
 
     def _with_drained(self, looked: Looked, late: Collection[TopicPartition]) -> Looked:
         """Returns ``looked`` with the splits marked as not drained whose leaders may have more records.

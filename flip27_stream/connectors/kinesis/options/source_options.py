@@ -14,7 +14,7 @@ from flip27_stream.connectors.kinesis.options.fan_out_options import FanOutOptio
 from flip27_stream.connectors.kinesis.options.initial_position import InitialPosition, Start
 from flip27_stream.connectors.kinesis.options.option_list import KNOWN_OPTIONS, REFUSED, WITHOUT_EFFECT
 from flip27_stream.errors import OptionError
-from flip27_stream.options.known_options import check_known
+from flip27_stream.options.known_options import check_known, check_supported
 from flip27_stream.options.option import Option
 
 log = logging.getLogger(__name__)
@@ -70,7 +70,7 @@ def parse_kinesis_options(options: Mapping[str, str], *, bounded: bool = False) 
     """
     given = {name.lower(): value for name, value in options.items()}
     check_known(given, KNOWN_OPTIONS)
-    _refuse(given)
+    check_supported(given, REFUSED, WITHOUT_EFFECT, log)
     streams, by_arn = _streams(given)
     limits = ReadLimits(
         max_rows=names.MAX_RECORDS_PER_TRIGGER.get(given), max_bytes=names.MAX_BYTES_PER_TRIGGER.get(given)
@@ -90,15 +90,6 @@ def parse_kinesis_options(options: Mapping[str, str], *, bounded: bool = False) 
         sub_sequence_number=names.INCLUDE_SUB_SEQUENCE_NUMBER.require(given),
         fan_out=parse_fan_out(given, streams),
     )
-
-
-def _refuse(given: Given) -> None:
-    for name, reason in REFUSED.items():
-        if name.lower() in given:
-            raise OptionError(f"Option '{name}' cannot be honoured: {reason}.")
-    for name, reason in WITHOUT_EFFECT.items():
-        if name.lower() in given:
-            log.warning("Option '%s' has no effect: %s.", name, reason)
 
 
 def _streams(given: Given) -> tuple[tuple[str, ...], bool]:

@@ -15,7 +15,7 @@ from flip27_stream.connectors.pulsar.options.option_list import KNOWN_OPTIONS, R
 from flip27_stream.connectors.pulsar.options.start import Place, StartPosition
 from flip27_stream.connectors.pulsar.options.topic_names import full_name
 from flip27_stream.errors import OptionError
-from flip27_stream.options.known_options import check_known
+from flip27_stream.options.known_options import check_known, check_supported
 
 log = logging.getLogger(__name__)
 
@@ -79,7 +79,7 @@ def parse_pulsar_options(options: Mapping[str, str], *, bounded: bool = False) -
     """
     given = {name.lower(): value for name, value in options.items()}
     check_known(given, KNOWN_OPTIONS)
-    _refuse(given)
+    check_supported(given, REFUSED, WITHOUT_EFFECT, log)
     limits = ReadLimits(
         max_rows=names.MAX_RECORDS_PER_TRIGGER.get(given), max_bytes=names.MAX_BYTES_PER_TRIGGER.get(given)
     )
@@ -95,15 +95,6 @@ def parse_pulsar_options(options: Mapping[str, str], *, bounded: bool = False) -
         discovery_interval_ms=None if bounded else names.DISCOVERY_INTERVAL.get(given),
         receiver_queue=names.RECEIVER_QUEUE.require(given),
     )
-
-
-def _refuse(given: Given) -> None:
-    for name, reason in REFUSED.items():
-        if name.lower() in given:
-            raise OptionError(f"Option '{name}' cannot be honoured: {reason}.")
-    for name, reason in WITHOUT_EFFECT.items():
-        if name.lower() in given:
-            log.warning("Option '%s' has no effect: %s.", name, reason)
 
 
 def _topics(given: Given) -> tuple[str, ...] | TopicPattern:

@@ -176,10 +176,8 @@ class Query:
         self.source = source
         self.context = EnumeratorContext()
         self.positions: dict[KafkaPartitionSplit, int | None] = {}
-        self.enumerator: KafkaSourceEnumerator = (
-            source.create_enumerator(self.context)
-            if checkpoint is None
-            else source.restore_enumerator(self.context, checkpoint)
+        self.enumerator: KafkaSourceEnumerator = source.restore_enumerator(
+            self.context, checkpoint or KafkaEnumeratorState()
         )
 
     def ranges(self) -> dict[str, SplitRange]:

@@ -19,7 +19,7 @@ from flip27_stream.connectors.files.formats.event_times import (
     NO_TIMES,
     TimeRange,
     check_time_column,
-    columns_of,
+    event_time_columns,
 )
 from flip27_stream.connectors.files.formats.file_format import MAX_BATCH_ROWS, FileFormat, Malformed, shares
 from flip27_stream.connectors.files.formats.lines.lines import (
@@ -140,7 +140,7 @@ class LineFormat(FileFormat):
         times: list[TimeRange | None] = [None] * len(sizes)
         if column is not None and scan:
             times = list(self._event_times(file, path, column, borders))
-        least, greatest, known = columns_of(times)
+        least, greatest, known = event_time_columns(times)
         return FileUnits(borders, None, sizes, least, greatest, known, divisible=not whole)
 
     def _event_times(
