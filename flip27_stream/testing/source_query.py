@@ -29,6 +29,7 @@ from flip27_stream.spark.planning.batch_reader import Flip27BatchReader
 from flip27_stream.spark.planning.coordinator import SourceCoordinator
 from flip27_stream.spark.planning.enumerator_context import CoordinatorContext
 from flip27_stream.spark.planning.micro_batch.rate_limit import UNLIMITED
+from flip27_stream.spark.planning.offset.offset_log import Document
 from flip27_stream.spark.source_spec import Driver, SourceSpec
 from flip27_stream.testing.clock import Clock
 from flip27_stream.testing.waiting import wait_until
@@ -37,7 +38,6 @@ from watermark_alignment.options import AlignmentOptions
 
 T = TypeVar("T")
 
-Document = dict[str, Any]
 Row = dict[str, Any]
 
 _PATIENCE_S = 30.0

@@ -33,7 +33,7 @@ from flip27_stream.spark.planning.offset.next_offset import NextOffset
 from flip27_stream.spark.planning.offset.offset_log import Document, OffsetLog
 from flip27_stream.spark.planning.offset.replayed_batch import ReplayedBatch
 from flip27_stream.spark.planning.query_clock import QueryClock, wall_clock
-from flip27_stream.spark.planning.run import Run
+from flip27_stream.spark.planning.run import QueryRun
 from flip27_stream.spark.planning.stall_detector import StallDetector
 from flip27_stream.spark.reporting.recorder import BatchRecorder
 from flip27_stream.spark.reporting.registered_readers import Readers
@@ -81,7 +81,7 @@ class SourceCoordinator:
                     spec, spec.alignment, self._planner, self._clock, self._recorder.record_commit
                 )
         self._readers = Readers(spec.driver, self._context, self._clock)
-        self._run = Run(spec)
+        self._run = QueryRun(spec)
         self._replayed_batch = ReplayedBatch()
         self._next_offset = NextOffset(spec, self._offset_log, self._context, self._split_tracker)
         self._least_rows = LeastRows(spec.limits)

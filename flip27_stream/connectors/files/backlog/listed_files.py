@@ -23,7 +23,7 @@ from flip27_stream.errors import DataLossError
 
 log = logging.getLogger(__name__)
 
-FilesByPath = Mapping[str, Collection[FoundFile]]
+FoundByPath = Mapping[str, Collection[FoundFile]]
 """The listed files, by the path that the user named and under which they lie."""
 
 _PATIENCE_S = 60.0
@@ -74,7 +74,7 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
 
     def __init__(
         self,
-        listing: Callable[[], FilesByPath],
+        listing: Callable[[], FoundByPath],
         statistics: FileStatistics,
         seen: ProcessedFiles,
         modified: ModifiedFiles = ModifiedFiles.IGNORE,
@@ -91,7 +91,7 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
         self._order = order
         self._bounded = bounded
         self._listed: dict[str, FoundFile] | None = None
-        self._under: FilesByPath = {}
+        self._under: FoundByPath = {}
         self._empty: set[str] = set()
         self._is_complete = False
         self._waits_since: float | None = None
@@ -117,7 +117,7 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
         self._not_before = ended + (_SHARE - 1) * (ended - began)
         return listed
 
-    def _believed(self, under: FilesByPath) -> FilesByPath | None:
+    def _believed(self, under: FoundByPath) -> FoundByPath | None:
         """Replaces the files of a path that became empty by the files that were listed there before.
 
         An empty path does not prove that its files were deleted, since a disk can be unavailable for a moment.

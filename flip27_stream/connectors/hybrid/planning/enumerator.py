@@ -27,7 +27,7 @@ from flip27_stream.connectors.hybrid.planning.event_times import HybridEventTime
 from flip27_stream.connectors.hybrid.planning.source_end import SourceEnd, SourceEndRecorder
 from flip27_stream.connectors.hybrid.planning.start_positions import at_the_seam, moved
 from flip27_stream.connectors.hybrid.planning.tail import read_again
-from flip27_stream.connectors.hybrid.seam.exact_seam import RangesRead
+from flip27_stream.connectors.hybrid.seam.exact_seam import SourceRangesRead
 from flip27_stream.connectors.hybrid.seam.overlap import Intervals
 from flip27_stream.connectors.hybrid.source_list import ActiveSource, SourceList
 from flip27_stream.connectors.hybrid.split import HybridSourceSplit, split_id
@@ -205,7 +205,7 @@ class HybridSourceSplitEnumerator(
 
     def handle_source_event(self, subtask_id: int, event: SourceEvent) -> None:
         """Handles an event of a reader. Events from readers of earlier sources are ignored."""
-        if (read := RangesRead.of(event)) is not None:
+        if (read := SourceRangesRead.of(event)) is not None:
             if read.index == self._active.index:
                 self._end.was_read(read)
         elif (own := untagged(event, self._active.index)) is not None:

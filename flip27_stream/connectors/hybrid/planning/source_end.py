@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from flip27_stream.api import EventTimes, SplitRange
-from flip27_stream.connectors.hybrid.seam.exact_seam import RangesRead, merge
+from flip27_stream.connectors.hybrid.seam.exact_seam import SourceRangesRead, merge
 from flip27_stream.connectors.hybrid.split import HybridSourceSplit, Stored
 from flip27_stream.errors import ConnectorError
 
@@ -92,7 +92,7 @@ class SourceEndRecorder:
     def _keeps_splits(self) -> bool:
         return self._overlap_ms is not None or self._end.ends is not None
 
-    def was_read(self, read: RangesRead) -> None:
+    def was_read(self, read: SourceRangesRead) -> None:
         """Records the report of a task.
 
         ``begin`` of a split moves up to the end of the reported ranges that follow it without a gap.

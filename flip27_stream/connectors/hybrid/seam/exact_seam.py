@@ -62,7 +62,7 @@ def merge(ends: dict[str, int], more: Mapping[str, int]) -> None:
 
 
 @dataclass(frozen=True)
-class RangesRead:
+class SourceRangesRead:
     """A report of a task to the enumerator: the ranges that it has read to their ends, and where their rows end.
 
     Attributes:
@@ -86,13 +86,13 @@ class RangesRead:
         return SourceEvent(_READ, payload) if len(json.dumps(payload)) <= _MOST_BYTES else None
 
     @staticmethod
-    def of(event: SourceEvent) -> RangesRead | None:
+    def of(event: SourceEvent) -> SourceRangesRead | None:
         """Returns the report in an event, or ``None`` if the event is of another kind."""
         if event.name != _READ:
             return None
         payload: Any = event.payload
         ranges = [RangeKey(*key) for key in payload["ranges"]]
-        return RangesRead(payload["index"], ranges, payload["ends"])
+        return SourceRangesRead(payload["index"], ranges, payload["ends"])
 
 
 def ends_of(data: object) -> dict[str, int] | None:

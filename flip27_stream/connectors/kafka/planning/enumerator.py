@@ -41,7 +41,7 @@ _FLUSH_S = 2.0
 
 
 @dataclass(frozen=True)
-class Discovery:
+class DiscoveredPartitions:
     """The result of one discovery of topics and partitions.
 
     Attributes:
@@ -57,7 +57,7 @@ class Discovery:
 
 
 @dataclass(frozen=True)
-class Finding:
+class EventTimeSearch:
     """The objects that find positions by event time, and the settings that they were made for.
 
     Attributes:
@@ -113,12 +113,12 @@ class KafkaSourceEnumerator(
         self._state = state
         self._client = KafkaClient(options.connection)
         self._discovery_client = KafkaClient(options.connection)
-        self._discovery = SplitDiscovery[Discovery](
+        self._discovery = SplitDiscovery[DiscoveredPartitions](
             context, self._take_in, log, "partitions", take_in_first=self._take_in_first
         )
         self._layout = layout
         self._strategy = strategy
-        self._finding: Finding | None = None
+        self._finding: EventTimeSearch | None = None
         self._ranges = LogRanges(self._client, options)
         self._splits: dict[str, KafkaPartitionSplit] = {}
         self._looked: Mapping[str, SplitRange] = {}
@@ -194,7 +194,7 @@ class KafkaSourceEnumerator(
         self._client.close()
         self._discovery_client.close()
 
-    def _discover(self) -> Discovery:
+    def _discover(self) -> DiscoveredPartitions:
         """Returns the result of the initial discovery. Runs in a worker thread.
 
         Raises:
@@ -220,14 +220,14 @@ class KafkaSourceEnumerator(
                 refuse_reversed(starts, stops)
                 # A partition with an empty range is not read, so its log is not checked for the records.
                 starts = {tp: offset for tp, offset in starts.items() if offset != stops[tp]}
-        return Discovery(topics, starts, stops)
+        return DiscoveredPartitions(topics, starts, stops)
 
-    def _discover_again(self) -> Discovery:
+    def _discover_again(self) -> DiscoveredPartitions:
         subscriber = self._options.subscriber
         topics = self._discovery_client.topics(subscriber.topic_names)
-        return Discovery(topics, dict.fromkeys(subscriber.partitions(topics), 0))
+        return DiscoveredPartitions(topics, dict.fromkeys(subscriber.partitions(topics), 0))
 
-    def _find_for(self, request: PositioningRequest) -> Finding:
+    def _find_for(self, request: PositioningRequest) -> EventTimeSearch:
         """Returns the objects that find event times, for the watermark strategy of the source or else of the request.
 
         They are made again if the assigner changed or the disorder of the request became greater.
@@ -252,7 +252,7 @@ class KafkaSourceEnumerator(
             unanswered=unanswered,
             by_headers=by_timestamp,
         )
-        self._finding = Finding(assigner, disorder, probe, finder)
+        self._finding = EventTimeSearch(assigner, disorder, probe, finder)
         return self._finding
 
     def _lookups(self) -> ClusterOffsets:
@@ -264,7 +264,7 @@ class KafkaSourceEnumerator(
             options.fetch_retry_interval_ms,
         )
 
-    def _take_in_first(self, discovery: Discovery) -> None:
+    def _take_in_first(self, discovery: DiscoveredPartitions) -> None:
         self._leave_unsubscribed()
         self._take_in(discovery)
 
@@ -292,7 +292,7 @@ class KafkaSourceEnumerator(
         self._context.retire_splits(self._context.assigned_splits().keys() & {str(tp) for tp in gone})
         self._state = self._state.without(gone)
 
-    def _take_in(self, discovery: Discovery) -> None:
+    def _take_in(self, discovery: DiscoveredPartitions) -> None:
         self._ranges.topics = discovery.topics
         new = sorted(discovery.starting_offsets.keys() - self._state.partitions)
         readers = self._context.current_parallelism()

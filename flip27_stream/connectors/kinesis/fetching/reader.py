@@ -26,7 +26,7 @@ from flip27_stream.connectors.kinesis.positions import (
     described,
     is_behind,
 )
-from flip27_stream.connectors.kinesis.read_event import RangeRead, RangesRead
+from flip27_stream.connectors.kinesis.read_event import RangeRead, ShardRangesRead
 from flip27_stream.connectors.kinesis.records.columns import rows_of
 from flip27_stream.connectors.kinesis.split import KinesisShardSplit
 
@@ -114,7 +114,7 @@ class KinesisSourceReader(SourceReader[KinesisShardSplit]):
         if self._waiting or self._fetching:
             return InputStatus.MORE_AVAILABLE
         if self._told:
-            self._context.send_source_event_to_coordinator(RangesRead(tuple(self._told)).event())
+            self._context.send_source_event_to_coordinator(ShardRangesRead(tuple(self._told)).event())
             self._told = []
         return InputStatus.END_OF_INPUT
 

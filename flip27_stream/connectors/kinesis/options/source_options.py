@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from flip27_stream.api import ReadLimits
 from flip27_stream.connectors.kinesis.options import option_list as names
-from flip27_stream.connectors.kinesis.options.connection_options import ConnectionOptions
+from flip27_stream.connectors.kinesis.options.connection_options import KinesisConnectionOptions
 from flip27_stream.connectors.kinesis.options.fan_out_options import FanOutOptions, parse_fan_out
 from flip27_stream.connectors.kinesis.options.initial_position import InitialPosition, Start
 from flip27_stream.connectors.kinesis.options.option_list import KNOWN_OPTIONS, REFUSED, WITHOUT_EFFECT
@@ -43,7 +43,7 @@ class KinesisOptions:
         fan_out: the registered consumers that subscribe to the shards; ``None`` if tasks poll them.
     """
 
-    connection: ConnectionOptions
+    connection: KinesisConnectionOptions
     streams: tuple[str, ...]
     by_arn: bool = False
     initial_position: InitialPosition = field(default_factory=lambda: InitialPosition(Start.LATEST))
@@ -106,7 +106,7 @@ def _streams(given: Given) -> tuple[tuple[str, ...], bool]:
     return streams, by_arn
 
 
-def _connection(given: Given, streams: tuple[str, ...], *, by_arn: bool) -> ConnectionOptions:
+def _connection(given: Given, streams: tuple[str, ...], *, by_arn: bool) -> KinesisConnectionOptions:
     region = names.REGION.get(given)
     regions = {found[1] for stream in streams if (found := _ARN.fullmatch(stream))}
     if by_arn and region is None and len(regions) == 1:
@@ -125,7 +125,7 @@ def _connection(given: Given, streams: tuple[str, ...], *, by_arn: bool) -> Conn
     for option in (names.ROLE_EXTERNAL_ID, names.ROLE_SESSION_NAME, names.STS_ENDPOINT):
         if option.is_given(given) and not names.ROLE_ARN.is_given(given):
             raise OptionError(f"Option '{option.name}' needs option 'roleArn', the role to assume.")
-    return ConnectionOptions(
+    return KinesisConnectionOptions(
         region=region,
         endpoint=names.ENDPOINT.get(given),
         access_key=access,

@@ -29,7 +29,7 @@ from flip27_stream.connectors.kinesis.options.source_options import KinesisOptio
 from flip27_stream.connectors.kinesis.planning.enumerator_state import KinesisEnumeratorState, StreamState
 from flip27_stream.connectors.kinesis.planning.shard_log import ShardLog
 from flip27_stream.connectors.kinesis.positions import TRIM_HORIZON, described
-from flip27_stream.connectors.kinesis.read_event import RangesRead
+from flip27_stream.connectors.kinesis.read_event import ShardRangesRead
 from flip27_stream.connectors.kinesis.split import KinesisShardSplit
 from flip27_stream.errors import ConnectorError, UnreachableError
 from flip27_stream.threads import CallPool
@@ -40,7 +40,7 @@ _IDENTITY_S = 10.0
 
 
 @dataclass(frozen=True)
-class Discovery:
+class DiscoveredShards:
     """The result of one discovery, by stream. ``identities`` are looked up less often than shards."""
 
     shards: Mapping[str, list[Shard]]
@@ -75,7 +75,7 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
         self._client = KinesisClient(options.connection, pace)
         self._consumers = None if options.fan_out is None else Consumers(self._client, options.fan_out)
         self._pool = CallPool(THREADS, "flip27-kinesis")
-        self._discovery = SplitDiscovery[Discovery](
+        self._discovery = SplitDiscovery[DiscoveredShards](
             context, self._take_in, log, "shards", failed="Failed to list shards."
         )
         self._shards: dict[str, dict[str, Shard]] = {}
@@ -118,16 +118,16 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
 
     # ---- discovery ------------------------------------------------------------------------------------------------
 
-    def _discover(self) -> Discovery:
+    def _discover(self) -> DiscoveredShards:
         """Returns the shards of all streams. Raises MissingTopicError if a stream does not exist."""
         streams = self._options.streams
         identities = {}
         if time.monotonic() - self._identified_at >= _IDENTITY_S:
             identities = {stream: self._client.identity(stream) for stream in streams}
             self._identified_at = time.monotonic()
-        return Discovery({stream: self._client.shards(stream) for stream in streams}, identities)
+        return DiscoveredShards({stream: self._client.shards(stream) for stream in streams}, identities)
 
-    def _take_in(self, discovery: Discovery) -> None:
+    def _take_in(self, discovery: DiscoveredShards) -> None:
         state = self._state
         if state.start_time is None:
             initial = self._options.initial_position
@@ -288,7 +288,7 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
     def _take_in_children(self, closed: set[KinesisShardSplit]) -> None:
         """Lists the streams of closed shards again, to find the shards that replace them."""
         streams = {split.stream for split in closed}
-        self._take_in(Discovery({stream: self._client.shards(stream) for stream in streams}, {}))
+        self._take_in(DiscoveredShards({stream: self._client.shards(stream) for stream in streams}, {}))
 
     def _checked_end(self, split: KinesisShardSplit, r: SplitRange) -> SplitRange:
         """Returns the range as final only if the children of the closed shard are known."""
@@ -318,7 +318,7 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
 
     def handle_source_event(self, subtask_id: int, event: SourceEvent) -> None:
         """Takes the numbers of records that tasks read. Estimates of later plans use them."""
-        if (read := RangesRead.of(event)) is not None:
+        if (read := ShardRangesRead.of(event)) is not None:
             for one in read.ranges:
                 if one.split_id in self._logs:
                     self._logs[one.split_id].note_rows(one.rows, one.first_time, one.last_time)

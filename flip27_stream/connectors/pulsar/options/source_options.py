@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from flip27_stream.api import ReadLimits
 from flip27_stream.connectors.pulsar.options import option_list as names
-from flip27_stream.connectors.pulsar.options.connection_options import ConnectionOptions
+from flip27_stream.connectors.pulsar.options.connection_options import PulsarConnectionOptions
 from flip27_stream.connectors.pulsar.options.option_list import KNOWN_OPTIONS, REFUSED, WITHOUT_EFFECT
 from flip27_stream.connectors.pulsar.options.start import Place, StartPosition
 from flip27_stream.connectors.pulsar.options.topic_names import full_name
@@ -55,7 +55,7 @@ class PulsarOptions:
         receiver_queue: Messages that a task fetches ahead.
     """
 
-    connection: ConnectionOptions
+    connection: PulsarConnectionOptions
     topics: tuple[str, ...] | TopicPattern
     start: StartPosition = field(default_factory=StartPosition)
     limits: ReadLimits = field(default_factory=ReadLimits)
@@ -136,7 +136,7 @@ def _start(given: Given, *, bounded: bool) -> StartPosition:
     return start
 
 
-def _connection(given: Given) -> ConnectionOptions:
+def _connection(given: Given) -> PulsarConnectionOptions:
     method, params = names.AUTH_PLUGIN.get(given), names.AUTH_PARAMS.get(given) or ""
     if params and method is None:
         raise OptionError(
@@ -149,7 +149,7 @@ def _connection(given: Given) -> ConnectionOptions:
             "Option 'topicsPattern' asks the admin API, which is reached with a token or without authentication. Name "
             "the topics in option 'topics'."
         )
-    return ConnectionOptions(
+    return PulsarConnectionOptions(
         service_url=names.SERVICE_URL.require(given),
         admin_url=names.ADMIN_URL.get(given),
         auth_method=method,

@@ -74,7 +74,7 @@ def test_any_prefix_of_any_log_and_the_rest_of_it_is_the_log(
 ) -> None:
     """Whatever the order of event times, with restarts, and where no report of a task comes."""
     if not reports:
-        monkeypatch.setattr(messages.RangesRead, "event", lambda _: None)
+        monkeypatch.setattr(messages.SourceRangesRead, "event", lambda _: None)
     for seed in range(3):
         draw = random.Random(seed)
         logs = random_logs(draw)
@@ -240,8 +240,8 @@ def test_a_seam_needs_its_columns_and_no_overlap() -> None:
 
 def test_a_message_that_would_be_too_long_is_not_sent() -> None:
     many = {f"topic-{n}": n for n in range(60_000)}
-    assert messages.RangesRead(0, [RangeKey("f", 0, 1)], many).event() is None
+    assert messages.SourceRangesRead(0, [RangeKey("f", 0, 1)], many).event() is None
     sent = [RangeKey("f", 0, 1)]
-    event = messages.RangesRead(0, sent, {"a": 1}).event()
+    event = messages.SourceRangesRead(0, sent, {"a": 1}).event()
     assert event is not None
-    assert messages.RangesRead.of(event) == messages.RangesRead(0, sent, {"a": 1})
+    assert messages.SourceRangesRead.of(event) == messages.SourceRangesRead(0, sent, {"a": 1})

@@ -23,7 +23,6 @@ from flip27_stream.api import (
     SplitEnumeratorContext,
     SplitRange,
     SplitsAssignment,
-    Watermark,
     WatermarkStrategy,
 )
 from flip27_stream.connectors.kafka import KafkaSource
@@ -158,15 +157,6 @@ class Output(ReaderOutput):
 
     def release_output_for_split(self, split_id: str) -> None:
         self.released.append(split_id)
-
-    def emit_watermark(self, watermark: Watermark) -> None:
-        raise NotImplementedError
-
-    def mark_idle(self) -> None:
-        raise NotImplementedError
-
-    def mark_active(self) -> None:
-        raise NotImplementedError
 
 
 class Query:

@@ -22,11 +22,11 @@ from flip27_stream.connectors.kafka.planning.event_time.headed_positions import 
 from flip27_stream.connectors.kafka.planning.event_time.positions import (
     PROBE_BYTES,
     Answer,
-    Ask,
     Locator,
     Lookup,
     Read,
     Search,
+    SearchRequest,
     SplitSearch,
 )
 from flip27_stream.connectors.kafka.planning.unanswered import Unanswered
@@ -223,7 +223,7 @@ class PositionFinder:
         running = dict(searches)
         answers: dict[TopicPartition, Answer] = {}
         while running:
-            asked: dict[TopicPartition, Ask] = {}
+            asked: dict[TopicPartition, SearchRequest] = {}
             for tp, search in list(running.items()):
                 try:
                     asked[tp] = search.send(answers.get(tp))
@@ -233,7 +233,7 @@ class PositionFinder:
             answers = self._answer(asked)
         return results
 
-    def _answer(self, asked: Mapping[TopicPartition, Ask]) -> dict[TopicPartition, Answer]:
+    def _answer(self, asked: Mapping[TopicPartition, SearchRequest]) -> dict[TopicPartition, Answer]:
         lookups = {tp: ask.timestamp for tp, ask in asked.items() if isinstance(ask, Lookup)}
         reads = {
             tp: self._fetch_from(tp, ask.offset, ask.max_bytes)

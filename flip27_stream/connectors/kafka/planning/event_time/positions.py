@@ -45,9 +45,9 @@ class Read:
     max_bytes: int = PROBE_BYTES
 
 
-Ask = Lookup | Read
+SearchRequest = Lookup | Read
 Answer = OffsetAndTimestamp | Chunk | None
-Search = Generator[Ask, Answer, T]
+Search = Generator[SearchRequest, Answer, T]
 
 
 class KnownPositions:
