@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import base64
-import shutil
-import tempfile
 import uuid
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -17,7 +15,7 @@ from flip27_stream.testing.kafka.topics import Topics
 from flip27_stream.testing.server import Server
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    pass
 
 _HEAP = "512m"
 
@@ -53,7 +51,6 @@ class KafkaBroker(Topics, Server[Node]):
         self._extra = dict(properties or {})
         self._listeners = tuple(listeners)
         self._through = through
-        self._home: Path | None = None
         self._plain = Plain(0, "127.0.0.1:0", 0)
         self._secure: SecureListeners | None = None
 
@@ -73,32 +70,22 @@ class KafkaBroker(Topics, Server[Node]):
             raise self._not_started()
         return self._secure
 
-    def __enter__(self) -> Self:
-        self._home = Path(tempfile.mkdtemp(prefix="flip27-kafka-"))
-        try:
-            self._secure = SecureListeners(self._listeners, self._home, self._through)
-            self._plain = Plain.open(PLAINTEXT, self._through)
-            ports = {**self._plain.ports, **self._secure.ports}
-            advertised = {**self._plain.advertised, **self._secure.advertised}
-            properties = node_properties(1, {1: free_port()}, ports, advertised)
-            properties |= {**self._secure.properties(), **self._extra}
-            self._process = Node(self._home, self._plain.direct_port, properties, _HEAP)
-            self._process.format(new_cluster_id(), self._secure.scram_users)
-            self._process.launch()
-            self._process.wait_until_ready()
-        except BaseException:
-            self.stop()
-            raise
-        return self
+    def _start(self, home: Path) -> None:
+        self._secure = SecureListeners(self._listeners, home, self._through)
+        self._plain = Plain.open(PLAINTEXT, self._through)
+        ports = {**self._plain.ports, **self._secure.ports}
+        advertised = {**self._plain.advertised, **self._secure.advertised}
+        properties = node_properties(1, {1: free_port()}, ports, advertised)
+        properties |= {**self._secure.properties(), **self._extra}
+        self._process = Node(home, self._plain.direct_port, properties, _HEAP)
+        self._process.format(new_cluster_id(), self._secure.scram_users)
+        self._process.launch()
+        self._process.wait_until_ready()
 
-    def stop(self) -> None:
-        """Stops the broker and removes its data. Does nothing if it was not started or is stopped."""
+    def _end(self) -> None:
         if self._process is not None:
             self._process.stop()
-            self._process = self._secure = None
-        if self._home is not None:
-            shutil.rmtree(self._home, ignore_errors=True)
-            self._home = None
+        self._secure = None
 
     def restart(self) -> None:
         """Starts the broker again on the same data and address, whether killed or running. Returns when it answers."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -16,7 +14,7 @@ from flip27_stream.testing.server import Server
 from flip27_stream.testing.waiting import wait_until
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    pass
 
 EMULATORS = ("kinesis-local", "kinesalite")
 
@@ -55,7 +53,6 @@ class KinesisServer(Server[Child]):
             raise ValueError(f"emulator must be one of {', '.join(EMULATORS)}, not {emulator!r}")
         self._emulator = emulator
         self._keeps_data = keeps_data
-        self._home: Path | None = None
         self._port = 0
         self._client: Any = None
 
@@ -86,11 +83,10 @@ class KinesisServer(Server[Child]):
             raise self._not_started()
         return self._client
 
-    def __enter__(self) -> Self:
+    def _start(self, home: Path) -> None:
         import boto3
         from botocore.config import Config
 
-        self._home = Path(tempfile.mkdtemp(prefix="flip27-kinesis-"))
         self._port = free_port()
         self._client = boto3.client(
             "kinesis",
@@ -100,24 +96,14 @@ class KinesisServer(Server[Child]):
             aws_secret_access_key="test",
             config=Config(retries={"max_attempts": 3}),
         )
-        try:
-            self._launch()
-        except BaseException:
-            self.stop()
-            raise
-        return self
+        self._launch()
 
-    def stop(self) -> None:
-        """Stops the emulator and removes its data. Does nothing if it was not started or is stopped."""
+    def _end(self) -> None:
         if self._process is not None:
             self._process.kill()
-            self._process = None
         if self._client is not None:
             self._client.close()
             self._client = None
-        if self._home is not None:
-            shutil.rmtree(self._home, ignore_errors=True)
-            self._home = None
 
     def restart(self) -> None:
         """Starts the emulator again on the same address, with its data if it keeps them."""

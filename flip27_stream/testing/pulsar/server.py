@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
@@ -24,7 +22,7 @@ from flip27_stream.testing.server import Server
 from flip27_stream.testing.waiting import wait_until
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    pass
 
 _START_SECONDS = 90.0
 _STOP_SECONDS = 5.0
@@ -119,7 +117,6 @@ class PulsarServer(Server[Child]):
 
     def __init__(self, settings: Mapping[str, str] | None = None) -> None:
         self._extra = dict(settings or {})
-        self._home: Path | None = None
         self._port = self._web_port = 0
         self._client: Any = None
 
@@ -148,32 +145,21 @@ class PulsarServer(Server[Child]):
             raise self._not_started()
         return self._client
 
-    def __enter__(self) -> Self:
+    def _start(self, home: Path) -> None:
         import pulsar
 
-        self._home = Path(tempfile.mkdtemp(prefix="flip27-pulsar-"))
         self._port, self._web_port = free_port(), free_port()
-        try:
-            self._launch()
-            self._client = pulsar.Client(
-                self.service_url, logger=pulsar.FileLogger(pulsar.LoggerLevel.Error, os.devnull)
-            )
-        except BaseException:
-            self.stop()
-            raise
-        return self
+        self._launch()
+        self._client = pulsar.Client(
+            self.service_url, logger=pulsar.FileLogger(pulsar.LoggerLevel.Error, os.devnull)
+        )
 
-    def stop(self) -> None:
-        """Stops the server and removes its data. Does nothing if it was not started or is stopped."""
+    def _end(self) -> None:
         if self._client is not None:
             self._client.shutdown()
             self._client = None
         if self._process is not None:
             self._process.stop(_STOP_SECONDS)
-            self._process = None
-        if self._home is not None:
-            shutil.rmtree(self._home, ignore_errors=True)
-            self._home = None
 
     def restart(self) -> None:
         """Starts it again on the same data and addresses, whether killed or running. Returns when it answers."""
