@@ -72,18 +72,18 @@ class FileFormat(ABC):
         with self._errors(fs, path), open_file(fs, path) as file:
             return self._schema(file, path)
 
-    def units(self, fs: FileSystem, path: str, column: str | None = None, *, scan: bool = True) -> FileUnits:
+    def units(self, fs: FileSystem, path: str, column: str | None = None) -> FileUnits:
         """Returns the units of the file, with event times of ``column`` if it is given.
+
+        The column is read where the file has no statistics of it.
 
         Args:
             fs: The file system.
             path: The path of the file.
             column: The name, in any case, of a timestamp or of an int64 in ms. A file without it has no event times.
-            scan: Whether to read the column if the file has no statistics of it. Otherwise its event times stay
-                unknown.
         """
         with self._errors(fs, path), open_file(fs, path) as file:
-            return self._units(file, path, column, scan)
+            return self._units(file, path, column)
 
     def least_event_time(self, fs: FileSystem, path: str, column: str) -> int | None:
         """Returns the least event time (ms) in the file, or ``None``. This is cheaper than :meth:`units`."""
@@ -134,7 +134,7 @@ class FileFormat(ABC):
     def _schema(self, file: pa.NativeFile, path: str) -> pa.Schema: ...
 
     @abstractmethod
-    def _units(self, file: pa.NativeFile, path: str, column: str | None, scan: bool) -> FileUnits: ...
+    def _units(self, file: pa.NativeFile, path: str, column: str | None) -> FileUnits: ...
 
     @abstractmethod
     def _read(

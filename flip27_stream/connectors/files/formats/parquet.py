@@ -55,15 +55,15 @@ class ParquetFormat(FileFormat):
 
     def least_event_time(self, fs: FileSystem, path: str, column: str) -> int | None:
         with self._errors(fs, path), open_file(fs, path) as file:
-            times = self._event_times(_opened(file), column, path, scan=True)
+            times = self._event_times(_opened(file), column, path)
             found = [t.least for t in times if t is not None and t.least is not None]
             return min(found, default=None)
 
-    def _units(self, file: pa.NativeFile, path: str, column: str | None, scan: bool) -> FileUnits:
+    def _units(self, file: pa.NativeFile, path: str, column: str | None) -> FileUnits:
         parquet = _opened(file)
         groups = [parquet.metadata.row_group(i) for i in range(parquet.num_row_groups)]
         rows = [group.num_rows for group in groups]
-        times = [None] * len(groups) if column is None else self._event_times(parquet, column, path, scan)
+        times = [None] * len(groups) if column is None else self._event_times(parquet, column, path)
         return units_of_rows(file.size(), rows, [group.total_byte_size for group in groups], times)
 
     def _read(
@@ -97,23 +97,21 @@ class ParquetFormat(FileFormat):
                 yield Records(part, positions=pa.array(np.arange(row + first, row + stop)))
             row += batch.num_rows
 
-    def _event_times(
-        self, parquet: pq.ParquetFile, column: str, path: str, scan: bool
-    ) -> Sequence[TimeRange | None]:
+    def _event_times(self, parquet: pq.ParquetFile, column: str, path: str) -> Sequence[TimeRange | None]:
         if self._columns is None:
-            return _event_times(parquet, column, path, scan)
+            return _event_times(parquet, column, path)
         names = self._columns.stored(parquet.schema_arrow, f"parquet file {path}")
         at = find_column(list(names), column)
         if at is None:
             return [NO_TIMES] * parquet.num_row_groups
-        return _event_times(parquet, list(names.values())[at], path, scan)
+        return _event_times(parquet, list(names.values())[at], path)
 
 
 def _opened(file: pa.NativeFile) -> pq.ParquetFile:
     return pq.ParquetFile(file, coerce_int96_timestamp_unit="us", arrow_extensions_enabled=False)
 
 
-def _event_times(parquet: pq.ParquetFile, column: str, path: str, scan: bool) -> Sequence[TimeRange | None]:
+def _event_times(parquet: pq.ParquetFile, column: str, path: str) -> Sequence[TimeRange | None]:
     """Returns the range of each row group, from its statistics or else by reading the column."""
     metadata = parquet.metadata
     where = _time_column(parquet, column, path)
@@ -126,7 +124,7 @@ def _event_times(parquet: pq.ParquetFile, column: str, path: str, scan: bool) ->
         if chunk.physical_type != where.physical:
             _check_type(chunk.physical_type, metadata.schema.column(where.leaf).physical_type)
         times = _from_statistics(chunk, group.num_rows, where.kind)
-        if times is None and scan:
+        if times is None:
             times = TimeRange.of_column(parquet.read_row_group(number, columns=[where.name]).column(0))
         found.append(times)
     return found

@@ -28,7 +28,6 @@ from flip27_stream.decoding.times import INSTANT, LOCAL, dates, instants, local_
 from flip27_stream.errors import OptionError, RecordFormatError
 
 _MARK = b"\xef\xbb\xbf"
-_SAMPLE = 1 << 20
 
 
 @dataclass(frozen=True)

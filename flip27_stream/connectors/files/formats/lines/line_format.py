@@ -131,14 +131,14 @@ class LineFormat(FileFormat):
         for block in blocks:
             yield replace(block, mark=mark) if block.offset == mark else block
 
-    def _units(self, file: pa.NativeFile, path: str, column: str | None, scan: bool) -> FileUnits:
+    def _units(self, file: pa.NativeFile, path: str, column: str | None) -> FileUnits:
         size = file.size()
         whole = not self.splittable or codec_of(path) is not None
         count = 1 if whole else min(-(-size // _UNIT), _MOST_UNITS)
         sizes = shares(size, [1] * (count if size else 0))
         borders = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
         times: list[TimeRange | None] = [None] * len(sizes)
-        if column is not None and scan:
+        if column is not None:
             times = list(self._event_times(file, path, column, borders))
         least, greatest, known = event_time_columns(times)
         return FileUnits(borders, None, sizes, least, greatest, known, divisible=not whole)

@@ -219,7 +219,6 @@ def test_event_times_of_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         rows = [at for batch, _ in pieces for at in batch.column(0).to_pylist() if at >= 0]
         assert (least, greatest) == (min(rows), max(rows))
     assert (units.least_event_time, max(units.greatest.tolist())) == (10, 90)
-    assert not units_of(format, path, "at", scan=False).all_known
     assert units_of(format, path, "absent").least_event_time is None
     with pytest.raises(RecordFormatError, match=r"Column 'at' of json file .* is string; event time is"):
         units_of(file_format("json", {}, pa.schema([("at", pa.string())])), path, "at")
