@@ -109,7 +109,7 @@ class SourceCoordinator:
             self._backoff.delay_answer()
             return document
         began = time.process_time()
-        with rare_collection():
+        with rare_collection(len(self._context.splits)):
             start = self._offset_log.read(document)
             self._open(start)
             self._add_reports(start)

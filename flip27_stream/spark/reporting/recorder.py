@@ -99,18 +99,12 @@ class BatchRecorder:
             moving: the position before and after the batch of each split that it reads, by split id.
             states: the states of its splits, by split id.
         """
-        self._running = BatchRecord(
-            end.batch,
-            {
-                name: PlannedSplit(
-                    *moving.get(name, (state.position, state.position)),
-                    states[name],
-                    counts_rows=state.split.positions_count_rows,
-                )
-                for name, state in end.splits.items()
-                if name in states
-            },
-        )
+        splits = {}
+        for name, state in end.splits.items():
+            if name in states:
+                first, last = moving.get(name) or (state.position, state.position)
+                splits[name] = PlannedSplit(first, last, states[name], state.split.positions_count_rows)
+        self._running = BatchRecord(end.batch, splits)
 
     def replay(self, end: AnyOffset, ranges: Sequence[PlannedRange]) -> None:
         """Records that the batch that ends at ``end`` runs; after a restart, a former process planned it.
