@@ -13,6 +13,7 @@ from benchmarks import (
     planning_cpu,
     read_speed,
     small_batches,
+    start,
 )
 from benchmarks.support.command import run
 
@@ -21,6 +22,7 @@ ALL = (
     columns.measure,
     ceiling.measure,
     small_batches.measure,
+    start.measure,
     planning.measure,
     planning_cpu.measure,
     group.measure,

@@ -48,7 +48,7 @@ _UNLIMITED = 2**63 - 1
 def measure(stage: Stage) -> Iterator[Result]:
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        yield _reading(stage, root / "parquet", "parquet", at_least(0.8))
+        yield _reading(stage, root / "parquet", "parquet", at_least(1.0))
         yield _reading(stage, root / "json", "json", at_least(1.2))
         yield from _planning(stage, root / "many", aligned=False)
         yield from _planning(stage, root / "many", aligned=True)

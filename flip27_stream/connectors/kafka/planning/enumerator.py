@@ -168,7 +168,7 @@ class KafkaSourceEnumerator(
         finder = self._find_for(request).finder
         trusted, state = self._options.trusted_cluster, self._state
         partitions = {split_id: self._splits[split_id].topic_partition for split_id in request.ranges}
-        topic_ids = {tp: state.topic_id_for_reader(tp, trusted) for tp in partitions.values()}
+        topic_ids = state.topic_ids_for_reader(partitions.values(), trusted)
         return finder.positions(partitions, topic_ids, request)
 
     def snapshot_state(self) -> KafkaEnumeratorState:

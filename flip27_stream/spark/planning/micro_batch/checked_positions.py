@@ -9,6 +9,8 @@ from flip27_stream.api.contract import check_made
 from flip27_stream.errors import ContractError, shortened
 from flip27_stream.spark.source_spec import AnyEnumerator
 
+_TIME = frozenset([int, type(None)])
+
 
 class CheckedPositions(EventTimePositions):
     """Passes calls on to the positions of an enumerator, and checks what they return.
@@ -35,12 +37,15 @@ class CheckedPositions(EventTimePositions):
         times = self._positions.event_times()
         who = f"{self._who}.event_times()"
         check_made(who, times, Mapping)
+        ranges = self._request.ranges
         for name, known in times.items():
-            if name not in self._request.ranges:
+            if name not in ranges:
                 raise ContractError(
                     f"{who} answered about {shortened(repr(name))}, which is not in the request."
                 )
-            if not isinstance(known, EventTimes) or not (_is_time(known.next) and _is_time(known.reach)):
+            if not isinstance(known, EventTimes) or not (
+                type(known.next) in _TIME and type(known.reach) in _TIME
+            ):
                 raise ContractError(
                     f"{who} answered {shortened(repr(known))} about split {name!r}; it must be EventTimes of "
                     "milliseconds as int, or None."
@@ -54,13 +59,14 @@ class CheckedPositions(EventTimePositions):
         check_made(who, answer, Mapping)
         if missing := (self._known or {}).keys() - answer.keys():
             raise ContractError(f"{who} left out split {min(missing)!r}, which event_times() returned.")
+        ranges = self._request.ranges
         for name, found in answer.items():
             if type(found) is not tuple or len(found) != 2 or not type(found[0]) is type(found[1]) is int:
                 raise ContractError(
                     f"{who} answered {shortened(repr(found))} about split {name!r}; it must be a position and a number "
                     "of rows, both of type int."
                 )
-            span = self._request.ranges.get(name)
+            span = ranges.get(name)
             if span is not None and (not span.position <= found[0] <= span.end or found[1] < 0):
                 raise ContractError(
                     f"{who} answered {found} about split {name!r}; the position must be from {span.position} up to "
@@ -130,4 +136,4 @@ def checked_positions_after(
 
 
 def _is_time(value: object) -> bool:
-    return value is None or type(value) is int
+    return type(value) in _TIME

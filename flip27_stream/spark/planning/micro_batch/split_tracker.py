@@ -72,7 +72,8 @@ class SplitTracker:
     def quiet_since(self, split: str, state: AnyState | None, log: SplitRange, seen_at: int) -> int | None:
         """Returns when (ms) the log end was first seen at the split's position; ``None`` if the log ends elsewhere."""
         if log.position != log.end or not log.drained:
-            self._quiet.pop(split, None)
+            if split in self._quiet:
+                del self._quiet[split]
             return None
         seen = self._quiet.get(split)
         if seen is None or seen[0] != log.position:

@@ -89,10 +89,11 @@ class EventTimeProbe:
                 if not (logs.is_full or fetched.error or (self._read_committed and fetched.aborted))
             ]
             logs.add(plain, [wanted[tp].offset for tp in plain], [answers[tp] for tp in plain])
-            for tp, fetched in answers.items():
-                if tp not in logs and (chunk := self.decoded(tp, wanted[tp].offset, fetched)) is not None:
+            answered = logs.answered
+            for tp in [tp for tp in answers if tp not in answered]:
+                if (chunk := self.decoded(tp, wanted[tp].offset, answers[tp])) is not None:
                     logs.chunks[tp] = chunk
-            return logs
+            return logs.answered
 
         self._fetch_until(wanted, take)
         return logs

@@ -99,6 +99,11 @@ class HeadedLogs(Set[TopicPartition]):
         self._answers.pop(tp, None)
         self.chunks.pop(tp, None)
 
+    @property
+    def answered(self) -> Set[TopicPartition]:
+        """The same partitions as they are now, as a set of Python's own, which tells faster what it contains."""
+        return self._answers.keys() | self.chunks.keys() if self.chunks else self._answers.keys()
+
     def __contains__(self, tp: object) -> bool:
         return tp in self._answers or tp in self.chunks
 
@@ -107,4 +112,4 @@ class HeadedLogs(Set[TopicPartition]):
         yield from (tp for tp in self.chunks if tp not in self._answers)
 
     def __len__(self) -> int:
-        return len(self._answers.keys() | self.chunks.keys())
+        return len(self.answered)

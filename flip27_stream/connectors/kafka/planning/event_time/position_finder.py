@@ -58,7 +58,8 @@ class KafkaEventTimePositions(EventTimePositions):
                 {tp: self._request.ranges[split].position for split, tp in asked.items()}
             )
             found = self._by_headers(logs) if logs.partitions else {}
-            silent = {split for split, tp in asked.items() if tp not in logs}
+            answered = logs.answered
+            silent = {split for split, tp in asked.items() if tp not in answered}
             searches = self._search(self._partitions.keys() - found.keys() - silent)
             times = self._finder.run({tp: search.event_times() for tp, search in searches.items()})
             found.update({str(tp): known for tp, known in times.items() if known is not None})
@@ -180,9 +181,10 @@ class PositionFinder:
 
     def read_heads(self, offsets: Mapping[TopicPartition, int]) -> HeadedLogs:
         """Returns the headers of the batches from these offsets on, without the partitions that did not answer."""
-        reads = {tp: self._fetch_from(tp, offset, PROBE_BYTES) for tp, offset in offsets.items()}
+        ids = self._topic_ids
+        reads = {tp: FetchFrom(offset, PROBE_BYTES, ids.get(tp, "")) for tp, offset in offsets.items()}
         logs = self._probe.read_heads(reads) if reads else HeadedLogs(self._probe)
-        self._record_read(reads.keys(), set(logs))
+        self._record_read(reads.keys(), logs.answered)
         decoded = list(logs) if logs.is_full else list(logs.chunks)
         for tp in decoded:
             self._known(tp).add(logs.chunk(tp))
@@ -236,7 +238,7 @@ class PositionFinder:
     def _answer(self, asked: Mapping[TopicPartition, SearchRequest]) -> dict[TopicPartition, Answer]:
         lookups = {tp: ask.timestamp for tp, ask in asked.items() if isinstance(ask, Lookup)}
         reads = {
-            tp: self._fetch_from(tp, ask.offset, ask.max_bytes)
+            tp: FetchFrom(ask.offset, ask.max_bytes, self._topic_ids.get(tp, ""))
             for tp, ask in asked.items()
             if isinstance(ask, Read)
         }
@@ -248,9 +250,6 @@ class PositionFinder:
             self._record_read(reads.keys(), chunks.keys())
             answers.update(chunks)
         return answers
-
-    def _fetch_from(self, tp: TopicPartition, offset: int, max_bytes: int) -> FetchFrom:
-        return FetchFrom(offset, max_bytes, self._topic_ids.get(tp, ""))
 
     def _record_read(self, asked: Set[TopicPartition], answered: Set[TopicPartition]) -> None:
         self._read |= asked
