@@ -12,11 +12,11 @@ import time
 from collections.abc import Iterator
 from functools import partial
 
-from benchmarks.command import run
-from benchmarks.marks import Result
-from benchmarks.stage import Stage
-from benchmarks.streams import BUILTIN, OURS, stream
-from benchmarks.turns import milliseconds, pairs
+from benchmarks.support.command import run
+from benchmarks.support.marks import Result
+from benchmarks.support.stage import Stage
+from benchmarks.support.streams import BUILTIN, OURS, stream
+from benchmarks.support.turns import milliseconds, pairs
 
 _PARTITIONS, _ROWS = 4, 100
 _LOOK_S = 0.002
