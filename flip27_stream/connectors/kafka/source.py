@@ -93,9 +93,9 @@ class KafkaSource(Source[KafkaPartitionSplit, KafkaEnumeratorState]):
         self, document: Mapping[str, Any]
     ) -> AdoptedOffset[KafkaPartitionSplit, KafkaEnumeratorState] | None:
         """Returns the state at an offset of Spark's Kafka source, so that a query goes on from its checkpoint."""
-        from flip27_stream.connectors.kafka.planning.spark_offsets import adopted
+        from flip27_stream.connectors.kafka.planning.spark_offsets import adopted, first_begins_by
 
-        return adopted(document, self._options.starting_offsets)
+        return adopted(document, first_begins_by(self._options))
 
     @property
     def read_limits(self) -> ReadLimits:
