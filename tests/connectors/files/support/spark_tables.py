@@ -64,6 +64,7 @@ def small(spark: SparkSession) -> SparkSession:
         "spark.sql.files.minPartitionNum": "1",
         "spark.sql.leafNodeDefaultParallelism": "1",
         "spark.databricks.delta.retentionDurationCheck.enabled": "false",
+        "spark.sql.sources.parallelPartitionDiscovery.parallelism": "1",
     }.items():
         session.conf.set(name, value)
     return session
