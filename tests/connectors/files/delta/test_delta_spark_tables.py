@@ -17,7 +17,7 @@ from tests.connectors.files.support.spark_tables import Rows, SparkTable, at, sm
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.jvm
+pytestmark = [pytest.mark.jvm, pytest.mark.timeout(600)]
 
 Step = Sequence[str]
 """Statements, one after the other. Steps that begin with :data:`CHANGES` do more than add rows."""
