@@ -88,9 +88,9 @@ class KafkaSource(LogSource[KafkaPartitionSplit, KafkaEnumeratorState]):
         self, document: Mapping[str, Any]
     ) -> AdoptedOffset[KafkaPartitionSplit, KafkaEnumeratorState] | None:
         """Returns the state at an offset of Spark's Kafka source, so that a query goes on from its checkpoint."""
-        from flip27_stream.connectors.kafka.planning.spark_offsets import adopted
+        from flip27_stream.connectors.kafka.planning.spark_offsets import adopted, first_begins_by
 
-        return adopted(document, self._options.starting_offsets)
+        return adopted(document, first_begins_by(self._options))
 
     def create_reader(self, context: SourceReaderContext) -> SourceReader[KafkaPartitionSplit]:
         from flip27_stream.connectors.kafka.fetching.reader import KafkaSourceReader

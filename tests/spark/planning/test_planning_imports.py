@@ -16,8 +16,8 @@ _ALIGNED = """
 import sys, tempfile, threading
 from unittest.mock import patch
 
-from benchmarks.coordinators import kafka_coordinator
-from benchmarks.simulated_cluster import SimulatedCluster
+from benchmarks.support.coordinators import kafka_coordinator
+from benchmarks.support.simulated_cluster import SimulatedCluster
 from flip27_stream.connectors.kafka.planning import enumerator
 from offsets import INITIAL
 

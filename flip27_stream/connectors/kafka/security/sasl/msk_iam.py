@@ -5,10 +5,11 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
 from flip27_stream.connectors.kafka.security.sasl.jaas import parse_jaas
+from flip27_stream.connectors.kafka.security.sasl.runtime_credentials import MISSING, credential_providers
 from flip27_stream.connectors.kafka.security.security_options import SaslExchange
 from flip27_stream.errors import AuthenticationError, OptionError
 from flip27_stream.extras import check_installed
@@ -19,7 +20,17 @@ _MODULE: Final = "IAMLoginModule"
 _HANDLER_CLASS: Final = "software.amazon.msk.auth.iam.IAMClientCallbackHandler"
 _SHADED: Final = ("kafkashaded.", "shadedmskiam.")
 _HOST: Final = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?\.?")
-_NAMES: Final = ("awsProfileName", "awsRoleArn", "awsRoleExternalId", "awsRoleSessionName", "awsStsRegion")
+_KEYS: Final = ("awsRoleAccessKeyId", "awsRoleSecretAccessKey", "awsRoleSessionToken")
+_NAMES: Final = (
+    "awsProfileName",
+    *_KEYS,
+    "awsRoleArn",
+    "awsRoleExternalId",
+    "awsRoleSessionName",
+    "awsStsRegion",
+)
+_WITHOUT_EFFECT: Final = ("awsDebugCreds", "awsMaxBackOffTimeMs", "awsMaxRetries")
+"""What the login module takes besides: it logs the caller, and tries again to find credentials, as boto3 does."""
 _TIMEOUT_S: Final = 5
 
 
@@ -50,6 +61,9 @@ class MskIam:
         role_session_name: the name of the role's sessions.
         role_external_id: the external id that the trust policy of the role requires; ``None`` if it requires none.
         sts_region: the region of the STS endpoint; ``None`` for boto3's default.
+        service_credential: the service credential of Databricks that has the credentials; ``None`` for those of boto3.
+        role_keys: the access key, its secret and the session token with which the role is assumed; ``None`` for those
+            of the profile.
     """
 
     profile: str | None = None
@@ -57,6 +71,8 @@ class MskIam:
     role_session_name: str = "flip27-stream"
     role_external_id: str | None = None
     sts_region: str | None = None
+    service_credential: str | None = None
+    role_keys: tuple[str, str, str | None] | None = field(default=None, repr=False)
 
     mechanism: ClassVar[str] = "AWS_MSK_IAM"
     credentials: ClassVar[str] = "AWS credentials"
@@ -72,11 +88,30 @@ class MskIam:
         check_installed("boto3", "aws", "SASL/AWS_MSK_IAM")
         from flip27_stream.connectors.kafka.kafka_python.sasl_mechanisms import msk_exchange
 
-        found = _keys(self)
+        found = self.keys()
         exchange: SaslExchange = msk_exchange(
             host, region_of(host), found.access_key, found.secret_key, found.token
         )
         return exchange
+
+    def keys(self) -> Any:
+        """Returns the present access key, its secret and the session token, with the attributes that botocore gives.
+
+        Raises:
+            AuthenticationError: there are no credentials.
+            OSError: AWS cannot be reached now.
+        """
+        from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
+
+        try:
+            return _source(self).get_frozen_credentials()
+        except (HTTPClientError, ConnectionError) as error:
+            raise ConnectionAbortedError(f"AWS cannot be reached for credentials: {error}") from error
+        except (BotoCoreError, ClientError) as error:
+            raise AuthenticationError(
+                f"There are no AWS credentials for Amazon MSK: {error} Check option '{_JAAS}' and AWS's settings on "
+                "the driver and on the executors."
+            ) from error
 
     def refused(self) -> bool:
         """Returns ``False``, since boto3 renews credentials itself before they expire."""
@@ -89,13 +124,19 @@ def region_of(host: str) -> str:
     Raises:
         AuthenticationError: the name contains no region.
     """
-    match = _HOST.search(host)
-    if match is None:
+    found = region_in(host)
+    if found is None:
         raise AuthenticationError(
             f"The name of broker '{host}' has no AWS region in it, which SASL/AWS_MSK_IAM needs; the name of a "
             "broker of Amazon MSK ends with .kafka.<region>.amazonaws.com. Check option 'kafka.bootstrap.servers'."
         )
-    return match[1]
+    return found
+
+
+def region_in(host: str) -> str | None:
+    """Returns the AWS region in the name of a broker of Amazon MSK; ``None`` if there is none in it."""
+    match = _HOST.search(host)
+    return None if match is None else match[1]
 
 
 def parse_msk_iam(options: Mapping[str, str], jaas: str | None, protocol: str) -> MskIam:
@@ -115,34 +156,38 @@ def parse_msk_iam(options: Mapping[str, str], jaas: str | None, protocol: str) -
             f"{protocol}."
         )
     CLIENT_HANDLER.get(options)
-    given = {} if jaas is None else parse_jaas(jaas, MskIam.mechanism, _MODULE)
+    return aws_settings({} if jaas is None else parse_jaas(jaas, MskIam.mechanism, _MODULE))
+
+
+def aws_settings(given: Mapping[str, str]) -> MskIam:
+    """Returns the settings that a login module has for AWS credentials.
+
+    Args:
+        given: the options of the login module, by name.
+
+    Raises:
+        OptionError: an option is not supported, or one that belongs to it is missing.
+    """
     for name in given:
-        if name not in _NAMES:
+        if name not in (*_NAMES, *_WITHOUT_EFFECT):
             raise OptionError(
                 f"Option '{_JAAS}' sets {name}, which is not supported. Allowed: {', '.join(_NAMES)}."
             )
+    key, secret, token = map(given.get, _KEYS)
+    keys = None if key is None or secret is None else (key, secret, token)
+    if any(name in given for name in _KEYS) and (keys is None or "awsRoleArn" not in given):
+        raise OptionError(
+            f"Option '{_JAAS}' must set awsRoleArn, {_KEYS[0]} and {_KEYS[1]} together: the keys are those with which "
+            "the role is assumed."
+        )
     return MskIam(
         given.get("awsProfileName"),
         given.get("awsRoleArn"),
         given.get("awsRoleSessionName", MskIam.role_session_name),
         given.get("awsRoleExternalId"),
         given.get("awsStsRegion"),
+        role_keys=keys,
     )
-
-
-def _keys(options: MskIam) -> Any:
-    """Returns the current access key, secret key and session token. Raises as :meth:`MskIam.exchange`."""
-    from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
-
-    try:
-        return _source(options).get_frozen_credentials()
-    except (HTTPClientError, ConnectionError) as error:
-        raise ConnectionAbortedError(f"AWS cannot be reached for credentials: {error}") from error
-    except (BotoCoreError, ClientError) as error:
-        raise AuthenticationError(
-            f"There are no AWS credentials for SASL/AWS_MSK_IAM: {error} Check option '{_JAAS}' and AWS's settings on "
-            "the driver and on the executors."
-        ) from error
 
 
 @functools.lru_cache(maxsize=16)
@@ -152,7 +197,9 @@ def _source(options: MskIam) -> Any:
     from botocore.credentials import RefreshableCredentials
     from botocore.exceptions import NoCredentialsError
 
-    session = boto3.Session(profile_name=options.profile)
+    key, secret, token = options.role_keys or (None, None, None)
+    runtime = None if options.service_credential is None else _runtime_session(options.service_credential)
+    session = boto3.Session(key, secret, token, profile_name=options.profile, botocore_session=runtime)
     if options.role_arn is None:
         found = session.get_credentials()
         if found is None:
@@ -162,6 +209,22 @@ def _source(options: MskIam) -> Any:
     return RefreshableCredentials.create_from_metadata(
         metadata=assume(), refresh_using=assume, method="sts-assume-role"
     )
+
+
+def _runtime_session(name: str) -> Any:
+    """Returns the session of botocore that the runtime has for a service credential."""
+    providers = credential_providers()
+    if providers is None:
+        raise AuthenticationError(f"The service credential '{name}' needs a {MISSING}")
+    try:
+        return providers(name)
+    except OSError:
+        raise
+    except Exception as error:  # noqa: BLE001 - code of the runtime, whose text may have a secret in it
+        raise AuthenticationError(
+            f"The runtime has no service credential '{name}': {type(error).__name__}. Check the name, and the "
+            "privilege ACCESS on it."
+        ) from None
 
 
 def _assumed(session: Any, options: MskIam) -> dict[str, str]:

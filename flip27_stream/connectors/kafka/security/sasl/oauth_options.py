@@ -8,6 +8,8 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from flip27_stream.connectors.kafka.security.sasl.jaas import parse_jaas
+from flip27_stream.connectors.kafka.security.sasl.msk_iam import aws_settings, region_in
+from flip27_stream.connectors.kafka.security.sasl.msk_token import LOGIN_HANDLER, MskToken
 from flip27_stream.connectors.kafka.security.sasl.oauthbearer import OAuthBearer
 from flip27_stream.connectors.kafka.security.tokens import token_function
 from flip27_stream.connectors.kafka.security.tokens.token_cache import TokenProvider
@@ -20,29 +22,35 @@ from flip27_stream.options.option import Kind, Option
 _JAAS: Final = "kafka.sasl.jaas.config"
 _MODULE: Final = "OAuthBearerLoginModule"
 _PACKAGE: Final = "org.apache.kafka.common.security.oauthbearer."
-_HANDLERS: Final = ("OAuthBearerLoginCallbackHandler", "secured.OAuthBearerLoginCallbackHandler")
-_RETRIEVERS: Final = ("DefaultJwtRetriever", "ClientCredentialsJwtRetriever")
+_HANDLERS: Final = (
+    f"{_PACKAGE}OAuthBearerLoginCallbackHandler",
+    f"{_PACKAGE}secured.OAuthBearerLoginCallbackHandler",
+    LOGIN_HANDLER,
+)
+_RETRIEVERS: Final = (f"{_PACKAGE}DefaultJwtRetriever", f"{_PACKAGE}ClientCredentialsJwtRetriever")
+_SHADED: Final = ("kafkashaded.", "shadedmskiam.")
 _EXTENSION: Final = "extension_"
 _EXTENSION_NAME: Final = re.compile(r"[A-Za-z]+")
 _EXTENSION_VALUE: Final = re.compile(r"[\x21-\x7e \t\r\n]+")
 
 
 def _java_class(*names: str) -> Kind[str]:
-    """Returns the kind of names of Java classes whose function this source has.
-
-    The names are those of Apache Kafka, or with the prefix of Databricks (``kafkashaded.``).
-    """
+    """Returns the kind of names of Java classes whose function this source has, also with a prefix of Databricks."""
 
     def parse(text: str, option: str) -> str:
-        name = text.strip().removeprefix("kafkashaded.")
-        if name.removeprefix(_PACKAGE) not in names or not name.startswith(_PACKAGE):
-            allowed = ", ".join(f"{_PACKAGE}{each}" for each in names)
+        name = text.strip()
+        for prefix in _SHADED:
+            name = name.removeprefix(prefix)
+        if name not in names:
             raise OptionError.of(
-                option, text, f"No Java client runs here; what these classes do is done: {allowed}."
+                option,
+                text,
+                f"No Java client runs here; what these classes do is done: {', '.join(names)}. For tokens of another "
+                f"kind, leave the option out and name a Python function in option '{token_function.OPTION}'.",
             )
         return name
 
-    return Kind(" or ".join(f"`{_PACKAGE}{name}`" for name in names), parse)
+    return Kind(" or ".join(f"`{name}`" for name in names), parse)
 
 
 def _url(text: str, option: str) -> str:
@@ -151,9 +159,13 @@ def parse_oauth(options: Mapping[str, str], jaas: str | None) -> OAuthBearer:
     Raises:
         OptionError: a value is wrong, missing or given twice.
     """
-    HANDLER.get(options)
+    handler = HANDLER.get(options)
     RETRIEVER.get(options)
     given = {} if jaas is None else parse_jaas(jaas, OAuthBearer.mechanism, _MODULE)
+    # The protocol of connections to the token endpoint, which agrees on the newest version of TLS by itself.
+    given.pop("ssl.protocol", None)
+    if handler == LOGIN_HANDLER:
+        return OAuthBearer(_msk_token(options, given))
     extensions = _extensions(given)
     function = PROVIDER.get(options)
     if function is None:
@@ -162,6 +174,15 @@ def parse_oauth(options: Mapping[str, str], jaas: str | None) -> OAuthBearer:
         if option.is_given(options):
             raise OptionError(f"Options '{option.name}' and '{PROVIDER.name}' cannot be given together.")
     return OAuthBearer(TokenFunction(function.strip()), extensions, PROVIDER.name)
+
+
+def _msk_token(options: Mapping[str, str], given: Mapping[str, str]) -> MskToken:
+    for option in (ENDPOINT, PROVIDER):
+        if option.is_given(options):
+            raise OptionError(
+                f"Options '{HANDLER.name}' {LOGIN_HANDLER} and '{option.name}' cannot be given together."
+            )
+    return MskToken(aws_settings(given), region_in(options.get("kafka.bootstrap.servers", "")))
 
 
 def _endpoint(options: Mapping[str, str], given: Mapping[str, str]) -> TokenProvider:
@@ -201,6 +222,11 @@ def _extensions(given: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
             continue
         extension = name.removeprefix(_EXTENSION)
         well_formed = _EXTENSION_NAME.fullmatch(extension) and _EXTENSION_VALUE.fullmatch(value)
+        if name.startswith("ssl."):
+            raise OptionError(
+                f"Option '{_JAAS}' sets {name}, which is not supported: the certificate of a token endpoint must be "
+                "trusted by the machine."
+            )
         if extension == name or extension == "auth" or not well_formed:
             raise OptionError(
                 f"Option '{_JAAS}' sets {name}, which is not supported or not well formed. Allowed: clientId, "

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import import_module
-from operator import attrgetter
-from typing import Any, Final
+from typing import Final
 
+from flip27_stream.connectors.kafka.security.sasl.msk_iam import MskIam, region_in
 from flip27_stream.connectors.kafka.security.sasl.oauthbearer import OAuthBearer
+from flip27_stream.connectors.kafka.security.sasl.runtime_credentials import MISSING, credential_providers
 from flip27_stream.connectors.kafka.security.tokens.token_cache import Token
 from flip27_stream.errors import AuthenticationError, OptionError
 from flip27_stream.options.kinds import text
 from flip27_stream.options.option import Option
 
-log = logging.getLogger(__name__)
-
 CREDENTIAL: Final = Option(
     "databricks.serviceCredential",
     text("text", "the name of a service credential"),
     None,
-    "A service credential of Unity Catalog that gives tokens for SASL_SSL with OAUTHBEARER, on a runtime that has "
-    "service credentials; see [authentication](authentication.md#a-service-credential-of-databricks).",
+    "A service credential of Unity Catalog to log in with, by SASL_SSL, on a runtime that has service credentials; "
+    "see [authentication](authentication.md#a-service-credential-of-databricks).",
 )
 SCOPE: Final = Option(
     "databricks.serviceCredential.scope",
@@ -38,12 +35,9 @@ _EVENT_HUBS: Final = (
     ".servicebus.usgovcloudapi.net",
     ".servicebus.chinacloudapi.cn",
 )
-_PLACES: Final = (("databricks.service_credentials", ""), ("databricks.sdk.runtime", "dbutils.credentials."))
-"""The modules in which runtimes have ``getServiceCredentialsProvider``, and where in them."""
+_GOOGLE: Final = ".cloud.goog"
 
-_INSTEAD: Final = (
-    "Elsewhere, name a function that returns tokens in option 'kafka.sasl.oauthbearer.token.provider'."
-)
+_INSTEAD: Final = "Name a function that returns tokens in option 'kafka.sasl.oauthbearer.token.provider'."
 
 
 @dataclass(frozen=True)
@@ -65,9 +59,9 @@ class ServiceCredential:
             AuthenticationError: this process has no service credentials, or the credential gives no token.
             OSError: the runtime raised it, because it cannot be reached now.
         """
-        providers = _providers()
+        providers = credential_providers()
         if providers is None:
-            raise AuthenticationError(f"This process has no service credentials, as a {_MISSING} {_INSTEAD}")
+            raise AuthenticationError(f"This process has no service credentials, as a {MISSING} {_INSTEAD}")
         try:
             found = providers(self.name).get_token(self.scope)
             return Token(found.token, float(found.expires_on))
@@ -77,11 +71,11 @@ class ServiceCredential:
             raise AuthenticationError(
                 f"The service credential '{self.name}' (option '{CREDENTIAL.name}') gives no token for the scope "
                 f"'{self.scope}': {type(error).__name__}. Check its name, the privilege ACCESS on it, and option "
-                f"'{SCOPE.name}'. Those of Azure give tokens; for Amazon MSK use mechanism AWS_MSK_IAM."
+                f"'{SCOPE.name}'. Those of Azure give tokens."
             ) from None
 
 
-def parse_service_credential(options: Mapping[str, str]) -> OAuthBearer | None:
+def parse_service_credential(options: Mapping[str, str]) -> OAuthBearer | MskIam | None:
     """Returns the credentials of option ``databricks.serviceCredential``; ``None`` if it is not given.
 
     Args:
@@ -100,40 +94,31 @@ def parse_service_credential(options: Mapping[str, str]) -> OAuthBearer | None:
     if other is not None or protocol != "SASL_SSL":
         raise OptionError(
             f"Options '{CREDENTIAL.name}' and '{other or 'kafka.security.protocol'}' cannot be given together: the "
-            "service credential says how to log in, by SASL_SSL with OAUTHBEARER."
+            "service credential says how to log in."
         )
-    if _providers() is None:
-        raise OptionError(f"Option '{CREDENTIAL.name}' needs a {_MISSING} {_INSTEAD}")
+    if credential_providers() is None:
+        raise OptionError(f"Option '{CREDENTIAL.name}' needs a {MISSING} {_INSTEAD}")
+    if region_in(_first_host(options)) is not None and not SCOPE.is_given(options):
+        return MskIam(service_credential=name)
     return OAuthBearer(
         ServiceCredential(name, SCOPE.get(options) or _default_scope(options)), (), CREDENTIAL.name
     )
 
 
-_MISSING: Final = (
-    "runtime of Databricks that has getServiceCredentialsProvider, in module 'databricks.service_credentials' or in "
-    "dbutils.credentials; this process has neither."
-)
+def _first_host(options: Mapping[str, str]) -> str:
+    return options.get("kafka.bootstrap.servers", "").split(",")[0].strip().rpartition(":")[0]
 
 
 def _default_scope(options: Mapping[str, str]) -> str:
-    host = options.get("kafka.bootstrap.servers", "").split(",")[0].strip().rpartition(":")[0]
+    host = _first_host(options)
+    if host.endswith(_GOOGLE):
+        raise OptionError(
+            f"Option '{CREDENTIAL.name}' is not supported for Managed Service for Apache Kafka of Google Cloud: its "
+            f"brokers take tokens of a form of their own. {_INSTEAD}"
+        )
     if not host.endswith(_EVENT_HUBS):
         raise OptionError(
             f"Option '{CREDENTIAL.name}' needs option '{SCOPE.name}', unless option 'kafka.bootstrap.servers' is a "
-            "namespace of Azure Event Hubs."
+            "namespace of Azure Event Hubs, or names a broker of Amazon MSK."
         )
     return f"https://{host}/.default"
-
-
-def _providers() -> Callable[[str], Any] | None:
-    """Returns the runtime's function for the provider of a credential; ``None`` if there is no such function."""
-    for module, place in _PLACES:
-        try:
-            found: Callable[[str], Any] = attrgetter(f"{place}getServiceCredentialsProvider")(
-                import_module(module)
-            )
-        except Exception as error:  # noqa: BLE001, PERF203 - other runtimes lack it in their own ways
-            log.debug("Module '%s' has no service credentials: %s", module, type(error).__name__)
-        else:
-            return found
-    return None

@@ -16,6 +16,7 @@ from kafka.net.sasl.msk import AwsMskIamClient
 from flip27_stream.connectors.kafka.options.source_options import parse_kafka_options
 from flip27_stream.connectors.kafka.security.sasl import msk_iam
 from flip27_stream.connectors.kafka.security.sasl.msk_iam import MskIam, region_of
+from flip27_stream.connectors.kafka.security.sasl.msk_token import MskToken
 from flip27_stream.errors import AuthenticationError, MissingExtraError, OptionError
 
 MODULE = "software.amazon.msk.auth.iam.IAMLoginModule"
@@ -59,7 +60,7 @@ def test_the_options_that_msk_documents(prefix: str) -> None:
     ("given", "said"),
     [
         ({"sasl__client__callback__handler__class": "com.example.H"}, "com.example.H"),
-        ({"sasl__jaas__config": f'{MODULE} required awsDebugCreds="true";'}, "sets awsDebugCreds"),
+        ({"sasl__jaas__config": f'{MODULE} required awsRegion="x";'}, "sets awsRegion"),
         ({"security__protocol": "SASL_PLAINTEXT"}, "needs option 'kafka.security.protocol' SASL_SSL"),
     ],
 )
@@ -97,6 +98,34 @@ def test_the_signature_is_that_of_aws(session_token: str | None, monkeypatch: py
     for name in ("x-amz-signature", "x-amz-credential", "x-amz-expires", "x-amz-algorithm", "action"):
         assert ours[name] == theirs[name]
     assert ours.get("x-amz-security-token") == session_token
+
+
+@pytest.mark.parametrize("region", ["eu-west-1", None])
+def test_a_token_is_that_of_aws(region: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same query, and the same signature if it is made at the same time."""
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
+    at = datetime.datetime(2026, 11, 1, tzinfo=datetime.timezone.utc).replace(tzinfo=None)
+    monkeypatch.setattr("botocore.auth.get_current_datetime", lambda *_, **__: at)
+    ours = MskToken(MskIam(), region).fetch()
+    theirs, expires_ms = MSKAuthTokenProvider.generate_auth_token("eu-west-1")
+
+    def query(token: str) -> dict[str, list[str]]:
+        url = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)).decode()
+        assert url.startswith("https://kafka.eu-west-1.amazonaws.com/?Action=kafka-cluster%3AConnect&")
+        return parse_qs(urlsplit(url).query)
+
+    said = query(theirs)
+    assert query(ours.value) == said | {"User-Agent": ["flip27-stream"]}
+    assert said["X-Amz-Date"] == ["20261101T000000Z"]
+    assert ours.expires_at is not None
+    assert expires_ms > 0
+
+
+def test_no_region_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)
+    monkeypatch.delenv("AWS_REGION", raising=False)
+    with pytest.raises(AuthenticationError, match="Set AWS_REGION"):
+        MskToken(MskIam(), None).fetch()
 
 
 def test_the_message_to_the_broker() -> None:
@@ -137,7 +166,7 @@ def test_a_role_is_assumed_and_its_credentials_are_kept(monkeypatch: pytest.Monk
 def test_no_credentials_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nowhere")
-    with pytest.raises(AuthenticationError, match="no AWS credentials for SASL/AWS_MSK_IAM"):
+    with pytest.raises(AuthenticationError, match="no AWS credentials for Amazon MSK"):
         parse().exchange(BROKER)
     with pytest.raises(AuthenticationError, match="no-such-profile"):
         parse(sasl__jaas__config=f'{MODULE} required awsProfileName="no-such-profile";').exchange(BROKER)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import sys
 from collections.abc import Callable
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import botocore.session
 import pytest
 
 from flip27_stream.connectors.kafka.options.source_options import parse_kafka_options
+from flip27_stream.connectors.kafka.security.sasl.msk_iam import MskIam
 from flip27_stream.connectors.kafka.security.sasl.oauthbearer import OAuthBearer
 from flip27_stream.connectors.kafka.security.security_options import SecurityOptions
 from flip27_stream.errors import AuthenticationError, OptionError
@@ -79,6 +82,47 @@ def test_a_credential_gives_tokens(modules: Callable[..., None], found: dict[str
     assert hash(security.sasl) == hash(parsed().sasl)
     sent = security.sasl.exchange("broker").auth_bytes()
     assert b"auth=Bearer my-credential.https-//ns.servicebus.windows.net/.default\x01" in sent
+
+
+def test_a_credential_of_aws_signs_requests_to_amazon_msk(modules: Callable[..., None]) -> None:
+    """The runtime gives a session of botocore for it."""
+
+    def session(name: str) -> Any:
+        found = botocore.session.Session()
+        found.set_credentials(f"AKID-{name}", "hush-hush", "token")
+        return found
+
+    modules(service_credentials={"getServiceCredentialsProvider": session})
+    broker = "b-1.x.kafka.eu-west-1.amazonaws.com"
+    security = pickle.loads(pickle.dumps(parsed(kafka_bootstrap_servers=f"{broker}:9098")))
+    assert security.protocol == "SASL_SSL"
+    assert isinstance(security.sasl, MskIam)
+    message = json.loads(security.sasl.exchange(broker).auth_bytes())
+    assert message["x-amz-credential"].startswith("AKID-my-credential/")
+    assert "hush" not in repr(security)
+
+
+def test_a_credential_of_aws_that_is_not_there(modules: Callable[..., None]) -> None:
+    def refuse(_: str) -> Any:
+        raise ValueError("hush")
+
+    modules(service_credentials={"getServiceCredentialsProvider": refuse})
+    sasl = parsed(
+        kafka_bootstrap_servers="b-1.x.kafka.eu-west-1.amazonaws.com:9098",
+        databricks_serviceCredential="gone",
+    ).sasl
+    assert sasl is not None
+    for said in ("no service credential 'gone': ValueError", "'gone' needs a runtime of Databricks"):
+        with pytest.raises(AuthenticationError, match=said) as error:
+            sasl.exchange("b-1.x.kafka.eu-west-1.amazonaws.com")
+        assert "hush" not in str(error.value)
+        modules()
+
+
+def test_google_cloud_is_refused_by_name(modules: Callable[..., None]) -> None:
+    modules(service_credentials={"getServiceCredentialsProvider": AzureCredential})
+    with pytest.raises(OptionError, match=r"not supported for Managed Service .*token\.provider'"):
+        parsed(kafka_bootstrap_servers="bootstrap.c.us.managedkafka.p.cloud.goog:9092")
 
 
 def test_a_runtime_without_service_credentials(modules: Callable[..., None]) -> None:
