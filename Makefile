@@ -57,7 +57,7 @@ $(JARS_READY): $(VENV_READY) flip27_stream/testing/jars.py
 	@touch $@
 
 servers: $(VENV_READY)
-	@FLIP27_SERVERS="$(CURDIR)/.servers" $(VENV_PYTHON) -m flip27_stream.testing.node_packages
+	@FLIP27_SERVERS="$(CURDIR)/.servers" $(VENV_PYTHON) -m flip27_stream.testing.kinesis
 	@FLIP27_SERVERS="$(CURDIR)/.servers" $(VENV_PYTHON) -m flip27_stream.testing.pulsar
 
 # Tests whose servers cannot be had are skipped, and say so at the end.

@@ -13,14 +13,16 @@ from benchmarks import (
     planning_cpu,
     read_speed,
     small_batches,
+    start,
 )
-from benchmarks.command import run
+from benchmarks.support.command import run
 
 ALL = (
     read_speed.measure,
     columns.measure,
     ceiling.measure,
     small_batches.measure,
+    start.measure,
     planning.measure,
     planning_cpu.measure,
     group.measure,

@@ -14,13 +14,13 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from benchmarks.backlog import Backlog
-from benchmarks.command import run
-from benchmarks.constant_source import constant_source
-from benchmarks.marks import Result, at_least
-from benchmarks.stage import Stage
-from benchmarks.streams import OURS, drain, stream
-from benchmarks.turns import pairs, throughput
+from benchmarks.support.backlog import Backlog
+from benchmarks.support.command import run
+from benchmarks.support.constant_source import constant_source
+from benchmarks.support.marks import Result, at_least
+from benchmarks.support.stage import Stage
+from benchmarks.support.streams import OURS, drain, stream
+from benchmarks.support.turns import pairs, speeds
 from flip27_stream.connectors.kafka import KafkaSourceFactory
 from flip27_stream.spark.data_source import data_source
 
@@ -47,13 +47,8 @@ def measure(stage: Stage) -> Iterator[Result]:
             return sum(drain(stream(stage, OURS, backlog.topic), backlog.records))
 
         seconds = pairs(ceiling, ours, stage.sizes.pairs, stage.sizes.warm_up)
-    yield Result(
-        "share of the ceiling (constant batches)",
-        throughput(seconds.beside, backlog.records, size),
-        throughput(seconds.ours, backlog.records, size),
-        [100 * share for share in seconds.speed],
-        unit="%",
-        mark=at_least(65),
+    yield speeds(
+        "share of the ceiling (constant batches)", backlog.records, size, seconds, at_least(65), percent=True
     )
 
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sf
 
-from benchmarks.backlog import JSON_SCHEMA, Backlog
-from benchmarks.command import run
-from benchmarks.marks import Result, at_least
-from benchmarks.stage import Stage
-from benchmarks.streams import BUILTIN, OURS, drain, stream
-from benchmarks.turns import pairs, throughput
+from benchmarks.support.backlog import JSON_SCHEMA, Backlog
+from benchmarks.support.command import run
+from benchmarks.support.marks import Result, at_least
+from benchmarks.support.stage import Stage
+from benchmarks.support.streams import BUILTIN, OURS, drain, stream
+from benchmarks.support.turns import pairs, speeds
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -39,13 +39,7 @@ def _two_columns(stage: Stage, backlog: Backlog) -> Result:
         return sum(drain(frame, backlog.records))
 
     seconds = pairs(builtin, ours, stage.sizes.pairs, stage.sizes.warm_up)
-    return Result(
-        "value and timestamp, by schema",
-        throughput(seconds.beside, backlog.records, size),
-        throughput(seconds.ours, backlog.records, size),
-        seconds.speed,
-        mark=at_least(4),
-    )
+    return speeds("value and timestamp, by schema", backlog.records, size, seconds, at_least(4))
 
 
 def _json(stage: Stage, backlog: Backlog) -> Result:
@@ -69,13 +63,7 @@ def _json(stage: Stage, backlog: Backlog) -> Result:
     seconds = pairs(builtin, ours, stage.sizes.pairs, stage.sizes.warm_up)
     if sums[BUILTIN] != sums[OURS]:
         raise RuntimeError(f"the sums differ: {sums}")
-    return Result(
-        "JSON, 6 fields, sum of one",
-        throughput(seconds.beside, backlog.records, size),
-        throughput(seconds.ours, backlog.records, size),
-        seconds.speed,
-        mark=at_least(3),
-    )
+    return speeds("JSON, 6 fields, sum of one", backlog.records, size, seconds, at_least(3))
 
 
 if __name__ == "__main__":

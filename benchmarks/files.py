@@ -19,12 +19,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.backlog import JSON_SCHEMA, START_MS, json_values
-from benchmarks.command import run
-from benchmarks.marks import Mark, Result, at_least, at_most
-from benchmarks.stage import Stage
-from benchmarks.streams import drain
-from benchmarks.turns import pairs, throughput
+from benchmarks.support.backlog import JSON_SCHEMA, START_MS, json_values
+from benchmarks.support.command import run
+from benchmarks.support.marks import Mark, Result, at_least, at_most
+from benchmarks.support.stage import Stage
+from benchmarks.support.streams import drain
+from benchmarks.support.turns import pairs, speeds
 from flip27_stream.api import WatermarkStrategy
 from flip27_stream.connectors.files import FileSource
 from flip27_stream.event_time.assigners import timestamp_assigner
@@ -48,7 +48,7 @@ _UNLIMITED = 2**63 - 1
 def measure(stage: Stage) -> Iterator[Result]:
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        yield _reading(stage, root / "parquet", "parquet", at_least(0.8))
+        yield _reading(stage, root / "parquet", "parquet", at_least(1.0))
         yield _reading(stage, root / "json", "json", at_least(1.2))
         yield from _planning(stage, root / "many", aligned=False)
         yield from _planning(stage, root / "many", aligned=True)
@@ -76,13 +76,7 @@ def _reading(stage: Stage, folder: Path, form: str, mark: Mark) -> Result:
         return sum(drain(reader.load(str(folder)), rows))
 
     seconds = pairs(builtin, ours, stage.sizes.pairs, stage.sizes.warm_up)
-    return Result(
-        f"{form} files",
-        throughput(seconds.beside, rows, size),
-        throughput(seconds.ours, rows, size),
-        seconds.speed,
-        mark=mark,
-    )
+    return speeds(f"{form} files", rows, size, seconds, mark)
 
 
 def _write_events(path: Path, rows: int, seed: int, form: str) -> None:

@@ -17,16 +17,16 @@ from multiprocessing.synchronize import Event
 from typing import Any
 from unittest.mock import patch
 
-from benchmarks.backlog import START_MS
-from benchmarks.command import run
-from benchmarks.coordinators import kafka_coordinator
-from benchmarks.marks import Result, at_most
-from benchmarks.simulated_cluster import SimulatedCluster
-from benchmarks.stage import Stage
+from benchmarks.support.backlog import START_MS
+from benchmarks.support.command import run
+from benchmarks.support.coordinators import kafka_coordinator
+from benchmarks.support.marks import Result, at_most
+from benchmarks.support.simulated_cluster import SimulatedCluster
+from benchmarks.support.stage import Stage
 from flip27_stream.connectors.kafka.planning import enumerator
-from flip27_stream.spark.planning.batch_planner import BatchPlanner
 from flip27_stream.spark.planning.coordinator import SourceCoordinator
 from flip27_stream.spark.planning.group.group_planner import GroupPlanner
+from flip27_stream.spark.planning.micro_batch.batch_planner import BatchPlanner
 from flip27_stream.spark.planning.query_clock import QueryClock
 from offsets import INITIAL
 from watermark_alignment.group.group_log import GroupLog

@@ -2,8 +2,8 @@
 
 ``python -m benchmarks.kinesis`` needs Node.js. The emulator (kinesalite) answers in one thread, and needs longer for an
 answer than boto3 for the call, so both wait for it. A stand-in that answers from memory
-(:mod:`benchmarks.canned_kinesis`) shows what the clients cost. Seconds of CPU are those of this process, without
-Spark's. In Spark the quota of 2 MB a second of a shard is kept, so large records wait for it.
+(:mod:`benchmarks.support.canned_kinesis`) shows what the clients cost. Seconds of CPU are those of this process,
+without Spark's. In Spark the quota of 2 MB a second of a shard is kept, so large records wait for it.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from rich.console import Console
 from rich.table import Table
 
 import flip27_stream
-from benchmarks.canned_kinesis import CannedKinesis, canned_kinesis
-from benchmarks.count import Count
+from benchmarks.support.canned_kinesis import CannedKinesis, canned_kinesis
+from benchmarks.support.count import read_without_spark
 from flip27_stream.api import PositioningRequest
 from flip27_stream.connectors.kinesis import KinesisSource
 from flip27_stream.connectors.kinesis.planning.timed_enumerator import TimedKinesisSourceEnumerator
@@ -70,16 +70,7 @@ def readers(server: Service) -> tuple[int, float]:
     """
     source = KinesisSource(options_of(server))
     source._options = replace(source._options, max_fetch_rate=_NO_QUOTA)
-    began, rows = time.perf_counter(), 0
-    with SourceQuery(source, available_now=True) as query:
-        while (batch := query.next_batch()) is not None:
-            for task in query.tasks(*batch):
-                output = Count()
-                for _ in query.poll(task, output):  # type: ignore[arg-type]
-                    pass
-                rows += output.rows
-            query.offset = batch[1]
-    return rows, time.perf_counter() - began
+    return read_without_spark(source)
 
 
 def in_spark(server: Service) -> tuple[int, float]:

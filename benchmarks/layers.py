@@ -17,14 +17,14 @@ import pyarrow as pa
 from kafka import KafkaConsumer, TopicPartition
 from kafka.record import MemoryRecords
 
-from benchmarks.backlog import START_MS, Backlog, json_values, word_values
-from benchmarks.command import run
-from benchmarks.coordinators import kafka_spec
-from benchmarks.marks import Result
-from benchmarks.stage import Stage
-from benchmarks.turns import milliseconds, pairs, throughput
+from benchmarks.support.backlog import START_MS, Backlog, json_values, word_values
+from benchmarks.support.command import run
+from benchmarks.support.coordinators import kafka_spec
+from benchmarks.support.marks import Result
+from benchmarks.support.stage import Stage
+from benchmarks.support.turns import milliseconds, pairs, speeds
 from flip27_stream.connectors.kafka.client.client import KafkaClient
-from flip27_stream.connectors.kafka.client.connection_options import ConnectionOptions
+from flip27_stream.connectors.kafka.client.connections.connection_options import ConnectionOptions
 from flip27_stream.connectors.kafka.records.record_batches import decode
 from flip27_stream.connectors.kafka.split import LATEST
 from flip27_stream.connectors.kafka.split import TopicPartition as Partition
@@ -37,7 +37,7 @@ from flip27_stream.spark.reporting.report_channel import (
     TaskReport,
     send_report,
 )
-from flip27_stream.testing.bulk import encode_batch
+from flip27_stream.testing.kafka.bulk import encode_batch
 from offsets import INITIAL
 
 _SHARE = 10
@@ -91,12 +91,7 @@ def _fetching(stage: Stage) -> Result:
             )
 
     taken = pairs(beside, ours, stage.sizes.pairs, stage.sizes.warm_up)
-    return Result(
-        "a topic into Arrow, beside KafkaConsumer",
-        throughput(taken.beside, backlog.records, size),
-        throughput(taken.ours, backlog.records, size),
-        taken.speed,
-    )
+    return speeds("a topic into Arrow, beside KafkaConsumer", backlog.records, size, taken)
 
 
 def _polled(consumer: KafkaConsumer, count: int) -> Iterator[pa.RecordBatch]:
@@ -158,12 +153,7 @@ def _records(stage: Stage) -> Result:
         stage.sizes.warm_up,
     )
     size = values.buffers()[2].size
-    return Result(
-        "decoding record batches of 150, beside kafka-python",
-        throughput(taken.beside, count, size),
-        throughput(taken.ours, count, size),
-        taken.speed,
-    )
+    return speeds("decoding record batches of 150, beside kafka-python", count, size, taken)
 
 
 def _numbered(log: bytes) -> bytes:
@@ -192,12 +182,7 @@ def _json(stage: Stage) -> Result:
         stage.sizes.warm_up,
     )
     size = values.buffers()[2].size
-    return Result(
-        "JSON of six fields into columns, beside Python's json",
-        throughput(taken.beside, count, size),
-        throughput(taken.ours, count, size),
-        taken.speed,
-    )
+    return speeds("JSON of six fields into columns, beside Python's json", count, size, taken)
 
 
 def _reports(stage: Stage) -> Result:

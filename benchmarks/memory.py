@@ -16,12 +16,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from benchmarks.backlog import Backlog
-from benchmarks.command import run
-from benchmarks.marks import Result, at_most
-from benchmarks.processes import below, read_or_empty
-from benchmarks.stage import Stage
-from benchmarks.streams import OURS, drain, stream
+from benchmarks.support.backlog import Backlog
+from benchmarks.support.command import run
+from benchmarks.support.marks import Result, at_most
+from benchmarks.support.processes import below, read_or_empty
+from benchmarks.support.stage import Stage
+from benchmarks.support.streams import OURS, drain, stream
 
 if TYPE_CHECKING:
     from typing_extensions import Self

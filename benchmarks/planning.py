@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from typing import Any
 from unittest.mock import patch
 
-from benchmarks.backlog import START_MS
-from benchmarks.command import run
-from benchmarks.coordinators import kafka_coordinator
-from benchmarks.marks import Result, at_most
-from benchmarks.stage import Stage
+from benchmarks.support.backlog import START_MS
+from benchmarks.support.command import run
+from benchmarks.support.coordinators import kafka_coordinator
+from benchmarks.support.marks import Result, at_most
+from benchmarks.support.stage import Stage
 from flip27_stream.connectors.kafka.client.client import KafkaClient
 from offsets import INITIAL
 

@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from unittest.mock import patch
 
-from benchmarks.backlog import START_MS
-from benchmarks.command import run
-from benchmarks.coordinators import kafka_coordinator
-from benchmarks.marks import Result, at_most
-from benchmarks.simulated_cluster import SimulatedCluster
-from benchmarks.stage import Stage
+from benchmarks.support.backlog import START_MS
+from benchmarks.support.command import run
+from benchmarks.support.coordinators import kafka_coordinator
+from benchmarks.support.marks import Result, at_most
+from benchmarks.support.simulated_cluster import SimulatedCluster
+from benchmarks.support.stage import Stage
 from flip27_stream.connectors.kafka.planning import enumerator
 from offsets import INITIAL
 from watermark_alignment.planner import Plan, SplitView, plan

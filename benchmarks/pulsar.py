@@ -9,10 +9,9 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.count import Count
+from benchmarks.support.count import read_without_spark
 from flip27_stream.connectors.pulsar import PulsarSource
 from flip27_stream.testing import PulsarServer
-from flip27_stream.testing.source_query import SourceQuery
 
 TOPIC = "benchmark"
 _BATCH = 500
@@ -47,16 +46,7 @@ def plain_loop(server: PulsarServer, partitions: int) -> tuple[int, float]:
 def readers(server: PulsarServer) -> tuple[int, float]:
     """Returns messages, and seconds, of planning and readers, without Spark, in one process."""
     options = {**server.options, "topic": TOPIC, "startingOffsets": "earliest"}
-    began, rows = time.perf_counter(), 0
-    with SourceQuery(PulsarSource(options), available_now=True) as query:
-        while (batch := query.next_batch()) is not None:
-            for task in query.tasks(*batch):
-                output = Count()
-                for _ in query.poll(task, output):  # type: ignore[arg-type]
-                    pass
-                rows += output.rows
-            query.offset = batch[1]
-    return rows, time.perf_counter() - began
+    return read_without_spark(PulsarSource(options))
 
 
 def run(arguments: Sequence[str] | None = None) -> Table:

@@ -16,16 +16,16 @@ from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
-from benchmarks.backlog import Backlog
 from benchmarks.ceiling import emitted
-from benchmarks.command import run
-from benchmarks.constant_source import constant_source
-from benchmarks.marks import Mark, Result, at_least
-from benchmarks.processes import CpuTime, cpu_time
-from benchmarks.stage import Stage
-from benchmarks.streams import BUILTIN, OURS, drain, stream
-from benchmarks.turns import Contender, Pairs, pairs, take_turns, throughput
-from flip27_stream.testing.bulk import Codec
+from benchmarks.support.backlog import Backlog
+from benchmarks.support.command import run
+from benchmarks.support.constant_source import constant_source
+from benchmarks.support.marks import Result, at_least
+from benchmarks.support.processes import CpuTime, cpu_time
+from benchmarks.support.stage import Stage
+from benchmarks.support.streams import BUILTIN, OURS, drain, stream
+from benchmarks.support.turns import Contender, Pairs, pairs, speeds, take_turns
+from flip27_stream.testing.kafka.bulk import Codec
 
 _CODECS: tuple[Codec | None, ...] = (None, "lz4", "zstd")
 _BATCHES = (150, 8192)
@@ -105,8 +105,8 @@ def _compare(stage: Stage, shape: Shape) -> Iterator[Result]:
     speed = Pairs(seconds[BUILTIN], seconds[OURS])
     share = Pairs(seconds[_CEILING], seconds[OURS])
     marks = (_SPEED[shape.value_bytes], _SHARE.get((shape.value_bytes, shape.batch_records)))
-    yield _result(f"{shape}", backlog.records, size, speed, marks[0])
-    yield _result(f"{shape}: share of the ceiling", backlog.records, size, share, marks[1], percent=True)
+    yield speeds(f"{shape}", backlog.records, size, speed, marks[0])
+    yield speeds(f"{shape}: share of the ceiling", backlog.records, size, share, marks[1], percent=True)
     theirs, own = builtin.median(stage.sizes.pairs), ours.median(stage.sizes.pairs)
     yield Result(
         f"{shape}: CPU a row",
@@ -131,16 +131,7 @@ def _aligned(stage: Stage, backlog: Backlog, table: str) -> Result:
         return sum(drain(stream(stage, OURS, backlog.topic, **alignment), backlog.records))
 
     seconds = pairs(builtin, ours, stage.sizes.pairs, stage.sizes.warm_up)
-    return _result(f"{SHAPES[1]}, ours aligned", backlog.records, size, seconds, None)
-
-
-def _result(
-    work: str, rows: int, size: int, seconds: Pairs, mark: Mark | None, *, percent: bool = False
-) -> Result:
-    beside, ours = throughput(seconds.beside, rows, size), throughput(seconds.ours, rows, size)
-    if percent:
-        return Result(work, beside, ours, [100 * share for share in seconds.speed], "%", mark)
-    return Result(work, beside, ours, seconds.speed, mark=mark)
+    return speeds(f"{SHAPES[1]}, ours aligned", backlog.records, size, seconds)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from benchmarks.backlog import START_MS
+from benchmarks.support.backlog import START_MS
 from flip27_stream.spark.reporting.report_channel import ReportAddress, ReportListener, send_report
 from flip27_stream.spark.reporting.reports import SplitReport, TaskReport
 from watermark_alignment.group.group_log import GroupLog

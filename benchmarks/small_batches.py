@@ -18,11 +18,11 @@ from functools import partial
 
 from kafka import KafkaProducer
 
-from benchmarks.command import run
-from benchmarks.marks import Result, at_most
-from benchmarks.stage import Stage
-from benchmarks.streams import BUILTIN, OURS, drain, stream
-from benchmarks.turns import Pairs, milliseconds, pairs
+from benchmarks.support.command import run
+from benchmarks.support.marks import Result, at_most
+from benchmarks.support.stage import Stage
+from benchmarks.support.streams import BUILTIN, OURS, drain, stream
+from benchmarks.support.turns import Pairs, milliseconds, pairs
 
 _VALUE = b"v" * 100
 _WARM_UP = 2  # the first batches of a query, which meet cold caches

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
@@ -50,3 +50,24 @@ def of_each(work: Callable[[T], R], things: Sequence[T], at_once: int) -> list[R
             pass
         done = [future.result() for future in futures]
     return done + [work(thing) for thing in things[len(done) :]]
+
+
+class CallPool:
+    """Threads that make calls at the same time, each call with a name.
+
+    Args:
+        threads: how many calls are made at the same time.
+        prefix: how the names of the threads begin.
+    """
+
+    def __init__(self, threads: int, prefix: str) -> None:
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix=prefix)
+
+    def results(self, calls: Mapping[str, Callable[[], R]]) -> dict[str, R]:
+        """Returns the results of all calls by name. Raises the first error."""
+        futures = {name: self._threads.submit(call) for name, call in calls.items()}
+        return {name: future.result() for name, future in futures.items()}
+
+    def close(self) -> None:
+        """Cancels the calls that have not begun. It waits for no call."""
+        self._threads.shutdown(wait=False, cancel_futures=True)

@@ -80,6 +80,8 @@ class OffsetCodec(Generic[SplitT, CheckpointT]):
             TypeError: a serializer failed, or returned something other than JSON without floats.
             ValueError: ``offset`` has a split under the id of another split.
         """
+        begins: dict[str, JsonValue] = dict(offset.begin)
+        begins |= {split: [*begin] for split, begin in offset.earlier_begins.items()}
         return {
             "batch": offset.batch,
             "enumerator": self.enumerator_to_json(offset.enumerator),
@@ -89,8 +91,8 @@ class OffsetCodec(Generic[SplitT, CheckpointT]):
             "source": offset.source,
             "split_version": self._splits.version,
             "splits": {
-                split_id: self._split_to_json(split_id, state, _begin_to_json(offset, split_id))
-                for split_id, state in sorted(offset.splits.items())
+                split_id: self._split_to_json(split_id, offset.splits[split_id], begins.get(split_id))
+                for split_id in sorted(offset.splits)
             },
         }
 
@@ -181,14 +183,6 @@ class OffsetCodec(Generic[SplitT, CheckpointT]):
             )
 
 
-def _begin_to_json(offset: Offset[Any, Any], split_id: str) -> JsonValue:
-    return (
-        [*offset.earlier_begins[split_id]]
-        if split_id in offset.earlier_begins
-        else offset.begin.get(split_id)
-    )
-
-
 def _earlier_begin(stored: list[Any], version: int, split_id: str) -> tuple[int, int]:
     if version < 2 or len(stored) != 2:
         raise _corrupt(
@@ -225,17 +219,21 @@ def _check_keys(document: Mapping[str, Any]) -> None:
 def _serialize(
     serializer: SimpleVersionedSerializer[T], value: T, field: str, split_id: str | None = None
 ) -> JsonValue:
-    what = f"{type(serializer).__name__}.serialize() of {_place(field, split_id)}"
     try:
         data = serializer.serialize(value)
     except Exception as error:
         raise TypeError(
-            f"{what} failed on {_shortened.repr(value)}: {type(error).__name__}: {error}"
+            f"{_call(serializer, field, split_id)} failed on {_shortened.repr(value)}: "
+            f"{type(error).__name__}: {error}"
         ) from error
     try:
         return _canonical(data)
     except TypeError as error:
-        raise TypeError(f"{what}: {error}") from error
+        raise TypeError(f"{_call(serializer, field, split_id)}: {error}") from error
+
+
+def _call(serializer: SimpleVersionedSerializer[Any], field: str, split_id: str | None) -> str:
+    return f"{type(serializer).__name__}.serialize() of {_place(field, split_id)}"
 
 
 def _deserialize(
@@ -279,7 +277,7 @@ def _text(field: str, value: Any) -> str:
 
 def _canonical(value: JsonValue) -> JsonValue:
     """Returns ``value`` with the keys of all its objects sorted."""
-    if value is None or isinstance(value, str | int):
+    if value is None or isinstance(value, (str, int)):
         return value
     if isinstance(value, list):
         return [_canonical(element) for element in value]

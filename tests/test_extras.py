@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import watermark_alignment
-from flip27_stream.connectors.kafka.security.key_stores import KeyStore, StoreType, TrustStore
 from flip27_stream.connectors.kafka.security.security_options import SslOptions
+from flip27_stream.connectors.kafka.security.tls.key_stores import KeyStore, StoreType, TrustStore
 from flip27_stream.connectors.kafka.source import KafkaSourceFactory
 from flip27_stream.errors import MissingExtraError
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from flip27_stream.errors import OptionError
+from flip27_stream.event_time.units import UNITS
 from flip27_stream.options.durations import parse_duration
 from flip27_stream.options.kinds import BOOLEAN, DURATION, POSITIVE_DURATION, TEXT, time_unit, words
 from flip27_stream.options.option import Kind, Option
@@ -117,7 +118,7 @@ EVENT_TIME: Final = Option(
 )
 EVENT_TIME_UNIT: Final = Option(
     "scan.watermark.event-time.unit",
-    time_unit("s", "ms", "us", "ns"),
+    time_unit(*UNITS),
     None,
     "The unit of event times that are integers: at a JSON pointer, in a bigint column, or returned by a function.",
     default_words="`ms`",

@@ -158,7 +158,10 @@ def plan_in_columns(
 
 
 def _column(numbers: Sequence[int | None]) -> Longs:
-    return np.array([UNKNOWN if number is None else number for number in numbers], np.int64)
+    try:
+        return np.array(numbers, np.int64)
+    except TypeError:  # it has None
+        return np.array([UNKNOWN if number is None else number for number in numbers], np.int64)
 
 
 def known_times(times: Longs) -> list[int | None]:

@@ -115,7 +115,6 @@ class Table:
         self.uri = f"s3://{BUCKET}/source"
         self._store = store
         self._lock = threading.Lock()
-        self._remove: list[str] = []
         self.append()
 
     def append(self) -> None:

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from benchmarks.marks import table
 from benchmarks.soak.run import Settings, Soak, SoakError
+from benchmarks.support.marks import table
 
 _LEAST_WIDTH = 150
 

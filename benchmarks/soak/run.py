@@ -11,12 +11,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.marks import Result
 from benchmarks.soak import verdict
 from benchmarks.soak.driver import Driver
 from benchmarks.soak.load import DISORDER_MS, IDLE_TIMEOUT_S, Load
 from benchmarks.soak.sink import Sink
 from benchmarks.soak.watch import Folder, Group, Rows, Series
+from benchmarks.support.marks import Result
 from flip27_stream.testing import KafkaBroker
 from watermark_alignment.table.maintenance import ROW_RETENTION
 from watermark_alignment.table.split_watermark_table import SplitWatermarkTable

@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from benchmarks.marks import Result, at_least, at_most
 from benchmarks.soak.sink import Delivery
 from benchmarks.soak.watch import Folder, Said, Series, last_said, lead
+from benchmarks.support.marks import Result, at_least, at_most
 
 LONG_ENOUGH_S = 600
 """A shorter run, or quarters of it, is no time in which to see that anything grows."""

@@ -37,7 +37,7 @@ _LONGEST_SHOWN: Final = 100
 
 
 @dataclass(frozen=True)
-class Mismatch:
+class TypeMismatch:
     """A field whose value does not have its column's type.
 
     Attributes:
@@ -63,7 +63,7 @@ class _NotOfTypeError(Exception):
     """A value does not have its column's type. The message says what the type accepts."""
 
 
-Converter = Callable[[Any, list[Mismatch]], Any]
+ValueConverter = Callable[[Any, list[TypeMismatch]], Any]
 """Converts a JSON value to one that Arrow accepts. Wrong fields inside the value are added to the list.
 
 Raises:
@@ -86,7 +86,7 @@ def can_decode(kind: pa.DataType) -> bool:
 
 def object_converter(
     fields: Mapping[str, pa.DataType], pattern: TimePattern | None, path: str = ""
-) -> Converter:
+) -> ValueConverter:
     """Returns a converter of an object to a mapping of its fields. Wrong fields are reported and left out.
 
     If several fields have the same name, the last correct one is taken.
@@ -100,7 +100,7 @@ def object_converter(
         name: (f"{path}{name}", _converter(f"{path}{name}", kind, pattern)) for name, kind in fields.items()
     }
 
-    def convert(value: Any, wrong: list[Mismatch]) -> dict[str, Any]:
+    def convert(value: Any, wrong: list[TypeMismatch]) -> dict[str, Any]:
         if type(value) is not tuple:
             raise _NotOfTypeError("an object")
         row = {}
@@ -111,15 +111,15 @@ def object_converter(
             try:
                 row[name] = None if item is None else convert_item(item, wrong)
             except _NotOfTypeError as error:
-                wrong.append(Mismatch(where, item, str(error)))
+                wrong.append(TypeMismatch(where, item, str(error)))
             except RecursionError:
-                wrong.append(Mismatch(where, "...", "nested so deeply"))
+                wrong.append(TypeMismatch(where, "...", "nested so deeply"))
         return row
 
     return convert
 
 
-def _converter(path: str, kind: pa.DataType, pattern: TimePattern | None) -> Converter:
+def _converter(path: str, kind: pa.DataType, pattern: TimePattern | None) -> ValueConverter:
     if pt.is_struct(kind):
         inner = (kind.field(i) for i in range(kind.num_fields))
         return object_converter({field.name: field.type for field in inner}, pattern, f"{path}.")
@@ -132,13 +132,13 @@ def _converter(path: str, kind: pa.DataType, pattern: TimePattern | None) -> Con
     return lambda value, _: convert(value)
 
 
-def _array(element: Converter, value: Any, wrong: list[Mismatch]) -> list[Any]:
+def _array(element: ValueConverter, value: Any, wrong: list[TypeMismatch]) -> list[Any]:
     if type(value) is not list:
         raise _NotOfTypeError("an array")
     return [None if item is None else element(item, wrong) for item in value]
 
 
-def _map(item: Converter, value: Any, wrong: list[Mismatch]) -> list[tuple[str, Any]]:
+def _map(item: ValueConverter, value: Any, wrong: list[TypeMismatch]) -> list[tuple[str, Any]]:
     if type(value) is not tuple:
         raise _NotOfTypeError("an object")
     entries = {utf_8(name): None if entry is None else item(entry, wrong) for name, entry in value}

@@ -10,7 +10,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flip27_stream.decoding.json_converters import Converter, Mismatch, object_converter
+from flip27_stream.decoding.json_converters import TypeMismatch, ValueConverter, object_converter
 from flip27_stream.decoding.json_documents import DocumentError, parse_document
 from flip27_stream.decoding.time_patterns import TimePattern
 
@@ -72,7 +72,7 @@ class JsonRows:
         """
         _, wrong = self._row(document)
         return "; ".join(
-            one.described(with_value=with_values) if isinstance(one, Mismatch) else one for one in wrong
+            one.described(with_value=with_values) if isinstance(one, TypeMismatch) else one for one in wrong
         )
 
     def first_object(self, documents: pa.BinaryArray) -> Mapping[str, Any]:
@@ -83,7 +83,7 @@ class JsonRows:
             return {}
         return dict(found) if type(found) is tuple else {}
 
-    def _row(self, document: bytes | None) -> tuple[Mapping[str, Any], Sequence[Mismatch | str]]:
+    def _row(self, document: bytes | None) -> tuple[Mapping[str, Any], Sequence[TypeMismatch | str]]:
         """Returns the fields of a document, and what is wrong with it."""
         if document is None or not document.strip(b" \t\r\n"):
             return {}, ()
@@ -95,11 +95,11 @@ class JsonRows:
             return {}, _TOO_DEEP
         if type(value) is not tuple:
             return {}, ("it is no object",)
-        wrong: list[Mismatch] = []
+        wrong: list[TypeMismatch] = []
         return self._convert(value, wrong), wrong
 
     @cached_property
-    def _convert(self) -> Converter:
+    def _convert(self) -> ValueConverter:
         return object_converter({field.name: field.type for field in self.fields}, self.pattern)
 
     def __getstate__(self) -> dict[str, Any]:

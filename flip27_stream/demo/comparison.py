@@ -13,7 +13,7 @@ from rich.text import Text
 
 import flip27_stream
 from flip27_stream.demo.display import Screen, mark
-from flip27_stream.demo.run import BatchT, Run
+from flip27_stream.demo.run import BatchT, DemoRun
 from flip27_stream.demo.story import Stage
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ NAMES = {BUILT_IN: "Spark's own kafka source", ALIGNED: "flip27_kafka, aligned"}
 RunT = TypeVar("RunT", bound="ComparedRun[Any]")
 
 
-class ComparedRun(Run[BatchT]):
+class ComparedRun(DemoRun[BatchT]):
     """A run of the job with one of the sources. Only the options of alignment differ."""
 
     @property

@@ -21,7 +21,7 @@ _POLL_S = 0.2
 
 
 @dataclass
-class Run(ABC, Generic[BatchT]):
+class DemoRun(ABC, Generic[BatchT]):
     """A run and its progress.
 
     Attributes:

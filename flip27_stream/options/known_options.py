@@ -1,8 +1,9 @@
-"""The check that all given options are known."""
+"""The checks that all given options are known and supported."""
 
 from __future__ import annotations
 
 import difflib
+import logging
 from collections.abc import Collection, Mapping
 from typing import Final
 
@@ -33,6 +34,31 @@ def check_known(options: Collection[str], known: Mapping[str, str], prefixes: Co
             else f"Known: {', '.join(_nearest(name, known))} (those nearest to it; the options page has all)."
         )
         raise OptionError(f"Unknown option '{name}'. {hint}")
+
+
+def check_supported(
+    options: Collection[str],
+    refused: Mapping[str, str],
+    without_effect: Mapping[str, str],
+    log: logging.Logger,
+) -> None:
+    """Checks the options of other sources that this source knows and does not support.
+
+    Args:
+        options: the names of the given options, in lower case.
+        refused: why an option cannot be honoured, and what to do, by its name.
+        without_effect: why an option has no effect, by its name; ``log`` logs a warning.
+        log: the logger of the source.
+
+    Raises:
+        OptionError: an option cannot be honoured.
+    """
+    for name, reason in refused.items():
+        if name.lower() in options:
+            raise OptionError(f"Option '{name}' cannot be honoured: {reason}.")
+    for name, reason in without_effect.items():
+        if name.lower() in options:
+            log.warning("Option '%s' has no effect: %s.", name, reason)
 
 
 def _nearest(name: str, known: Mapping[str, str]) -> list[str]:

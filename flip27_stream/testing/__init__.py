@@ -38,10 +38,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from flip27_stream.testing.broker import KafkaBroker
-from flip27_stream.testing.bulk import write_bulk
 from flip27_stream.testing.clock import Clock, ManualClock
-from flip27_stream.testing.cluster import KafkaCluster
 from flip27_stream.testing.faulty_network import (
     BlackHole,
     CutAfter,
@@ -58,11 +55,14 @@ from flip27_stream.testing.faulty_network import (
     Unreachable,
     fault_schedule,
 )
+from flip27_stream.testing.kafka.broker import KafkaBroker
+from flip27_stream.testing.kafka.bulk import write_bulk
+from flip27_stream.testing.kafka.cluster import KafkaCluster
+from flip27_stream.testing.kafka.secure_listeners import SecureListener
+from flip27_stream.testing.kafka.topics import Record
 from flip27_stream.testing.kinesis import KinesisServer
 from flip27_stream.testing.pulsar import PulsarServer
-from flip27_stream.testing.secure_listeners import SecureListener
 from flip27_stream.testing.session import local_session
-from flip27_stream.testing.topics import Record
 from flip27_stream.testing.waiting import wait_until
 
 if TYPE_CHECKING:

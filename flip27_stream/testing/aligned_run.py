@@ -10,9 +10,10 @@ from typing import Any
 
 from flip27_stream.api import SourceSplit, WatermarkStrategy
 from flip27_stream.api.planned_range import PlannedRange
+from flip27_stream.spark.planning.offset.offset_log import Document
 from flip27_stream.spark.planning.query_clock import wall_clock
 from flip27_stream.testing.clock import ManualClock
-from flip27_stream.testing.source_query import Document, Row, SourceQuery, TaskRows
+from flip27_stream.testing.source_query import Row, SourceQuery, TaskRows
 from watermark_alignment.options import AlignmentOptions
 
 _IDLE_TIMEOUT_MS = 60_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import Any, TypeVar
 
@@ -23,11 +23,13 @@ from flip27_stream.api import (
 )
 from flip27_stream.api.planned_range import PlannedRange
 from flip27_stream.reader.drive import read_ranges
+from flip27_stream.reader.split_outputs import SplitOutputs
 from flip27_stream.spark.execution.task import TaskContext, read_task
 from flip27_stream.spark.planning.batch_reader import Flip27BatchReader
 from flip27_stream.spark.planning.coordinator import SourceCoordinator
 from flip27_stream.spark.planning.enumerator_context import CoordinatorContext
-from flip27_stream.spark.planning.rate_limit import UNLIMITED
+from flip27_stream.spark.planning.micro_batch.rate_limit import UNLIMITED
+from flip27_stream.spark.planning.offset.offset_log import Document
 from flip27_stream.spark.source_spec import Driver, SourceSpec
 from flip27_stream.testing.clock import Clock
 from flip27_stream.testing.waiting import wait_until
@@ -36,7 +38,6 @@ from watermark_alignment.options import AlignmentOptions
 
 T = TypeVar("T")
 
-Document = dict[str, Any]
 Row = dict[str, Any]
 
 _PATIENCE_S = 30.0
@@ -218,7 +219,7 @@ class SourceQuery:
         self._coordinator.close()
 
 
-class TaskRows(ReaderOutput):
+class TaskRows(SplitOutputs):
     """Collects the rows that a reader emits, and checks them.
 
     Args:
@@ -245,14 +246,9 @@ class TaskRows(ReaderOutput):
     def release_output_for_split(self, split_id: str) -> None:
         assert split_id in self._at, f"the reader ends split {split_id}, which it was not given"
 
-    def collect(
-        self,
-        records: pa.RecordBatch,
-        timestamps: pa.Int64Array | None = None,
-        positions: pa.Int64Array | None = None,
-    ) -> None:
-        assert len(self._at) == 1, "a reader of several splits must emit into create_output_for_split"
-        self.take(next(iter(self._at)), records, timestamps, positions)
+    @property
+    def split_ids(self) -> Collection[str]:
+        return self._at
 
     def take(
         self,

@@ -22,11 +22,12 @@ from benchmarks import (
     planning_cpu,
     read_speed,
     small_batches,
+    start,
 )
-from benchmarks.command import Measure
-from benchmarks.marks import Result, at_least, at_most, table
-from benchmarks.stage import Sizes, Stage
-from benchmarks.turns import Pairs, take_turns
+from benchmarks.support.command import Measure
+from benchmarks.support.marks import Result, at_least, at_most, table
+from benchmarks.support.stage import Sizes, Stage
+from benchmarks.support.turns import Pairs, take_turns
 from flip27_stream.testing import KafkaBroker
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ def test_planning_without_a_broker() -> None:
         pytest.param(columns.measure, 2, id="columns"),
         pytest.param(ceiling.measure, 1, id="ceiling"),
         pytest.param(small_batches.measure, 3, id="small_batches"),
+        pytest.param(start.measure, 1, id="start"),
         pytest.param(planning.measure, 3, id="planning"),
         pytest.param(memory.measure, 12, id="memory"),
         pytest.param(files.measure, 12, id="files"),

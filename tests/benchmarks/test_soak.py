@@ -17,13 +17,13 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from benchmarks.marks import at_most
 from benchmarks.soak.driver import Driver, session
 from benchmarks.soak.load import AHEAD_MS, DISORDER_MS, IDLE_TIMEOUT_S, SHORT_SILENCE_S, Feed
 from benchmarks.soak.run import Settings
 from benchmarks.soak.sink import Delivery, Sink
 from benchmarks.soak.verdict import drifts
 from benchmarks.soak.watch import Rows, Said, Series
+from benchmarks.support.marks import at_most
 from flip27_stream.testing import wait_until
 from watermark_alignment.table.split_watermark_table import SCHEMA, SplitRow, SplitWatermarkTable
 

@@ -20,30 +20,34 @@ from flip27_stream.demo.join import job as join_job
 from flip27_stream.demo.join.shop import Shop
 from flip27_stream.demo.skew import display as skew
 from flip27_stream.demo.skew import job as skew_job
-from flip27_stream.demo.skew.backlog import Backlog
+from flip27_stream.demo.skew.backlog import SkewedTopic
 
 NOW = 1_700_000_000_000
 MANY = 1_234_567
 
 
 def skewed() -> list[RenderableType]:
-    backlog = Backlog.skewed("clicks", MANY, NOW)
-    batch = skew_job.Batch(MANY, dict.fromkeys(backlog.splits, 200000), MANY, NOW)
-    runs = [skew_job.Run(name, [batch] * 123, started=1.0, seconds=1234.5) for name in (BUILT_IN, ALIGNED)]
+    backlog = SkewedTopic.skewed("clicks", MANY, NOW)
+    batch = skew_job.SkewBatch(MANY, dict.fromkeys(backlog.splits, 200000), MANY, NOW)
+    runs = [
+        skew_job.SkewRun(name, [batch] * 123, started=1.0, seconds=1234.5) for name in (BUILT_IN, ALIGNED)
+    ]
     return [skew.live(backlog, runs), skew.result(backlog, runs)]
 
 
 def joined() -> list[RenderableType]:
     shop = Shop.skewed(3_900, 78, NOW)
     positions = {split: len(records.times) for split, records in shop.records.items()}
-    batch = join_job.Batch(positions, NOW, 98_765, 98_765, MANY, 1_234_567_890, 12_345)
-    runs = [join_job.Run(name, [batch] * 123, started=1.0, seconds=1234.5) for name in (BUILT_IN, ALIGNED)]
+    batch = join_job.JoinBatch(positions, NOW, 98_765, 98_765, MANY, 1_234_567_890, 12_345)
+    runs = [
+        join_job.JoinRun(name, [batch] * 123, started=1.0, seconds=1234.5) for name in (BUILT_IN, ALIGNED)
+    ]
     return [join.live(shop, runs), join.result(shop, runs)]
 
 
 def history_and_topic() -> list[RenderableType]:
     clicks = Clicks.make("clicks", Path("history"), 4_800, NOW)
-    done = [hybrid_job.Batch(index, MANY, 0, NOW, NOW, {}, NOW - HOUR) for index in (0, 1)]
+    done = [hybrid_job.HybridBatch(index, MANY, 0, NOW, NOW, {}, NOW - HOUR) for index in (0, 1)]
     return [hybrid.live(clicks, done, NOW), hybrid.result(clicks, done, clicks.counts())]
 
 

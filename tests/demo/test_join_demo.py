@@ -13,7 +13,7 @@ from rich.console import Console
 from flip27_stream.demo.comparison import ALIGNED, BUILT_IN
 from flip27_stream.demo.event_time import HOUR, MINUTE
 from flip27_stream.demo.join.display import live, result
-from flip27_stream.demo.join.job import DELAY, MAX_DRIFT, Batch, Run
+from flip27_stream.demo.join.job import DELAY, MAX_DRIFT, JoinBatch, JoinRun
 from flip27_stream.demo.join.picture import draw
 from flip27_stream.demo.join.shop import PAID_WITHIN, PLACED, Shop, ShopRecords
 from flip27_stream.demo.join.story import verdict
@@ -38,9 +38,9 @@ def two_splits() -> Shop:
     return Shop(records, pairs=10)
 
 
-def batch(orders: int, payments: int, *, dropped: int = 0, state: int = 0) -> Batch:
+def batch(orders: int, payments: int, *, dropped: int = 0, state: int = 0) -> JoinBatch:
     positions = {"orders-0": orders, "payments-0": payments}
-    return Batch(
+    return JoinBatch(
         positions,
         None,
         joined=1,
@@ -119,10 +119,10 @@ def test_how_far_apart_both_topics_are(two_splits: Shop) -> None:
 
 
 def test_the_table_shows_what_is_lost_and_the_peak_of_the_state(two_splits: Shop) -> None:
-    bad = Run(
+    bad = JoinRun(
         BUILT_IN, [batch(0, 2, state=1234), batch(3, 2, dropped=4, state=30)], seconds=2, joined=7, distinct=6
     )
-    good = Run(ALIGNED, [batch(3, 1, state=20), batch(3, 2, state=10)], seconds=3, joined=10, distinct=10)
+    good = JoinRun(ALIGNED, [batch(3, 1, state=20), batch(3, 2, state=10)], seconds=3, joined=10, distinct=10)
     shown = text_of(result(two_splits, [bad, good]))
     assert cells(shown, "expected rows") == ["10", "10"]
     assert cells(shown, "joined rows") == ["7", "10"]
@@ -134,8 +134,8 @@ def test_the_table_shows_what_is_lost_and_the_peak_of_the_state(two_splits: Shop
 
 
 def test_while_it_runs_the_latest_batches_are_shown(two_splits: Shop) -> None:
-    run = Run(BUILT_IN, [batch(n % 4, 2, dropped=n, state=1000 + n) for n in range(9)], started=1.0)
-    shown = text_of(live(two_splits, [run, Run(ALIGNED)]))
+    run = JoinRun(BUILT_IN, [batch(n % 4, 2, dropped=n, state=1000 + n) for n in range(9)], started=1.0)
+    shown = text_of(live(two_splits, [run, JoinRun(ALIGNED)]))
     assert "1,008" in shown
     assert "1,003" not in shown
     assert "9 batches" in shown
@@ -146,9 +146,9 @@ def test_while_it_runs_the_latest_batches_are_shown(two_splits: Shop) -> None:
 @pytest.mark.parametrize(("joined", "distinct"), [(9, 9), (11, 10), (10, 9)])
 def test_the_verdict_is_on_lost_and_doubled_rows(two_splits: Shop, joined: int, distinct: int) -> None:
     console = Console(file=io.StringIO())
-    assert verdict(console, two_splits, Run(ALIGNED, joined=10, distinct=10))
+    assert verdict(console, two_splits, JoinRun(ALIGNED, joined=10, distinct=10))
     assert console.file.getvalue() == ""  # type: ignore[attr-defined]
-    assert not verdict(console, two_splits, Run(ALIGNED, joined=joined, distinct=distinct))
+    assert not verdict(console, two_splits, JoinRun(ALIGNED, joined=joined, distinct=distinct))
     assert "flip27_kafka" in console.file.getvalue()  # type: ignore[attr-defined]
 
 
@@ -156,9 +156,9 @@ def test_the_picture_is_drawn(shop: Shop, tmp_path: Path) -> None:
     ends = {split: len(records.times) for split, records in shop.records.items()}
     half = {split: end // 2 for split, end in ends.items()}
     watermark = NOW - 6 * HOUR
-    batches = [Batch(half, None, 5, 0, 50, 1000, 10), Batch(ends, watermark, 5, 2, 20, 1000, 10)]
+    batches = [JoinBatch(half, None, 5, 0, 50, 1000, 10), JoinBatch(ends, watermark, 5, 2, 20, 1000, 10)]
     path = tmp_path / "join.png"
-    draw(shop, [Run(BUILT_IN, batches), Run(ALIGNED, batches, distinct=shop.pairs)], path)
+    draw(shop, [JoinRun(BUILT_IN, batches), JoinRun(ALIGNED, batches, distinct=shop.pairs)], path)
     assert path.read_bytes().startswith(PNG)
 
 

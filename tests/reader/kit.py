@@ -17,7 +17,6 @@ from flip27_stream.api import (
     SourceOutput,
     SourceReader,
     SourceReaderContext,
-    Watermark,
 )
 from flip27_stream.reader import (
     ArrowRecordEmitter,
@@ -102,15 +101,6 @@ class Output(ReaderOutput):
     @property
     def all_values(self) -> list[int]:
         return sorted(v for values in self.values.values() for v in values)
-
-    def emit_watermark(self, watermark: Watermark) -> None:
-        raise AssertionError("no watermarks")
-
-    def mark_idle(self) -> None:
-        raise AssertionError("no idleness")
-
-    def mark_active(self) -> None:
-        raise AssertionError("no idleness")
 
 
 class NumbersReader(SplitReader[Numbers]):

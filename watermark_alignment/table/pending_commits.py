@@ -11,7 +11,7 @@ import pyarrow as pa
 _COMPRESSION = pa.ipc.IpcWriteOptions(compression="zstd")
 
 
-class Commit(NamedTuple):
+class PendingCommit(NamedTuple):
     """The rows of one batch, as columns or compressed, and the metadata of their commit."""
 
     batch: int
@@ -27,7 +27,7 @@ class Commit(NamedTuple):
     def rows(self) -> pa.Table:
         return self.data if isinstance(self.data, pa.Table) else pa.ipc.open_stream(self.data).read_all()
 
-    def compressed(self) -> Commit:
+    def compressed(self) -> PendingCommit:
         """Returns the same commit in about a sixth of the memory."""
         stream = pa.BufferOutputStream()
         with pa.ipc.new_stream(stream, self.data.schema, options=_COMPRESSION) as writer:
@@ -63,7 +63,7 @@ class PendingCommits:
     def __init__(self, capacity: int, max_bytes: int) -> None:
         self.capacity = capacity
         self.max_bytes = max_bytes
-        self._commits: deque[Commit] = deque()
+        self._commits: deque[PendingCommit] = deque()
         self._bytes = 0
         self.dropped = Batches()
 
@@ -71,17 +71,17 @@ class PendingCommits:
         return len(self._commits)
 
     @property
-    def first(self) -> Commit | None:
+    def first(self) -> PendingCommit | None:
         return self._commits[0] if self._commits else None
 
-    def add(self, commit: Commit) -> None:
+    def add(self, commit: PendingCommit) -> None:
         """Adds the newest commit. The oldest ones are dropped if the queue is too large."""
         self._commits.append(commit)
         self._bytes += commit.size
         while len(self) > self.capacity or (len(self) > 1 and self._bytes > self.max_bytes):
             self.dropped = self.dropped.and_(self._take_first().batch)
 
-    def done(self, commit: Commit) -> None:
+    def done(self, commit: PendingCommit) -> None:
         """Removes a commit that is written. It may have been dropped in the meantime."""
         if self.first is commit:
             self._take_first()
@@ -100,7 +100,7 @@ class PendingCommits:
             lost = lost.and_(commit.batch)
         return lost
 
-    def _take_first(self) -> Commit:
+    def _take_first(self) -> PendingCommit:
         commit = self._commits.popleft()
         self._bytes -= commit.size
         return commit

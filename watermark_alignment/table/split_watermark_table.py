@@ -385,19 +385,22 @@ def columns_of(group: str, source: str, batch: int, recorded_at: int, **columns:
         recorded_at: When the rows were recorded (ms).
         columns: The other columns, as in :class:`SplitRow`.
     """
-    same = {"group": group, "source": source, "batch": batch, "recorded_at": recorded_at}
+    same = {"group": group, "source": source, "batch": batch}
     rows = len(columns["split"])
-    return _table({name: columns[name] if name in columns else [same[name]] * rows for name in SCHEMA.names})
+    repeated = {
+        name: pa.repeat(pa.scalar(value, SCHEMA.field(name).type), rows) for name, value in same.items()
+    }
+    times = {"recorded_at": [recorded_at] * rows}
+    return _table({name: {**columns, **repeated, **times}[name] for name in SCHEMA.names})
 
 
-def _table(columns: dict[str, list[Any]]) -> pa.Table:
+def _table(columns: dict[str, Any]) -> pa.Table:
+    """Returns the table of columns whose times are in ms; times that its readers cannot show become null."""
     for field in SCHEMA:
         if field.type == _TIMESTAMP:
-            columns[field.name] = [_micros(time) for time in columns[field.name]]
+            columns[field.name] = [
+                time * 1000 if time is not None and _YEAR_1_MS <= time <= _YEAR_9999_MS else None
+                for time in columns[field.name]
+            ]
     columns["drift_ms"] = [drift and min(drift, _GREATEST_LONG) for drift in columns["drift_ms"]]
     return pa.table(columns, schema=SCHEMA)
-
-
-def _micros(time: int | None) -> int | None:
-    """Returns microseconds, or ``None`` outside of the years 1 to 9999, which readers of the table cannot show."""
-    return time * 1000 if time is not None and _YEAR_1_MS <= time <= _YEAR_9999_MS else None

@@ -13,7 +13,7 @@ import pyarrow as pa
 from flip27_stream.errors import ConnectorError
 from flip27_stream.threads import start
 from watermark_alignment.table.maintenance import Maintenance
-from watermark_alignment.table.pending_commits import Commit, PendingCommits
+from watermark_alignment.table.pending_commits import PendingCommit, PendingCommits
 from watermark_alignment.table.split_watermark_table import SplitRow, SplitWatermarkTable, as_table
 
 _LOG = logging.getLogger(__name__)
@@ -70,7 +70,7 @@ class TableWriter:
             rows: The rows, or a table of them.
             metadata: The metadata of the commit.
         """
-        commit = Commit(batch, rows if isinstance(rows, pa.Table) else as_table(rows), dict(metadata))
+        commit = PendingCommit(batch, rows if isinstance(rows, pa.Table) else as_table(rows), dict(metadata))
         commit = commit.compressed() if self._pending else commit
         with self._changed:
             if not self._closing:
@@ -166,7 +166,7 @@ class TableWriter:
             self._changed.wait_for(lambda: self._pending or self._due or self._closing)
             return self._closing and not self._pending and not self._due
 
-    def _next(self) -> Commit | None:
+    def _next(self) -> PendingCommit | None:
         """Returns the oldest commit, which stays in the queue until it is written."""
         with self._changed:
             return self._pending.first
@@ -176,7 +176,7 @@ class TableWriter:
             due, self._due = self._due, []
         return due
 
-    def _done(self, commit: Commit) -> None:
+    def _done(self, commit: PendingCommit) -> None:
         """Removes a written commit, and logs which batches were dropped.
 
         They are logged after a failure, or if the table is too slow, each time that a whole queue was dropped.

@@ -15,7 +15,7 @@ from flip27_stream.api import (
     SplitsAssignment,
 )
 from flip27_stream.api.arguments import check_assignment, check_call, check_callable, check_ids
-from flip27_stream.connectors.hybrid.overlap import Intervals
+from flip27_stream.connectors.hybrid.seam.overlap import Intervals
 from flip27_stream.connectors.hybrid.source_list import ActiveSource
 from flip27_stream.connectors.hybrid.split import HybridSourceSplit, split_id
 

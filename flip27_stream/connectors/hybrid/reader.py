@@ -22,8 +22,8 @@ from flip27_stream.api import (
 )
 from flip27_stream.api.planned_range import RangeKey
 from flip27_stream.connectors.hybrid.child_context import tagged, untagged
-from flip27_stream.connectors.hybrid.exact_seam import RangesRead, merge
-from flip27_stream.connectors.hybrid.overlap import Intervals, not_among
+from flip27_stream.connectors.hybrid.seam.exact_seam import SourceRangesRead, merge
+from flip27_stream.connectors.hybrid.seam.overlap import Intervals, not_among
 from flip27_stream.connectors.hybrid.source_list import ActiveSource
 from flip27_stream.connectors.hybrid.split import HybridSourceSplit, split_id
 from flip27_stream.errors import ConnectorError
@@ -95,7 +95,7 @@ class HybridSourceReader(SourceReader[HybridSourceSplit]):
         active = next(split.active for split in self._splits.values() if split.index == index)
         if active.seam is not None:
             ends = self._outputs[index].ends if index in self._outputs else {}
-            event = RangesRead(index, self._ranges[index], ends).event()
+            event = SourceRangesRead(index, self._ranges[index], ends).event()
             if event is not None:
                 self._context.send_source_event_to_coordinator(event)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import pyarrow as pa
 
@@ -16,21 +15,19 @@ from flip27_stream.api import (
     SplitEnumeratorContext,
     TimestampAssigner,
 )
-from flip27_stream.connectors.hybrid.enumerator import HybridSourceSplitEnumerator
-from flip27_stream.connectors.hybrid.enumerator_state import (
+from flip27_stream.connectors.hybrid.planning.enumerator import HybridSourceSplitEnumerator
+from flip27_stream.connectors.hybrid.planning.enumerator_state import (
     HybridEnumeratorState,
     HybridEnumeratorStateSerializer,
 )
-from flip27_stream.connectors.hybrid.exact_seam import ExactSeam
-from flip27_stream.connectors.hybrid.overlap import Overlap
 from flip27_stream.connectors.hybrid.reader import HybridSourceReader
 from flip27_stream.connectors.hybrid.schemas import Converter, check, common_schema, converted_schema
-from flip27_stream.connectors.hybrid.source_list import Factory, SourceList, SourceListEntry, tried
+from flip27_stream.connectors.hybrid.seam.exact_seam import ExactSeam
+from flip27_stream.connectors.hybrid.seam.overlap import Overlap
+from flip27_stream.connectors.hybrid.source_list import AnySource, Factory, SourceList, SourceListEntry, tried
 from flip27_stream.connectors.hybrid.split import HybridSourceSplit, HybridSourceSplitSerializer
 from flip27_stream.errors import OptionError
 from flip27_stream.event_time.assigners import timestamp_assigner
-
-AnySource = Source[Any, Any]
 
 _HYBRID = "Hybrid: "
 _THEN = ", then "

@@ -19,9 +19,9 @@ from flip27_stream.api import (
     SplitEnumerator,
     TimestampAssigner,
 )
-from flip27_stream.connectors.hybrid.exact_seam import ExactSeam
-from flip27_stream.connectors.hybrid.overlap import Overlap
 from flip27_stream.connectors.hybrid.schemas import Converter, check, conform, converted_schema
+from flip27_stream.connectors.hybrid.seam.exact_seam import ExactSeam
+from flip27_stream.connectors.hybrid.seam.overlap import Overlap
 from flip27_stream.errors import Flip27Error, OptionError
 
 log = logging.getLogger(__name__)

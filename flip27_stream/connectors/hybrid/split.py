@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from flip27_stream.api import JsonValue, SimpleVersionedSerializer, SourceSplit
-from flip27_stream.connectors.hybrid.overlap import Intervals, intervals_of
+from flip27_stream.connectors.hybrid.seam.overlap import Intervals, intervals_of
 from flip27_stream.connectors.hybrid.source_list import ActiveSource, SourceList
 from flip27_stream.errors import CorruptCheckpointError
 

@@ -10,14 +10,12 @@ import pyarrow as pa
 
 from flip27_stream.api import (
     AdoptedOffset,
-    Boundedness,
-    ReadLimits,
-    Source,
     SourceReader,
     SourceReaderContext,
     SplitEnumeratorContext,
     WatermarkStrategy,
 )
+from flip27_stream.connector_base.log_source import LogSource
 from flip27_stream.connectors.kafka.options.offset_options import ENDING
 from flip27_stream.connectors.kafka.options.source_options import (
     KNOWN_OPTIONS,
@@ -37,7 +35,7 @@ if TYPE_CHECKING:
     from flip27_stream.connectors.kafka.planning.enumerator import KafkaSourceEnumerator
 
 
-class KafkaSource(Source[KafkaPartitionSplit, KafkaEnumeratorState]):
+class KafkaSource(LogSource[KafkaPartitionSplit, KafkaEnumeratorState]):
     """Reads Kafka topics (Flink ``KafkaSource``), with the options and the schema of Spark's built-in source.
 
     The modules for planning and for reading are imported on use, since a process does only one of the two.
@@ -67,15 +65,12 @@ class KafkaSource(Source[KafkaPartitionSplit, KafkaEnumeratorState]):
             schema = records_schema(self._options.values, self._options.include_headers)
         self._layout = row_layout(schema, self._options.values)
         self._strategy = strategy
-        self._bounded = bounded or self._options.stopping_offsets is not None
-
-    @property
-    def boundedness(self) -> Boundedness:
-        return Boundedness.BOUNDED if self._bounded else Boundedness.CONTINUOUS_UNBOUNDED
-
-    @property
-    def schema(self) -> pa.Schema:
-        return self._layout.schema
+        super().__init__(
+            self._layout.schema,
+            self._options.limits,
+            KafkaEnumeratorState(),
+            bounded=bounded or self._options.stopping_offsets is not None,
+        )
 
     @property
     def fingerprint(self) -> str:
@@ -93,23 +88,14 @@ class KafkaSource(Source[KafkaPartitionSplit, KafkaEnumeratorState]):
         self, document: Mapping[str, Any]
     ) -> AdoptedOffset[KafkaPartitionSplit, KafkaEnumeratorState] | None:
         """Returns the state at an offset of Spark's Kafka source, so that a query goes on from its checkpoint."""
-        from flip27_stream.connectors.kafka.planning.spark_offsets import adopted
+        from flip27_stream.connectors.kafka.planning.spark_offsets import adopted, first_begins_by
 
-        return adopted(document, self._options.starting_offsets)
-
-    @property
-    def read_limits(self) -> ReadLimits:
-        return self._options.limits
+        return adopted(document, first_begins_by(self._options))
 
     def create_reader(self, context: SourceReaderContext) -> SourceReader[KafkaPartitionSplit]:
         from flip27_stream.connectors.kafka.fetching.reader import KafkaSourceReader
 
         return KafkaSourceReader(context, self._options, self._layout)
-
-    def create_enumerator(
-        self, context: SplitEnumeratorContext[KafkaPartitionSplit]
-    ) -> KafkaSourceEnumerator:
-        return self.restore_enumerator(context, KafkaEnumeratorState())
 
     def restore_enumerator(
         self, context: SplitEnumeratorContext[KafkaPartitionSplit], checkpoint: KafkaEnumeratorState

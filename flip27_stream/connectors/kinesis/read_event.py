@@ -21,7 +21,7 @@ class RangeRead:
 
 
 @dataclass(frozen=True)
-class RangesRead:
+class ShardRangesRead:
     """The ranges that a task has read."""
 
     ranges: Sequence[RangeRead]
@@ -31,7 +31,7 @@ class RangesRead:
         return SourceEvent(_NAME, told)
 
     @staticmethod
-    def of(event: SourceEvent) -> RangesRead | None:
+    def of(event: SourceEvent) -> ShardRangesRead | None:
         """Returns the content of an event; ``None`` if it is of another kind or release."""
         if event.name != _NAME or not isinstance(event.payload, list):
             return None
@@ -42,4 +42,4 @@ class RangesRead:
                     ranges.append(RangeRead(split_id, rows, first, last))
                 case _:
                     return None
-        return RangesRead(ranges)
+        return ShardRangesRead(ranges)

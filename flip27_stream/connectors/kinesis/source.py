@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, ClassVar
 import pyarrow as pa
 
 from flip27_stream.api import (
-    Boundedness,
-    ReadLimits,
-    Source,
     SourceReader,
     SourceReaderContext,
     SplitEnumeratorContext,
     WatermarkStrategy,
 )
+from flip27_stream.connector_base.log_source import LogSource
 from flip27_stream.connectors.kinesis.options.option_list import KNOWN_OPTIONS
 from flip27_stream.connectors.kinesis.options.source_options import parse_kinesis_options
 from flip27_stream.connectors.kinesis.planning.enumerator_state import (
@@ -30,7 +28,7 @@ if TYPE_CHECKING:
     from flip27_stream.connectors.kinesis.planning.enumerator import KinesisSourceEnumerator
 
 
-class KinesisSource(Source[KinesisShardSplit, KinesisEnumeratorState]):
+class KinesisSource(LogSource[KinesisShardSplit, KinesisEnumeratorState]):
     """Reads Kinesis streams (Flink ``KinesisStreamsSource``), with the options and columns of Databricks' source.
 
     Args:
@@ -52,34 +50,21 @@ class KinesisSource(Source[KinesisShardSplit, KinesisEnumeratorState]):
     ) -> None:
         self._options = parse_kinesis_options(options, bounded=bounded)
         self._strategy = strategy
-        self._bounded = bounded
-        self._schema = schema_of(sub_sequence_number=self._options.sub_sequence_number)
-
-    @property
-    def boundedness(self) -> Boundedness:
-        return Boundedness.BOUNDED if self._bounded else Boundedness.CONTINUOUS_UNBOUNDED
-
-    @property
-    def schema(self) -> pa.Schema:
-        return self._schema
+        super().__init__(
+            schema_of(sub_sequence_number=self._options.sub_sequence_number),
+            self._options.limits,
+            KinesisEnumeratorState(),
+            bounded=bounded,
+        )
 
     @property
     def fingerprint(self) -> str:
         return f"Kinesis streams {', '.join(sorted(self._options.streams))}"
 
-    @property
-    def read_limits(self) -> ReadLimits:
-        return self._options.limits
-
     def create_reader(self, context: SourceReaderContext) -> SourceReader[KinesisShardSplit]:
         from flip27_stream.connectors.kinesis.fetching.reader import KinesisSourceReader
 
         return KinesisSourceReader(context, self._options, self._schema)
-
-    def create_enumerator(
-        self, context: SplitEnumeratorContext[KinesisShardSplit]
-    ) -> KinesisSourceEnumerator:
-        return self.restore_enumerator(context, KinesisEnumeratorState())
 
     def restore_enumerator(
         self, context: SplitEnumeratorContext[KinesisShardSplit], checkpoint: KinesisEnumeratorState

@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, ClassVar
 import pyarrow as pa
 
 from flip27_stream.api import (
-    Boundedness,
-    ReadLimits,
-    Source,
     SourceReader,
     SourceReaderContext,
     SplitEnumeratorContext,
     WatermarkStrategy,
 )
+from flip27_stream.connector_base.log_source import LogSource
 from flip27_stream.connectors.pulsar.options.option_list import KNOWN_OPTIONS
 from flip27_stream.connectors.pulsar.options.source_options import TopicPattern, parse_pulsar_options
 from flip27_stream.connectors.pulsar.planning.enumerator_state import (
@@ -24,13 +22,13 @@ from flip27_stream.connectors.pulsar.planning.enumerator_state import (
 )
 from flip27_stream.connectors.pulsar.records.columns import PUBLISH_TIME, SCHEMA
 from flip27_stream.connectors.pulsar.split import PulsarPartitionSplit, PulsarPartitionSplitSerializer
-from flip27_stream.errors import OptionError
+from flip27_stream.options.fixed_schema import check_fixed_schema
 
 if TYPE_CHECKING:
     from flip27_stream.connectors.pulsar.planning.enumerator import PulsarSourceEnumerator
 
 
-class PulsarSource(Source[PulsarPartitionSplit, PulsarEnumeratorState]):
+class PulsarSource(LogSource[PulsarPartitionSplit, PulsarEnumeratorState]):
     """Reads persistent Pulsar topics (Flink ``PulsarSource``), with options and columns of StreamNative's source.
 
     Args:
@@ -50,15 +48,7 @@ class PulsarSource(Source[PulsarPartitionSplit, PulsarEnumeratorState]):
         bounded: bool = False,
     ) -> None:
         self._options = parse_pulsar_options(options, bounded=bounded)
-        self._bounded = bounded
-
-    @property
-    def boundedness(self) -> Boundedness:
-        return Boundedness.BOUNDED if self._bounded else Boundedness.CONTINUOUS_UNBOUNDED
-
-    @property
-    def schema(self) -> pa.Schema:
-        return SCHEMA
+        super().__init__(SCHEMA, self._options.limits, PulsarEnumeratorState(), bounded=bounded)
 
     @property
     def fingerprint(self) -> str:
@@ -67,19 +57,10 @@ class PulsarSource(Source[PulsarPartitionSplit, PulsarEnumeratorState]):
             return f"Pulsar topics {topics.name} of {topics.namespace}"
         return f"Pulsar topics {', '.join(sorted(topics))}"
 
-    @property
-    def read_limits(self) -> ReadLimits:
-        return self._options.limits
-
     def create_reader(self, context: SourceReaderContext) -> SourceReader[PulsarPartitionSplit]:
         from flip27_stream.connectors.pulsar.fetching.reader import PulsarSourceReader
 
         return PulsarSourceReader(context, self._options)
-
-    def create_enumerator(
-        self, context: SplitEnumeratorContext[PulsarPartitionSplit]
-    ) -> PulsarSourceEnumerator:
-        return self.restore_enumerator(context, PulsarEnumeratorState())
 
     def restore_enumerator(
         self, context: SplitEnumeratorContext[PulsarPartitionSplit], checkpoint: PulsarEnumeratorState
@@ -126,9 +107,5 @@ class PulsarSourceFactory:
     ) -> PulsarSource:
         """Returns the source that these options describe; see :class:`PulsarSource`."""
         source = PulsarSource(options, strategy, bounded=bounded)
-        if schema is not None and not schema.equals(source.schema):
-            raise OptionError(
-                f"Format '{self.name}' has a fixed schema; leave out .schema(...). It has the columns "
-                f"{', '.join(source.schema.names)}, not {', '.join(schema.names)}."
-            )
+        check_fixed_schema(self.name, source.schema, schema)
         return source

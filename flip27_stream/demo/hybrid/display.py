@@ -11,11 +11,11 @@ from rich.table import Table
 from flip27_stream.demo.display import alarm, mark
 from flip27_stream.demo.event_time import clock
 from flip27_stream.demo.hybrid.clicks import Clicks
-from flip27_stream.demo.hybrid.job import Batch
+from flip27_stream.demo.hybrid.job import HybridBatch
 from flip27_stream.demo.windowed_count import Counts
 
 
-def live(clicks: Clicks, done: Sequence[Batch], written: int) -> RenderableType:
+def live(clicks: Clicks, done: Sequence[HybridBatch], written: int) -> RenderableType:
     """Returns the progress of both sources in event time."""
     lines = Table.grid(padding=(0, 2))
     spans = ((0, "Delta table", clicks.begin, clicks.table_end), (1, "topic", clicks.table_end, clicks.end))
@@ -30,13 +30,13 @@ def live(clicks: Clicks, done: Sequence[Batch], written: int) -> RenderableType:
     return lines
 
 
-def line(done: Sequence[Batch]) -> str:
+def line(done: Sequence[HybridBatch]) -> str:
     """Returns the progress of both sources in one line."""
     counts = [sum(batch.rows for batch in done if batch.index == index) for index in (0, 1)]
     return f"Delta table: {counts[0]:,} rows, topic: {counts[1]:,} rows, in {len(done)} batches"
 
 
-def result(clicks: Clicks, done: Sequence[Batch], counted: Counts) -> Table:
+def result(clicks: Clicks, done: Sequence[HybridBatch], counted: Counts) -> Table:
     """Returns the number of rows that were lost or read twice, and the position of the seam."""
     right = clicks.counts()
     switch = next(n for n, batch in enumerate(done) if batch.index == 1)

@@ -47,7 +47,7 @@ def clicks_source(table: str, bootstrap_servers: str, topic: str, rows_per_batch
 
 
 @dataclass(frozen=True)
-class Batch:
+class HybridBatch:
     """A micro-batch that read rows.
 
     Attributes:
@@ -69,16 +69,16 @@ class Batch:
     seam: int | None
 
 
-class Run(run.Run[Batch]):
+class HybridRun(run.DemoRun[HybridBatch]):
     """The run of the job."""
 
-    def batch(self, progress: StreamingQueryProgress) -> Batch | None:
+    def batch(self, progress: StreamingQueryProgress) -> HybridBatch | None:
         if not progress.numInputRows:
             return None
         offset = json.loads(progress.sources[0].endOffset)
         state, positions = offset["enumerator"][1], positions_of(offset)
         times = {name: event_time.parse(text) for name, text in progress.eventTime.items()}
-        return Batch(
+        return HybridBatch(
             index=state["index"],
             rows=progress.numInputRows,
             least=times["min"],

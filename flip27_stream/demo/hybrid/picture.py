@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from flip27_stream.demo.event_time import to_numpy
 from flip27_stream.demo.hybrid.clicks import Clicks
-from flip27_stream.demo.hybrid.job import Batch
+from flip27_stream.demo.hybrid.job import HybridBatch
 from flip27_stream.demo.picture import ARROW, DPI, batch_axis, event_time_axis, tidy
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _TABLE, _TOPIC, _WATERMARK = "#0072B2", "#D55E00", "#444444"
 
 
-def draw(clicks: Clicks, batches: Sequence[Batch], title: str, path: Path) -> None:
+def draw(clicks: Clicks, batches: Sequence[HybridBatch], title: str, path: Path) -> None:
     """Writes the picture: a bar for the event times of each batch, and Spark's watermark in that batch."""
     from matplotlib.figure import Figure
 
@@ -47,7 +47,7 @@ def draw(clicks: Clicks, batches: Sequence[Batch], title: str, path: Path) -> No
     figure.savefig(path, dpi=DPI)
 
 
-def _bars(panel: Axes, batches: Sequence[tuple[int, Batch]], colour: str, label: str) -> None:
+def _bars(panel: Axes, batches: Sequence[tuple[int, HybridBatch]], colour: str, label: str) -> None:
     from matplotlib.dates import date2num
 
     bottoms = date2num(to_numpy([b.least for _, b in batches]))  # type: ignore[no-untyped-call]
@@ -56,7 +56,7 @@ def _bars(panel: Axes, batches: Sequence[tuple[int, Batch]], colour: str, label:
     panel.bar(numbers, tops - bottoms, 0.8, bottoms, color=colour, label=label, zorder=2)
 
 
-def _mark_seam(panel: Axes, clicks: Clicks, batches: Sequence[Batch]) -> None:
+def _mark_seam(panel: Axes, clicks: Clicks, batches: Sequence[HybridBatch]) -> None:
     """Marks where the first batch of the topic begins, and the records that both sources have."""
     switch = next((n for n, batch in enumerate(batches) if batch.index == 1), None)
     if switch is None:

@@ -10,7 +10,7 @@ from flip27_stream.demo.display import Screen
 from flip27_stream.demo.event_time import MINUTE, clock
 from flip27_stream.demo.hybrid import display, picture
 from flip27_stream.demo.hybrid.clicks import Clicks
-from flip27_stream.demo.hybrid.job import FORMAT, Run, clicks_source
+from flip27_stream.demo.hybrid.job import FORMAT, HybridRun, clicks_source
 from flip27_stream.demo.story import Stage
 from flip27_stream.demo.windowed_count import DELAY, WINDOW
 
@@ -34,7 +34,7 @@ def tell(stage: Stage) -> bool:
 
     servers = stage.broker.bootstrap_servers
     source = clicks_source(str(clicks.table), servers, clicks.topic, stage.rows_per_batch)
-    run = Run(FORMAT)
+    run = HybridRun(FORMAT)
     query = run.start(stage, source)
     try:
         _follow(stage, run, query, clicks)
@@ -61,7 +61,7 @@ def _describe(stage: Stage, clicks: Clicks) -> None:
     )
 
 
-def _follow(stage: Stage, run: Run, query: StreamingQuery, clicks: Clicks) -> None:
+def _follow(stage: Stage, run: HybridRun, query: StreamingQuery, clicks: Clicks) -> None:
     """Shows the progress of the query, and writes the live records once it reads the topic, until all is read."""
     live = clicks.write_live(stage.broker)
     written, next_portion = clicks.live_begin, 0.0

@@ -10,19 +10,19 @@ from rich.table import Table
 from flip27_stream.demo.comparison import section, side_by_side
 from flip27_stream.demo.display import alarm
 from flip27_stream.demo.event_time import HOUR, clock
-from flip27_stream.demo.join.job import Batch, Run
+from flip27_stream.demo.join.job import JoinBatch, JoinRun
 from flip27_stream.demo.join.shop import ORDERS, PAYMENTS, Shop
 
 _LATEST = 5
 _COLUMNS = ("batch", ORDERS, PAYMENTS, "state rows", "memory", "late", "joined", "time")
 
 
-def live(shop: Shop, runs: Sequence[Run]) -> RenderableType:
+def live(shop: Shop, runs: Sequence[JoinRun]) -> RenderableType:
     """Returns both runs with their latest batches."""
     return Group(*(_run(shop, run) for run in runs))
 
 
-def result(shop: Shop, runs: Sequence[Run]) -> Table:
+def result(shop: Shop, runs: Sequence[JoinRun]) -> Table:
     """Returns the results of both runs side by side."""
     return side_by_side(
         runs,
@@ -47,7 +47,7 @@ def megabytes(size: int) -> str:
     return f"{size / 1e6:,.1f} MB"
 
 
-def _run(shop: Shop, run: Run) -> RenderableType:
+def _run(shop: Shop, run: JoinRun) -> RenderableType:
     latest = Table.grid(padding=(0, 1))
     if run.batches:
         latest.add_row(*_COLUMNS, style="dim")
@@ -67,7 +67,7 @@ def _run(shop: Shop, run: Run) -> RenderableType:
     return section(run, latest)
 
 
-def _span(shop: Shop, batch: Batch, topic: str) -> str:
+def _span(shop: Shop, batch: JoinBatch, topic: str) -> str:
     """Returns the event times up to which the slowest and the fastest partition have been read."""
     positions = {split: p for split, p in batch.positions.items() if split.startswith(f"{topic}-")}
     times = [shop.read_until(split, position) for split, position in positions.items()]

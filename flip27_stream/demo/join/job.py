@@ -26,7 +26,7 @@ _METRIC = "joined"
 
 
 @dataclass(frozen=True)
-class Batch:
+class JoinBatch:
     """A micro-batch.
 
     Attributes:
@@ -49,7 +49,7 @@ class Batch:
 
 
 @dataclass
-class Run(ComparedRun[Batch]):
+class JoinRun(ComparedRun[JoinBatch]):
     """The run of the job with one source on both sides.
 
     Attributes:
@@ -68,7 +68,7 @@ class Run(ComparedRun[Batch]):
     def so_far(self) -> str:
         return f"{len(self.batches)} batches, {self.seconds:.0f} s"
 
-    def batch(self, progress: StreamingQueryProgress) -> Batch | None:
+    def batch(self, progress: StreamingQueryProgress) -> JoinBatch | None:
         if "addBatch" not in progress.durationMs:
             return None
         watermark = event_time.parse(progress.eventTime["watermark"])
@@ -77,7 +77,7 @@ class Run(ComparedRun[Batch]):
             positions |= positions_of(json.loads(source.endOffset))
         (join,) = progress.stateOperators
         joined = progress.observedMetrics.get(_METRIC)
-        return Batch(
+        return JoinBatch(
             positions=positions,
             watermark=watermark if watermark > 0 else None,
             joined=joined["rows"] if joined is not None else 0,

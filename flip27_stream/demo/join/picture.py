@@ -11,7 +11,7 @@ import numpy as np
 from flip27_stream.demo import picture
 from flip27_stream.demo.event_time import HOUR, MINUTE, to_numpy
 from flip27_stream.demo.join.display import megabytes
-from flip27_stream.demo.join.job import MAX_DRIFT, Batch, Run
+from flip27_stream.demo.join.job import MAX_DRIFT, JoinBatch, JoinRun
 from flip27_stream.demo.join.shop import ORDERS, PAYMENTS, Shop
 from flip27_stream.demo.picture import ARROW, DROPPED
 
@@ -24,7 +24,7 @@ _WIDTHS = {ORDERS: 3.2, PAYMENTS: 1.4}  # so that both show where one lies on th
 _STATE = "#009E73"
 
 
-def draw(shop: Shop, runs: Sequence[Run], path: Path) -> None:
+def draw(shop: Shop, runs: Sequence[JoinRun], path: Path) -> None:
     """Writes the picture, with a column for each run and common axes."""
     from matplotlib.figure import Figure
 
@@ -44,7 +44,7 @@ def draw(shop: Shop, runs: Sequence[Run], path: Path) -> None:
     figure.savefig(path, dpi=picture.DPI)
 
 
-def _draw_event_times(panel: Axes, shop: Shop, run: Run) -> None:
+def _draw_event_times(panel: Axes, shop: Shop, run: JoinRun) -> None:
     for split in shop.records:
         times = [_read_until(shop, split, batch) for batch in run.batches]
         topic, _, _ = split.rpartition("-")
@@ -57,7 +57,7 @@ def _draw_event_times(panel: Axes, shop: Shop, run: Run) -> None:
     picture.tidy(panel)
 
 
-def _say_how_far_apart(panel: Axes, shop: Shop, run: Run) -> None:
+def _say_how_far_apart(panel: Axes, shop: Shop, run: JoinRun) -> None:
     apart = [shop.apart(batch.positions) for batch in run.batches]
     furthest = int(np.argmax(apart))
     if apart[furthest] <= MAX_DRIFT:
@@ -72,7 +72,7 @@ def _say_how_far_apart(panel: Axes, shop: Shop, run: Run) -> None:
     )  # fmt: skip
 
 
-def _say_what_is_dropped(panel: Axes, shop: Shop, run: Run) -> None:
+def _say_what_is_dropped(panel: Axes, shop: Shop, run: JoinRun) -> None:
     if not run.dropped:
         return
     reads = [_read_until(shop, shop.laggard, batch) for batch in run.batches]
@@ -85,13 +85,13 @@ def _say_what_is_dropped(panel: Axes, shop: Shop, run: Run) -> None:
     )  # fmt: skip
 
 
-def _read_until(shop: Shop, split: str, batch: Batch) -> int:
+def _read_until(shop: Shop, split: str, batch: JoinBatch) -> int:
     """Returns the event time up to which the split was read, or where it begins if nothing was read."""
     time = shop.read_until(split, batch.positions.get(split, 0))
     return int(shop.records[split].times[0]) if time is None else time
 
 
-def _draw_state(panel: Axes, run: Run) -> None:
+def _draw_state(panel: Axes, run: JoinRun) -> None:
     from matplotlib.ticker import StrMethodFormatter
 
     rows = [batch.state_rows for batch in run.batches]
@@ -106,7 +106,7 @@ def _draw_state(panel: Axes, run: Run) -> None:
     picture.tidy(panel)
 
 
-def _add_title_and_legend(figure: Figure, shop: Shop, runs: Sequence[Run]) -> None:
+def _add_title_and_legend(figure: Figure, shop: Shop, runs: Sequence[JoinRun]) -> None:
     from matplotlib.artist import Artist
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
@@ -121,7 +121,7 @@ def _add_title_and_legend(figure: Figure, shop: Shop, runs: Sequence[Run]) -> No
     figure.suptitle(_verdict(shop, runs), fontsize="x-large")
 
 
-def _verdict(shop: Shop, runs: Sequence[Run]) -> str:
+def _verdict(shop: Shop, runs: Sequence[JoinRun]) -> str:
     without, aligned = (run.peak(lambda batch: batch.state_rows) for run in runs)
     lost = [f"{shop.pairs - run.distinct:,}" if run.distinct < shop.pairs else "none" for run in runs]
     return (

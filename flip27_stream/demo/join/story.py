@@ -8,7 +8,7 @@ from flip27_stream.demo import event_time
 from flip27_stream.demo.comparison import ALIGNED, BUILT_IN, compare
 from flip27_stream.demo.event_time import MINUTE, clock
 from flip27_stream.demo.join import display, picture
-from flip27_stream.demo.join.job import DELAY, MAX_DRIFT, Run
+from flip27_stream.demo.join.job import DELAY, MAX_DRIFT, JoinRun
 from flip27_stream.demo.join.shop import ORDERS, PAID_WITHIN, PAYMENTS, Shop
 from flip27_stream.demo.story import Stage
 
@@ -25,7 +25,7 @@ def tell(stage: Stage) -> bool:
     _describe(stage, shop)
 
     stage.spark.conf.set("spark.sql.shuffle.partitions", "1")  # a join has four state stores for each
-    runs = [Run(BUILT_IN), Run(ALIGNED)]
+    runs = [JoinRun(BUILT_IN), JoinRun(ALIGNED)]
     compare(stage, runs, lambda: display.live(shop, runs))
 
     picture.draw(shop, runs, stage.picture)
@@ -46,7 +46,7 @@ def _describe(stage: Stage, shop: Shop) -> None:
     )
 
 
-def verdict(console: Console, shop: Shop, aligned: Run) -> bool:
+def verdict(console: Console, shop: Shop, aligned: JoinRun) -> bool:
     """Returns whether the run joined every order once. Prints a message if it did not."""
     right = aligned.joined == aligned.distinct == shop.pairs
     if not right:

@@ -19,7 +19,7 @@ _VALUE = b'{"page": "/index.html", "status": 200}'
 
 
 @dataclass(frozen=True)
-class Backlog:
+class SkewedTopic:
     """The records of the topic. All times are in ms.
 
     Attributes:
@@ -33,7 +33,7 @@ class Backlog:
     end: int
 
     @staticmethod
-    def skewed(topic: str, records: int, now: int) -> Backlog:
+    def skewed(topic: str, records: int, now: int) -> SkewedTopic:
         """Returns at least ``records`` records up to the last full hour: three partitions cover 1 hour, one covers
         6.
         """
@@ -41,7 +41,7 @@ class Backlog:
         count = -(-records // len(_HOURS_COVERED))
         steps = np.arange(count, dtype=np.int64)
         times = tuple(end - hours * HOUR + steps * (hours * HOUR) // count for hours in _HOURS_COVERED)
-        return Backlog(topic, times, end)
+        return SkewedTopic(topic, times, end)
 
     @property
     def splits(self) -> list[str]:

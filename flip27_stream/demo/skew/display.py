@@ -11,16 +11,16 @@ from rich.table import Table
 from flip27_stream.demo.comparison import section, side_by_side
 from flip27_stream.demo.display import alarm
 from flip27_stream.demo.event_time import clock
-from flip27_stream.demo.skew.backlog import Backlog
-from flip27_stream.demo.skew.job import Run
+from flip27_stream.demo.skew.backlog import SkewedTopic
+from flip27_stream.demo.skew.job import SkewRun
 
 
-def live(backlog: Backlog, runs: Sequence[Run]) -> RenderableType:
+def live(backlog: SkewedTopic, runs: Sequence[SkewRun]) -> RenderableType:
     """Returns both runs: rows read, batches, and the event time of each split."""
     return Group(*(_run(backlog, run) for run in runs))
 
 
-def result(backlog: Backlog, runs: Sequence[Run]) -> Table:
+def result(backlog: SkewedTopic, runs: Sequence[SkewRun]) -> Table:
     """Returns the results of both runs side by side."""
     right = backlog.counts()
     return side_by_side(
@@ -38,7 +38,7 @@ def result(backlog: Backlog, runs: Sequence[Run]) -> Table:
     )
 
 
-def _run(backlog: Backlog, run: Run) -> RenderableType:
+def _run(backlog: SkewedTopic, run: SkewRun) -> RenderableType:
     splits = Table.grid(padding=(0, 2))
     for partition, split in enumerate(backlog.splits):
         read_until = backlog.last_event_time(partition, run.positions.get(split, 0)) or backlog.begin

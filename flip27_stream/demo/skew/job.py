@@ -23,7 +23,7 @@ MAX_DRIFT = 5 * MINUTE
 
 
 @dataclass(frozen=True)
-class Batch:
+class SkewBatch:
     """A micro-batch of the source. The first batch of an aligned run reads no rows, since it joins the group.
 
     Attributes:
@@ -40,7 +40,7 @@ class Batch:
 
 
 @dataclass
-class Run(ComparedRun[Batch]):
+class SkewRun(ComparedRun[SkewBatch]):
     """The run of the job with one source. ``counts`` is its result once it has ended."""
 
     counts: Counts = field(default_factory=Counter)
@@ -58,10 +58,10 @@ class Run(ComparedRun[Batch]):
     def positions(self) -> Positions:
         return self.batches[-1].positions if self.batches else {}
 
-    def batch(self, progress: StreamingQueryProgress) -> Batch | None:
+    def batch(self, progress: StreamingQueryProgress) -> SkewBatch | None:
         if progress.sources[0].startOffset == progress.sources[0].endOffset:
             return None
-        return Batch(
+        return SkewBatch(
             rows=progress.numInputRows,
             positions=positions_of(json.loads(progress.sources[0].endOffset)),
             state_rows=sum(operator.numRowsTotal for operator in progress.stateOperators),

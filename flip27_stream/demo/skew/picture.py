@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 from flip27_stream.demo.comparison import ALIGNED, BUILT_IN
 from flip27_stream.demo.picture import ARROW, DPI, DROPPED, shade_dropped, title_with_lost
 from flip27_stream.demo.run import Positions
-from flip27_stream.demo.skew.backlog import Backlog
-from flip27_stream.demo.skew.job import GROUP, Run
+from flip27_stream.demo.skew.backlog import SkewedTopic
+from flip27_stream.demo.skew.job import GROUP, SkewRun
 from flip27_stream.demo.windowed_count import DELAY
 from watermark_alignment import plot
 from watermark_alignment.states import SplitStatus
@@ -30,7 +30,7 @@ _STORY = {
 }
 
 
-def record_built_in(table: SplitWatermarkTable, backlog: Backlog, run: Run) -> None:
+def record_built_in(table: SplitWatermarkTable, backlog: SkewedTopic, run: SkewRun) -> None:
     """Appends the rows of the built-in source, which does not write them itself.
 
     They are computed from the offsets in the query's progress and the event times that were written.
@@ -60,7 +60,7 @@ def record_built_in(table: SplitWatermarkTable, backlog: Backlog, run: Run) -> N
         before = after
 
 
-def draw(table: SplitWatermarkTable, backlog: Backlog, runs: Sequence[Run], path: Path) -> None:
+def draw(table: SplitWatermarkTable, backlog: SkewedTopic, runs: Sequence[SkewRun], path: Path) -> None:
     """Writes the picture: :func:`watermark_alignment.plot`, the range that Spark drops, and an explanation."""
     figure = plot(table, group=GROUP, sources=[run.format for run in runs], over="batch")
     for panel, run in zip(figure.axes, runs, strict=False):  # the panels come first

@@ -8,8 +8,8 @@ from flip27_stream.demo import event_time
 from flip27_stream.demo.comparison import ALIGNED, BUILT_IN, compare
 from flip27_stream.demo.event_time import MINUTE, clock
 from flip27_stream.demo.skew import display, picture
-from flip27_stream.demo.skew.backlog import Backlog
-from flip27_stream.demo.skew.job import MAX_DRIFT, TOPIC, Run
+from flip27_stream.demo.skew.backlog import SkewedTopic
+from flip27_stream.demo.skew.job import MAX_DRIFT, TOPIC, SkewRun
 from flip27_stream.demo.story import Stage
 from flip27_stream.demo.windowed_count import DELAY, WINDOW
 from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
@@ -21,12 +21,12 @@ def tell(stage: Stage) -> bool:
     Raises:
         StreamingQueryException: A query failed.
     """
-    backlog = Backlog.skewed(TOPIC, stage.records, event_time.now())
+    backlog = SkewedTopic.skewed(TOPIC, stage.records, event_time.now())
     stage.console.print(f"Writing {backlog.rows:,} records to {len(backlog.splits)} partitions ...")
     backlog.write(stage.broker)
     _describe(stage, backlog)
 
-    runs = [Run(BUILT_IN), Run(ALIGNED)]
+    runs = [SkewRun(BUILT_IN), SkewRun(ALIGNED)]
     compare(stage, runs, lambda: display.live(backlog, runs))
 
     table = SplitWatermarkTable(stage.watermarks, {})
@@ -36,7 +36,7 @@ def tell(stage: Stage) -> bool:
     return verdict(stage.console, backlog, runs[1])
 
 
-def _describe(stage: Stage, backlog: Backlog) -> None:
+def _describe(stage: Stage, backlog: SkewedTopic) -> None:
     others = (backlog.laggard + 1) % len(backlog.splits)
     stage.console.print(
         f"  {backlog.splits[backlog.laggard]} begins at {clock(backlog.begin)} UTC, the others at "
@@ -48,7 +48,7 @@ def _describe(stage: Stage, backlog: Backlog) -> None:
     )
 
 
-def verdict(console: Console, backlog: Backlog, aligned: Run) -> bool:
+def verdict(console: Console, backlog: SkewedTopic, aligned: SkewRun) -> bool:
     """Returns whether the run counted every row correctly. Prints a message if it did not."""
     right = aligned.counts == backlog.counts()
     if not right:

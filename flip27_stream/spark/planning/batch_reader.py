@@ -15,7 +15,7 @@ from flip27_stream.spark.execution.task import SplitTask, read_task
 from flip27_stream.spark.planning.available_now import FrozenEnds
 from flip27_stream.spark.planning.enumerator_context import CoordinatorContext
 from flip27_stream.spark.planning.look import Looks
-from flip27_stream.spark.planning.packing import for_readers, tasks_of
+from flip27_stream.spark.planning.micro_batch.packing import for_readers, tasks_of
 from flip27_stream.spark.planning.stall_detector import StallDetector, find_stall
 from flip27_stream.spark.planning.stream_reader import TaskPartition
 from flip27_stream.spark.source_contract import pending_splits

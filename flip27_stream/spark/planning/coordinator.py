@@ -10,33 +10,40 @@ import contextlib
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from flip27_stream.api import ReadLimits, SplitEnumerator, SplitRange
 from flip27_stream.api.contract import check_made
 from flip27_stream.api.planned_range import PlannedRange
 from flip27_stream.spark.execution.task import SplitTask
-from flip27_stream.spark.planning.batch_planner import BatchPlanner, PlanInput, PlannedBatch, Planner
 from flip27_stream.spark.planning.enumerator_context import CoordinatorContext
 from flip27_stream.spark.planning.garbage_collection import rare_collection
-from flip27_stream.spark.planning.group.group_planner import GroupPlanner
 from flip27_stream.spark.planning.idle_backoff import IdleBackoff
 from flip27_stream.spark.planning.look import Looks
+from flip27_stream.spark.planning.micro_batch.batch_planner import (
+    BatchPlanner,
+    PlanInput,
+    PlannedBatch,
+    Planner,
+)
+from flip27_stream.spark.planning.micro_batch.packing import for_readers, tasks_of
+from flip27_stream.spark.planning.micro_batch.rate_limit import UNLIMITED, LeastRows
+from flip27_stream.spark.planning.micro_batch.split_tracker import SplitTracker
 from flip27_stream.spark.planning.offset.next_offset import NextOffset
 from flip27_stream.spark.planning.offset.offset_log import Document, OffsetLog
 from flip27_stream.spark.planning.offset.replayed_batch import ReplayedBatch
-from flip27_stream.spark.planning.packing import for_readers, tasks_of
 from flip27_stream.spark.planning.query_clock import QueryClock, wall_clock
-from flip27_stream.spark.planning.rate_limit import UNLIMITED, LeastRows
-from flip27_stream.spark.planning.run import Run
-from flip27_stream.spark.planning.split_tracker import SplitTracker
+from flip27_stream.spark.planning.run import QueryRun
 from flip27_stream.spark.planning.stall_detector import StallDetector
-from flip27_stream.spark.reporting.recorder import BatchRecorder
 from flip27_stream.spark.reporting.registered_readers import Readers
 from flip27_stream.spark.source_contract import check_source, described
 from flip27_stream.spark.source_spec import AnyEnumerator, AnyOffset, AnyState, SourceSpec
 from offsets import ranges
 from offsets.ranges import spans
 from watermark_alignment.states import SplitStatus
+
+if TYPE_CHECKING:
+    from flip27_stream.spark.reporting.recorder import BatchRecorder
 
 _GREATEST_PAUSE_S = 1.0
 
@@ -68,6 +75,10 @@ class SourceCoordinator:
         self._planner: Planner = BatchPlanner(spec, self._split_tracker)
         self._recorder: BatchRecorder | None = None
         if spec.alignment is not None:
+            # Both import the table's library, for which other queries would wait before their first plan.
+            from flip27_stream.spark.planning.group.group_planner import GroupPlanner
+            from flip27_stream.spark.reporting.recorder import BatchRecorder
+
             self._recorder = BatchRecorder(
                 spec.alignment, self._context.metric_group(), spec.source.reads, spec.driver.spool_root
             )
@@ -76,7 +87,7 @@ class SourceCoordinator:
                     spec, spec.alignment, self._planner, self._clock, self._recorder.record_commit
                 )
         self._readers = Readers(spec.driver, self._context, self._clock)
-        self._run = Run(spec)
+        self._run = QueryRun(spec)
         self._replayed_batch = ReplayedBatch()
         self._next_offset = NextOffset(spec, self._offset_log, self._context, self._split_tracker)
         self._least_rows = LeastRows(spec.limits)
@@ -109,7 +120,7 @@ class SourceCoordinator:
             self._backoff.delay_answer()
             return document
         began = time.process_time()
-        with rare_collection():
+        with rare_collection(len(self._context.splits)):
             start = self._offset_log.read(document)
             self._open(start)
             self._add_reports(start)

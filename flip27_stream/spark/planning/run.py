@@ -12,7 +12,7 @@ from flip27_stream.spark.source_contract import pending_splits
 from flip27_stream.spark.source_spec import AnyEnumerator, AnyState, SourceSpec
 
 
-class Run:
+class QueryRun:
     """The part of the source that this run reads; all of it, unless the trigger is ``AvailableNow``.
 
     Args:

@@ -23,7 +23,7 @@ from pyspark.sql.streaming.datasource import (
 
 from flip27_stream.errors import Flip27Error
 from flip27_stream.spark.execution.task import SplitTask, read_task
-from flip27_stream.spark.planning.rate_limit import UNLIMITED
+from flip27_stream.spark.planning.micro_batch.rate_limit import UNLIMITED
 from flip27_stream.spark.source_spec import SourceSpec
 from offsets import INITIAL
 

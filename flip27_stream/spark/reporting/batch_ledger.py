@@ -66,7 +66,7 @@ class BatchRecord:
 
     def rows_read(self) -> dict[str, int]:
         """Returns the rows read, by split id: as reported; as planned for ranges that no task reported."""
-        rows = {name: p.end - p.start if p.counts_rows else 0 for name, p in self.splits.items()}
+        rows = {name: last - first if counts else 0 for name, (first, last, _, counts) in self.splits.items()}
         for report in self.reports.values():
             if report.split in rows:
                 counted = self.splits[report.split].rows_between(report.start, report.end)
@@ -75,10 +75,11 @@ class BatchRecord:
 
     def unreported(self) -> int:
         """Returns the number of splits of which tasks did not report all planned ranges."""
-        reported = Counter[str]()
+        reported = dict.fromkeys(self.splits, 0)
         for report in self.reports.values():
-            reported[report.split] += report.end - report.start
-        return sum(p.end - p.start > reported[name] for name, p in self.splits.items())
+            if report.split in reported:
+                reported[report.split] += report.end - report.start
+        return sum(last - first > reported[name] for name, (first, last, *_) in self.splits.items())
 
     def is_unobserved(self) -> bool:
         """Whether rows were planned and no task has sent a report."""
@@ -126,11 +127,14 @@ class Ledger:
         """
         names = sorted(batch.splits)
         splits = [batch.splits[name] for name in names]
-        states_after = [after.states.get(name) for name in names]
-        states = [split.status_before(then) for split, then in zip(splits, states_after, strict=True)]
-        fronts = [after.fronts.get(name) for name in names]
+        states_after = list(map(after.states.get, names))
+        states = [
+            split.status or split.status_before(then)
+            for split, then in zip(splits, states_after, strict=True)
+        ]
+        fronts = list(map(after.fronts.get, names))
         rows = batch.rows_read()
-        seen = [read_max.get(name) for name in names]
+        seen = list(map(read_max.get, names))
         least = self._least_front(fronts, states, states_after, floor)
         behind_front = self.out_of_orderness + 1
         return columns_of(
@@ -139,8 +143,8 @@ class Ledger:
             batch.batch,
             recorded_at,
             split=names,
-            start_position=[str(split.start) for split in splits],
-            end_position=[str(split.end) for split in splits],
+            start_position=[str(first) for first, *_ in splits],
+            end_position=[str(last) for _, last, *_ in splits],
             rows=[rows[name] for name in names],
             watermark=[None if front is None else front - behind_front for front in fronts],
             max_event_time=seen,

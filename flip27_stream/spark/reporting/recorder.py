@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import threading
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
+import pyarrow as pa
+
 from flip27_stream.api import MetricGroup
 from flip27_stream.api.planned_range import PlannedRange
-from flip27_stream.errors import shortened
+from flip27_stream.errors import ConnectorError, shortened
 from flip27_stream.spark.reporting.batch_ledger import BatchRecord, Ledger, PlannedSplit
 from flip27_stream.spark.reporting.observations import Observations
 from flip27_stream.spark.reporting.report_channel import TaskReport
 from flip27_stream.spark.source_spec import AnyOffset
+from flip27_stream.threads import start
 from watermark_alignment.options import AlignmentOptions
 from watermark_alignment.planner import Plan
 from watermark_alignment.states import SplitStatus
@@ -54,6 +59,7 @@ class BatchRecorder:
         self._lineage = ""
         self._silent_batches = 0
         self._was_late = False
+        self._has_prepared = False
         self._implausible = Counter[str]()
         self._observations = Observations(alignment.event_time, alignment.event_time_unit or "ms")
 
@@ -99,18 +105,15 @@ class BatchRecorder:
             moving: the position before and after the batch of each split that it reads, by split id.
             states: the states of its splits, by split id.
         """
-        self._running = BatchRecord(
-            end.batch,
-            {
-                name: PlannedSplit(
-                    *moving.get(name, (state.position, state.position)),
-                    states[name],
-                    counts_rows=state.split.positions_count_rows,
-                )
-                for name, state in end.splits.items()
-                if name in states
-            },
-        )
+        splits = {}
+        for name, state in end.splits.items():
+            if name in states:
+                first, last = moving.get(name) or (state.position, state.position)
+                splits[name] = PlannedSplit(first, last, states[name], state.split.positions_count_rows)
+        self._running = BatchRecord(end.batch, splits)
+        if not self._has_prepared:
+            self._has_prepared = True
+            _prepare_columns()
 
     def replay(self, end: AnyOffset, ranges: Sequence[PlannedRange]) -> None:
         """Records that the batch that ends at ``end`` runs; after a restart, a former process planned it.
@@ -214,6 +217,15 @@ class BatchRecorder:
             self._writer.close()
         if self._spool is not None:
             self._spool.close()
+
+
+def _prepare_columns() -> None:
+    """Makes a column in a thread: PyArrow imports pandas for its first one, for some tenths of a second.
+
+    Spark runs the first batch meanwhile. Otherwise the plan of the second batch would wait for it.
+    """
+    with contextlib.suppress(ConnectorError):
+        start(threading.Thread(target=pa.array, args=([0],), name="prepare-columns", daemon=True))
 
 
 def _most(counts: Counter[str]) -> dict[str, int]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import closing
 from typing import Any
 
-from flip27_stream.spark.planning.rate_limit import UNLIMITED
+from flip27_stream.spark.planning.micro_batch.rate_limit import UNLIMITED
 from flip27_stream.testing.conformance.checks import (
     RECORDS,
     Checks,

@@ -117,7 +117,7 @@ class Pipe:
             raise ConnectionCutError(cutting.fault.end)
 
 
-class Connection:
+class LinkConnection:
     """The sockets of a client and, if it is connected, of the server, and the pipes between them.
 
     Attributes:

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from flip27_stream.testing.faulty_network.applied import Application, Applied, Counted
-from flip27_stream.testing.faulty_network.connection import Connection
+from flip27_stream.testing.faulty_network.connection import LinkConnection
 from flip27_stream.testing.faulty_network.door import Door
 from flip27_stream.testing.faulty_network.faults import Admission, End, Fault
 from flip27_stream.testing.faulty_network.schedule import PlannedFault
@@ -69,7 +69,7 @@ class Link:
         self.name, self.target, self.host, self.port = name, target, host, port
         self.accepted = 0
         self._run = run
-        self._connections: set[Connection] = set()
+        self._connections: set[LinkConnection] = set()
         self._serving: set[asyncio.Task[None]] = set()
         run(self._open())
 
@@ -153,7 +153,7 @@ class Link:
         if now is not before and not (now in open_to_all and before in open_to_all):
             await self._door.set(now)
 
-    async def _cut(self, how: End, which: Callable[[Connection], bool]) -> None:
+    async def _cut(self, how: End, which: Callable[[LinkConnection], bool]) -> None:
         for connection in [each for each in self._connections if which(each)]:
             await connection.close(how)
             self._connections.discard(connection)
@@ -171,7 +171,7 @@ class Link:
         except BaseException:
             client.close()
             raise
-        connection = Connection(client, server, self._faults)
+        connection = LinkConnection(client, server, self._faults)
         if silent:
             connection.severed_by = silent[0]
             self._connections.add(connection)

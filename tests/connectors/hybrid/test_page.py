@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from flip27_stream.connectors.hybrid import HybridSource, SourceSwitchContext, overlap
-from flip27_stream.connectors.hybrid import source_end as seam
+from flip27_stream.connectors.hybrid import HybridSource, SourceSwitchContext
+from flip27_stream.connectors.hybrid.planning import source_end as seam
+from flip27_stream.connectors.hybrid.seam import overlap
 from flip27_stream.connectors.kafka import KafkaSource
 from flip27_stream.connectors.kafka.split import KafkaPartitionSplit
 from tests.connectors.hybrid.kit import history

@@ -16,7 +16,6 @@ from flip27_stream.api import (
     SourceOutput,
     SourceReader,
     SourceReaderContext,
-    Watermark,
 )
 from flip27_stream.connectors.hybrid import HybridSource, SourceSwitchContext
 from flip27_stream.errors import OptionError, RecordFormatError
@@ -48,15 +47,6 @@ class _Renamed(ReaderOutput):
         times = records["event_time"].cast(pa.timestamp("ms"))
         columns = [records["split"], times, pa.nulls(len(records), pa.int8())]
         self._output.collect(pa.RecordBatch.from_arrays(columns, schema=OTHER), None, positions)
-
-    def emit_watermark(self, watermark: Watermark) -> None:
-        raise NotImplementedError
-
-    def mark_idle(self) -> None:
-        raise NotImplementedError
-
-    def mark_active(self) -> None:
-        raise NotImplementedError
 
 
 class OtherSource(MemorySource):

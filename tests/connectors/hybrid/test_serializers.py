@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from flip27_stream.connectors.hybrid import HybridSource
-from flip27_stream.connectors.hybrid.enumerator_state import (
+from flip27_stream.connectors.hybrid.planning.enumerator_state import (
     HybridEnumeratorState,
     HybridEnumeratorStateSerializer,
 )
-from flip27_stream.connectors.hybrid.source_end import SourceEnd, TailSplit
+from flip27_stream.connectors.hybrid.planning.source_end import SourceEnd, TailSplit
 from flip27_stream.connectors.hybrid.split import HybridSourceSplit, Stored
 from flip27_stream.errors import CorruptCheckpointError, NewerCheckpointError
 from tests.connectors.hybrid.kit import Made, history

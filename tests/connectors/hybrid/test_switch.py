@@ -12,7 +12,7 @@ import pytest
 
 from flip27_stream.api import Boundedness, JsonValue, SourceEvent, SplitEnumerator
 from flip27_stream.connectors.hybrid import HybridSource, SourceSwitchContext
-from flip27_stream.connectors.hybrid.enumerator import HybridSourceSplitEnumerator
+from flip27_stream.connectors.hybrid.planning.enumerator import HybridSourceSplitEnumerator
 from flip27_stream.errors import ForeignCheckpointError, OptionError
 from flip27_stream.spark.planning.enumerator_context import CoordinatorContext
 from flip27_stream.testing import wait_until
@@ -258,7 +258,7 @@ def test_alignment_switched_on_half_way_leaves_the_end_unknown(tmp_path: Path) -
 
 def test_an_enumerator_can_say_where_its_source_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     """FLIP-150: any JSON value, which a restart finds again."""
-    from flip27_stream.connectors.hybrid import enumerator
+    from flip27_stream.connectors.hybrid.planning import enumerator
 
     monkeypatch.setattr(enumerator, "SupportsEndPosition", MemoryEnumerator)
     position: JsonValue = {"version": 7, "files": ["a", "b"]}

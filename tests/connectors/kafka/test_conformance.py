@@ -17,6 +17,7 @@ from flip27_stream.testing import ExternalSystem, KafkaBroker, SourceConformance
 from flip27_stream.testing.conformance.checks import Checks
 from flip27_stream.testing.conformance.event_times import EventTimeChecks
 from flip27_stream.testing.conformance.running import RunningChecks
+from tests.connectors.support.paused_server import PausedServerSystem
 
 pytestmark = pytest.mark.jvm
 
@@ -27,18 +28,18 @@ NO_TIMESTAMP = -1
 _systems = itertools.count()
 
 
-class KafkaTopics(ExternalSystem):
+class KafkaTopics(PausedServerSystem):
     """A topic for each split; event times rise by 10 ms and fall back by 25 at every third record.
 
     They are the records' timestamps and stand in their values, too.
     """
 
     def __init__(self, broker: KafkaBroker, strategy: WatermarkStrategy) -> None:
+        super().__init__(broker)
         self._broker = broker
         self._strategy = strategy
         self._prefix = f"conformance-{next(_systems)}-"
         self._written: dict[int, list[int | None]] = {}
-        self._paused = False
 
     def _source(self, **more: str) -> KafkaSource:
         options = {
@@ -101,18 +102,8 @@ class KafkaTopics(ExternalSystem):
         self._broker.create_topic(topic)
         self._send(topic, self._written[split])
 
-    def fail(self) -> None:
-        """Connections stay open, and nobody answers."""
-        self._broker.pause()
-        self._paused = True
-
-    def recover(self) -> None:
-        self._broker.resume()
-        self._paused = False
-
     def close(self) -> None:
-        if self._paused:
-            self.recover()
+        super().close()
         for split in self._written:
             self._broker.delete_topic(f"{self._prefix}{split}")
 

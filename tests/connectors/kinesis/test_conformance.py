@@ -15,6 +15,7 @@ from flip27_stream.event_time.assigners import timestamp_assigner
 from flip27_stream.testing import ExternalSystem, KinesisServer, SourceConformanceSuite
 from flip27_stream.testing.conformance.event_times import EventTimeChecks
 from flip27_stream.testing.kinesis import skip_reason
+from tests.connectors.support.paused_server import PausedServerSystem, limit_options
 
 pytestmark = pytest.mark.node
 
@@ -26,14 +27,14 @@ SETTLED = 100
 _systems = itertools.count()
 
 
-class KinesisShards(ExternalSystem):
+class KinesisShards(PausedServerSystem):
     """A stream with a shard for each split; event time is the time of arrival."""
 
     def __init__(self, server: KinesisServer, strategy: WatermarkStrategy) -> None:
+        super().__init__(server)
         self._server = server
         self._strategy = strategy
         self._stream = f"conformance-{next(_systems)}"
-        self._paused = False
         server.create_stream(self._stream, SHARDS)
 
     def _source(self, **more: str) -> KinesisSource:
@@ -59,11 +60,8 @@ class KinesisShards(ExternalSystem):
         return None
 
     def limited(self, limits: ReadLimits) -> KinesisSource | None:
-        if limits.max_rows is not None:
-            return self._source(maxRecordsPerTrigger=str(limits.max_rows))
-        return (
-            self._source(maxBytesPerTrigger=str(limits.max_bytes)) if limits.max_bytes is not None else None
-        )
+        options = limit_options(limits)
+        return None if options is None else self._source(**options)
 
     def write(self, split: int, count: int) -> Sequence[Hashable]:
         """In small calls, for the records of one call arrive in one millisecond."""
@@ -81,18 +79,8 @@ class KinesisShards(ExternalSystem):
     def identify(self, row: dict[str, Any]) -> Hashable:
         return row["shardId"], row["sequenceNumber"]
 
-    def fail(self) -> None:
-        """Connections stay open, and nobody answers."""
-        self._server.pause()
-        self._paused = True
-
-    def recover(self) -> None:
-        self._server.resume()
-        self._paused = False
-
     def close(self) -> None:
-        if self._paused:
-            self.recover()
+        super().close()
         self._server.delete_stream(self._stream)
 
 

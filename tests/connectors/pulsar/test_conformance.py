@@ -16,6 +16,7 @@ from flip27_stream.testing import ExternalSystem, PulsarServer, SourceConformanc
 from flip27_stream.testing.conformance.event_times import EventTimeChecks
 from flip27_stream.testing.pulsar import skip_reason
 from tests.connectors.pulsar.support.kit import QUICK
+from tests.connectors.support.paused_server import PausedServerSystem, limit_options
 
 pytestmark = pytest.mark.jvm
 
@@ -25,14 +26,14 @@ PARTITIONS = 6
 _systems = itertools.count()
 
 
-class PulsarPartitions(ExternalSystem):
+class PulsarPartitions(PausedServerSystem):
     """A topic with a partition for each split; values have an event time, and so have messages."""
 
     def __init__(self, server: PulsarServer, strategy: WatermarkStrategy) -> None:
+        super().__init__(server)
         self._server = server
         self._strategy = strategy
         self._topic = f"conformance-{next(_systems)}"
-        self._paused = False
         server.create_topic(self._topic, PARTITIONS)
 
     def _source(self, **more: str) -> PulsarSource:
@@ -54,11 +55,8 @@ class PulsarPartitions(ExternalSystem):
         return None
 
     def limited(self, limits: ReadLimits) -> PulsarSource | None:
-        if limits.max_rows is not None:
-            return self._source(maxRecordsPerTrigger=str(limits.max_rows))
-        return (
-            self._source(maxBytesPerTrigger=str(limits.max_bytes)) if limits.max_bytes is not None else None
-        )
+        options = limit_options(limits)
+        return None if options is None else self._source(**options)
 
     def write(self, split: int, count: int) -> Sequence[Hashable]:
         return self.write_at(split, [NOON + 1000 * split + 10 * i for i in range(count)])
@@ -79,19 +77,6 @@ class PulsarPartitions(ExternalSystem):
         found = pulsar.MessageId.deserialize(row["__messageId"])
         partition = row["__topic"].rpartition("/")[2]
         return partition, found.ledger_id(), found.entry_id(), found.batch_index()
-
-    def fail(self) -> None:
-        """Connections stay open, and nobody answers."""
-        self._server.pause()
-        self._paused = True
-
-    def recover(self) -> None:
-        self._server.resume()
-        self._paused = False
-
-    def close(self) -> None:
-        if self._paused:
-            self.recover()
 
 
 @pytest.fixture(scope="module")

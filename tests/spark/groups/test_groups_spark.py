@@ -128,7 +128,7 @@ def other_process(
     arguments = [json.dumps(queries.kafka(name, options)), str(queries.output("other").table)]
     with (queries.folder / "member.log").open("wb") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "tests.spark.support.group_member", *arguments],
+            [sys.executable, "-m", "tests.spark.support.programs.group_member", *arguments],
             stdout=log,
             stderr=log,
             env=os.environ | QUICK_START,

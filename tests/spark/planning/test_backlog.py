@@ -11,7 +11,7 @@ from flip27_stream.api import ReadLimits, WatermarkStrategy
 from flip27_stream.spark.execution.task import read_task
 from flip27_stream.spark.planning.batch_reader import Flip27BatchReader
 from flip27_stream.spark.planning.enumerator_context import CoordinatorContext
-from flip27_stream.spark.planning.rate_limit import UNLIMITED
+from flip27_stream.spark.planning.micro_batch.rate_limit import UNLIMITED
 from flip27_stream.spark.planning.stream_reader import Flip27StreamReader
 from flip27_stream.spark.source_spec import Driver, SourceSpec
 from tests.spark.support.backlog_source import BacklogEnumerator

@@ -55,3 +55,28 @@ def test_what_the_process_has_set_is_kept() -> None:
             assert gc.get_threshold() == (threshold, 5, 6)
     finally:
         gc.set_threshold(*usual)
+
+
+def test_what_a_large_plan_leaves_is_not_searched_for_cycles_but_now_and_then() -> None:
+    searched: list[int] = []
+
+    def note(phase: str, info: dict[str, int]) -> None:
+        if phase == "start":
+            searched.append(info["generation"])
+
+    left: list[list[int]] = []
+    searches = 0
+    gc.callbacks.append(note)
+    try:
+        for _ in range(collection._BLOCKS):
+            with rare_collection(splits=collection._MANY):
+                left += [[n] for n in range(gc.get_threshold()[0] // 10)]
+                searched.clear()
+            assert searched in ([], [2])
+            searches += len(searched)
+            assert gc.get_count()[0] < 100
+    finally:
+        gc.callbacks.remove(note)
+    assert searches == 1
+    assert len(left) > 100_000
+    assert gc.get_freeze_count() == 0

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from flip27_stream.spark.planning.batch_planner import PlannedBatch
+from flip27_stream.spark.planning.micro_batch.batch_planner import PlannedBatch
 from flip27_stream.spark.planning.query_clock import QueryClock
 from tests.module_time import replace_time
 from tests.spark.support.driven_query import NOW, Query

@@ -15,7 +15,7 @@ from pyspark.errors import StreamingQueryException
 from flip27_stream.errors import ForeignCheckpointError
 from tests.spark.support.both_sources import BUILT_IN, OURS, Collected, collect, failure, positions
 from tests.spark.support.kafka_queries import AVAILABLE_NOW, T0, KafkaQueries, Output, finish, records
-from tests.spark.support.killed_query import driver, logged
+from tests.spark.support.programs.killed_query import driver, logged
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -93,14 +93,44 @@ def test_a_batch_that_was_planned_and_not_committed(queries: KafkaQueries, topic
     assert positions(read + batches) == each_once({(name, 0): 7, (name, 1): 7, (name, 2): 5})
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"startingOffsets": "earliest"},
+        {"startingTimestamp": str(T0), "startingOffsetsByTimestampStrategy": "latest"},
+        {
+            "startingOffsets": "earliest",
+            "subscribePattern": "TOPIC$",
+            "includeHeaders": "true",
+            "minPartitions": "3",
+        },
+        {"startingOffsets": '{"TOPIC":{"0":-2,"1":0,"2":-2}}', "assign": '{"TOPIC":[0,1,2]}'},
+    ],
+    ids=["earliest", "a time", "a pattern", "assigned"],
+)
+def test_the_first_batch_was_not_committed_and_nothing_was_deleted_since(
+    queries: KafkaQueries, topic: MakeTopic, options: dict[str, str]
+) -> None:
+    """One word is changed: the batch is read again as it was planned."""
+    name = topic(3)
+    fill(queries, name, 2, 5)
+    asked = FOUR | {key: value.replace("TOPIC", name) for key, value in options.items()}
+    planned = until_failed(queries.stream(name, asked, BUILT_IN), queries, 0)
+    fill(queries, name, 2, 3)
+    batches = collect(queries.stream(name, asked), queries.folder / "c")
+    assert positions(batches[:1]) == positions(planned.batches)
+    assert positions(batches) == each_once({(name, 0): 8, (name, 1): 8})
+
+
 def test_the_first_batch_was_not_committed(queries: KafkaQueries, topic: MakeTopic) -> None:
     """Spark does not store in its offset log where the first batch begins, so the options must say it."""
     name = topic(1)
     fill(queries, name, 1, 5)
     start = json.dumps({name: {"0": 2}})
     planned = until_failed(queries.stream(name, {"startingOffsets": start}, BUILT_IN), queries, 0)
+    latest = {"startingOffsets": "latest"}
     assert ForeignCheckpointError.__name__ in (
-        said := failure(lambda: collect(queries.stream(name), queries.folder / "c"))
+        said := failure(lambda: collect(queries.stream(name, latest), queries.folder / "c"))
     )
     assert "sources/" in said
     assert f"{name}-0" in said
@@ -147,7 +177,7 @@ def test_a_killed_program(queries: KafkaQueries, topic: MakeTopic) -> None:
     options = queries.kafka(name, {"maxOffsetsPerTrigger": "60"})
     program = {"options": options, "table": str(output.table), "checkpoint": str(output.checkpoint)}
     log = queries.folder / "driver.log"
-    with driver("tests.spark.support.built_in_driver", json.dumps(program), log) as kill_when:
+    with driver("tests.spark.support.programs.built_in_driver", json.dumps(program), log) as kill_when:
         kill_when(logged(output, "offsets", 4), "its fourth batch")
     assert _is_spark_offset(output)
     finish(queries.start(queries.stream(name, {"startingOffsets": "latest"}), trigger=AVAILABLE_NOW))

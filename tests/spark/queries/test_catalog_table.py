@@ -16,7 +16,7 @@ from pyspark.errors import StreamingQueryException
 import flip27_stream
 from flip27_stream.errors import AlignmentError
 from flip27_stream.testing import wait_until
-from tests.spark.queries.test_files import run, write_hour
+from tests.spark.connectors.test_files import run, write_hour
 from tests.spark.support.processes import planners
 from tests.watermark_alignment.support.table_rows import split_rows
 from watermark_alignment import CatalogTableWriter, split_status

@@ -11,8 +11,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from tests.spark.support.killed_reader import EXECUTOR, WORKER
 from tests.spark.support.processes import QUICK_START
+from tests.spark.support.programs.killed_reader import EXECUTOR, WORKER
 
 pytestmark = pytest.mark.jvm
 
@@ -29,7 +29,7 @@ def test_other_processes_read_the_very_same_rows(tmp_path: Path) -> None:
     (tmp_path / "logs").mkdir()
     for victim in (EXECUTOR, WORKER):
         (tmp_path / "logs" / f"{victim}.log").write_text("".join(f"{NOON + n} text\n" for n in range(EACH)))
-    command = [sys.executable, "-m", "tests.spark.support.killed_reader", str(tmp_path)]
+    command = [sys.executable, "-m", "tests.spark.support.programs.killed_reader", str(tmp_path)]
     environment = os.environ | QUICK_START | {"SPARK_SCALA_VERSION": "2.13"}
     with (tmp_path / "log").open("wb") as log:
         run = subprocess.run(command, stdout=log, stderr=log, env=environment, timeout=300)

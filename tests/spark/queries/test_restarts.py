@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.spark.support.driver import FOREACH_BATCH, SINK, Assignment
 from tests.spark.support.kafka_queries import (
     AVAILABLE_NOW,
     HOUR,
@@ -22,7 +21,8 @@ from tests.spark.support.kafka_queries import (
     finish,
     records,
 )
-from tests.spark.support.killed_query import Moment, driver, kill_python_when, logged, written
+from tests.spark.support.programs.driver import FOREACH_BATCH, SINK, Assignment
+from tests.spark.support.programs.killed_query import Moment, driver, kill_python_when, logged, written
 
 pytestmark = pytest.mark.jvm
 
@@ -125,7 +125,7 @@ def test_a_query_killed_at_any_moment_neither_loses_nor_doubles(
 def _kill_inside_batch_0(assignment: Assignment, output: Output, log: Path) -> None:
     """Kills the driver while batch 0 runs. A kill that comes too late is repeated with a new query."""
     for _ in range(5):
-        with driver("tests.spark.support.driver", assignment.to_json(), log) as kill_when:
+        with driver("tests.spark.support.programs.driver", assignment.to_json(), log) as kill_when:
             kill_when(logged(output, "offsets"), "batch 0")
         if not output.logged("commits"):
             return
@@ -142,7 +142,7 @@ def _kill_between_write_and_commit(assignment: Assignment, output: Output, log: 
         def is_written(before: int = count) -> bool:
             return output.count() > before
 
-        with driver("tests.spark.support.driver", assignment.to_json(), log) as kill_when:
+        with driver("tests.spark.support.programs.driver", assignment.to_json(), log) as kill_when:
             kill_when(is_written, "a batch in the table, and not committed")
         if is_inside(output):
             return

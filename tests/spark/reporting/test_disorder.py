@@ -11,7 +11,7 @@ import pytest
 
 from flip27_stream.api import RecordTimestampAssigner
 from flip27_stream.spark.execution.event_times import EventTimeObserver, ImplausibleEventTimes
-from flip27_stream.spark.planning.split_warnings import SplitWarnings
+from flip27_stream.spark.planning.micro_batch.split_warnings import SplitWarnings
 from flip27_stream.spark.reporting.disorder import Disorder
 from flip27_stream.spark.reporting.reports import SplitReport
 from tests.spark.support.driven_query import Query

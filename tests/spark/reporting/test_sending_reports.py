@@ -15,7 +15,7 @@ from deltalake import DeltaTable
 
 from flip27_stream.errors import ConnectorError
 from flip27_stream.spark.execution import task
-from flip27_stream.spark.planning.rate_limit import UNLIMITED
+from flip27_stream.spark.planning.micro_batch.rate_limit import UNLIMITED
 from flip27_stream.spark.reporting import report_channel
 from flip27_stream.spark.reporting.report_channel import (
     ReportAddress,

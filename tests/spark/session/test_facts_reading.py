@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -163,6 +164,6 @@ def test_registration_takes_class_attributes_by_value(spark: SparkSession, tmp_p
     assert one.name == other.name
     for probe, stream in ((one, old), (other, new)):
         query = probe.start(stream)
-        wait_until(lambda probe=probe: probe.logged("commits"), "batch 0")  # type: ignore[misc]
+        wait_until(partial(probe.has_logged, "commits", query), "batch 0")
         query.stop()
         assert probe.calls("latestOffset")

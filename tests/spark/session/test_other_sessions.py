@@ -35,7 +35,7 @@ def test_the_formats_register_and_run(
         (tmp_path / "logs" / file).write_text("".join(f"{T0 + n} text\n" for n in range(50)))
 
     arguments = [master, str(tmp_path), broker.bootstrap_servers, name]
-    command = [sys.executable, "-m", "tests.spark.support.other_session", *arguments]
+    command = [sys.executable, "-m", "tests.spark.support.programs.other_session", *arguments]
     with (tmp_path / "log").open("wb") as log:
         run = subprocess.run(
             command, stdout=log, stderr=log, env=os.environ | QUICK_START | SEEN_BY_EXECUTORS, timeout=300

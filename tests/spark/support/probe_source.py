@@ -116,6 +116,12 @@ class Probe:
         folder = self.checkpoint / kind
         return sorted(int(p.name) for p in folder.glob("[0-9]*")) if folder.exists() else []
 
+    def has_logged(self, kind: str, query: StreamingQuery) -> bool:
+        """Returns whether a batch is in that log. Raises the query's error."""
+        if (error := query.exception()) is not None:
+            raise error
+        return bool(self.logged(kind))
+
     def logged_offset(self, batch: int) -> Offset:
         """Returns the offset of the source in the offset log."""
         lines = (self.checkpoint / "offsets" / str(batch)).read_text().splitlines()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from watermark_alignment.monitoring.formatting import duration, name
-from watermark_alignment.monitoring.plotting.runs import STATES, Run, least
+from watermark_alignment.monitoring.plotting.runs import STATES, SourceRun, least
 from watermark_alignment.monitoring.plotting.timeline import begins
 from watermark_alignment.states import SplitStatus
 from watermark_alignment.table.recordings import natural
@@ -50,7 +50,7 @@ class _Style(NamedTuple):
     alpha: float = 1.0
 
 
-def draw(runs: Sequence[Run], over: Over) -> Figure:
+def draw(runs: Sequence[SourceRun], over: Over) -> Figure:
     """Returns a figure with a panel for each run, and below it the states of its splits.
 
     The panels come first in ``figure.axes``.
@@ -61,7 +61,7 @@ def draw(runs: Sequence[Run], over: Over) -> Figure:
         return _figure(runs, over)
 
 
-def _figure(runs: Sequence[Run], over: Over) -> Figure:
+def _figure(runs: Sequence[SourceRun], over: Over) -> Figure:
     from matplotlib.figure import Figure
 
     splits = sorted({split for run in runs for split in run.splits}, key=natural)
@@ -87,11 +87,11 @@ def _figure(runs: Sequence[Run], over: Over) -> Figure:
     return figure
 
 
-def _along(run: Run, over: Over) -> NDArray[Any]:
+def _along(run: SourceRun, over: Over) -> NDArray[Any]:
     return run.times if over == "time" else run.batches
 
 
-def _draw_watermarks(panel: Axes, run: Run, over: Over, styles: dict[str, _Style]) -> None:
+def _draw_watermarks(panel: Axes, run: SourceRun, over: Over, styles: dict[str, _Style]) -> None:
     for split, watermarks in zip(run.splits, run.watermarks, strict=True):
         _draw_line(panel, run, over, watermarks, **styles[split]._asdict())
     if len(styles) > _CROWD_ABOVE:
@@ -103,7 +103,9 @@ def _draw_watermarks(panel: Axes, run: Run, over: Over, styles: dict[str, _Style
     panel.spines[["top", "right"]].set_visible(False)
 
 
-def _draw_line(panel: Axes, run: Run, over: Over, watermarks: NDArray[np.datetime64], **style: Any) -> None:
+def _draw_line(
+    panel: Axes, run: SourceRun, over: Over, watermarks: NDArray[np.datetime64], **style: Any
+) -> None:
     """Draws a line in steps, since watermarks rise only between batches, with gaps where no batch ran."""
     along, heights = _with_gaps(run, over, watermarks)
     known = np.concatenate([[False], ~np.isnat(heights), [False]])
@@ -114,7 +116,7 @@ def _draw_line(panel: Axes, run: Run, over: Over, watermarks: NDArray[np.datetim
 
 
 def _with_gaps(
-    run: Run, over: Over, heights: NDArray[np.datetime64]
+    run: SourceRun, over: Over, heights: NDArray[np.datetime64]
 ) -> tuple[NDArray[Any], NDArray[np.datetime64]]:
     """Inserts an unknown height after each batch that no other batch followed for a long time.
 
@@ -133,7 +135,7 @@ def _with_gaps(
     return along, np.insert(heights, places, np.concatenate([heights[ends[waited]], unknown]))
 
 
-def _point_out_slowest(panel: Axes, run: Run, over: Over) -> None:
+def _point_out_slowest(panel: Axes, run: SourceRun, over: Over) -> None:
     """Highlights and names the split that was furthest behind most of the time."""
     behind = (run.counting == run.floor).sum(axis=1)
     slowest = int(behind.argmax())
@@ -146,7 +148,7 @@ def _point_out_slowest(panel: Axes, run: Run, over: Over) -> None:
     )  # fmt: skip
 
 
-def _draw_band(panel: Axes, run: Run, runs: Sequence[Run], over: Over, max_drift_ms: int) -> None:
+def _draw_band(panel: Axes, run: SourceRun, runs: Sequence[SourceRun], over: Over, max_drift_ms: int) -> None:
     """Draws the band from the least watermark of the group to ``max_drift_ms`` above it."""
     group = [other for other in runs if other.member.group == run.member.group]
     floor = least(np.stack([_at(run.times, other) for other in group]))
@@ -161,13 +163,13 @@ def _draw_band(panel: Axes, run: Run, runs: Sequence[Run], over: Over, max_drift
     )  # fmt: skip
 
 
-def _at(times: NDArray[np.datetime64], run: Run) -> NDArray[np.datetime64]:
+def _at(times: NDArray[np.datetime64], run: SourceRun) -> NDArray[np.datetime64]:
     """Returns the floor of a run at these times, which is the floor after the last batch before each time."""
     places = np.searchsorted(run.times, times, side="right") - 1
     return np.where(places < 0, np.datetime64("NaT"), run.floor[np.maximum(places, 0)])
 
 
-def _draw_states(strips: Axes, run: Run, over: Over) -> None:
+def _draw_states(strips: Axes, run: SourceRun, over: Over) -> None:
     from matplotlib.colors import BoundaryNorm, ListedColormap
     from matplotlib.ticker import MaxNLocator
 
@@ -203,7 +205,7 @@ def _draw_states(strips: Axes, run: Run, over: Over) -> None:
         strips.set_xlabel("batch")
 
 
-def _cells(run: Run, over: Over) -> tuple[NDArray[Any], np.ma.MaskedArray[Any, Any]]:
+def _cells(run: SourceRun, over: Over) -> tuple[NDArray[Any], np.ma.MaskedArray[Any, Any]]:
     """Returns the borders of a strip's cells, and their states: one for each batch, masked where no batch ran."""
     shown = np.ma.masked_less(run.states, 0)
     if over == "batch":
@@ -214,7 +216,7 @@ def _cells(run: Run, over: Over) -> tuple[NDArray[Any], np.ma.MaskedArray[Any, A
     return edges, np.ma.masked_less(np.insert(run.states, gaps + 1, -1, axis=1), 0)
 
 
-def _draw_pauses(strips: Axes, run: Run) -> None:
+def _draw_pauses(strips: Axes, run: SourceRun) -> None:
     """Draws pauses in times without a batch, and after the newest batch, in which splits are known to have waited."""
     if not len(run.times):
         return
@@ -248,7 +250,7 @@ def _show_times(axes: Axes, which: Literal["x", "y"]) -> None:
     axis.set_major_formatter(formatter)
 
 
-def _add_legend(figure: Figure, styles: dict[str, _Style], runs: Sequence[Run]) -> None:
+def _add_legend(figure: Figure, styles: dict[str, _Style], runs: Sequence[SourceRun]) -> None:
     """Adds the legend: next to the panels, or for many splits below them in small type, or for very many without
     splits.
     """

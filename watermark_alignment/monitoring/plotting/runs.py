@@ -33,7 +33,7 @@ STATES = tuple(SplitStatus)
 
 
 @dataclass(frozen=True)
-class Run:
+class SourceRun:
     """The latest run of one source.
 
     Attributes:
@@ -100,7 +100,7 @@ def least(times: NDArray[np.datetime64]) -> NDArray[np.datetime64]:
 
 def read_runs(
     table: SplitWatermarkTable, group: str | None, sources: Sequence[str] | None, batches: int
-) -> list[Run]:
+) -> list[SourceRun]:
     """Returns the latest run of each source, with its newest batches, at most ``batches``.
 
     Raises:
@@ -156,7 +156,7 @@ def _latest(rows: pa.Table) -> pa.Table:
     return rows.slice(latest_run(rows["batch"].to_pylist()))
 
 
-def _run(member: Member, name: str, rows: pa.Table, told: MemberNews | None) -> Run:
+def _run(member: Member, name: str, rows: pa.Table, told: MemberNews | None) -> SourceRun:
     splits = sorted(rows["split"].unique().to_pylist(), key=natural)
     places = {split: n for n, split in enumerate(splits)}
     row_of = np.array([places[split] for split in rows["split"].to_pylist()])
@@ -166,7 +166,7 @@ def _run(member: Member, name: str, rows: pa.Table, told: MemberNews | None) -> 
     states = np.full(watermarks.shape, -1, np.int8)
     numbers = {str(state): n for n, state in enumerate(STATES)}
     states[row_of, column_of] = [numbers[status] for status in rows["status"].to_pylist()]
-    return Run(
+    return SourceRun(
         member,
         splits,
         times=_naive(rows["recorded_at"])[first],

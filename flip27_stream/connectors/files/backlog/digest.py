@@ -85,7 +85,7 @@ class Digest:
         if not self._buckets[at].files:
             del self._buckets[at]
 
-    def sort_out(self, files: Iterable[FoundFile]) -> tuple[list[FoundFile], list[Mismatch]]:
+    def sort_out(self, files: Iterable[FoundFile]) -> tuple[list[FoundFile], list[BucketMismatch]]:
         """Finds the files that are not in the digest, and the buckets where they cannot be found.
 
         The digest is changed to the files that are listed now, without those that were found to be new.
@@ -98,7 +98,7 @@ class Digest:
         """
         listed: list[list[FoundFile]] = [[] for _ in self._buckets]
         strangers: list[FoundFile] = []
-        unproven: list[Mismatch] = []
+        unproven: list[BucketMismatch] = []
         for file in files:
             at = bisect_left(self._buckets, file.modified, key=_until)
             (listed[at] if at < len(listed) else strangers).append(file)
@@ -109,7 +109,7 @@ class Digest:
             appeared = _appeared(bucket.digest ^ seen, len(there) - bucket.files, hashes)
             if appeared is None:
                 since = observed[-1].until if observed else 0
-                unproven.append(Mismatch(since, bucket.until, bucket.files, len(there)))
+                unproven.append(BucketMismatch(since, bucket.until, bucket.files, len(there)))
                 appeared = ()
             strangers += [hashes[h] for h in appeared]
             digest = seen ^ _exclusive_or(appeared)
@@ -131,7 +131,7 @@ class Digest:
             self._buckets[at : at + 2] = [merged]
 
 
-class Mismatch(NamedTuple):
+class BucketMismatch(NamedTuple):
     """A bucket whose files differ from the listing, where the digest cannot tell which files were added.
 
     If the listing has as many files or more, at least one file was added. If it has fewer, at least one was removed,

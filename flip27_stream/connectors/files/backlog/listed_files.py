@@ -23,14 +23,14 @@ from flip27_stream.errors import DataLossError
 
 log = logging.getLogger(__name__)
 
-FilesByPath = Mapping[str, Collection[FoundFile]]
+FoundByPath = Mapping[str, Collection[FoundFile]]
 """The listed files, by the path that the user named and under which they lie."""
 
 _PATIENCE_S = 60.0
 """The time (s) that a restarted bounded source waits for files that are still to be read and are not listed."""
 
 _SHARE = 8
-"""The inverse of the share of time spent on listing, at most one eighth, however many files there are."""
+"""The inverse of the share of time spent on looks, at most one eighth, however many files there are."""
 
 
 class ModifiedFiles(Enum):
@@ -74,7 +74,7 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
 
     def __init__(
         self,
-        listing: Callable[[], FilesByPath],
+        listing: Callable[[], FoundByPath],
         statistics: FileStatistics,
         seen: ProcessedFiles,
         modified: ModifiedFiles = ModifiedFiles.IGNORE,
@@ -91,11 +91,11 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
         self._order = order
         self._bounded = bounded
         self._listed: dict[str, FoundFile] | None = None
-        self._under: FilesByPath = {}
+        self._under: FoundByPath = {}
         self._empty: set[str] = set()
         self._is_complete = False
         self._waits_since: float | None = None
-        self._not_before = 0.0
+        self._not_before = self._took_s = 0.0
         self._generation = ReadingQueue()
         self._others = ReadingQueue()
 
@@ -113,11 +113,20 @@ class ListedFiles(Backlog[Listed, ProcessedFilesState]):
             found = {file.path: file for file in self._seen.bound_by(found.values())}
         listed = self._compared(found)
         self._listed, self._under = found, under
-        ended = time.monotonic()
-        self._not_before = ended + (_SHARE - 1) * (ended - began)
+        self._pause(began)
         return listed
 
-    def _believed(self, under: FilesByPath) -> FilesByPath | None:
+    def _pause(self, began: float) -> None:
+        """Sets the time of the next look, by the shorter one of the last two looks.
+
+        A single look can take long for a reason that says nothing of the next one: it is the first, the process was
+        suspended, or the event times of many new files were read.
+        """
+        ended = time.monotonic()
+        before, self._took_s = self._took_s, ended - began
+        self._not_before = ended + (_SHARE - 1) * min(before, self._took_s)
+
+    def _believed(self, under: FoundByPath) -> FoundByPath | None:
         """Replaces the files of a path that became empty by the files that were listed there before.
 
         An empty path does not prove that its files were deleted, since a disk can be unavailable for a moment.

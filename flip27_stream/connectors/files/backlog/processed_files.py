@@ -29,7 +29,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from flip27_stream.connectors.files.backlog.digest import Bucket, Digest, Mismatch, Rest
+from flip27_stream.connectors.files.backlog.digest import Bucket, BucketMismatch, Digest, Rest
 from flip27_stream.connectors.files.backlog.marks import NAME_BYTES, GoneFiles, mark_of, name_of
 from flip27_stream.connectors.files.storage.found_file import FoundFile, time_text
 from flip27_stream.errors import DataLossError
@@ -190,7 +190,7 @@ class ProcessedFiles:
         places = ((key(file, by), last) for by, last in self._state.frontiers)
         return any(place is None or (last is not None and place <= last) for place, last in places)
 
-    def _judge(self, mismatches: Sequence[Mismatch]) -> None:
+    def _judge(self, mismatches: Sequence[BucketMismatch]) -> None:
         """Logs a warning for each bucket in which files may have been added unnoticed.
 
         Raises:

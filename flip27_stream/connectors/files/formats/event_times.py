@@ -78,7 +78,7 @@ class Divided:
         return cls(int(believed.max(initial=-1)), int(others.min(initial=NEVER)))
 
 
-def columns_of(ranges: Iterable[TimeRange | None]) -> tuple[Int64s, Int64s, npt.NDArray[np.bool_]]:
+def event_time_columns(ranges: Iterable[TimeRange | None]) -> tuple[Int64s, Int64s, npt.NDArray[np.bool_]]:
     """Returns the fields ``least``, ``greatest`` and ``known`` of :class:`FileUnits`. ``None`` is an unknown range."""
     listed = list(ranges)
     return (

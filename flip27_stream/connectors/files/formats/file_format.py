@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import accumulate, pairwise
 from typing import ClassVar, NamedTuple
@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow.fs import FileSystem, FileType
 
+from flip27_stream.connectors.files.formats.event_times import TimeRange, event_time_columns
 from flip27_stream.connectors.files.formats.units import FileUnits, Int64s
 from flip27_stream.connectors.files.layout.file_layout import FileLayout
 from flip27_stream.connectors.files.local_calls import open_file
@@ -71,18 +72,18 @@ class FileFormat(ABC):
         with self._errors(fs, path), open_file(fs, path) as file:
             return self._schema(file, path)
 
-    def units(self, fs: FileSystem, path: str, column: str | None = None, *, scan: bool = True) -> FileUnits:
+    def units(self, fs: FileSystem, path: str, column: str | None = None) -> FileUnits:
         """Returns the units of the file, with event times of ``column`` if it is given.
+
+        The column is read where the file has no statistics of it.
 
         Args:
             fs: The file system.
             path: The path of the file.
             column: The name, in any case, of a timestamp or of an int64 in ms. A file without it has no event times.
-            scan: Whether to read the column if the file has no statistics of it. Otherwise its event times stay
-                unknown.
         """
         with self._errors(fs, path), open_file(fs, path) as file:
-            return self._units(file, path, column, scan)
+            return self._units(file, path, column)
 
     def least_event_time(self, fs: FileSystem, path: str, column: str) -> int | None:
         """Returns the least event time (ms) in the file, or ``None``. This is cheaper than :meth:`units`."""
@@ -133,7 +134,7 @@ class FileFormat(ABC):
     def _schema(self, file: pa.NativeFile, path: str) -> pa.Schema: ...
 
     @abstractmethod
-    def _units(self, file: pa.NativeFile, path: str, column: str | None, scan: bool) -> FileUnits: ...
+    def _units(self, file: pa.NativeFile, path: str, column: str | None) -> FileUnits: ...
 
     @abstractmethod
     def _read(
@@ -182,6 +183,29 @@ def shares(size: int, weights: Sequence[int]) -> Int64s:
     ends = [reached * size // total for reached in accumulate(weights)]
     ends[-1:] = [size] * len(weights[-1:])
     return np.array([end - start for start, end in pairwise([0, *ends])], np.int64)
+
+
+def units_of_rows(
+    size: int, rows: Sequence[int], weights: Sequence[int], times: Iterable[TimeRange | None]
+) -> FileUnits:
+    """Returns the units of a file whose positions are row numbers.
+
+    Args:
+        size: the size of the file (bytes).
+        rows: the number of rows of each unit.
+        weights: the size of each unit (bytes), before or after it is compressed.
+        times: the range of event times of each unit; ``None`` if it is unknown.
+    """
+    least, greatest, known = event_time_columns(times)
+    return FileUnits(
+        borders=np.array([0, *accumulate(rows)], np.int64),
+        rows=np.array(rows, np.int64),
+        sizes=shares(size, weights),
+        least=least,
+        greatest=greatest,
+        known=known,
+        divisible=False,
+    )
 
 
 def _sentence(error: Exception) -> str:

@@ -7,18 +7,18 @@ from typing import Any
 
 import pyarrow as pa
 
-from flip27_stream.connectors.files.formats.csv_lines import CsvFormat
 from flip27_stream.connectors.files.formats.file_format import FileFormat
-from flip27_stream.connectors.files.formats.json_lines import JsonFormat
-from flip27_stream.connectors.files.formats.line_options import (
+from flip27_stream.connectors.files.formats.lines.csv_lines import CsvFormat
+from flip27_stream.connectors.files.formats.lines.json_lines import JsonFormat
+from flip27_stream.connectors.files.formats.lines.line_options import (
     CSV_OPTIONS,
     JSON_OPTIONS,
     parse_csv_options,
     parse_json_options,
 )
+from flip27_stream.connectors.files.formats.lines.text import TextFormat
 from flip27_stream.connectors.files.formats.orc import OrcFormat
 from flip27_stream.connectors.files.formats.parquet import ParquetFormat
-from flip27_stream.connectors.files.formats.text import TextFormat
 from flip27_stream.connectors.files.formats.units import FileUnits
 from flip27_stream.errors import OptionError
 from flip27_stream.options.option import Option

@@ -9,13 +9,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import orc
 
-from flip27_stream.connectors.files.formats.event_times import (
-    NO_TIMES,
-    TimeRange,
-    check_time_column,
-    columns_of,
+from flip27_stream.connectors.files.formats.event_times import NO_TIMES, TimeRange, check_time_column
+from flip27_stream.connectors.files.formats.file_format import (
+    MAX_BATCH_ROWS,
+    FileFormat,
+    overlapping,
+    units_of_rows,
 )
-from flip27_stream.connectors.files.formats.file_format import MAX_BATCH_ROWS, FileFormat, overlapping, shares
 from flip27_stream.connectors.files.formats.orc_footer import (
     TIMESTAMP,
     OrcFooter,
@@ -49,20 +49,11 @@ class OrcFormat(FileFormat):
             [f.with_type(LOCAL if _is_local(s) else t) for f, s, t in zip(schema, stored, types, strict=True)]
         )
 
-    def _units(self, file: pa.NativeFile, path: str, column: str | None, scan: bool) -> FileUnits:
+    def _units(self, file: pa.NativeFile, path: str, column: str | None) -> FileUnits:
         footer = read_orc_footer(file)
-        rows = np.array([stripe.rows for stripe in footer.stripes], np.int64)
-        times = [] if column is None else _event_times(file, footer, column, path, scan)
-        least, greatest, known = columns_of(times or [None] * len(rows))
-        return FileUnits(
-            borders=np.concatenate(([0], np.cumsum(rows))).astype(np.int64),
-            rows=rows,
-            sizes=shares(file.size(), [stripe.size for stripe in footer.stripes]),
-            least=least,
-            greatest=greatest,
-            known=known,
-            divisible=False,
-        )
+        rows = [stripe.rows for stripe in footer.stripes]
+        times = [None] * len(rows) if column is None else _event_times(file, footer, column, path)
+        return units_of_rows(file.size(), rows, [stripe.size for stripe in footer.stripes], times)
 
     def _read(
         self, file: pa.NativeFile, path: str, start: int, end: int, schema: pa.Schema
@@ -85,9 +76,7 @@ class OrcFormat(FileFormat):
                 yield Records(part, positions=pa.array(np.arange(first, behind)))
 
 
-def _event_times(
-    file: pa.NativeFile, footer: OrcFooter, column: str, path: str, scan: bool
-) -> list[TimeRange | None]:
+def _event_times(file: pa.NativeFile, footer: OrcFooter, column: str, path: str) -> list[TimeRange | None]:
     """Returns the range of each stripe, from its statistics or else by reading the column."""
     names = list(footer.columns)
     index = find_column(names, column)
@@ -95,12 +84,10 @@ def _event_times(
         return [NO_TIMES] * len(footer.stripes)
     field = orc.ORCFile(file).schema.field(names[index])
     check_time_column(field.type, column, f"orc file {path}")
-    return [_time_range(file, footer, number, field, scan) for number in range(len(footer.stripes))]
+    return [_time_range(file, footer, number, field) for number in range(len(footer.stripes))]
 
 
-def _time_range(
-    file: pa.NativeFile, footer: OrcFooter, number: int, field: pa.Field, scan: bool
-) -> TimeRange | None:
+def _time_range(file: pa.NativeFile, footer: OrcFooter, number: int, field: pa.Field) -> TimeRange | None:
     stripe = footer.stripes[number]
     column_id, kind = footer.columns[field.name]
     if column_id in stripe.times:
@@ -110,10 +97,8 @@ def _time_range(
         if kind != TIMESTAMP:
             return TimeRange.of(*values, LOCAL if _is_local(field) else pa.int64())
         times = pa.RecordBatch.from_arrays([pa.array(values, pa.timestamp("ms"))], [field.name])
-    elif scan:
-        times = orc.ORCFile(file).read_stripe(number, columns=[field.name])
     else:
-        return None
+        times = orc.ORCFile(file).read_stripe(number, columns=[field.name])
     return TimeRange.of_column(_with_instants(times, file, footer, stripe).column(0))
 
 

@@ -7,16 +7,16 @@ two are Protocol Buffers in compressed chunks; the postscript is not compressed.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import cramjam
 import pyarrow as pa
 
+from flip27_stream.decoding.protobuf import DamagedMessageError, fields, varints
+
 _FIRST_READ = 16 << 10
 _MAGIC = b"ORC"
-_VARINT, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5
 
 TIMESTAMP = 9
 """The number of the type ``timestamp``, a local time."""
@@ -66,7 +66,10 @@ def read_orc_footer(file: pa.NativeFile) -> OrcFooter:
     if len(tail) < 4 or tail[-4:-1] != _MAGIC:
         raise pa.ArrowInvalid("it does not end as an ORC file does.")
     length = tail[-1]
-    postscript = _Message(tail[-1 - length : -1])
+    try:
+        postscript = _Message(tail[-1 - length : -1])
+    except DamagedMessageError as error:
+        raise pa.ArrowInvalid(f"its footer is damaged: {error}") from error
     footer_length, metadata_length = postscript.number(1), postscript.number(5)
     needed = 1 + length + footer_length + metadata_length
     if needed > size:
@@ -131,7 +134,11 @@ def _columns(types: list[_Message]) -> dict[str, tuple[int, int]]:
     if not types:
         raise pa.ArrowInvalid("its footer has no types.")
     root = types[0]
-    ids = [number for packed in root.every(2) for number in _varints(packed)]
+    ids = [
+        number
+        for packed in root.every(2)
+        for number in ([packed] if isinstance(packed, int) else varints(packed))
+    ]
     names = [bytes(name).decode() for name in root.every(3)]
     return {name: (i, types[i].number(1)) for name, i in zip(names, ids, strict=True)}
 
@@ -141,7 +148,7 @@ class _Message:
 
     def __init__(self, data: bytes) -> None:
         self._fields: dict[int, list[Any]] = {}
-        for number, value in _fields(data):
+        for number, value in fields(data):
             self._fields.setdefault(number, []).append(value)
 
     def has(self, field: int) -> bool:
@@ -161,49 +168,6 @@ class _Message:
     def every(self, field: int) -> list[Any]:
         """Returns all values of a field, bytes or numbers."""
         return self._fields.get(field, [])
-
-
-def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    at = 0
-    while at < len(data):
-        key, at = _varint(data, at)
-        kind = key & 7
-        if kind == _VARINT:
-            value, at = _varint(data, at)
-            yield key >> 3, value
-            continue
-        if kind == _BYTES:
-            length, at = _varint(data, at)
-        elif kind in (_EIGHT, _FOUR):
-            length = 8 if kind == _EIGHT else 4
-        else:
-            raise pa.ArrowInvalid(f"its footer has a field of the unknown wire type {kind}.")
-        if at + length > len(data):
-            raise pa.ArrowInvalid("its footer is cut off.")
-        yield key >> 3, data[at : at + length]
-        at += length
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while at < len(data):
-        byte = data[at]
-        value |= (byte & 0x7F) << shift
-        at += 1
-        if byte < 0x80:
-            return value, at
-        shift += 7
-    raise pa.ArrowInvalid("its footer is cut off.")
-
-
-def _varints(data: int | bytes) -> Iterator[int]:
-    if isinstance(data, int):
-        yield data
-        return
-    at = 0
-    while at < len(data):
-        value, at = _varint(data, at)
-        yield value
 
 
 def _signed(number: int) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,13 +10,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow.fs import FileSystem
 
-from flip27_stream.connectors.files.formats.event_times import (
-    NO_TIMES,
-    TimeRange,
-    check_time_column,
-    columns_of,
+from flip27_stream.connectors.files.formats.event_times import NO_TIMES, TimeRange, check_time_column
+from flip27_stream.connectors.files.formats.file_format import (
+    MAX_BATCH_ROWS,
+    FileFormat,
+    overlapping,
+    units_of_rows,
 )
-from flip27_stream.connectors.files.formats.file_format import MAX_BATCH_ROWS, FileFormat, overlapping, shares
 from flip27_stream.connectors.files.formats.schemas import Projection, spark_schema
 from flip27_stream.connectors.files.formats.units import FileUnits
 from flip27_stream.connectors.files.layout.column_mapping import ColumnMapping
@@ -56,25 +55,16 @@ class ParquetFormat(FileFormat):
 
     def least_event_time(self, fs: FileSystem, path: str, column: str) -> int | None:
         with self._errors(fs, path), open_file(fs, path) as file:
-            times = self._event_times(_opened(file), column, path, scan=True)
+            times = self._event_times(_opened(file), column, path)
             found = [t.least for t in times if t is not None and t.least is not None]
             return min(found, default=None)
 
-    def _units(self, file: pa.NativeFile, path: str, column: str | None, scan: bool) -> FileUnits:
+    def _units(self, file: pa.NativeFile, path: str, column: str | None) -> FileUnits:
         parquet = _opened(file)
         groups = [parquet.metadata.row_group(i) for i in range(parquet.num_row_groups)]
         rows = [group.num_rows for group in groups]
-        times = [None] * len(groups) if column is None else self._event_times(parquet, column, path, scan)
-        least, greatest, known = columns_of(times)
-        return FileUnits(
-            borders=np.array([0, *accumulate(rows)], np.int64),
-            rows=np.array(rows, np.int64),
-            sizes=shares(file.size(), [group.total_byte_size for group in groups]),
-            least=least,
-            greatest=greatest,
-            known=known,
-            divisible=False,
-        )
+        times = [None] * len(groups) if column is None else self._event_times(parquet, column, path)
+        return units_of_rows(file.size(), rows, [group.total_byte_size for group in groups], times)
 
     def _read(
         self, file: pa.NativeFile, path: str, start: int, end: int, schema: pa.Schema
@@ -107,23 +97,21 @@ class ParquetFormat(FileFormat):
                 yield Records(part, positions=pa.array(np.arange(row + first, row + stop)))
             row += batch.num_rows
 
-    def _event_times(
-        self, parquet: pq.ParquetFile, column: str, path: str, scan: bool
-    ) -> Sequence[TimeRange | None]:
+    def _event_times(self, parquet: pq.ParquetFile, column: str, path: str) -> Sequence[TimeRange | None]:
         if self._columns is None:
-            return _event_times(parquet, column, path, scan)
+            return _event_times(parquet, column, path)
         names = self._columns.stored(parquet.schema_arrow, f"parquet file {path}")
         at = find_column(list(names), column)
         if at is None:
             return [NO_TIMES] * parquet.num_row_groups
-        return _event_times(parquet, list(names.values())[at], path, scan)
+        return _event_times(parquet, list(names.values())[at], path)
 
 
 def _opened(file: pa.NativeFile) -> pq.ParquetFile:
     return pq.ParquetFile(file, coerce_int96_timestamp_unit="us", arrow_extensions_enabled=False)
 
 
-def _event_times(parquet: pq.ParquetFile, column: str, path: str, scan: bool) -> Sequence[TimeRange | None]:
+def _event_times(parquet: pq.ParquetFile, column: str, path: str) -> Sequence[TimeRange | None]:
     """Returns the range of each row group, from its statistics or else by reading the column."""
     metadata = parquet.metadata
     where = _time_column(parquet, column, path)
@@ -136,7 +124,7 @@ def _event_times(parquet: pq.ParquetFile, column: str, path: str, scan: bool) ->
         if chunk.physical_type != where.physical:
             _check_type(chunk.physical_type, metadata.schema.column(where.leaf).physical_type)
         times = _from_statistics(chunk, group.num_rows, where.kind)
-        if times is None and scan:
+        if times is None:
             times = TimeRange.of_column(parquet.read_row_group(number, columns=[where.name]).column(0))
         found.append(times)
     return found

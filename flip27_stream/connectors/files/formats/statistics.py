@@ -16,9 +16,9 @@ import pyarrow as pa
 from pyarrow.fs import FileSystem
 
 from flip27_stream.api import TimestampAssigner
-from flip27_stream.connectors.files.formats.event_times import Divided, TimeRange, columns_of
+from flip27_stream.connectors.files.formats.event_times import Divided, TimeRange, event_time_columns
 from flip27_stream.connectors.files.formats.format_options import FileFormat, FileUnits
-from flip27_stream.connectors.files.formats.lines import codec_of
+from flip27_stream.connectors.files.formats.lines.lines import codec_of
 from flip27_stream.connectors.files.formats.rows import read_rows
 from flip27_stream.connectors.files.formats.schemas import constants
 from flip27_stream.connectors.files.formats.units import Int64s
@@ -298,7 +298,7 @@ def _with(units: FileUnits, ranges: Mapping[int, TimeRange]) -> FileUnits:
     """Returns ``units`` with other event times for some units, by the number of the unit."""
     at = list(ranges)
     columns = {}
-    for name, values in zip(("least", "greatest", "known"), columns_of(ranges.values()), strict=True):
+    for name, values in zip(("least", "greatest", "known"), event_time_columns(ranges.values()), strict=True):
         columns[name] = getattr(units, name).copy()
         columns[name][at] = values
     return replace(units, **columns)

@@ -57,12 +57,6 @@ class FileUnits:
         return least if least != NEVER and self.all_known else None
 
     @property
-    def greatest_event_time(self) -> int | None:
-        """The greatest event time (ms) in the file, or ``None`` if no row has one or :attr:`all_known` is false."""
-        greatest = max(self.greatest.tolist(), default=-1)
-        return greatest if greatest >= 0 and self.all_known else None
-
-    @property
     def all_known(self) -> bool:
         """Whether the event times of all units are known."""
         return all(self.known.tolist())

@@ -67,7 +67,7 @@ class FetchRound:
             if time.monotonic() >= until:
                 break
             self._context.wait([call for calls in waiting.values() for call in calls], until)
-        return self._end(wanted, by_leader)
+        return self._end(by_leader)
 
     def _leaders(self, wanted: Wanted) -> dict[TopicPartition, int]:
         """Returns the known leaders. If no leader is known, waits until metadata may be requested again."""
@@ -121,7 +121,7 @@ class FetchRound:
             dict.fromkeys(wanted, Fetched(error, b"", [])) if error else fetched_partitions(response, wanted)
         )
 
-    def _end(self, wanted: Wanted, by_leader: Mapping[int, Wanted]) -> dict[TopicPartition, Fetched]:
+    def _end(self, by_leader: Mapping[int, Wanted]) -> dict[TopicPartition, Fetched]:
         answers: dict[TopicPartition, Fetched] = {}
         for leader, partitions in by_leader.items():
             call = self._calls.get(leader)

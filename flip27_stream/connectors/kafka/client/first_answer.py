@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from flip27_stream.connectors.kafka.client.broker_connections import BrokerConnections
 from flip27_stream.connectors.kafka.client.calls import Call, wait_for_news
+from flip27_stream.connectors.kafka.client.connections.broker_connections import BrokerConnections
 from flip27_stream.errors import AuthenticationError
 
 _HEAD_START_S = 1.0

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from flip27_stream.api import InputStatus, ReaderOutput, SourceReader, SourceReaderContext
+from flip27_stream.connector_base.data_loss import report_data_loss
 from flip27_stream.connectors.kafka.client.protocol import (
     CORRUPT_MESSAGE,
     INCONSISTENT_TOPIC_ID,
@@ -27,7 +28,7 @@ from flip27_stream.connectors.kafka.options.source_options import TRUSTED_CLUSTE
 from flip27_stream.connectors.kafka.records.record_batches import batch_headers, decode
 from flip27_stream.connectors.kafka.split import EARLIEST, LATEST, KafkaPartitionSplit, TopicPartition
 from flip27_stream.connectors.kafka.values.rows import RowLayout, RowMaker, record_timestamps
-from flip27_stream.errors import ConnectorError, CorruptRecordError, DataLossError, UnreachableError
+from flip27_stream.errors import ConnectorError, CorruptRecordError, UnreachableError
 
 log = logging.getLogger(__name__)
 
@@ -376,9 +377,7 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
             f"Records of {tp} were lost while they were read: wanted offsets {progress.position} to {progress.stop}, "
             f"available {available}. They were aged out, or the topic was deleted."
         )
-        if self._options.fail_on_data_loss:
-            raise DataLossError(f"{what} To go on with what is there, set option 'failOnDataLoss' to false.")
-        log.warning("%s The query goes on, since option 'failOnDataLoss' is false.", what)
+        report_data_loss(log, what, fail=self._options.fail_on_data_loss)
         self._move(tp, progress, instead)
         if progress.position >= progress.stop:
             self._ended.append(progress.split_id)

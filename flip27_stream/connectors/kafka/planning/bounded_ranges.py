@@ -6,8 +6,9 @@ import logging
 from collections.abc import Mapping
 
 from flip27_stream.api import SplitRange
+from flip27_stream.connector_base.data_loss import report_data_loss
 from flip27_stream.connectors.kafka.split import EARLIEST, KafkaPartitionSplit, TopicPartition
-from flip27_stream.errors import DataLossError, OptionError
+from flip27_stream.errors import OptionError
 
 log = logging.getLogger(__name__)
 
@@ -73,9 +74,11 @@ def check_batch(stops: Stops, splits: Splits, ranges: Ranges, *, fail_on_data_lo
                 f"Records of {split.split_id} that were asked for are not there: wanted up to offset {stop}, but the "
                 f"log ends at {r.end}."
             )
-            if fail_on_data_loss:
-                raise DataLossError(
-                    f"{what} Choose an earlier end (option 'endingOffsets'). To go on with what is there, set option "
-                    "'failOnDataLoss' to false."
-                )
-            log.warning("%s The read goes on, since option 'failOnDataLoss' is false.", what)
+            report_data_loss(
+                log,
+                what,
+                fail=fail_on_data_loss,
+                remedy="Choose an earlier end (option 'endingOffsets'). To go on with what is there, set option "
+                "'failOnDataLoss' to false.",
+                goes_on="The read goes on",
+            )

@@ -19,20 +19,21 @@ from flip27_stream.api import (
     TimestampAssigner,
     WatermarkStrategy,
 )
+from flip27_stream.connector_base.data_loss import report_data_loss
+from flip27_stream.connector_base.split_discovery import SplitDiscovery
 from flip27_stream.connectors.kafka.client.client import KafkaClient
 from flip27_stream.connectors.kafka.client.protocol import TopicMetadata
 from flip27_stream.connectors.kafka.options.source_options import KafkaOptions
 from flip27_stream.connectors.kafka.planning.bounded_ranges import check_batch, refuse_reversed, up_to
 from flip27_stream.connectors.kafka.planning.enumerator_state import KafkaEnumeratorState
-from flip27_stream.connectors.kafka.planning.event_time_probe import EventTimeProbe
+from flip27_stream.connectors.kafka.planning.event_time.event_time_probe import EventTimeProbe
+from flip27_stream.connectors.kafka.planning.event_time.position_finder import PositionFinder
+from flip27_stream.connectors.kafka.planning.event_time.positions import Bisection, TimestampIndex
 from flip27_stream.connectors.kafka.planning.group_offsets import GroupCommitter
 from flip27_stream.connectors.kafka.planning.log_ranges import LogRanges
 from flip27_stream.connectors.kafka.planning.offset_lookups import ClusterOffsets
-from flip27_stream.connectors.kafka.planning.position_finder import PositionFinder
-from flip27_stream.connectors.kafka.planning.positions import Bisection, TimestampIndex
 from flip27_stream.connectors.kafka.split import KafkaPartitionSplit, TopicPartition
 from flip27_stream.connectors.kafka.values.rows import RowLayout
-from flip27_stream.errors import AuthenticationError, ConnectorError, DataLossError
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +41,7 @@ _FLUSH_S = 2.0
 
 
 @dataclass(frozen=True)
-class Discovery:
+class DiscoveredPartitions:
     """The result of one discovery of topics and partitions.
 
     Attributes:
@@ -56,7 +57,7 @@ class Discovery:
 
 
 @dataclass(frozen=True)
-class Finding:
+class EventTimeSearch:
     """The objects that find positions by event time, and the settings that they were made for.
 
     Attributes:
@@ -112,9 +113,12 @@ class KafkaSourceEnumerator(
         self._state = state
         self._client = KafkaClient(options.connection)
         self._discovery_client = KafkaClient(options.connection)
+        self._discovery = SplitDiscovery[DiscoveredPartitions](
+            context, self._take_in, log, "partitions", take_in_first=self._take_in_first
+        )
         self._layout = layout
         self._strategy = strategy
-        self._finding: Finding | None = None
+        self._finding: EventTimeSearch | None = None
         self._ranges = LogRanges(self._client, options)
         self._splits: dict[str, KafkaPartitionSplit] = {}
         self._looked: Mapping[str, SplitRange] = {}
@@ -123,12 +127,7 @@ class KafkaSourceEnumerator(
         self._committer = GroupCommitter(KafkaClient(options.connection), group) if group else None
 
     def start(self) -> None:
-        self._context.call_async(self._discover, self._on_initial_discovery)
-        period = self._options.discovery_interval_ms
-        if period is not None:
-            self._context.call_async(
-                self._discover_again, self._on_discovery, initial_delay_ms=period, period_ms=period
-            )
+        self._discovery.start(self._discover, self._options.discovery_interval_ms, self._discover_again)
 
     def split_ranges(self, positions: Mapping[KafkaPartitionSplit, int | None]) -> Mapping[str, SplitRange]:
         self._splits = {split.split_id: split for split in positions}
@@ -169,7 +168,7 @@ class KafkaSourceEnumerator(
         finder = self._find_for(request).finder
         trusted, state = self._options.trusted_cluster, self._state
         partitions = {split_id: self._splits[split_id].topic_partition for split_id in request.ranges}
-        topic_ids = {tp: state.topic_id_for_reader(tp, trusted) for tp in partitions.values()}
+        topic_ids = state.topic_ids_for_reader(partitions.values(), trusted)
         return finder.positions(partitions, topic_ids, request)
 
     def snapshot_state(self) -> KafkaEnumeratorState:
@@ -195,7 +194,7 @@ class KafkaSourceEnumerator(
         self._client.close()
         self._discovery_client.close()
 
-    def _discover(self) -> Discovery:
+    def _discover(self) -> DiscoveredPartitions:
         """Returns the result of the initial discovery. Runs in a worker thread.
 
         Raises:
@@ -221,14 +220,14 @@ class KafkaSourceEnumerator(
                 refuse_reversed(starts, stops)
                 # A partition with an empty range is not read, so its log is not checked for the records.
                 starts = {tp: offset for tp, offset in starts.items() if offset != stops[tp]}
-        return Discovery(topics, starts, stops)
+        return DiscoveredPartitions(topics, starts, stops)
 
-    def _discover_again(self) -> Discovery:
+    def _discover_again(self) -> DiscoveredPartitions:
         subscriber = self._options.subscriber
         topics = self._discovery_client.topics(subscriber.topic_names)
-        return Discovery(topics, dict.fromkeys(subscriber.partitions(topics), 0))
+        return DiscoveredPartitions(topics, dict.fromkeys(subscriber.partitions(topics), 0))
 
-    def _find_for(self, request: PositioningRequest) -> Finding:
+    def _find_for(self, request: PositioningRequest) -> EventTimeSearch:
         """Returns the objects that find event times, for the watermark strategy of the source or else of the request.
 
         They are made again if the assigner changed or the disorder of the request became greater.
@@ -253,7 +252,7 @@ class KafkaSourceEnumerator(
             unanswered=unanswered,
             by_headers=by_timestamp,
         )
-        self._finding = Finding(assigner, disorder, probe, finder)
+        self._finding = EventTimeSearch(assigner, disorder, probe, finder)
         return self._finding
 
     def _lookups(self) -> ClusterOffsets:
@@ -265,9 +264,7 @@ class KafkaSourceEnumerator(
             options.fetch_retry_interval_ms,
         )
 
-    def _on_initial_discovery(self, discovery: Discovery, error: BaseException | None) -> None:
-        if error is not None:
-            raise error
+    def _take_in_first(self, discovery: DiscoveredPartitions) -> None:
         self._leave_unsubscribed()
         self._take_in(discovery)
 
@@ -285,23 +282,17 @@ class KafkaSourceEnumerator(
             f"Partitions {', '.join(map(str, gone))} are in the checkpoint, and {subscriber} does not name them. "
             "Records of them that were not read yet may be missed."
         )
-        if self._options.fail_on_data_loss:
-            raise DataLossError(
-                f"{what} To go on without them, set option 'failOnDataLoss' to false; to read on, name them again."
-            )
-        log.warning("%s The query goes on without them, since option 'failOnDataLoss' is false.", what)
+        report_data_loss(
+            log,
+            what,
+            fail=self._options.fail_on_data_loss,
+            remedy="To go on without them, set option 'failOnDataLoss' to false; to read on, name them again.",
+            goes_on="The query goes on without them",
+        )
         self._context.retire_splits(self._context.assigned_splits().keys() & {str(tp) for tp in gone})
         self._state = self._state.without(gone)
 
-    def _on_discovery(self, discovery: Discovery, error: BaseException | None) -> None:
-        if isinstance(error, ConnectorError) and not isinstance(error, AuthenticationError):
-            log.warning("Looking for new partitions failed; it will be tried again: %s", error)
-        elif error is not None:
-            raise error
-        elif self._state.initial_discovery_finished:
-            self._take_in(discovery)
-
-    def _take_in(self, discovery: Discovery) -> None:
+    def _take_in(self, discovery: DiscoveredPartitions) -> None:
         self._ranges.topics = discovery.topics
         new = sorted(discovery.starting_offsets.keys() - self._state.partitions)
         readers = self._context.current_parallelism()

@@ -82,6 +82,20 @@ class KafkaEnumeratorState:
             return ""
         return topic.topic_id
 
+    def topic_ids_for_reader(
+        self, partitions: Iterable[TopicPartition], trusted_cluster: str | None = None
+    ) -> dict[TopicPartition, str]:
+        """Returns :meth:`topic_id_for_reader` of many partitions."""
+        ids: dict[tuple[str, bool], str] = {}
+        orphans = {name: frozenset(topic.orphans) for name, topic in self.topics.items()}
+        found = {}
+        for tp in partitions:
+            kind = tp.topic, tp.partition in orphans.get(tp.topic, ())
+            if kind not in ids:
+                ids[kind] = self.topic_id_for_reader(tp, trusted_cluster)
+            found[tp] = ids[kind]
+        return found
+
     def with_partitions(self, new: Mapping[TopicPartition, str]) -> KafkaEnumeratorState:
         """Returns the state with newly assigned partitions; ``new`` maps each partition to the id of its topic."""
         topics = dict(self.topics)

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from flip27_stream.api import SplitRange
+from flip27_stream.connector_base.data_loss import report_data_loss
 from flip27_stream.connectors.kafka.client.client import KafkaClient
 from flip27_stream.connectors.kafka.client.protocol import TopicMetadata
 from flip27_stream.connectors.kafka.options.source_options import KafkaOptions
@@ -133,17 +134,16 @@ class LogRanges:
         looked, successors = Looked(), changes.successors
         self._settle_gone({tp: wanted[tp] for tp, new in successors.items() if not new}, state, looked)
         self._settle_recreated({tp: wanted[tp] for tp in successors if successors[tp]}, state, bounds, looked)
-        ids = {split.topic_partition: split.split_id for split in positions}
-        for tp, end in bounds.end.items():
-            if tp in successors:
+        ranges, verified, start, ends = looked.ranges, self._verified, bounds.start, bounds.end
+        for split, (tp, offset) in zip(positions, wanted.items(), strict=True):
+            if tp in successors or (end := ends.get(tp)) is None:
                 continue
-            offset = wanted[tp]
-            if tp not in bounds.start and tp in self._verified and offset <= end:
-                looked.ranges[ids[tp]] = SplitRange(offset, end)  # the usual case
-            elif tp in self._verified or tp in bounds.start:
+            if tp not in start and offset <= end and tp in verified:
+                ranges[split.split_id] = SplitRange(offset, end)  # the usual case
+            elif tp in verified or tp in start:
                 self._settle(tp, offset, bounds, looked)
         self._identify(changes, wanted, state, looked)
-        self._unanswered.note([tp for tp in wanted if successors.get(tp) != ""], bounds.end)
+        self._unanswered.note(_existing(wanted, successors), bounds.end)
         return self._with_drained(looked, bounds.late)
 
     def _identify(
@@ -174,9 +174,9 @@ class LogRanges:
             again: whether the first answer was doubtful; answers to requests of earlier micro-batches are not used
                 then.
         """
-        there = [tp for tp in wanted if changes.successors.get(tp) != ""]
-        new = changes.successors.keys() | changes.renamed
-        unsure = [tp for tp in there if tp in new or tp not in self._verified or wanted[tp] == EARLIEST]
+        there = _existing(wanted, changes.successors)
+        new, verified = changes.successors.keys() | changes.renamed, self._verified
+        unsure = [tp for tp in there if tp in new or tp not in verified or wanted[tp] == EARLIEST]
         end, start = self._client.list_offsets(
             dict.fromkeys(there, LATEST),
             dict.fromkeys(unsure, EARLIEST),
@@ -304,9 +304,7 @@ class LogRanges:
             f"available {available}.{where}"
             f"{cause or ' They were aged out, or the topic was deleted before they were read.'}"
         )
-        if self._options.fail_on_data_loss:
-            raise DataLossError(f"{what} To go on with what is there, set option 'failOnDataLoss' to false.")
-        log.warning("%s The query goes on, since option 'failOnDataLoss' is false.", what)
+        report_data_loss(log, what, fail=self._options.fail_on_data_loss)
 
     def _with_drained(self, looked: Looked, late: Collection[TopicPartition]) -> Looked:
         """Returns ``looked`` with the splits marked as not drained whose leaders may have more records.
@@ -335,6 +333,13 @@ class LogRanges:
 def _partitions(topics: Mapping[str, TopicMetadata]) -> dict[TopicPartition, str]:
     """Returns the ids of the topics of all partitions in ``topics``, by partition."""
     return {TopicPartition(name, n): topic.topic_id for name, topic in topics.items() for n in topic.leaders}
+
+
+def _existing(
+    wanted: Mapping[TopicPartition, int], successors: Mapping[TopicPartition, str]
+) -> list[TopicPartition]:
+    """Returns the wanted partitions without those that do not exist any more; see :class:`IdentityChanges`."""
+    return [tp for tp in wanted if successors.get(tp) != ""] if successors else list(wanted)
 
 
 def _names(partitions: Collection[TopicPartition]) -> str:

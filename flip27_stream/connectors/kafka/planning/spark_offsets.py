@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from functools import cached_property
 from typing import Any
 
 from flip27_stream.api import AdoptedOffset
-from flip27_stream.connectors.kafka.offsets_initializer import OffsetsInitializer, Specific
+from flip27_stream.connectors.kafka.client.client import KafkaClient
+from flip27_stream.connectors.kafka.offsets_initializer import (
+    AtTimestamp,
+    Earliest,
+    OffsetLookups,
+    OffsetsInitializer,
+    Specific,
+)
+from flip27_stream.connectors.kafka.options.source_options import KafkaOptions
 from flip27_stream.connectors.kafka.planning.enumerator_state import AssignedTopic, KafkaEnumeratorState
-from flip27_stream.connectors.kafka.split import KafkaPartitionSplit, TopicPartition
+from flip27_stream.connectors.kafka.planning.offset_lookups import ClusterOffsets
+from flip27_stream.connectors.kafka.split import EARLIEST, KafkaPartitionSplit, TopicPartition
 
 _NEW_PARTITION_BEGINS_AT = 0
 
+Positions = Mapping[TopicPartition, int]
+
 
 def adopted(
-    document: Mapping[str, Any], starting_offsets: OffsetsInitializer
+    document: Mapping[str, Any], first_begins: Callable[[Positions], Positions]
 ) -> AdoptedOffset[KafkaPartitionSplit, KafkaEnumeratorState] | None:
     """Returns the state of this source at an offset of Spark's source; ``None`` if the document has another form.
 
@@ -22,9 +35,8 @@ def adopted(
 
     Args:
         document: the offset as the offset log of the checkpoint has it.
-        starting_offsets: the starting offsets of the options. The offset log of Spark's source does not have the
-            beginning of the first batch; if the options give an offset for each partition, the first batch can be read
-            again.
+        first_begins: returns where the first batch begins, as :func:`first_begins` does, from where it ends. It is
+            called only if somebody asks, since it asks the brokers.
     """
     found = list(_offsets(document))
     if not found or any(offset is None for _, offset in found):
@@ -34,13 +46,91 @@ def adopted(
     for tp in sorted(offsets):
         partitions.setdefault(tp.topic, []).append(tp.partition)
     topics = {name: AssignedTopic("", tuple(numbers)) for name, numbers in partitions.items()}
-    said = starting_offsets.offsets if isinstance(starting_offsets, Specific) else {}
     return AdoptedOffset(
         splits=tuple((KafkaPartitionSplit(*tp), offset) for tp, offset in sorted(offsets.items())),
         checkpoint=KafkaEnumeratorState(topics, initial_discovery_finished=True),
-        first_begins={str(tp): offset for tp, offset in said.items() if tp in offsets and offset >= 0},
+        first_begins=_LookedUp(lambda: {str(tp): at for tp, at in first_begins(offsets).items()}),
         later_begin=_NEW_PARTITION_BEGINS_AT,
     )
+
+
+def first_begins_by(options: KafkaOptions) -> Callable[[Positions], Positions]:
+    """Returns a function that asks the brokers of these options as :func:`first_begins` does."""
+
+    def ask(ends: Positions) -> Positions:
+        with closing(KafkaClient(options.connection)) as client:
+            lookups = ClusterOffsets(
+                client, options.read_committed, options.fetch_retries, options.fetch_retry_interval_ms
+            )
+            return first_begins(ends, options, lookups)
+
+    return ask
+
+
+def first_begins(ends: Positions, options: KafkaOptions, lookups: OffsetLookups) -> Positions:
+    """Returns where the first batch of a checkpoint begins, for the partitions of which this is certain.
+
+    The offset log of Spark's source does not have it. An offset that the options name is certain. The beginning of a
+    log, and the first record after a time, are where they were then if nothing was deleted since. That is certain for a
+    log that begins at 0. Otherwise records of the batch may be gone, which matters unless data loss is accepted.
+
+    Args:
+        ends: where the first batch ends.
+        options: the options of the query.
+        lookups: the requests to the cluster.
+    """
+    start = options.starting_offsets
+    named = start.offsets if isinstance(start, Specific) else {}
+    begins = {tp: at for tp, at in named.items() if tp in ends and at >= 0}
+    asked = _asked(start, ends)
+    if asked:
+        first = lookups.start_offsets(asked)
+        empty = {tp: ends[tp] for tp in asked if first[tp] == ends[tp]}
+        found = {**lookups.offsets_for_times(asked), **empty}
+        begins |= {
+            tp: at
+            for tp, at in found.items()
+            if (first[tp] == 0 or not options.fail_on_data_loss) and (tp in empty or at < ends[tp])
+        }
+    return begins
+
+
+def _asked(start: OffsetsInitializer, ends: Positions) -> Positions:
+    """Returns the time (ms) at which each partition of the first batch begins, or :data:`EARLIEST`."""
+    if isinstance(start, AtTimestamp):
+        times = start.times
+        return (
+            dict.fromkeys(ends, times)
+            if isinstance(times, int)
+            else {tp: times[tp] for tp in ends if tp in times}
+        )
+    if isinstance(start, Specific):
+        return {tp: EARLIEST for tp in ends if start.offsets.get(tp) == EARLIEST}
+    return dict.fromkeys(ends, EARLIEST) if isinstance(start, Earliest) else {}
+
+
+class _LookedUp(Mapping[str, int]):
+    """A mapping that is looked up when it is used.
+
+    Args:
+        look_up: returns what is in it.
+    """
+
+    def __init__(self, look_up: Callable[[], Mapping[str, int]]) -> None:
+        self._look_up = look_up
+
+    @cached_property
+    def _found(self) -> Mapping[str, int]:
+        return self._look_up()
+
+    def __getitem__(self, key: str) -> int:
+        return self._found[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        return len(self._found)
 
 
 def _offsets(document: Mapping[str, Any]) -> Iterator[tuple[TopicPartition, int | None]]:

@@ -57,7 +57,14 @@ class TopicIdentities:
         """
         successors: dict[TopicPartition, str] = {}
         renamed = set()
+        unchanged = {
+            name: topic.leaders
+            for name, topic in topics.items()
+            if (known := state.topics.get(name)) is not None and self._is_unchanged(known, topic)
+        }
         for tp in partitions:
+            if tp.partition in unchanged.get(tp.topic, ()):  # the usual case
+                continue
             topic, known = topics.get(tp.topic), state.topics[tp.topic]
             if (successor := self._successor(tp, known, topic)) is not None:
                 successors[tp] = successor
@@ -104,6 +111,10 @@ class TopicIdentities:
         if (is_other and not self._is_trusted(known, topic)) or tp.partition in known.orphans:
             return topic.topic_id
         return None
+
+    def _is_unchanged(self, known: AssignedTopic, topic: TopicMetadata) -> bool:
+        """Whether a topic is that of the checkpoint, with each of its partitions that has a leader."""
+        return not (known.orphans or topic.topic_id in self._replaced or _has_news(known, topic))
 
     def _is_trusted(self, known: AssignedTopic, topic: TopicMetadata) -> bool:
         """Whether the user trusts the cluster of ``topic`` and the checkpoint has the topic on another cluster.

@@ -55,9 +55,7 @@ class Unanswered:
             for tp, silence in self._silences.items()
             if tp not in answered and (tp in asked or silence.asked >= oldest)
         }
-        for tp in asked:
-            if tp in answered:
-                continue
+        for tp in [tp for tp in asked if tp not in answered]:
             silence = self._silences.setdefault(tp, _Silence(now, now))
             silence.asked, silence.looks = now, silence.looks + 1
             if silence.looks >= _LEAST_LOOKS and now - silence.since >= self._longest_s:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from ssl import PROTOCOL_TLS_CLIENT, SSLContext, TLSVersion
 from typing import ClassVar, Protocol
 
-from flip27_stream.connectors.kafka.security.key_stores import KeyStore, TrustStore
+from flip27_stream.connectors.kafka.security.tls.key_stores import KeyStore, TrustStore
 
 
 @dataclass(frozen=True)

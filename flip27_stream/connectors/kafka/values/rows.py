@@ -55,9 +55,9 @@ class RowLayout:
     corrupt_column: int | None = None
 
     @classmethod
-    def of_records(cls, schema: pa.Schema = SCHEMA) -> RowLayout:
+    def of_records(cls) -> RowLayout:
         """Returns the layout in which each column copies the record's column of the same name."""
-        return cls(schema, tuple(schema.names))
+        return cls(SCHEMA, tuple(SCHEMA.names))
 
     @property
     def needs_keys(self) -> bool:

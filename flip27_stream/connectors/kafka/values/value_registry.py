@@ -19,6 +19,10 @@ from flip27_stream.decoding.frames import FRAME, NO_ID, payloads, schema_ids
 
 log = logging.getLogger(__name__)
 
+_NO_FRAME: Final = (
+    "it does not begin with a zero byte and a schema id (ids in headers of records are not read: set value.schema.id."
+    "serializer of its producer to PrefixSchemaIdSerializer)"
+)
 _MOST_WARNINGS: Final = 100
 _WARNED: set[tuple[SchemaRegistry, int]] = set()
 """The ids of which this process has logged a value that does not decode."""
@@ -77,9 +81,7 @@ class RegistryDecoder(ValueDecoder):
     def _decoder(self, id_: int) -> ValueDecoder:
         """Returns the decoder of the values with an id, without their frames."""
         if id_ == NO_ID:
-            return _Undecodable(
-                self._fields, self.format, "it does not begin with a zero byte and a schema id"
-            )
+            return _Undecodable(self._fields, self.format, _NO_FRAME)
         if (known := self._decoders.get(id_)) is not None:
             return known
         try:

@@ -18,7 +18,7 @@ from flip27_stream.connectors.kinesis.client.errors import (
 )
 from flip27_stream.connectors.kinesis.client.pace import Pace
 from flip27_stream.connectors.kinesis.client.session import shared_client
-from flip27_stream.connectors.kinesis.options.connection_options import ConnectionOptions
+from flip27_stream.connectors.kinesis.options.connection_options import KinesisConnectionOptions
 from flip27_stream.connectors.kinesis.positions import TRIM_HORIZON, iterator_type, sequence_number
 from flip27_stream.errors import AuthenticationError, ConnectorError, MissingTopicError, UnreachableError
 
@@ -74,7 +74,7 @@ class KinesisClient:
         calls: how many calls were made, by operation; for benchmarks and tests.
     """
 
-    def __init__(self, options: ConnectionOptions, pace: Pace) -> None:
+    def __init__(self, options: KinesisConnectionOptions, pace: Pace) -> None:
         self._options = options
         self._pace = pace
         self._boto = shared_client(options)

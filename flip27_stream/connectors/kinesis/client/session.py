@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from flip27_stream.connectors.kinesis.client.record_pages import parse_with
-from flip27_stream.connectors.kinesis.options.connection_options import ConnectionOptions
+from flip27_stream.connectors.kinesis.options.connection_options import KinesisConnectionOptions
 from flip27_stream.errors import ConnectorError, OptionError
 
 _CONNECT_TIMEOUT_S = 10.0
@@ -19,7 +19,7 @@ THREADS = 32
 
 
 @functools.lru_cache(maxsize=16)
-def shared_client(options: ConnectionOptions, read_timeout_s: float | None = None) -> Any:
+def shared_client(options: KinesisConnectionOptions, read_timeout_s: float | None = None) -> Any:
     """Returns a client of Kinesis that is shared in this process, for making one takes half a second.
 
     boto3's own retries are off, for ours know the limits of a shard.
@@ -64,7 +64,7 @@ def shared_client(options: ConnectionOptions, read_timeout_s: float | None = Non
     return client
 
 
-def _credentials(session: Any, options: ConnectionOptions) -> Mapping[str, Any]:
+def _credentials(session: Any, options: KinesisConnectionOptions) -> Mapping[str, Any]:
     given = {
         "aws_access_key_id": options.access_key,
         "aws_secret_access_key": options.secret_key,
@@ -76,7 +76,7 @@ def _credentials(session: Any, options: ConnectionOptions) -> Mapping[str, Any]:
     return {}
 
 
-def _assume(session: Any, options: ConnectionOptions, given: Mapping[str, str | None]) -> None:
+def _assume(session: Any, options: KinesisConnectionOptions, given: Mapping[str, str | None]) -> None:
     """Makes the session use credentials of the role, and renew them before they expire."""
     from botocore.credentials import DeferredRefreshableCredentials
 

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from flip27_stream.api import InputStatus, ReaderOutput, SourceReader, SourceReaderContext
+from flip27_stream.connector_base.data_loss import report_data_loss
 from flip27_stream.connectors.kinesis.client.client import KinesisClient, Page, to_ms
 from flip27_stream.connectors.kinesis.client.consumers import Consumers
 from flip27_stream.connectors.kinesis.client.errors import NotThereError
@@ -25,10 +26,9 @@ from flip27_stream.connectors.kinesis.positions import (
     described,
     is_behind,
 )
-from flip27_stream.connectors.kinesis.read_event import RangeRead, RangesRead
+from flip27_stream.connectors.kinesis.read_event import RangeRead, ShardRangesRead
 from flip27_stream.connectors.kinesis.records.columns import rows_of
 from flip27_stream.connectors.kinesis.split import KinesisShardSplit
-from flip27_stream.errors import DataLossError
 
 log = logging.getLogger(__name__)
 
@@ -114,7 +114,7 @@ class KinesisSourceReader(SourceReader[KinesisShardSplit]):
         if self._waiting or self._fetching:
             return InputStatus.MORE_AVAILABLE
         if self._told:
-            self._context.send_source_event_to_coordinator(RangesRead(tuple(self._told)).event())
+            self._context.send_source_event_to_coordinator(ShardRangesRead(tuple(self._told)).event())
             self._told = []
         return InputStatus.END_OF_INPUT
 
@@ -220,9 +220,7 @@ class KinesisSourceReader(SourceReader[KinesisShardSplit]):
             f"{described(reading.position)} up to {described(reading.end)}, and {why}. They are older than the "
             "stream's retention period, or the stream was deleted."
         )
-        if self._options.fail_on_data_loss:
-            raise DataLossError(f"{what} To go on with what is there, set option 'failOnDataLoss' to false.")
-        log.warning("%s The query goes on, since option 'failOnDataLoss' is false.", what)
+        report_data_loss(log, what, fail=self._options.fail_on_data_loss)
 
 
 def _records_before(records: Sequence[Mapping[str, Any]], end: int) -> Sequence[Mapping[str, Any]]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
-class ConnectionOptions:
+class KinesisConnectionOptions:
     """The address of the service, credentials and time limits. ``repr`` does not show secrets.
 
     Attributes:

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 
 from flip27_stream.api import ReadLimits
 from flip27_stream.connectors.kinesis.options import option_list as names
-from flip27_stream.connectors.kinesis.options.connection_options import ConnectionOptions
+from flip27_stream.connectors.kinesis.options.connection_options import KinesisConnectionOptions
 from flip27_stream.connectors.kinesis.options.fan_out_options import FanOutOptions, parse_fan_out
 from flip27_stream.connectors.kinesis.options.initial_position import InitialPosition, Start
 from flip27_stream.connectors.kinesis.options.option_list import KNOWN_OPTIONS, REFUSED, WITHOUT_EFFECT
 from flip27_stream.errors import OptionError
-from flip27_stream.options.known_options import check_known
+from flip27_stream.options.known_options import check_known, check_supported
 from flip27_stream.options.option import Option
 
 log = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ class KinesisOptions:
         fan_out: the registered consumers that subscribe to the shards; ``None`` if tasks poll them.
     """
 
-    connection: ConnectionOptions
+    connection: KinesisConnectionOptions
     streams: tuple[str, ...]
     by_arn: bool = False
     initial_position: InitialPosition = field(default_factory=lambda: InitialPosition(Start.LATEST))
@@ -70,7 +70,7 @@ def parse_kinesis_options(options: Mapping[str, str], *, bounded: bool = False) 
     """
     given = {name.lower(): value for name, value in options.items()}
     check_known(given, KNOWN_OPTIONS)
-    _refuse(given)
+    check_supported(given, REFUSED, WITHOUT_EFFECT, log)
     streams, by_arn = _streams(given)
     limits = ReadLimits(
         max_rows=names.MAX_RECORDS_PER_TRIGGER.get(given), max_bytes=names.MAX_BYTES_PER_TRIGGER.get(given)
@@ -92,15 +92,6 @@ def parse_kinesis_options(options: Mapping[str, str], *, bounded: bool = False) 
     )
 
 
-def _refuse(given: Given) -> None:
-    for name, reason in REFUSED.items():
-        if name.lower() in given:
-            raise OptionError(f"Option '{name}' cannot be honoured: {reason}.")
-    for name, reason in WITHOUT_EFFECT.items():
-        if name.lower() in given:
-            log.warning("Option '%s' has no effect: %s.", name, reason)
-
-
 def _streams(given: Given) -> tuple[tuple[str, ...], bool]:
     by_arn = names.STREAM_ARN.is_given(given)
     if by_arn == names.STREAM_NAME.is_given(given):
@@ -115,7 +106,7 @@ def _streams(given: Given) -> tuple[tuple[str, ...], bool]:
     return streams, by_arn
 
 
-def _connection(given: Given, streams: tuple[str, ...], *, by_arn: bool) -> ConnectionOptions:
+def _connection(given: Given, streams: tuple[str, ...], *, by_arn: bool) -> KinesisConnectionOptions:
     region = names.REGION.get(given)
     regions = {found[1] for stream in streams if (found := _ARN.fullmatch(stream))}
     if by_arn and region is None and len(regions) == 1:
@@ -134,7 +125,7 @@ def _connection(given: Given, streams: tuple[str, ...], *, by_arn: bool) -> Conn
     for option in (names.ROLE_EXTERNAL_ID, names.ROLE_SESSION_NAME, names.STS_ENDPOINT):
         if option.is_given(given) and not names.ROLE_ARN.is_given(given):
             raise OptionError(f"Option '{option.name}' needs option 'roleArn', the role to assume.")
-    return ConnectionOptions(
+    return KinesisConnectionOptions(
         region=region,
         endpoint=names.ENDPOINT.get(given),
         access_key=access,

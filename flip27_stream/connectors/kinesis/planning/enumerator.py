@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from flip27_stream.api import (
     ReadLimits,
@@ -17,6 +16,9 @@ from flip27_stream.api import (
     SplitEnumeratorContext,
     SplitRange,
 )
+from flip27_stream.connector_base.byte_limit import within_bytes
+from flip27_stream.connector_base.data_loss import report_data_loss
+from flip27_stream.connector_base.split_discovery import SplitDiscovery
 from flip27_stream.connectors.kinesis.client.client import KinesisClient, Shard, StreamIdentity
 from flip27_stream.connectors.kinesis.client.consumers import Consumers
 from flip27_stream.connectors.kinesis.client.errors import LostRecordError, NotThereError
@@ -27,20 +29,18 @@ from flip27_stream.connectors.kinesis.options.source_options import KinesisOptio
 from flip27_stream.connectors.kinesis.planning.enumerator_state import KinesisEnumeratorState, StreamState
 from flip27_stream.connectors.kinesis.planning.shard_log import ShardLog
 from flip27_stream.connectors.kinesis.positions import TRIM_HORIZON, described
-from flip27_stream.connectors.kinesis.read_event import RangesRead
+from flip27_stream.connectors.kinesis.read_event import ShardRangesRead
 from flip27_stream.connectors.kinesis.split import KinesisShardSplit
-from flip27_stream.errors import AuthenticationError, ConnectorError, DataLossError, UnreachableError
-from flip27_stream.reader.byte_limit import within_bytes
+from flip27_stream.errors import ConnectorError, UnreachableError
+from flip27_stream.threads import CallPool
 
 log = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 _IDENTITY_S = 10.0
 
 
 @dataclass(frozen=True)
-class Discovery:
+class DiscoveredShards:
     """The result of one discovery, by stream. ``identities`` are looked up less often than shards."""
 
     shards: Mapping[str, list[Shard]]
@@ -74,14 +74,16 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
         pace = Pace(options.min_fetch_period_ms / 1000, bytes_per_second(options))
         self._client = KinesisClient(options.connection, pace)
         self._consumers = None if options.fan_out is None else Consumers(self._client, options.fan_out)
-        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="flip27-kinesis")
+        self._pool = CallPool(THREADS, "flip27-kinesis")
+        self._discovery = SplitDiscovery[DiscoveredShards](
+            context, self._take_in, log, "shards", failed="Failed to list shards."
+        )
         self._shards: dict[str, dict[str, Shard]] = {}
         self._logs: dict[str, ShardLog] = {}
         self._looked: dict[str, SplitRange] = {}
         self._processed: Mapping[str, int] = {}
         self._first_times: dict[str, int] = {}
         self._limits = ReadLimits()
-        self._frozen = False
         self._identified_at = float("-inf")
 
     @property
@@ -90,13 +92,9 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
         return self._client.calls
 
     def start(self) -> None:
-        period = self._options.shard_fetch_interval_ms
-        self._context.call_async(self._discover, self._on_initial_discovery)
+        self._discovery.start(self._discover, self._options.shard_fetch_interval_ms)
         if (fan_out := self._options.fan_out) is not None:
             self._register(fan_out.refresh_interval_ms)
-        self._context.call_async(
-            self._discover, self._on_discovery, initial_delay_ms=period, period_ms=period
-        )
 
     def _register(self, period_ms: int) -> None:
         """Registers the consumers (enhanced fan-out) before the first plan, and checks them periodically."""
@@ -120,31 +118,16 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
 
     # ---- discovery ------------------------------------------------------------------------------------------------
 
-    def _discover(self) -> Discovery:
+    def _discover(self) -> DiscoveredShards:
         """Returns the shards of all streams. Raises MissingTopicError if a stream does not exist."""
         streams = self._options.streams
         identities = {}
         if time.monotonic() - self._identified_at >= _IDENTITY_S:
             identities = {stream: self._client.identity(stream) for stream in streams}
             self._identified_at = time.monotonic()
-        return Discovery({stream: self._client.shards(stream) for stream in streams}, identities)
+        return DiscoveredShards({stream: self._client.shards(stream) for stream in streams}, identities)
 
-    def _on_initial_discovery(self, discovery: Discovery, error: BaseException | None) -> None:
-        if isinstance(error, ConnectorError):
-            raise type(error)(f"Failed to list shards. {error}") from error
-        if error is not None:
-            raise error
-        self._take_in(discovery)
-
-    def _on_discovery(self, discovery: Discovery, error: BaseException | None) -> None:
-        if isinstance(error, ConnectorError) and not isinstance(error, AuthenticationError):
-            log.warning("Looking for new shards failed; it will be tried again: %s", error)
-        elif error is not None:
-            raise error
-        elif not self._frozen:
-            self._take_in(discovery)
-
-    def _take_in(self, discovery: Discovery) -> None:
+    def _take_in(self, discovery: DiscoveredShards) -> None:
         state = self._state
         if state.start_time is None:
             initial = self._options.initial_position
@@ -177,11 +160,13 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
             f"ms, and there is {identity.arn} now, made at {identity.created} ms. Records that were not read yet are "
             "lost."
         )
-        if self._options.fail_on_data_loss:
-            raise DataLossError(
-                f"{what} To read the new stream from its beginning, set option 'failOnDataLoss' to false."
-            )
-        log.warning("%s The new stream is read, since option 'failOnDataLoss' is false.", what)
+        report_data_loss(
+            log,
+            what,
+            fail=self._options.fail_on_data_loss,
+            remedy="To read the new stream from its beginning, set option 'failOnDataLoss' to false.",
+            goes_on="The new stream is read",
+        )
         old = {name for name, split in self._context.assigned_splits().items() if split.stream == stream}
         self._context.retire_splits(old)
         for name in old:
@@ -245,16 +230,16 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
         self._processed = positions
 
     def freeze(self) -> None:
-        self._frozen = True
+        self._discovery.frozen = True
 
     def split_ranges(self, positions: Mapping[KinesisShardSplit, int | None]) -> Mapping[str, SplitRange]:
-        looked = self.in_threads(
+        looked = self._pool.results(
             {split.split_id: partial(self._look, split, at) for split, at in positions.items()}
         )
         unlisted = {
             split for split in positions if looked[split.split_id].final and not self._has_children(split)
         }
-        if unlisted and not self._frozen:
+        if unlisted and not self._discovery.frozen:
             self._take_in_children(unlisted)
         self._looked = {
             split.split_id: self._checked_end(split, looked[split.split_id]) for split in positions
@@ -264,21 +249,17 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
         sizes = {name: self._logs[name].bytes_per_row for name in self._looked}
         return within_bytes(self._looked, self._limits.max_bytes, sizes, self._cut_after)
 
-    def in_threads(self, calls: Mapping[str, Callable[[], T]]) -> dict[str, T]:
-        """Returns the results of all calls, made in threads. Raises the first error."""
-        futures = {name: self._threads.submit(call) for name, call in calls.items()}
-        return {name: future.result() for name, future in futures.items()}
-
     def _look(self, split: KinesisShardSplit, position: int | None) -> SplitRange:
         if position is None:
             position = self._begin(split)
         shard, is_closed = self._log_of(split), self._has_children(split)
+        frozen = self._discovery.frozen
         try:
-            return shard.look(position, frozen=self._frozen, is_closed=is_closed, limit=self._limits.max_rows)
+            return shard.look(position, frozen=frozen, is_closed=is_closed, limit=self._limits.max_rows)
         except (LostRecordError, NotThereError) as error:
             self._lose(split, position, error)
         shard.skip_lost(position)
-        return shard.look(position, frozen=self._frozen, is_closed=is_closed, limit=self._limits.max_rows)
+        return shard.look(position, frozen=frozen, is_closed=is_closed, limit=self._limits.max_rows)
 
     def _begin(self, split: KinesisShardSplit) -> int:
         """Returns where a new shard begins. A stream that was made again is read from its beginning."""
@@ -299,11 +280,7 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
             f"Records of {split.split_id} are lost: {described(position)} is not there any more ({error}). They are "
             "older than the stream's retention period, or the stream was deleted and made again."
         )
-        if self._options.fail_on_data_loss:
-            raise DataLossError(
-                f"{what} To go on with what is there, set option 'failOnDataLoss' to false."
-            ) from error
-        log.warning("%s The query goes on, since option 'failOnDataLoss' is false.", what)
+        report_data_loss(log, what, fail=self._options.fail_on_data_loss)
 
     def _has_children(self, split: KinesisShardSplit) -> bool:
         return any(split.shard_id in shard.parents for shard in self._shards.get(split.stream, {}).values())
@@ -311,7 +288,7 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
     def _take_in_children(self, closed: set[KinesisShardSplit]) -> None:
         """Lists the streams of closed shards again, to find the shards that replace them."""
         streams = {split.stream for split in closed}
-        self._take_in(Discovery({stream: self._client.shards(stream) for stream in streams}, {}))
+        self._take_in(DiscoveredShards({stream: self._client.shards(stream) for stream in streams}, {}))
 
     def _checked_end(self, split: KinesisShardSplit, r: SplitRange) -> SplitRange:
         """Returns the range as final only if the children of the closed shard are known."""
@@ -321,7 +298,7 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
 
     def positions_after(self, rows: Mapping[str, int]) -> Mapping[str, int]:
         calls = {name: partial(self._cut_after, name, count) for name, count in rows.items()}
-        return self.in_threads(calls)
+        return self._pool.results(calls)
 
     def _cut_after(self, name: str, rows: int) -> int:
         return self._logs[name].cut_after(rows, self._looked[name].end)
@@ -341,7 +318,7 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
 
     def handle_source_event(self, subtask_id: int, event: SourceEvent) -> None:
         """Takes the numbers of records that tasks read. Estimates of later plans use them."""
-        if (read := RangesRead.of(event)) is not None:
+        if (read := ShardRangesRead.of(event)) is not None:
             for one in read.ranges:
                 if one.split_id in self._logs:
                     self._logs[one.split_id].note_rows(one.rows, one.first_time, one.last_time)
@@ -349,4 +326,4 @@ class KinesisSourceEnumerator(SplitEnumerator[KinesisShardSplit, KinesisEnumerat
     def close(self) -> None:
         if self._consumers is not None:
             self._consumers.deregister()
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._pool.close()

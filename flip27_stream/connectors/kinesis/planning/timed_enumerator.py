@@ -16,6 +16,7 @@ from flip27_stream.connectors.kinesis.planning.enumerator import KinesisSourceEn
 from flip27_stream.connectors.kinesis.planning.shard_log import ShardLog
 from flip27_stream.connectors.kinesis.records.columns import is_arrival
 from flip27_stream.errors import AlignmentError
+from flip27_stream.threads import CallPool
 
 
 class TimedKinesisSourceEnumerator(KinesisSourceEnumerator, SupportsEventTimePositions):
@@ -30,13 +31,13 @@ class TimedKinesisSourceEnumerator(KinesisSourceEnumerator, SupportsEventTimePos
                 "take 'approximateArrivalTimestamp' as event time."
             )
         logs = {name: self._logs[name] for name in request.ranges}
-        return ArrivalTimes(self, logs, request.ranges, self._least_to_come)
+        return ArrivalTimes(self._pool, logs, request.ranges, self._least_to_come)
 
     def _least_to_come(self) -> int | None:
         """Returns the least arrival time (ms) in shards whose parents are not processed yet."""
         waiting = [self._split(stream, shard) for stream, shard in self._waiting()]
         unknown = {s.split_id: s for s in waiting if s.split_id not in self._first_times}
-        found = self.in_threads(
+        found = self._pool.results(
             {
                 name: ShardLog(self._client, split, self._options.settling_time_ms).first_time
                 for name, split in unknown.items()
@@ -52,12 +53,12 @@ class ArrivalTimes(EventTimePositions):
 
     def __init__(
         self,
-        enumerator: KinesisSourceEnumerator,
+        pool: CallPool,
         logs: Mapping[str, ShardLog],
         ranges: Mapping[str, SplitRange],
         least_to_come: Callable[[], int | None],
     ) -> None:
-        self._enumerator = enumerator
+        self._pool = pool
         self._logs = logs
         self._ranges = ranges
         self._least = least_to_come
@@ -72,7 +73,7 @@ class ArrivalTimes(EventTimePositions):
         return {name: self._logs[name].rows_before(event_time, r.end) for name, r in self._ranges.items()}
 
     def first_at_or_after(self, event_time: int) -> Mapping[str, tuple[int, int]]:
-        positions = self._enumerator.in_threads(
+        positions = self._pool.results(
             {name: partial(self._logs[name].cut_at, event_time, r.end) for name, r in self._ranges.items()}
         )
         return {name: (position, self._logs[name].rows_to(position)) for name, position in positions.items()}

@@ -10,17 +10,17 @@ import urllib.parse
 import urllib.request
 
 from flip27_stream.connectors.pulsar.client.session import token_of
-from flip27_stream.connectors.pulsar.options.connection_options import ConnectionOptions
+from flip27_stream.connectors.pulsar.options.connection_options import PulsarConnectionOptions
 from flip27_stream.errors import AuthenticationError, ConnectorError, MissingTopicError, UnreachableError
 
 _PARTITION = re.compile(r"-partition-\d+$")
 
 
-def topics_of(options: ConnectionOptions, namespace: str) -> list[str]:
+def topics_of(options: PulsarConnectionOptions, namespace: str) -> list[str]:
     """Returns the full names of the persistent topics in a namespace, partitioned ones without their partitions.
 
     Args:
-        options: With :attr:`~ConnectionOptions.admin_url`.
+        options: With :attr:`~PulsarConnectionOptions.admin_url`.
         namespace: ``tenant/namespace``.
 
     Raises:
@@ -32,7 +32,7 @@ def topics_of(options: ConnectionOptions, namespace: str) -> list[str]:
     return sorted(found | set(_get(options, f"persistent/{namespace}/partitioned")))
 
 
-def _get(options: ConnectionOptions, path: str) -> list[str]:
+def _get(options: PulsarConnectionOptions, path: str) -> list[str]:
     url = f"{(options.admin_url or '').rstrip('/')}/admin/v2/{urllib.parse.quote(path)}"
     headers = {}
     if options.auth_method == "token":

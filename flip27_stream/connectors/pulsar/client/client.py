@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from flip27_stream.connectors.pulsar.client.session import shared_client
-from flip27_stream.connectors.pulsar.options.connection_options import ConnectionOptions
+from flip27_stream.connectors.pulsar.options.connection_options import PulsarConnectionOptions
 from flip27_stream.connectors.pulsar.positions import EARLIEST, entry_of, ledger_of, position_of
 from flip27_stream.errors import AuthenticationError, ConnectorError, MissingTopicError, UnreachableError
 
@@ -32,7 +32,7 @@ class PulsarClient:
         role_prefix: The beginning of the names of subscriptions that readers have while they live.
     """
 
-    def __init__(self, options: ConnectionOptions, role_prefix: str | None = None) -> None:
+    def __init__(self, options: PulsarConnectionOptions, role_prefix: str | None = None) -> None:
         self._options = options
         self._role_prefix = role_prefix
 

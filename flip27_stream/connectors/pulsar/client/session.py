@@ -7,14 +7,14 @@ import json
 import os
 from typing import Any
 
-from flip27_stream.connectors.pulsar.options.connection_options import ConnectionOptions
+from flip27_stream.connectors.pulsar.options.connection_options import PulsarConnectionOptions
 from flip27_stream.errors import ConnectorError, OptionError
 
 AUTH_PARAMS = "pulsar.client.authParams"
 
 
 @functools.lru_cache(maxsize=16)
-def shared_client(options: ConnectionOptions) -> Any:
+def shared_client(options: PulsarConnectionOptions) -> Any:
     """Returns the client of these options, which all threads of this process use.
 
     Raises:
@@ -48,7 +48,7 @@ def shared_client(options: ConnectionOptions) -> Any:
         ) from error
 
 
-def _authentication(options: ConnectionOptions) -> Any:
+def _authentication(options: PulsarConnectionOptions) -> Any:
     import pulsar
 
     params = options.auth_params

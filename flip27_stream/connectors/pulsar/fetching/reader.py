@@ -9,12 +9,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from flip27_stream.api import InputStatus, ReaderOutput, SourceReader, SourceReaderContext
+from flip27_stream.connector_base.data_loss import report_data_loss
 from flip27_stream.connectors.pulsar.client.client import PulsarClient
 from flip27_stream.connectors.pulsar.options.source_options import PulsarOptions
 from flip27_stream.connectors.pulsar.positions import EARLIEST, described, ledger_of, position_of
 from flip27_stream.connectors.pulsar.records.columns import rows_of
 from flip27_stream.connectors.pulsar.split import PulsarPartitionSplit
-from flip27_stream.errors import DataLossError, UnreachableError
+from flip27_stream.errors import UnreachableError
 
 log = logging.getLogger(__name__)
 
@@ -164,6 +165,4 @@ class PulsarSourceReader(SourceReader[PulsarPartitionSplit]):
             f"{described(reading.position)} up to {described(reading.end)}, and {why}. They are older than the topic's "
             "retention, or the topic was truncated or deleted."
         )
-        if self._options.fail_on_data_loss:
-            raise DataLossError(f"{what} To go on with what is there, set option 'failOnDataLoss' to false.")
-        log.warning("%s The query goes on, since option 'failOnDataLoss' is false.", what)
+        report_data_loss(log, what, fail=self._options.fail_on_data_loss)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
-class ConnectionOptions:
+class PulsarConnectionOptions:
     """How the servers are reached. Secrets are not shown.
 
     Attributes:

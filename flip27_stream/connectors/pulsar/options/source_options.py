@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 
 from flip27_stream.api import ReadLimits
 from flip27_stream.connectors.pulsar.options import option_list as names
-from flip27_stream.connectors.pulsar.options.connection_options import ConnectionOptions
+from flip27_stream.connectors.pulsar.options.connection_options import PulsarConnectionOptions
 from flip27_stream.connectors.pulsar.options.option_list import KNOWN_OPTIONS, REFUSED, WITHOUT_EFFECT
 from flip27_stream.connectors.pulsar.options.start import Place, StartPosition
 from flip27_stream.connectors.pulsar.options.topic_names import full_name
 from flip27_stream.errors import OptionError
-from flip27_stream.options.known_options import check_known
+from flip27_stream.options.known_options import check_known, check_supported
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ class PulsarOptions:
         receiver_queue: Messages that a task fetches ahead.
     """
 
-    connection: ConnectionOptions
+    connection: PulsarConnectionOptions
     topics: tuple[str, ...] | TopicPattern
     start: StartPosition = field(default_factory=StartPosition)
     limits: ReadLimits = field(default_factory=ReadLimits)
@@ -79,7 +79,7 @@ def parse_pulsar_options(options: Mapping[str, str], *, bounded: bool = False) -
     """
     given = {name.lower(): value for name, value in options.items()}
     check_known(given, KNOWN_OPTIONS)
-    _refuse(given)
+    check_supported(given, REFUSED, WITHOUT_EFFECT, log)
     limits = ReadLimits(
         max_rows=names.MAX_RECORDS_PER_TRIGGER.get(given), max_bytes=names.MAX_BYTES_PER_TRIGGER.get(given)
     )
@@ -95,15 +95,6 @@ def parse_pulsar_options(options: Mapping[str, str], *, bounded: bool = False) -
         discovery_interval_ms=None if bounded else names.DISCOVERY_INTERVAL.get(given),
         receiver_queue=names.RECEIVER_QUEUE.require(given),
     )
-
-
-def _refuse(given: Given) -> None:
-    for name, reason in REFUSED.items():
-        if name.lower() in given:
-            raise OptionError(f"Option '{name}' cannot be honoured: {reason}.")
-    for name, reason in WITHOUT_EFFECT.items():
-        if name.lower() in given:
-            log.warning("Option '%s' has no effect: %s.", name, reason)
 
 
 def _topics(given: Given) -> tuple[str, ...] | TopicPattern:
@@ -145,7 +136,7 @@ def _start(given: Given, *, bounded: bool) -> StartPosition:
     return start
 
 
-def _connection(given: Given) -> ConnectionOptions:
+def _connection(given: Given) -> PulsarConnectionOptions:
     method, params = names.AUTH_PLUGIN.get(given), names.AUTH_PARAMS.get(given) or ""
     if params and method is None:
         raise OptionError(
@@ -158,7 +149,7 @@ def _connection(given: Given) -> ConnectionOptions:
             "Option 'topicsPattern' asks the admin API, which is reached with a token or without authentication. Name "
             "the topics in option 'topics'."
         )
-    return ConnectionOptions(
+    return PulsarConnectionOptions(
         service_url=names.SERVICE_URL.require(given),
         admin_url=names.ADMIN_URL.get(given),
         auth_method=method,

@@ -10,6 +10,7 @@ from enum import Enum
 
 from flip27_stream.connectors.pulsar.options.topic_names import full_name
 from flip27_stream.connectors.pulsar.positions import EARLIEST, position_at
+from flip27_stream.decoding.protobuf import DamagedMessageError, fields
 from flip27_stream.errors import OptionError
 from flip27_stream.options.kinds import json_object
 
@@ -94,16 +95,10 @@ def _parts(listed: list[object]) -> dict[int, int] | None:
     if not all(type(byte) is int and -128 <= byte < 256 for byte in listed):
         return None
     data = bytes(byte % 256 for byte in listed if isinstance(byte, int))
-    fields: dict[int, int] = {}
-    at = 0
-    while at < len(data):
-        tag, value, shift = data[at], 0, 0
-        at += 1
-        while at < len(data):
-            value |= (data[at] & 0x7F) << shift
-            shift, at = shift + 7, at + 1
-            if data[at - 1] < 0x80:
-                break
-        if value < 1 << 63:
-            fields[tag >> 3] = value
-    return fields if {_LEDGER, _ENTRY} <= fields.keys() else None
+    try:
+        found = {
+            number: value for number, value in fields(data) if isinstance(value, int) and value < 1 << 63
+        }
+    except DamagedMessageError:
+        return None
+    return found if {_LEDGER, _ENTRY} <= found.keys() else None

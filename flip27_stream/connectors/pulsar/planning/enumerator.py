@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from flip27_stream.api import (
     EventTimePositions,
@@ -17,6 +16,9 @@ from flip27_stream.api import (
     SplitRange,
     SupportsEventTimePositions,
 )
+from flip27_stream.connector_base.byte_limit import within_bytes
+from flip27_stream.connector_base.data_loss import report_data_loss
+from flip27_stream.connector_base.split_discovery import SplitDiscovery
 from flip27_stream.connectors.pulsar.client.admin import topics_of
 from flip27_stream.connectors.pulsar.client.client import PulsarClient
 from flip27_stream.connectors.pulsar.options.source_options import PulsarOptions, TopicPattern
@@ -26,12 +28,9 @@ from flip27_stream.connectors.pulsar.planning.event_times import PulsarEventTime
 from flip27_stream.connectors.pulsar.planning.partition_log import PartitionLog
 from flip27_stream.connectors.pulsar.positions import EARLIEST, described
 from flip27_stream.connectors.pulsar.split import PulsarPartitionSplit
-from flip27_stream.errors import AuthenticationError, ConnectorError, DataLossError
-from flip27_stream.reader.byte_limit import within_bytes
+from flip27_stream.threads import CallPool
 
 log = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 _THREADS = 16
 
@@ -63,21 +62,18 @@ class PulsarSourceEnumerator(
         self._known = set(state.begun)
         self._waiting = state.waiting
         self._client = PulsarClient(options.connection, options.role_prefix)
-        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="flip27-pulsar")
+        self._pool = CallPool(_THREADS, "flip27-pulsar")
+        self._discovery = SplitDiscovery[frozenset[str]](
+            context, self._take_in, log, "partitions", failed="Failed to list partitions."
+        )
         self._logs: dict[str, PartitionLog] = {}
         self._looked: dict[str, SplitRange] = {}
         self._begun: set[str] = set(state.begun)
         self._limits = ReadLimits()
-        self._frozen = False
         self._cursors = Cursors(self._client, options.subscription)
 
     def start(self) -> None:
-        self._context.call_async(self._discover, self._on_initial_discovery)
-        period = self._options.discovery_interval_ms
-        if period is not None:
-            self._context.call_async(
-                self._discover, self._on_discovery, initial_delay_ms=period, period_ms=period
-            )
+        self._discovery.start(self._discover, self._options.discovery_interval_ms)
 
     # ---- discovery ------------------------------------------------------------------------------------------------
 
@@ -89,23 +85,8 @@ class PulsarSourceEnumerator(
             topics = [topic for topic in listed if wanted.matches(topic)]
         else:
             topics = list(wanted)
-        found = self.in_threads({topic: partial(self._client.partitions, topic) for topic in topics})
+        found = self._pool.results({topic: partial(self._client.partitions, topic) for topic in topics})
         return frozenset(partition for partitions in found.values() for partition in partitions)
-
-    def _on_initial_discovery(self, partitions: frozenset[str], error: BaseException | None) -> None:
-        if isinstance(error, ConnectorError):
-            raise type(error)(f"Failed to list partitions. {error}") from error
-        if error is not None:
-            raise error
-        self._take_in(partitions)
-
-    def _on_discovery(self, partitions: frozenset[str], error: BaseException | None) -> None:
-        if isinstance(error, ConnectorError) and not isinstance(error, AuthenticationError):
-            log.warning("Looking for new partitions failed; it will be tried again: %s", error)
-        elif error is not None:
-            raise error
-        elif not self._frozen:
-            self._take_in(partitions)
 
     def _take_in(self, partitions: frozenset[str]) -> None:
         if self._waiting is None:
@@ -124,9 +105,12 @@ class PulsarSourceEnumerator(
             f"Partitions {', '.join(sorted(gone))} are not there any more: their topics were deleted. Messages that "
             "were not read yet are lost."
         )
-        if self._options.fail_on_data_loss:
-            raise DataLossError(f"{what} To go on without them, set option 'failOnDataLoss' to false.")
-        log.warning("%s The query goes on, since option 'failOnDataLoss' is false.", what)
+        report_data_loss(
+            log,
+            what,
+            fail=self._options.fail_on_data_loss,
+            remedy="To go on without them, set option 'failOnDataLoss' to false.",
+        )
         self._context.retire_splits(gone & self._context.assigned_splits().keys())
         self._known -= gone
         self._begun -= gone
@@ -139,13 +123,13 @@ class PulsarSourceEnumerator(
         self._limits = limits
 
     def freeze(self) -> None:
-        self._frozen = True
+        self._discovery.frozen = True
 
     def notify_checkpoint_complete(self, positions: Mapping[str, int]) -> None:
         self._cursors.processed(positions)
 
     def split_ranges(self, positions: Mapping[PulsarPartitionSplit, int | None]) -> Mapping[str, SplitRange]:
-        self._looked = self.in_threads(
+        self._looked = self._pool.results(
             {split.split_id: partial(self._look, split, at) for split, at in positions.items()}
         )
         self._begun |= self._looked.keys()
@@ -154,11 +138,6 @@ class PulsarSourceEnumerator(
             sizes = {name: self._logs[name].scan.bytes_per_row for name in self._looked}
             self._looked = within_bytes(self._looked, self._limits.max_bytes, sizes, self._cut_after)
         return self._looked
-
-    def in_threads(self, calls: Mapping[str, Callable[[], T]]) -> dict[str, T]:
-        """Returns the answers of all calls; raises the first error."""
-        futures = {name: self._threads.submit(call) for name, call in calls.items()}
-        return {name: future.result() for name, future in futures.items()}
 
     def _look(self, split: PulsarPartitionSplit, position: int | None) -> SplitRange:
         found = self._logs.get(split.topic)
@@ -174,21 +153,24 @@ class PulsarSourceEnumerator(
             f"Messages of {topic} are lost, or may be: wanted from {described(position)} on, and {why}. They are older "
             "than the topic's retention, or the topic was truncated, or deleted and made again."
         )
-        if self._options.fail_on_data_loss:
-            raise DataLossError(
-                f"{what} To go on at the first message that is there, set option 'failOnDataLoss' to false."
-            )
-        log.warning("%s The query goes on, since option 'failOnDataLoss' is false.", what)
+        report_data_loss(
+            log,
+            what,
+            fail=self._options.fail_on_data_loss,
+            remedy="To go on at the first message that is there, set option 'failOnDataLoss' to false.",
+        )
 
     def positions_after(self, rows: Mapping[str, int]) -> Mapping[str, int]:
-        return self.in_threads({name: partial(self._cut_after, name, count) for name, count in rows.items()})
+        return self._pool.results(
+            {name: partial(self._cut_after, name, count) for name, count in rows.items()}
+        )
 
     def _cut_after(self, name: str, rows: int) -> int:
         return self._logs[name].cut_after(rows, self._looked[name].end)
 
     def event_time_positions(self, request: PositioningRequest) -> EventTimePositions:
         return PulsarEventTimes(
-            self.in_threads,
+            self._pool,
             {
                 name: partial(SplitEventTimes, self._logs[name], r, request)
                 for name, r in request.ranges.items()
@@ -205,5 +187,5 @@ class PulsarSourceEnumerator(
         return PulsarEnumeratorState(frozenset(self._begun), waiting)
 
     def close(self) -> None:
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._pool.close()
         self._cursors.close()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TypeVar
 
 import numpy as np
 
@@ -18,9 +17,7 @@ from flip27_stream.connectors.pulsar.planning.partition_log import PartitionLog
 from flip27_stream.connectors.pulsar.planning.scan import Longs, event_times
 from flip27_stream.connectors.pulsar.positions import position_of
 from flip27_stream.connectors.pulsar.records.columns import is_publish_time, rows_of
-
-T = TypeVar("T")
-InThreads = Callable[[Mapping[str, Callable[[], T]]], dict[str, T]]
+from flip27_stream.threads import CallPool
 
 _SCANNED = 2000
 _PAGE = 500
@@ -152,11 +149,9 @@ class SplitEventTimes:
 class PulsarEventTimes(EventTimePositions):
     """Positions by event time within the ranges of one plan."""
 
-    def __init__(
-        self, in_threads: InThreads[object], splits: Mapping[str, Callable[[], SplitEventTimes]]
-    ) -> None:
-        self._in_threads = in_threads
-        self._splits: Mapping[str, SplitEventTimes] = in_threads(splits)  # type: ignore[assignment]
+    def __init__(self, pool: CallPool, splits: Mapping[str, Callable[[], SplitEventTimes]]) -> None:
+        self._pool = pool
+        self._splits = pool.results(splits)
 
     def event_times(self) -> Mapping[str, EventTimes]:
         return {name: split.times for name, split in self._splits.items()}
@@ -166,5 +161,4 @@ class PulsarEventTimes(EventTimePositions):
 
     def first_at_or_after(self, event_time: int) -> Mapping[str, tuple[int, int]]:
         calls = {name: partial(split.first_at_or_after, event_time) for name, split in self._splits.items()}
-        found: Mapping[str, tuple[int, int]] = self._in_threads(calls)  # type: ignore[assignment]
-        return found
+        return self._pool.results(calls)

@@ -16,8 +16,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from flip27_stream.errors import AlignmentError, shortened
-from flip27_stream.spark.planning.batch_planner import PlanInput, PlannedBatch, Planner
 from flip27_stream.spark.planning.group.group_wait import GroupWait
+from flip27_stream.spark.planning.micro_batch.batch_planner import PlanInput, PlannedBatch, Planner
 from flip27_stream.spark.planning.query_clock import wall_clock
 from flip27_stream.spark.reporting.reporting_splits import Reporting
 from flip27_stream.spark.source_spec import AnyEnumerator, AnyOffset, SourceSpec

@@ -54,15 +54,17 @@ class AdoptedOffsets:
     def _first(self, end: Mapping[str, Any]) -> AnyOffset:
         adopted = self._spec.source.adopt_offset(end)
         assert adopted is not None
-        unknown = sorted({split.split_id for split, _ in adopted.splits} - adopted.first_begins.keys())
+        begins = adopted.first_begins
+        unknown = sorted({split.split_id for split, _ in adopted.splits} - begins.keys())
         if unknown:
             raise ForeignCheckpointError(
                 "Spark's own source planned the first batch of this checkpoint and did not commit it. Where the batch "
-                f"begins is not in the offset log, and the options do not say it for {', '.join(unknown)}. Take the "
-                "offsets from the file 'sources/<number of the source>/0' of the checkpoint and give them as option "
+                "begins is not in the offset log, and is not certain from the options for "
+                f"{', '.join(unknown)}. Take the offsets from the file 'sources/<number of the source>/0' of the "
+                "checkpoint and give them as option "
                 "'startingOffsets', or let Spark's own source finish the batch."
             )
-        return self._offset(end, self._lineage, _ADOPTED, adopted.first_begins)
+        return self._offset(end, self._lineage, _ADOPTED, begins)
 
     def _offset(
         self, document: Mapping[str, Any], lineage: str, batch: int, begin: Mapping[str, int]

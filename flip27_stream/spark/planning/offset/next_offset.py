@@ -5,10 +5,10 @@ from __future__ import annotations
 import secrets
 from dataclasses import replace
 
-from flip27_stream.spark.planning.batch_planner import PlanInput, PlannedBatch
 from flip27_stream.spark.planning.enumerator_context import CoordinatorContext
+from flip27_stream.spark.planning.micro_batch.batch_planner import PlanInput, PlannedBatch
+from flip27_stream.spark.planning.micro_batch.split_tracker import SplitTracker
 from flip27_stream.spark.planning.offset.offset_log import OffsetLog
-from flip27_stream.spark.planning.split_tracker import SplitTracker
 from flip27_stream.spark.source_spec import AnyEnumerator, AnyOffset, AnyState, SourceSpec
 from offsets import Offset, SplitState
 
@@ -52,20 +52,19 @@ class NextOffset:
         """
         states = {name: s for name, s in plan_input.known.items() if name in self._context.splits}
         begin: dict[str, int] = {}
+        splits, ends, log_of = self._context.splits, planned.ends, plan_input.log
+        known, read_max, is_aligned = plan_input.known, planned.read_max, planned.plan is not None
+        # Other processes compare this with the machine's clock, and the query's clock may be behind that.
+        seen_at = max(plan_input.seen_at, plan_input.wall)
         for name, run in plan_input.run.items():
-            state, end, log = plan_input.known.get(name), planned.ends[name], plan_input.log[name]
+            state, end, log = known.get(name), ends[name], log_of[name]
             if state is None or run.position != state.position:
                 begin[name] = run.position
             elif end == state.position:
                 continue
-            proven_end = planned.plan is not None and end == log.end and log.drained
-            states[name] = SplitState(
-                split=self._context.splits[name],
-                position=end,
-                read_max=planned.read_max.get(name),
-                # Other processes compare this with the machine's clock, and the query's clock may be behind that.
-                quiet_since=max(plan_input.seen_at, plan_input.wall) if proven_end else None,
-            )
+            proven_end = is_aligned and end == log.end and log.drained
+            quiet_since = seen_at if proven_end else None
+            states[name] = SplitState(splits[name], end, read_max.get(name), quiet_since)
             if proven_end:
                 self._split_tracker.record_log_end(name, end, plan_input.seen_at)
         return states, begin
@@ -94,14 +93,18 @@ class NextOffset:
             return None
         self._split_tracker.forget(self._context.retired)
         self._context.retired.clear()
+        read_max = planned.read_max
         return Offset(
             source=self.source,
             lineage=self.lineage,
             batch=start.batch + 1 if start is not None else 0,
             enumerator=checkpoint,
-            splits={name: _with_read_max(s, planned.read_max.get(name)) for name, s in states.items()},
+            splits={
+                name: s if s.read_max == (greatest := read_max.get(name)) else _with_read_max(s, greatest)
+                for name, s in states.items()
+            },
             begin=begin,
-            earlier_begins=self._offset_log.earlier_begins(start, states.keys() - begin.keys()),
+            earlier_begins=self._offset_log.earlier_begins(start, states.keys(), begin.keys()),
             plausible_until=planned.plausible_until,
         )
 

@@ -89,10 +89,18 @@ class OffsetLog:
         if type(batch := document.get("batch")) is int:
             self._logged = max(self._logged, batch)
 
-    def earlier_begins(self, start: AnyOffset | None, splits: Collection[str]) -> dict[str, tuple[int, int]]:
-        """Returns the begins of ``splits`` that the offset after ``start`` must repeat; see :class:`Offset`."""
+    def earlier_begins(
+        self, start: AnyOffset | None, splits: Collection[str], new: Collection[str]
+    ) -> dict[str, tuple[int, int]]:
+        """Returns the begins that the offset after ``start`` must repeat; see :class:`Offset`.
+
+        Args:
+            start: the offset before.
+            splits: the splits of the new offset.
+            new: those with a begin of their own there.
+        """
         begins = start.begins_since(self._logged) if start is not None else {}
-        return {split: begin for split, begin in begins.items() if split in splits}
+        return {split: begin for split, begin in begins.items() if split in splits and split not in new}
 
     def _check(self, document: Document) -> None:
         who = type(self._source).__name__

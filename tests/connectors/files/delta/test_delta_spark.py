@@ -3,80 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
 import pytest
 
 from flip27_stream.errors import ConnectorError, DataLossError, SchemaChangedError
 from tests.connectors.files.support.delta_tables import fails, query, running
 from tests.connectors.files.support.file_query import FileQuery
+from tests.connectors.files.support.spark_tables import Rows, SparkTable, at, in_order
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.jvm
-
-Rows = list[dict[str, Any]]
-
-
-class SparkTable:
-    """A Delta table that Spark writes. In statements ``{t}`` is its name."""
-
-    def __init__(self, spark: SparkSession, path: Path) -> None:
-        self._spark = spark
-        self.path = path
-
-    def __call__(self, *statements: str) -> None:
-        for statement in statements:
-            self._spark.sql(statement.replace("{t}", f"delta.`{self.path}`"))
-
-    def rows(self) -> Rows:
-        """As Spark reads it."""
-        read = self._spark.read.format("delta").load(str(self.path))
-        found: pa.Table = read.toArrow()
-        return in_order(found.to_pylist())
-
-    def read(self, **options: str) -> Rows:
-        """As we read it: the snapshot, in batches of 7 rows, with a restart after each second one."""
-        reading = query(self.path, maxRowsPerTrigger="7", **options)
-        count = 0
-        while reading.step() is not None:
-            count += 1
-            if count % 2 == 0:
-                reading.restart()
-        return in_order(reading.rows)
-
-    def agrees(self, **options: str) -> None:
-        assert self.read(**options) == self.rows()
-
-
-def in_order(rows: Rows) -> Rows:
-    return sorted(rows, key=repr)
-
-
-def at(n: str = "id") -> str:
-    """An expression for the time of row ``n``, a second after the one before."""
-    return f"timestamp_seconds(1700000000 + {n})"
-
-
-@pytest.fixture(scope="module")
-def session(spark: SparkSession) -> SparkSession:
-    """Small tables: one partition for shuffles, and one file for each statement."""
-    session = spark.newSession()
-    for name, value in {
-        "spark.sql.shuffle.partitions": "1",
-        "spark.default.parallelism": "1",
-        "spark.sql.files.minPartitionNum": "1",
-        "spark.sql.leafNodeDefaultParallelism": "1",
-    }.items():
-        session.conf.set(name, value)
-    return session
-
-
-@pytest.fixture
-def table(session: SparkSession, tmp_path: Path) -> SparkTable:
-    return SparkTable(session, tmp_path / "a table")
 
 
 def followed(table: SparkTable, **options: str) -> FileQuery:

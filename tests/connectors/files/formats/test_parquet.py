@@ -254,15 +254,12 @@ def test_event_times_of_row_groups(tmp_path: Path, kind: pa.DataType, statistics
     assert units.sizes.sum() == path.stat().st_size
 
 
-def test_event_times_without_statistics_may_stay_unknown(tmp_path: Path) -> None:
-    """Spark writes INT96, which has no statistics: unless the column is read, nothing is claimed."""
+def test_event_times_without_statistics(tmp_path: Path) -> None:
+    """Spark writes INT96, which has no statistics: the column is read."""
     path = tmp_path / "times.parquet"
     at = pa.array([NOON.replace(tzinfo=None)], pa.timestamp("us"))
     pq.write_table(pa.table({"at": at}), path, use_deprecated_int96_timestamps=True)
     assert units_of(PARQUET, path, "at").least_event_time == int(NOON.timestamp() * 1000)
-    unknown = units_of(PARQUET, path, "at", scan=False)
-    assert not unknown.all_known
-    assert unknown.least_event_time is None
     assert not units_of(PARQUET, path).all_known
 
 

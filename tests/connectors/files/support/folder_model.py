@@ -105,7 +105,12 @@ class Query:
         self.look()
 
     def look(self) -> None:
+        """Looks for files at once."""
         self.files._not_before = 0.0
+        self.look_when_due()
+
+    def look_when_due(self) -> None:
+        """Looks for files unless the last look was too recent."""
         found = self.files.look()
         if found is not None:
             self.files.take_in(found)

@@ -65,6 +65,6 @@ def read_rows(
     return rows
 
 
-def units_of(format: FileFormat, path: Path, column: str | None = None, *, scan: bool = True) -> FileUnits:
+def units_of(format: FileFormat, path: Path, column: str | None = None) -> FileUnits:
     """Returns the units of a local file."""
-    return format.units(LOCAL_FS, str(path), column, scan=scan)
+    return format.units(LOCAL_FS, str(path), column)

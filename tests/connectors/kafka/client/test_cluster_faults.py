@@ -21,7 +21,7 @@ import flip27_stream
 from flip27_stream.api import InputStatus
 from flip27_stream.connectors.kafka import KafkaSource
 from flip27_stream.connectors.kafka.client.client import KafkaClient
-from flip27_stream.connectors.kafka.client.connection_options import ConnectionOptions
+from flip27_stream.connectors.kafka.client.connections.connection_options import ConnectionOptions
 from flip27_stream.connectors.kafka.split import KafkaPartitionSplit
 from flip27_stream.errors import ConnectorError, UnreachableError
 from flip27_stream.testing import (
@@ -37,7 +37,7 @@ from flip27_stream.testing import (
     wait_until,
     write_bulk,
 )
-from flip27_stream.testing.topics import Topics
+from flip27_stream.testing.kafka.topics import Topics
 from tests.connectors.kafka.support.kit import Output, Query, ReaderContext, running
 
 if TYPE_CHECKING:

@@ -18,9 +18,10 @@ from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, 
 from flip27_stream.api import InputStatus
 from flip27_stream.connectors.kafka import KafkaSource
 from flip27_stream.connectors.kafka.client import answer_deadlines as patience
-from flip27_stream.connectors.kafka.client import calls, diagnosis
+from flip27_stream.connectors.kafka.client import calls
 from flip27_stream.connectors.kafka.client.client import KafkaClient
-from flip27_stream.connectors.kafka.client.connection_options import ConnectionOptions
+from flip27_stream.connectors.kafka.client.connections import diagnosis
+from flip27_stream.connectors.kafka.client.connections.connection_options import ConnectionOptions
 from flip27_stream.connectors.kafka.client.protocol import FetchFrom, TopicMetadata
 from flip27_stream.connectors.kafka.fetching import client_pool, fetcher
 from flip27_stream.connectors.kafka.planning.group_coordinator import GroupCoordinator

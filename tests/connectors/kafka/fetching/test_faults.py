@@ -12,7 +12,7 @@ from kafka.protocol.broker_version_data import BrokerVersionData
 from kafka.protocol.consumer import ListOffsetsRequest
 
 from flip27_stream.api import EventTimes, PositioningRequest
-from flip27_stream.connectors.kafka.client.broker_connections import BrokerConnections
+from flip27_stream.connectors.kafka.client.connections.broker_connections import BrokerConnections
 from flip27_stream.connectors.kafka.client.protocol import MAX_TIMESTAMP, Fetched
 from flip27_stream.connectors.kafka.fetching.fetch_responses import FetchResponse, read_fetch_response
 from flip27_stream.connectors.kafka.split import KafkaPartitionSplit

@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 from kafka.protocol.metadata import MetadataRequest
 
-from flip27_stream.connectors.kafka.client.connection_options import ConnectionOptions
+from flip27_stream.connectors.kafka.client.connections.connection_options import ConnectionOptions
 from flip27_stream.connectors.kafka.fetching.fetch_connection import FetchConnection
-from flip27_stream.connectors.kafka.security.key_stores import StoreType, TrustStore
 from flip27_stream.connectors.kafka.security.security_options import SaslOptions, SecurityOptions, SslOptions
+from flip27_stream.connectors.kafka.security.tls.key_stores import StoreType, TrustStore
 from flip27_stream.errors import AuthenticationError
 from flip27_stream.testing import KafkaBroker, SecureListener
 

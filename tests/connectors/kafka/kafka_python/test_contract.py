@@ -183,5 +183,5 @@ def test_only_the_adapter_and_the_test_kit_use_what_is_not_documented() -> None:
         for name in imports(path)
         if name.partition(".")[0] == "kafka" and name not in DOCUMENTED
     }
-    kit = {"flip27_stream/testing/bulk.py", "flip27_stream/testing/cluster.py"}
+    kit = {"flip27_stream/testing/kafka/bulk.py", "flip27_stream/testing/kafka/cluster.py"}
     assert {user for user in users if not user.startswith(ADAPTER)} == kit

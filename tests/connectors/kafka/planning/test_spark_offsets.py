@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 
-from flip27_stream.connectors.kafka.offsets_initializer import Earliest, Specific
-from flip27_stream.connectors.kafka.planning.spark_offsets import adopted
-from flip27_stream.connectors.kafka.split import EARLIEST, KafkaPartitionSplit, TopicPartition
+from flip27_stream.connectors.kafka.offsets_initializer import (
+    AtTimestamp,
+    Earliest,
+    Latest,
+    OffsetsInitializer,
+    Specific,
+)
+from flip27_stream.connectors.kafka.options.source_options import parse_kafka_options
+from flip27_stream.connectors.kafka.planning.spark_offsets import Positions, adopted, first_begins
+from flip27_stream.connectors.kafka.split import EARLIEST, LATEST, KafkaPartitionSplit, TopicPartition
 
+OPTIONS = parse_kafka_options({"kafka.bootstrap.servers": "there:1", "subscribe": "t"})
 TWO_TOPICS = {"orders": {"10": 7, "9": 0}, "clicks": {"0": 23}}
 
 
 def test_each_partition_goes_on_at_its_offset() -> None:
     """Partitions found from now on begin at their beginning, as those that Spark's source finds do."""
-    found = adopted(TWO_TOPICS, Earliest())
+    found = adopted(TWO_TOPICS, lambda ends: {})
     assert found is not None
     assert found.splits == (
         (KafkaPartitionSplit("clicks", 0), 23),
@@ -27,15 +37,51 @@ def test_each_partition_goes_on_at_its_offset() -> None:
     assert (found.first_begins, found.later_begin) == ({}, 0)
 
 
-def test_where_the_first_batch_begins_is_known_only_as_far_as_the_options_name_offsets() -> None:
-    said = {
-        TopicPartition("clicks", 0): 5,
-        TopicPartition("orders", 9): EARLIEST,
-        TopicPartition("other", 0): 1,
-    }
-    found = adopted(TWO_TOPICS, Specific(said))
-    assert found is not None
-    assert found.first_begins == {"clicks-0": 5}
+@dataclass(frozen=True)
+class Lookups:
+    """A cluster whose logs begin at these offsets, and have a record each 10 ms up to 10 records."""
+
+    first: Mapping[TopicPartition, int]
+
+    def start_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        return {tp: self.first.get(tp, 0) for tp in partitions}
+
+    def offsets_for_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        found = {tp: max(self.first.get(tp, 0), -(-max(at, 0) // 10)) for tp, at in times.items()}
+        return {tp: at for tp, at in found.items() if at < 10 or times[tp] == EARLIEST}
+
+    def end_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        raise NotImplementedError
+
+    def committed_offsets(
+        self, group: str, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, int]:
+        raise NotImplementedError
+
+
+A, B, C = TopicPartition("clicks", 0), TopicPartition("orders", 9), TopicPartition("orders", 10)
+
+
+@pytest.mark.parametrize(
+    ("start", "logs", "begins"),
+    [
+        (Specific({A: 5, B: EARLIEST, C: LATEST}), {}, {A: 5, B: 0}),
+        (Specific({A: 5, TopicPartition("other", 0): 1}), {}, {A: 5}),
+        (Earliest(), {}, {A: 0, B: 0, C: 0}),
+        (Earliest(), {A: 1}, {B: 0, C: 0}),
+        (Latest(), {}, {}),
+        (AtTimestamp(25, "startingTimestamp"), {}, {A: 3, B: 0, C: 3}),
+        (AtTimestamp({A: 55, C: 65}, "startingOffsetsByTimestamp"), {}, {A: 6}),
+        (AtTimestamp(1000, "startingTimestamp", latest_where_none=True), {}, {B: 0}),
+    ],
+)
+def test_where_the_first_batch_begins(start: OffsetsInitializer, logs: Positions, begins: Positions) -> None:
+    """Known where the options name an offset, or a place that is where it was unless records were deleted."""
+    options = replace(OPTIONS, starting_offsets=start)
+    ends = {A: 23, B: 0, C: 7}
+    assert first_begins(ends, options, Lookups(logs)) == begins
+    accepted = first_begins(ends, replace(options, fail_on_data_loss=False), Lookups(logs))
+    assert accepted == {**begins, **(logs if isinstance(start, Earliest) else {})}
 
 
 @pytest.mark.parametrize(
@@ -54,4 +100,4 @@ def test_where_the_first_batch_begins_is_known_only_as_far_as_the_options_name_o
     ids=str,
 )
 def test_other_documents_are_no_offsets_of_it(document: dict[str, Any]) -> None:
-    assert adopted(document, Earliest()) is None
+    assert adopted(document, lambda ends: {}) is None

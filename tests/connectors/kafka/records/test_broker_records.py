@@ -20,7 +20,7 @@ from kafka import TopicPartition as ClientPartition
 from flip27_stream.api import SplitRange
 from flip27_stream.connectors.kafka.split import KafkaPartitionSplit
 from flip27_stream.testing import KafkaBroker, wait_until
-from flip27_stream.testing.bulk import _send
+from flip27_stream.testing.kafka.bulk import _send
 from tests.connectors.kafka.support.batch_bytes import (
     GZIP,
     LZ4,

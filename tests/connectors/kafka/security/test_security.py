@@ -18,7 +18,7 @@ from flip27_stream.connectors.kafka.options.source_options import parse_kafka_op
 from flip27_stream.connectors.kafka.split import KafkaPartitionSplit
 from flip27_stream.errors import AuthenticationError, ConnectorError, OptionError, UnreachableError
 from flip27_stream.testing import KafkaBroker, SecureListener
-from flip27_stream.testing.key_pair import StoreType
+from flip27_stream.testing.kafka.key_pair import StoreType
 from tests.connectors.kafka.support.kit import read, running
 
 pytestmark = [

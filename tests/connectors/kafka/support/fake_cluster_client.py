@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager
 from flip27_stream.connectors.kafka import KafkaSource
 from flip27_stream.connectors.kafka.client import answer_deadlines as patience
 from flip27_stream.connectors.kafka.client.client import KafkaClient
-from flip27_stream.connectors.kafka.client.connection_options import ConnectionOptions
+from flip27_stream.connectors.kafka.client.connections.connection_options import ConnectionOptions
 from flip27_stream.connectors.kafka.client.protocol import OffsetAndTimestamp
 from flip27_stream.connectors.kafka.split import LATEST, TopicPartition
 from tests.connectors.kafka.support.fake_cluster import FakeCluster

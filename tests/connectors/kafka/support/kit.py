@@ -23,7 +23,6 @@ from flip27_stream.api import (
     SplitEnumeratorContext,
     SplitRange,
     SplitsAssignment,
-    Watermark,
     WatermarkStrategy,
 )
 from flip27_stream.connectors.kafka import KafkaSource
@@ -159,15 +158,6 @@ class Output(ReaderOutput):
     def release_output_for_split(self, split_id: str) -> None:
         self.released.append(split_id)
 
-    def emit_watermark(self, watermark: Watermark) -> None:
-        raise NotImplementedError
-
-    def mark_idle(self) -> None:
-        raise NotImplementedError
-
-    def mark_active(self) -> None:
-        raise NotImplementedError
-
 
 class Query:
     """A running enumerator, with the positions that a coordinator would keep."""
@@ -176,10 +166,8 @@ class Query:
         self.source = source
         self.context = EnumeratorContext()
         self.positions: dict[KafkaPartitionSplit, int | None] = {}
-        self.enumerator: KafkaSourceEnumerator = (
-            source.create_enumerator(self.context)
-            if checkpoint is None
-            else source.restore_enumerator(self.context, checkpoint)
+        self.enumerator: KafkaSourceEnumerator = source.restore_enumerator(
+            self.context, checkpoint or KafkaEnumeratorState()
         )
 
     def ranges(self) -> dict[str, SplitRange]:

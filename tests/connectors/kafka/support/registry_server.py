@@ -5,18 +5,16 @@ from __future__ import annotations
 import json
 import ssl
 import struct
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from io import BytesIO
 from typing import Any
 from urllib.parse import unquote
 
 import fastavro
 
-Answer = tuple[int, bytes] | tuple[int, bytes, Mapping[str, str]]
+from tests.connectors.kafka.support.http_answers import Answer, AnswerHandler, QuietServer, serving
 
 
 @dataclass
@@ -104,37 +102,16 @@ def registry_server(context: ssl.SSLContext | None = None, port: int = 0) -> Ite
     """Runs a registry, with TLS if there is a context."""
     running = RegistryServer()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(AnswerHandler):
         def do_GET(self) -> None:
             headers = {name.lower(): value for name, value in self.headers.items()}
             running.asked.append((self.path, headers))
-            status, body, *more = running.fault(self.path, headers) or running.answer(self.path)
-            self.send_response(status)
-            for name, value in (more[0] if more else {}).items():
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            self.send_answer(running.fault(self.path, headers) or running.answer(self.path))
 
-        def log_message(self, *_: Any) -> None:
-            """Writes nothing to stderr."""
-
-    class Server(ThreadingHTTPServer):
-        daemon_threads = True
-        block_on_close = False
-
-        def handle_error(self, *_: Any) -> None:
-            """Writes nothing to stderr about clients that close their connection."""
-
-    with Server(("127.0.0.1", port), Handler) as server:
+    with QuietServer(("127.0.0.1", port), Handler) as server:
         if context is not None:
             server.socket = context.wrap_socket(server.socket, server_side=True)
         scheme = "http" if context is None else "https"
         running.url = f"{scheme}://127.0.0.1:{server.server_port}"
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-        thread.start()
-        try:
+        with serving(server):
             yield running
-        finally:
-            server.shutdown()
-            thread.join()

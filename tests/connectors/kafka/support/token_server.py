@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import base64
 import json
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs
 
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
-Answer = tuple[int, bytes] | tuple[int, bytes, Mapping[str, str]]
+from tests.connectors.kafka.support.http_answers import AnswerHandler, serving
 
 
 def _base64(data: bytes) -> str:
@@ -80,30 +79,16 @@ def token_server(answer: Callable[[], Any]) -> Iterator[TokenServer]:
     """Runs a server. ``answer`` can be replaced meanwhile."""
     running = TokenServer(answer)
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(AnswerHandler):
         def do_POST(self) -> None:
             form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
             running.asked.append(Asked({k.lower(): v for k, v in self.headers.items()}, form))
-            status, body, *more = running.answer()
-            self.send_response(status)
-            for name, value in (more[0] if more else {}).items():
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: Any) -> None:
-            """Writes nothing to stderr."""
+            self.send_answer(running.answer())
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         running.url = f"http://127.0.0.1:{server.server_port}/oauth2/token"
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-        thread.start()
-        try:
+        with serving(server):
             yield running
-        finally:
-            server.shutdown()
-            thread.join()
 
 
 def granted(token: str, **more: Any) -> tuple[int, bytes]:

@@ -67,5 +67,5 @@ def test_timestamp_that_microseconds_cannot_hold(time: int) -> None:
     made = records([5, time, time])
     with pytest.raises(RecordFormatError, match=f"t-3 at offset 1 has the timestamp {time} ms"):
         RowMaker(TopicPartition("t", 3)).rows(made)
-    without = RowLayout.of_records(pa.schema([SCHEMA.field("value"), SCHEMA.field("offset")]))
+    without = RowLayout(pa.schema([SCHEMA.field("value"), SCHEMA.field("offset")]), ("value", "offset"))
     assert RowMaker(TopicPartition("t", 3), without).rows(made).num_rows == 3

@@ -11,7 +11,7 @@ from typing import Any
 from botocore.awsrequest import AWSResponse
 
 from flip27_stream.connectors.kinesis.client.session import shared_client
-from flip27_stream.connectors.kinesis.options.connection_options import ConnectionOptions
+from flip27_stream.connectors.kinesis.options.connection_options import KinesisConnectionOptions
 
 Answer = Callable[[dict[str, Any]], tuple[int, dict[str, Any] | bytes] | None]
 """Makes a status and a body of the arguments of a call; ``None`` to let the call through. Bytes are an event stream."""
@@ -23,7 +23,7 @@ class _Raw(io.BytesIO):
 
 
 @contextmanager
-def answering(connection: ConnectionOptions, operation: str, answer: Answer) -> Iterator[list[str]]:
+def answering(connection: KinesisConnectionOptions, operation: str, answer: Answer) -> Iterator[list[str]]:
     """Answer calls of one operation with ``answer``; yields a list that grows by one for each such answer."""
     client, given = shared_client(connection), list[str]()
 

@@ -1,0 +1,64 @@
+"""How long a query takes from ``start()`` until its first batch is in the sink, beside the built-in source.
+
+Each query is new: its planning process starts and imports what it needs, it connects, plans and reads. Spark's JVM and
+its pool of Python workers are warm, as in a session in which queries have run before.
+``python -m benchmarks.start``
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator
+from functools import partial
+
+from benchmarks.support.command import run
+from benchmarks.support.marks import Result
+from benchmarks.support.stage import Stage
+from benchmarks.support.streams import BUILTIN, OURS, stream
+from benchmarks.support.turns import milliseconds, pairs
+
+_PARTITIONS, _ROWS = 4, 100
+_LOOK_S = 0.002
+_PATIENCE_S = 120
+
+
+def measure(stage: Stage) -> Iterator[Result]:
+    topic = stage.empty_topic(_PARTITIONS)
+    rows = [
+        (partition, 1 + row, None, b"v" * 100) for partition in range(_PARTITIONS) for row in range(_ROWS)
+    ]
+    stage.broker.write(topic, rows)
+    seconds = pairs(
+        partial(_first_rows, stage, BUILTIN, topic),
+        partial(_first_rows, stage, OURS, topic),
+        stage.sizes.pairs,
+        stage.sizes.warm_up,
+    )
+    yield Result(
+        "from start() to the first rows",
+        milliseconds(seconds.beside),
+        milliseconds(seconds.ours),
+        seconds.time,
+    )
+
+
+def _first_rows(stage: Stage, fmt: str, topic: str) -> float:
+    """Returns the seconds from ``start()`` until a batch with all the rows has run."""
+    frame = stream(stage, fmt, topic)
+    with tempfile.TemporaryDirectory() as checkpoint:
+        writer = frame.writeStream.format("noop").option("checkpointLocation", checkpoint)
+        began = time.perf_counter()
+        query = writer.start()
+        try:
+            while not any(batch.numInputRows for batch in query.recentProgress):
+                if query.exception() or time.perf_counter() - began > _PATIENCE_S:
+                    raise RuntimeError(f"{fmt} read no row: {query.exception()}")
+                time.sleep(_LOOK_S)
+            return time.perf_counter() - began
+        finally:
+            query.stop()
+
+
+if __name__ == "__main__":
+    run([measure])

@@ -1,0 +1,40 @@
+"""The command line that all benchmarks share."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+from rich.console import Console
+
+from benchmarks.support.marks import Result, table
+from benchmarks.support.stage import Sizes, Stage
+
+Measure = Callable[[Stage], Iterator[Result]]
+
+_LEAST_WIDTH = 150
+
+
+def run(measures: Sequence[Measure], arguments: Sequence[str] | None = None) -> None:
+    """Runs benchmarks on one stage, prints the result of each as it comes, then the table."""
+    parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    for size in dataclasses.fields(Sizes):
+        parser.add_argument(f"--{size.name.replace('_', '-')}", type=int, default=size.default)
+    sizes = Sizes(**vars(parser.parse_args(arguments)))
+    console = Console(width=max(_LEAST_WIDTH, Console().width))
+    title = f"Medians of {sizes.pairs} pairs, local[2] on {os.cpu_count()} cores, {sizes.records:,} records"
+    results: list[Result] = []
+    try:
+        with Stage(sizes) as stage:
+            began = time.monotonic()
+            for measure in measures:
+                for result in measure(stage):
+                    results.append(result)
+                    minutes = (time.monotonic() - began) / 60
+                    print(f"{minutes:4.1f} min  " + "  ".join(result.cells()), file=sys.stderr, flush=True)
+    finally:  # what was found before an error stands
+        console.print(table(results, title))

@@ -1,0 +1,85 @@
+"""A Kafka cluster in memory that answers at once, with equal partitions of any number; stands in for the client."""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Callable, Collection, Mapping
+from functools import lru_cache
+from typing import TypeVar
+
+import numpy as np
+
+from benchmarks.support.backlog import START_MS, word_values
+from flip27_stream.connectors.kafka.client.protocol import (
+    MAX_TIMESTAMP,
+    Fetched,
+    FetchFrom,
+    OffsetAndTimestamp,
+    TopicMetadata,
+)
+from flip27_stream.connectors.kafka.split import EARLIEST, LATEST, TopicPartition
+from flip27_stream.testing.kafka.bulk import encode_batch
+
+_STEP_MS = 1000
+_MOST_RECORDS = 100
+
+T = TypeVar("T")
+
+
+class SimulatedCluster:
+    """One topic; the record at an offset has a timestamp that follows from it, the same in each partition.
+
+    Attributes:
+        end: of every partition; it may grow.
+        seconds: CPU time of the calling threads that was spent in here.
+    """
+
+    def __init__(self, topic: str, partitions: int) -> None:
+        self.end = 0
+        self.seconds = 0.0
+        self._topics = {topic: TopicMetadata("", False, dict.fromkeys(range(partitions), 0))}
+
+    def close(self) -> None:
+        """Does nothing: there are no connections."""
+
+    def topics(self, names: Collection[str] | None = None) -> dict[str, TopicMetadata]:
+        return self._topics
+
+    def list_offsets(
+        self, *rounds: Mapping[TopicPartition, int], read_committed: bool, late_answers: bool = False
+    ) -> list[dict[TopicPartition, OffsetAndTimestamp]]:
+        return self._timed(lambda: [{tp: self._at(time) for tp, time in wanted.items()} for wanted in rounds])
+
+    def fetch(
+        self, wanted: Mapping[TopicPartition, FetchFrom], *, read_committed: bool, max_bytes: int
+    ) -> dict[TopicPartition, Fetched]:
+        return self._timed(
+            lambda: {tp: Fetched(0, _records(at.offset, self.end), []) for tp, at in wanted.items()}
+        )
+
+    def _at(self, timestamp: int) -> OffsetAndTimestamp:
+        if timestamp in (EARLIEST, LATEST):
+            return OffsetAndTimestamp(0 if timestamp == EARLIEST else self.end, -1)
+        offset = self.end - 1 if timestamp == MAX_TIMESTAMP else -((START_MS - timestamp) // _STEP_MS)
+        offset = max(offset, 0)
+        found = offset < self.end
+        return (
+            OffsetAndTimestamp(offset, START_MS + offset * _STEP_MS) if found else OffsetAndTimestamp(-1, -1)
+        )
+
+    def _timed(self, answer: Callable[[], T]) -> T:
+        began = time.thread_time()
+        try:
+            return answer()
+        finally:
+            self.seconds += time.thread_time() - began
+
+
+@lru_cache(maxsize=64)
+def _records(offset: int, end: int) -> bytes:
+    count = min(end - offset, _MOST_RECORDS)
+    times = START_MS + _STEP_MS * np.arange(offset, offset + count, dtype=np.int64)
+    batch = bytearray(encode_batch(times, word_values(count, 100, 0)))
+    struct.pack_into(">q", batch, 0, offset)
+    return bytes(batch)

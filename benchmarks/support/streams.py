@@ -1,0 +1,49 @@
+"""Streams to compare, and the time that they take to read a topic."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from benchmarks.support.stage import Stage
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+BUILTIN = "kafka"
+OURS = "flip27_kafka"
+
+
+def stream(stage: Stage, fmt: str, topic: str, schema: str | None = None, **options: str | int) -> DataFrame:
+    """Returns a topic as a stream, from its beginning unless ``options`` say otherwise."""
+    reader = stage.spark.readStream.format(fmt)
+    if schema is not None:
+        reader = reader.schema(schema)
+    given = {
+        "kafka.bootstrap.servers": stage.broker.bootstrap_servers,
+        "subscribe": topic,
+        "startingOffsets": "earliest",
+        **options,
+    }
+    return reader.options(**given).load()
+
+
+def drain(
+    frame: DataFrame, rows: int, each_batch: Callable[[DataFrame, int], None] | None = None
+) -> list[float]:
+    """Read all ``rows`` that are there into the noop sink, or ``each_batch``; returns the seconds of each micro-batch.
+
+    A micro-batch lasts from its plan to its commit (``durationMs.triggerExecution``, from which Spark computes
+    ``processedRowsPerSecond``); the start of the query, which is the same for every source, is not in it.
+    """
+    with tempfile.TemporaryDirectory() as checkpoint:
+        writer = frame.writeStream.option("checkpointLocation", checkpoint).trigger(availableNow=True)
+        writer = writer.format("noop") if each_batch is None else writer.foreachBatch(each_batch)
+        query = writer.start()
+        query.awaitTermination()
+        batches = [p for p in query.recentProgress if p.numInputRows]
+    read = sum(p.numInputRows for p in batches)
+    if read != rows:
+        raise RuntimeError(f"read {read} of {rows} rows")
+    return [p.durationMs["triggerExecution"] / 1000 for p in batches]

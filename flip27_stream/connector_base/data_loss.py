@@ -1,0 +1,32 @@
+"""The error or the warning about lost data, as option ``failOnDataLoss`` says."""
+
+from __future__ import annotations
+
+import logging
+
+from flip27_stream.errors import DataLossError
+
+
+def report_data_loss(
+    log: logging.Logger,
+    what: str,
+    *,
+    fail: bool,
+    remedy: str = "To go on with what is there, set option 'failOnDataLoss' to false.",
+    goes_on: str = "The query goes on",
+) -> None:
+    """Raises an error about lost data, or logs a warning.
+
+    Args:
+        log: logs the warning.
+        what: what was lost and why, in whole sentences.
+        fail: the value of option ``failOnDataLoss``.
+        remedy: the end of the error: what the user can do.
+        goes_on: the end of the warning: what happens instead.
+
+    Raises:
+        DataLossError: ``fail`` is set.
+    """
+    if fail:
+        raise DataLossError(f"{what} {remedy}")
+    log.warning("%s %s, since option 'failOnDataLoss' is false.", what, goes_on)

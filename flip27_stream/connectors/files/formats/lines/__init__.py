@@ -1,0 +1,1 @@
+"""Formats with one record in each line: CSV, JSON and text."""

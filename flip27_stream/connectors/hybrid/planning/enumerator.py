@@ -1,0 +1,328 @@
+"""The enumerator of a hybrid source. It delegates to the enumerator of one source, and switches to the next one."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from flip27_stream.api import (
+    EventTimePositions,
+    JsonValue,
+    PositioningRequest,
+    ReadLimits,
+    SourceEvent,
+    SplitEnumerator,
+    SplitEnumeratorContext,
+    SplitRange,
+    SupportsEndPosition,
+    SupportsEventTimePositions,
+    TimestampAssigner,
+)
+from flip27_stream.connectors.hybrid.child_context import ChildContext, untagged
+from flip27_stream.connectors.hybrid.planning.enumerator_state import HybridEnumeratorState
+from flip27_stream.connectors.hybrid.planning.event_times import HybridEventTimePositions, NothingToRead
+from flip27_stream.connectors.hybrid.planning.source_end import SourceEnd, SourceEndRecorder
+from flip27_stream.connectors.hybrid.planning.start_positions import at_the_seam, moved
+from flip27_stream.connectors.hybrid.planning.tail import read_again
+from flip27_stream.connectors.hybrid.seam.exact_seam import SourceRangesRead
+from flip27_stream.connectors.hybrid.seam.overlap import Intervals
+from flip27_stream.connectors.hybrid.source_list import ActiveSource, SourceList
+from flip27_stream.connectors.hybrid.split import HybridSourceSplit, split_id
+from flip27_stream.errors import AlignmentError, ForeignCheckpointError, OptionError
+
+log = logging.getLogger(__name__)
+
+_MAX_FUTURE_MS = 3_600_000
+"""An event time that is more than this time (ms) after the clock is implausible (default of
+``scan.watermark.max-future``).
+"""
+
+
+class HybridSourceSplitEnumerator(
+    SplitEnumerator[HybridSourceSplit, HybridEnumeratorState], SupportsEventTimePositions
+):
+    """The enumerator of a hybrid source (Flink ``HybridSourceSplitEnumerator``).
+
+    Life cycle:
+
+    1. :meth:`start` creates the enumerator of the first source, or restores the one that the checkpoint names.
+    2. All calls are delegated to that enumerator. The ids of its splits get the index of their source as a prefix.
+    3. :meth:`admit` checks whether the source is finished: no split will be found or is pending, and each split is
+       processed up to its final end. The position of a split is the one in the offset from which the plan starts, so
+       the last batch of the source has run.
+    4. If it is finished, the same plan switches: the factory of the next source gets the end position, the splits that
+       were read are retired, and the next enumerator is started and assigns its splits. The offset of that plan has all
+       of these splits with their start positions, and the end position. So a restart does not read the first source.
+    5. If the process ends before that offset is logged, the next process finds the source finished and switches again.
+    """
+
+    def __init__(
+        self,
+        context: SplitEnumeratorContext[HybridSourceSplit],
+        sources: SourceList,
+        checkpoint: HybridEnumeratorState | None = None,
+    ) -> None:
+        self._context = context
+        self._sources = sources
+        self._checkpoint = checkpoint
+        self._limits = ReadLimits()
+        self._processed: Mapping[str, int] = {}
+        self._ends: dict[str, SplitRange] = {}
+        self._frozen = self._child_frozen = False
+        self._restored = checkpoint is not None
+        self._snapshot: tuple[Any, JsonValue] | None = None
+
+    def start(self) -> None:
+        c = self._checkpoint
+        active = self._sources.active(0) if c is None else self._sources.active(c.index, c.end_position)
+        self._open(active, c.seam if c else None, c.known if c else {}, at_once=False)
+        if c is None:
+            self._child = active.source.create_enumerator(self._child_context)
+        else:
+            if not active.source.accepts_checkpoint_of(c.source):
+                raise ForeignCheckpointError(
+                    f"{active.name} was {c.source!r} when the checkpoint was written; its factory now makes "
+                    f"{active.source.fingerprint!r}. Use another checkpointLocation, or the factory that it was "
+                    "written with."
+                )
+            state = active.source.enumerator_checkpoint_serializer.deserialize(c.version, c.data)
+            self._child = active.source.restore_enumerator(self._child_context, state)
+        self._child.start()
+        self._tell_event_time()
+
+    def add_reader(self, subtask_id: int) -> None:
+        self._child.add_reader(subtask_id)
+
+    def admit(self, limits: ReadLimits) -> None:
+        self._limits = limits
+        self._admit()
+        if self._restored:
+            # The offset does not tell whether the source was finished when the last process ended. A run with
+            # Trigger.Once has only this plan.
+            self._restored = False
+            self._ends = dict(self._child.split_ranges(self._child_context.positions(self._processed)))
+        while not self._active.is_last and self._is_finished():
+            self._switch()
+
+    def pending(self) -> int:
+        """Returns the number of pending splits, plus one for each source after the active one."""
+        return self._child.pending() + len(self._sources.entries) - 1 - self._active.index
+
+    def split_ranges(self, positions: Mapping[HybridSourceSplit, int | None]) -> Mapping[str, SplitRange]:
+        ranges = self._child.split_ranges({split.split: p for split, p in positions.items()})
+        begins = at_the_seam(
+            positions, ranges, is_exact=self._sources.entries[self._active.index].seam is not None
+        )
+        if begins:
+            told = {split.split: begins.get(split.stored.id, p) for split, p in positions.items()}
+            ranges = {**moved(ranges, begins), **self._child.split_ranges(told)}
+        self._ends = dict(ranges)
+        if not self._active.is_last:
+            self._end.looked(positions, ranges)
+            if self._active.event_time is not None:
+                self._look_at_event_times(self._active.event_time, ranges)
+        if self._frozen and not self._child_frozen:
+            self._child.freeze()
+            self._child_frozen = True
+        return {split_id(self._active.index, name): r for name, r in ranges.items()}
+
+    def freeze(self) -> None:
+        """Freezes the active enumerator. Each later one is frozen after its first call of ``split_ranges``."""
+        self._frozen = self._child_frozen = True
+        self._child.freeze()
+
+    def event_time_positions(self, request: PositioningRequest) -> EventTimePositions:
+        """Returns the positions of the active source by event time.
+
+        Raises:
+            AlignmentError: The enumerator of the active source does not support positions by event time.
+        """
+        if not isinstance(self._child, SupportsEventTimePositions):
+            raise AlignmentError(
+                f"{self._active.name} ({self._active.source.fingerprint}) cannot be cut by event time, so it cannot be "
+                "aligned. Read it without scan.watermark.alignment.group."
+            )
+        ranges = self._of_child(request.ranges)
+        if not ranges and not self._child.pending():
+            return NothingToRead()
+        mine = replace(
+            request, ranges=ranges, timestamp_assigner=self._active.assigner(request.timestamp_assigner)
+        )
+        positions = self._child.event_time_positions(mine)
+        if ranges and not positions.event_times():
+            positions = self._child.event_time_positions(mine)  # now in that order
+        return HybridEventTimePositions(
+            positions,
+            self._active.index,
+            lambda times: None if self._active.is_last else self._end.aligned(ranges, times),
+        )
+
+    def positions_after(self, rows: Mapping[str, int]) -> Mapping[str, int] | None:
+        found = self._child.positions_after(self._of_child(rows))
+        return None if found is None else {split_id(self._active.index, name): p for name, p in found.items()}
+
+    def log_ends(self, looked: Mapping[str, SplitRange]) -> Mapping[str, int]:
+        ends = self._child.log_ends(self._of_child(looked))
+        return {split_id(self._active.index, name): end for name, end in ends.items()}
+
+    def describe_positions(self, positions: Mapping[str, int]) -> Mapping[str, Any]:
+        return self._child.describe_positions(self._of_child(positions))
+
+    def snapshot_state(self) -> HybridEnumeratorState:
+        source, state = self._active.source, self._child.snapshot_state()
+        serializer = source.enumerator_checkpoint_serializer
+        if self._snapshot is None or self._snapshot[0] != state:
+            self._snapshot = state, serializer.serialize(state)
+        return HybridEnumeratorState(
+            index=self._active.index,
+            version=serializer.version,
+            data=self._snapshot[1],
+            source=source.fingerprint,
+            end_position=self._active.end_position,
+            seam=SourceEnd() if self._active.is_last else self._end.end(),
+            known=self._known_of_new_splits(),
+        )
+
+    def _known_of_new_splits(self) -> dict[str, Intervals]:
+        """Returns the known positions of splits that are in no offset, not even in the one being planned.
+
+        A restart creates these splits anew, so the checkpoint must have the positions.
+        """
+        new = self._child_context.known
+        return {name: known for name, known in new.items() if name not in self._ends}
+
+    def notify_checkpoint_complete(self, positions: Mapping[str, int]) -> None:
+        self._processed = self._of_child(positions)
+        for name in self._processed.keys() & self._child_context.known.keys():
+            del self._child_context.known[name]
+        self._child.notify_checkpoint_complete(self._processed)
+
+    def handle_split_request(self, subtask_id: int, requester_hostname: str | None) -> None:
+        self._child.handle_split_request(subtask_id, requester_hostname)
+
+    def handle_source_event(self, subtask_id: int, event: SourceEvent) -> None:
+        """Handles an event of a reader. Events from readers of earlier sources are ignored."""
+        if (read := SourceRangesRead.of(event)) is not None:
+            if read.index == self._active.index:
+                self._end.was_read(read)
+        elif (own := untagged(event, self._active.index)) is not None:
+            self._child.handle_source_event(subtask_id, own)
+
+    def add_splits_back(self, splits: Sequence[HybridSourceSplit], subtask_id: int) -> None:
+        mine = [split.split for split in splits if split.index == self._active.index]
+        if mine:
+            self._child.add_splits_back(mine, subtask_id)
+
+    def close(self) -> None:
+        if (child := getattr(self, "_child", None)) is not None:
+            child.close()
+
+    def _open(
+        self, active: ActiveSource, seam: SourceEnd | None, known: Mapping[str, Intervals], *, at_once: bool
+    ) -> None:
+        overlap = self._sources.overlap_after(active.index)
+        if seam is None:
+            seam = SourceEnd(ends=None if active.seam is None else {})
+        elif active.seam is not None and seam.ends is None:
+            raise OptionError(
+                f"{active.name} was begun without an exact seam to the next source, so the positions of its last rows "
+                "are not known. Leave the seam out, or begin anew with another checkpointLocation."
+            )
+        self._active = active
+        self._end = SourceEndRecorder(seam, overlap.ms if overlap else None)
+        self._child_context = ChildContext(self._context, active, known, at_once=at_once)
+        self._ends = {}
+        self._snapshot = None
+
+    def _admit(self) -> None:
+        limited = self._limits != ReadLimits()
+        self._child.admit(self._active.source.read_limits if limited else self._limits)
+
+    def _tell_event_time(self) -> None:
+        """Passes the event-time column to the source before it assigns splits, since it assigns them in that order."""
+        if self._active.event_time is not None and isinstance(self._child, SupportsEventTimePositions):
+            request = PositioningRequest(timestamp_assigner=self._active.event_time)
+            self._child.event_time_positions(request)
+
+    def _look_at_event_times(self, assigner: TimestampAssigner, ranges: Mapping[str, SplitRange]) -> None:
+        """Reads the event times of ranges as alignment does, to find the end position of the source."""
+        unseen = self._end.unseen(ranges)
+        if unseen and isinstance(self._child, SupportsEventTimePositions):
+            latest = time.time_ns() // 1_000_000 + _MAX_FUTURE_MS
+            request = PositioningRequest(unseen, plausible_until=latest, timestamp_assigner=assigner)
+            self._end.saw(unseen, self._child.event_time_positions(request).event_times())
+
+    def _is_finished(self) -> bool:
+        """Whether all splits of the active source are processed and no more will be found."""
+        if not self._child_context.is_discovered or self._child.pending():
+            return False
+        return all(self._is_read(name) for name in self._child_context.assigned_splits())
+
+    def _is_read(self, name: str) -> bool:
+        r, position = self._ends.get(name), self._processed.get(name)
+        return r is not None and position is not None and r.final and not r.limited and position >= r.end
+
+    def _switch(self) -> None:
+        """Switches to the next source. The end position is read before the enumerator of this source is closed."""
+        before, child = self._active, self._child
+        end, unknown = self._end_position()
+        known = self._known_to(before)
+        active = self._sources.active(before.index + 1, end, child, unknown)
+        source = active.source
+        if end is None and unknown is None:
+            log.warning(
+                "Nothing with an event time was found in source %d of the hybrid source (%s); on to %s",
+                before.index,
+                before.source.fingerprint,
+                source.fingerprint,
+            )
+        else:
+            log.info(
+                "Source %d of the hybrid source is read, up to %r; on to %s",
+                before.index,
+                end,
+                source.fingerprint,
+            )
+        self._child_context.close()
+        child.close()
+        self._open(active, None, known, at_once=True)
+        self._child = source.create_enumerator(self._child_context)
+        self._child_frozen = False
+        self._child.start()
+        self._tell_event_time()
+        for subtask in self._context.registered_readers():
+            self._child.add_reader(subtask)
+        self._child_context.run_queued()
+        self._admit()
+
+    def _known_to(self, active: ActiveSource) -> dict[str, Intervals]:
+        """Returns the positions of the next source whose rows ``active`` has, by split.
+
+        These are the positions in the overlap; at an exact seam, all positions up to the seam.
+        """
+        overlap, seam = self._sources.overlap_after(active.index), self._end.end()
+        rows = read_again(active, seam.tail.values(), self._child.snapshot_state())
+        if active.seam is not None:
+            return active.seam.known(seam.ends or {}, rows)
+        return overlap.positions(rows) if overlap else {}
+
+    def _end_position(self) -> tuple[JsonValue, str | None]:
+        """Returns the end position of the active source, and ``None`` or the reason why the end position is unknown."""
+        if isinstance(self._child, SupportsEndPosition):
+            return self._child.end_position(), None
+        seam = self._end.end()
+        if not seam.blind:
+            return seam.greatest, None
+        return None, (
+            f"{self._active.name} ({self._active.source.fingerprint}) was read without a look at its event times, so "
+            "it is not known where it ends. Name the column of event time (event_time) when it is added, or read with "
+            "option scan.watermark.alignment.group."
+        )
+
+    def _of_child(self, by_id: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the values of ``by_id`` that belong to splits of the active source, by their ids in that source."""
+        prefix = split_id(self._active.index, "")
+        return {name[len(prefix) :]: value for name, value in by_id.items() if name.startswith(prefix)}

@@ -1,0 +1,115 @@
+"""The state of the hybrid enumerator in a checkpoint, and its serializer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from flip27_stream.api import JsonValue, SimpleVersionedSerializer
+from flip27_stream.connectors.hybrid.planning.source_end import SourceEnd, TailSplit
+from flip27_stream.connectors.hybrid.seam.exact_seam import ends_of
+from flip27_stream.connectors.hybrid.seam.overlap import Intervals, intervals_of
+from flip27_stream.connectors.hybrid.split import Stored
+from flip27_stream.errors import CorruptCheckpointError
+
+
+@dataclass(frozen=True)
+class HybridEnumeratorState:
+    """The active source, and what is needed to restore it (Flink ``HybridSourceEnumeratorState``).
+
+    Attributes:
+        index: The index of the active source.
+        version: The version of the serializer that wrote ``data``.
+        data: The serialized state of the active source's enumerator.
+        source: The fingerprint of the active source.
+        end_position: The end position of the previous source.
+        seam: What is known of the end of the active source.
+        known: By split of the active source, the positions whose rows the previous source has. Only splits that are in
+            no offset yet are listed.
+    """
+
+    index: int
+    version: int
+    data: JsonValue
+    source: str
+    end_position: JsonValue = None
+    seam: SourceEnd = field(default_factory=SourceEnd)
+    known: Mapping[str, Intervals] = field(default_factory=dict)
+
+
+class HybridEnumeratorStateSerializer(SimpleVersionedSerializer[HybridEnumeratorState]):
+    """Serializes the state as ``{"index": 1, "source": "...", "state": [version, data]}``.
+
+    Optional keys are ``"end"`` (the end position), ``"greatest"``, ``"blind"``, ``"tail"`` and ``"ends"`` (see
+    :class:`SourceEnd`), and ``"known"``.
+    """
+
+    @property
+    def version(self) -> int:
+        return 1
+
+    def serialize(self, value: HybridEnumeratorState) -> JsonValue:
+        tail: dict[str, JsonValue] = {
+            name: [t.split.version, t.split.data, t.begin, t.end, t.reach]
+            for name, t in value.seam.tail.items()
+        }
+        known: dict[str, JsonValue] = {
+            split: [list(pair) for pair in intervals] for split, intervals in value.known.items()
+        }
+        optional: dict[str, JsonValue] = {
+            "end": value.end_position,
+            "greatest": value.seam.greatest,
+            "blind": value.seam.blind or None,
+            "tail": tail or None,
+            "ends": None if value.seam.ends is None else dict(value.seam.ends),
+            "known": known or None,
+        }
+        return {
+            "index": value.index,
+            "source": value.source,
+            "state": [value.version, value.data],
+            **{name: field for name, field in optional.items() if field is not None},
+        }
+
+    def deserialize(self, version: int, data: JsonValue) -> HybridEnumeratorState:
+        self.check_version("state of the hybrid enumerator", version)
+        match data:
+            case {"index": int(index), "source": str(source), "state": [int(state_version), state]}:
+                more = _object(data)
+                seam = SourceEnd(
+                    _time(more.get("greatest")),
+                    bool(more.get("blind")),
+                    _tail(more.get("tail")),
+                    ends_of(more.get("ends")),
+                )
+                known = {split: intervals_of(pairs) for split, pairs in _object(more.get("known")).items()}
+                return HybridEnumeratorState(
+                    index, state_version, state, source, more.get("end"), seam, known
+                )
+        raise CorruptCheckpointError(f"The state of the hybrid enumerator is not of its form: {data!r}.")
+
+
+def _tail(data: JsonValue) -> dict[str, TailSplit]:
+    tail = {}
+    for name, entry in _object(data).items():
+        match entry:
+            case [int(version), state, int(begin), int(end), reach]:
+                tail[name] = TailSplit(Stored(name, version, state), begin, end, _time(reach))
+            case _:
+                raise CorruptCheckpointError(f"Split {name} of the overlap is not of its form: {entry!r}.")
+    return tail
+
+
+def _object(data: JsonValue) -> dict[str, Any]:
+    if data is None or isinstance(data, dict):
+        return data or {}
+    raise CorruptCheckpointError(
+        f"The state of the hybrid enumerator has {data!r} where an object should be."
+    )
+
+
+def _time(data: JsonValue) -> int | None:
+    if data is None or type(data) is int:
+        return data
+    raise CorruptCheckpointError(f"The state of the hybrid enumerator has {data!r} where a time should be.")

@@ -1,0 +1,165 @@
+"""The end of a source. It is recorded while the source is read, and used at the switch to the next source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from flip27_stream.api import EventTimes, SplitRange
+from flip27_stream.connectors.hybrid.seam.exact_seam import SourceRangesRead, merge
+from flip27_stream.connectors.hybrid.split import HybridSourceSplit, Stored
+from flip27_stream.errors import ConnectorError
+
+_MOST_SPLITS = 10_000
+
+
+@dataclass(frozen=True)
+class TailSplit:
+    """A split that may have rows in the overlap.
+
+    Attributes:
+        split: The serialized split.
+        begin: The first position that was read.
+        end: The end position, as far as it is known.
+        reach: The greatest event time (ms) in the split; ``None`` if it is unknown.
+    """
+
+    split: Stored
+    begin: int
+    end: int
+    reach: int | None = None
+
+
+@dataclass(frozen=True)
+class SourceEnd:
+    """What is known of the end of a source. It is part of the checkpoint.
+
+    Attributes:
+        greatest: The greatest event time (ms) that was planned to be read; ``None`` if no event time was found.
+        blind: Whether rows may have been read whose event times were not checked.
+        tail: The splits with rows in the overlap, by id in their source. For an exact seam, the splits whose rows from
+            ``begin`` on were reported by no task.
+        ends: For an exact seam, the greatest reported position plus one, by split of the next source. ``None`` if the
+            next source has no exact seam.
+    """
+
+    greatest: int | None = None
+    blind: bool = False
+    tail: Mapping[str, TailSplit] = field(default_factory=dict)
+    ends: Mapping[str, int] | None = None
+
+
+class SourceEndRecorder:
+    """Records the :class:`SourceEnd` of the active source.
+
+    Args:
+        end: The end as the checkpoint has it.
+        overlap_ms: The overlap of the next source with this one (ms); ``None`` without an overlap.
+    """
+
+    def __init__(self, end: SourceEnd, overlap_ms: int | None) -> None:
+        self._end = end
+        self._overlap_ms = overlap_ms
+        self._seen: dict[str, int] = {}
+        self._offered: dict[str, int] = {}
+        self._reported: dict[str, list[tuple[int, int]]] = {}
+
+    def looked(
+        self, positions: Mapping[HybridSourceSplit, int | None], ranges: Mapping[str, SplitRange]
+    ) -> None:
+        """Records the ranges that can be read now.
+
+        Args:
+            positions: The position of each split; ``None`` if it was not read yet.
+            ranges: The ranges, by split id of the active source.
+        """
+        self._seen = {split.stored.id: self._seen.get(split.stored.id, -1) for split in positions}
+        tail = dict(self._end.tail)
+        for split, position in positions.items():
+            name = split.stored.id
+            if (r := ranges.get(name)) is None:
+                continue
+            self._seen[name] = max(self._seen[name], r.position)
+            self._offered[name] = r.end
+            if self._keeps_splits and (name in tail or position is None):
+                tail[name] = replace(tail.get(name, TailSplit(split.stored, r.position, r.end)), end=r.end)
+        if self._end.ends is not None:
+            tail = {name: t for name, t in tail.items() if name in self._seen or t.begin < t.end}
+        if tail != self._end.tail:
+            self._end = replace(self._end, tail=tail)
+
+    @property
+    def _keeps_splits(self) -> bool:
+        return self._overlap_ms is not None or self._end.ends is not None
+
+    def was_read(self, read: SourceRangesRead) -> None:
+        """Records the report of a task.
+
+        ``begin`` of a split moves up to the end of the reported ranges that follow it without a gap.
+        """
+        ends, tail = dict(self._end.ends or {}), dict(self._end.tail)
+        merge(ends, read.ends)
+        for name, start, end in read.ranges:
+            self._reported.setdefault(name, []).append((start, end))
+        for name in {name for name, _, _ in read.ranges} & tail.keys():
+            for start, end in sorted(self._reported[name]):
+                if start <= tail[name].begin < end:
+                    tail[name] = replace(tail[name], begin=end)
+            self._reported[name] = [one for one in self._reported[name] if one[1] > tail[name].begin]
+        self._end = replace(self._end, ends=ends, tail=tail)
+
+    def unseen(self, ranges: Mapping[str, SplitRange]) -> dict[str, SplitRange]:
+        """Returns the ranges that are not empty and whose event times were not all checked."""
+        return {
+            name: r for name, r in ranges.items() if r.position < r.end and self._seen.get(name, -1) < r.end
+        }
+
+    def saw(self, ranges: Mapping[str, SplitRange], times: Mapping[str, EventTimes]) -> None:
+        """Records the event times of ranges."""
+        reaches = {name: t.reach for name, t in times.items() if t.reach is not None}
+        for name, r in ranges.items():
+            if name in times:
+                self._seen[name] = max(self._seen.get(name, -1), r.end)
+        greatest = _greatest([self._end.greatest, *reaches.values()])
+        tail = {
+            name: replace(t, reach=_greatest([t.reach, reaches.get(name)]))
+            for name, t in self._end.tail.items()
+        }
+        self._end = replace(self._end, greatest=greatest, tail=self._pruned(tail, greatest))
+
+    def aligned(self, ranges: Mapping[str, SplitRange], times: Mapping[str, EventTimes]) -> None:
+        """Records the event times of an aligned plan, which reads nothing of splits without known event times."""
+        self.saw(ranges, times)
+        for name in ranges.keys() - times.keys():
+            self._offered.pop(name, None)
+
+    def end(self) -> SourceEnd:
+        """Returns the end of the source, assuming that the last ranges passed to :meth:`looked` are read.
+
+        Raises:
+            ConnectorError: Too many splits would have to be read again.
+        """
+        if not self._end.blind and any(self._seen.get(name, -1) < end for name, end in self._offered.items()):
+            self._end = replace(self._end, blind=True)
+        self._offered.clear()
+        if len(self._end.tail) > _MOST_SPLITS:
+            raise ConnectorError(
+                f"More than {_MOST_SPLITS} splits of a source would have to be read again for the next one: they have, "
+                "or may have, rows within the overlap. Lay the source out by event time, choose a shorter overlap, or "
+                "name the column of event time."
+                if self._end.ends is None
+                else f"Of more than {_MOST_SPLITS} splits of a source no task reported what rows they have, which an "
+                "exact seam needs. See that tasks reach the driver (spark.driver.host), or read fewer files at once."
+            )
+        return self._end
+
+    def _pruned(self, tail: Mapping[str, TailSplit], greatest: int | None) -> dict[str, TailSplit]:
+        """Returns the splits that reach into the overlap. Twice the overlap is kept, for rows with late event times."""
+        if greatest is None or self._overlap_ms is None:
+            return dict(tail)
+        least = greatest - 2 * self._overlap_ms
+        return {name: t for name, t in tail.items() if t.reach is None or t.reach >= least}
+
+
+def _greatest(times: Iterable[int | None]) -> int | None:
+    return max((t for t in times if t is not None), default=None)

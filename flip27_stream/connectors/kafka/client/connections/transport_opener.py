@@ -1,0 +1,106 @@
+"""Opens sockets to brokers, with TLS or without, within a deadline.
+
+kafka-python has a deadline for the TCP connection but not for the TLS handshake, and does not close sockets that
+failed.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import ssl
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from flip27_stream.connectors.kafka.kafka_python.transports import TcpTransport, TlsTransport
+from flip27_stream.connectors.kafka.security.tls.tls_refusal import tls_refusal
+from flip27_stream.errors import AuthenticationError
+
+
+@dataclass(frozen=True)
+class TransportOpener:
+    """Opens transports on an event loop.
+
+    Attributes:
+        loop: the ``NetworkSelector`` of kafka-python.
+        tls: the TLS context; ``None`` for connections without TLS.
+        socket_options: the arguments of ``socket.setsockopt``.
+    """
+
+    loop: Any
+    tls: ssl.SSLContext | None
+    socket_options: list[tuple[int, int, int]]
+
+    async def open(
+        self, host: str, port: int, deadline: float, attempt: int, reached: Callable[[], None]
+    ) -> Any:
+        """Returns a transport that is ready for Kafka requests.
+
+        If a host has several addresses, the remaining time is divided among them, and each attempt begins with another
+        address.
+
+        Args:
+            host: a name or an address.
+            port: the port of the broker.
+            deadline: when to give up, in monotonic seconds.
+            attempt: the number of attempts that failed before this one.
+            reached: is called when a server has accepted the TCP connection.
+
+        Raises:
+            AuthenticationError: the certificate is not trusted, or the broker refused TLS.
+            OSError: no address accepted the connection.
+            KafkaTimeoutError: the deadline has passed.
+        """
+        found = socket.getaddrinfo(host, port, socket.AF_UNSPEC, socket.SOCK_STREAM)
+        first = attempt % len(found)
+        others = [*found[first:], *found[:first]]
+        while True:
+            address = others.pop(0)
+            now = time.monotonic()
+            try:
+                plain = await self._connected(address, now + (deadline - now) / (len(others) + 1))
+                reached()
+                return await self._encrypted(plain, host, port, now + (deadline - now) / (len(others) + 1))
+            except AuthenticationError:
+                raise
+            except Exception:
+                if not others:
+                    raise
+
+    async def _connected(self, address: Any, deadline: float) -> socket.socket:
+        family, kind, protocol, _, where = address
+        made = socket.socket(family, kind, protocol)
+        try:
+            made.setblocking(False)
+            for option in self.socket_options:
+                made.setsockopt(*option)
+            code = made.connect_ex(where)
+            if code == errno.EINPROGRESS:
+                await self.loop.wait_write(made, deadline)
+                code = made.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            if code:
+                raise OSError(code, f"{os.strerror(code)}, {errno.errorcode[code]}")
+        except BaseException:
+            made.close()
+            raise
+        return made
+
+    async def _encrypted(self, plain: socket.socket, host: str, port: int, deadline: float) -> Any:
+        if self.tls is None:
+            return TcpTransport(self.loop, plain, host=host)
+        try:
+            transport = TlsTransport(self.loop, plain, host=host, ssl_context=self.tls)
+        except BaseException:
+            plain.close()
+            raise
+        try:
+            await transport.handshake(deadline)
+        except BaseException as error:
+            transport.abort(error)
+            if isinstance(error, OSError) and (refusal := tls_refusal(f"{host}:{port}", error)) is not None:
+                raise refusal from error
+            raise
+        return transport

@@ -1,0 +1,1 @@
+"""SASL: the steps that all mechanisms share, and a module for each mechanism beside its settings."""

@@ -1,0 +1,139 @@
+"""Checks of the positions by event time that an enumerator returns, before the planner uses them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from flip27_stream.api import EventTimePositions, EventTimes, PositioningRequest, SplitRange
+from flip27_stream.api.contract import check_made
+from flip27_stream.errors import ContractError, shortened
+from flip27_stream.spark.source_spec import AnyEnumerator
+
+_TIME = frozenset([int, type(None)])
+
+
+class CheckedPositions(EventTimePositions):
+    """Passes calls on to the positions of an enumerator, and checks what they return.
+
+    Args:
+        enumerator: the enumerator, for error messages.
+        request: what the positions were requested for.
+        positions: what the enumerator returned.
+
+    Raises:
+        ContractError: an answer has a wrong type, or is outside the ranges of the plan.
+    """
+
+    def __init__(self, enumerator: object, request: PositioningRequest, positions: object) -> None:
+        who = type(enumerator).__name__
+        check_made(f"{who}.event_time_positions()", positions, EventTimePositions)
+        assert isinstance(positions, EventTimePositions)
+        self._positions = positions
+        self._request = request
+        self._who = type(positions).__name__
+        self._known: Mapping[str, EventTimes] | None = None
+
+    def event_times(self) -> Mapping[str, EventTimes]:
+        times = self._positions.event_times()
+        who = f"{self._who}.event_times()"
+        check_made(who, times, Mapping)
+        ranges = self._request.ranges
+        for name, known in times.items():
+            if name not in ranges:
+                raise ContractError(
+                    f"{who} answered about {shortened(repr(name))}, which is not in the request."
+                )
+            if not isinstance(known, EventTimes) or not (
+                type(known.next) in _TIME and type(known.reach) in _TIME
+            ):
+                raise ContractError(
+                    f"{who} answered {shortened(repr(known))} about split {name!r}; it must be EventTimes of "
+                    "milliseconds as int, or None."
+                )
+        self._known = times
+        return times
+
+    def first_at_or_after(self, event_time: int) -> Mapping[str, tuple[int, int]]:
+        answer = self._positions.first_at_or_after(event_time)
+        who = f"{self._who}.first_at_or_after({event_time})"
+        check_made(who, answer, Mapping)
+        if missing := (self._known or {}).keys() - answer.keys():
+            raise ContractError(f"{who} left out split {min(missing)!r}, which event_times() returned.")
+        ranges = self._request.ranges
+        for name, found in answer.items():
+            if type(found) is not tuple or len(found) != 2 or not type(found[0]) is type(found[1]) is int:
+                raise ContractError(
+                    f"{who} answered {shortened(repr(found))} about split {name!r}; it must be a position and a number "
+                    "of rows, both of type int."
+                )
+            span = ranges.get(name)
+            if span is not None and (not span.position <= found[0] <= span.end or found[1] < 0):
+                raise ContractError(
+                    f"{who} answered {found} about split {name!r}; the position must be from {span.position} up to "
+                    f"{span.end}, and the rows not negative."
+                )
+        return answer
+
+    def rows_before(self, event_time: int) -> Mapping[str, int] | None:
+        estimated = self._positions.rows_before(event_time)
+        if estimated is None:
+            return None
+        who = f"{self._who}.rows_before({event_time})"
+        check_made(who, estimated, Mapping)
+        if missing := (self._known or {}).keys() - estimated.keys():
+            raise ContractError(f"{who} left out split {min(missing)!r}, whose event times are known.")
+        for name, rows in estimated.items():
+            if type(rows) is not int or rows < 0:
+                raise ContractError(
+                    f"{who} answered {shortened(repr(rows))} about split {name!r}; it must be a number of rows, of "
+                    "type int and not negative."
+                )
+        return estimated
+
+    def least_to_come(self) -> int | None:
+        least: object = self._positions.least_to_come()
+        if not _is_time(least):
+            raise ContractError(
+                f"{self._who}.least_to_come() returned {shortened(repr(least))}; it must return milliseconds "
+                "as int, or None."
+            )
+        return least  # type: ignore[return-value]
+
+
+def checked_positions_after(
+    enumerator: AnyEnumerator, ranges: Mapping[str, SplitRange]
+) -> Callable[[Mapping[str, int]], Mapping[str, int]] | None:
+    """The enumerator's :meth:`~flip27_stream.api.SplitEnumerator.positions_after`, ``None`` if positions count rows.
+
+    Raises:
+        ContractError: when called, an answer leads out of ``ranges`` or is not behind a record.
+    """
+    if enumerator.positions_after({}) is None:
+        return None
+
+    def after(rows: Mapping[str, int]) -> Mapping[str, int]:
+        who = f"{type(enumerator).__name__}.positions_after()"
+        answer = enumerator.positions_after(rows)
+        check_made(who, answer, Mapping)
+        assert answer is not None
+        if wrong := rows.keys() ^ answer.keys():
+            raise ContractError(
+                f"{who} must return a position for each split in its argument and for no other; it does not for "
+                f"split {min(wrong)!r}."
+            )
+        found = {}
+        for name, position in answer.items():
+            r = ranges[name]
+            if type(position) is not int or position <= r.position:
+                raise ContractError(
+                    f"{who} answered {shortened(repr(position))} about split {name!r}; it must be an int from "
+                    f"{r.position + 1} up to {r.end}."
+                )
+            found[name] = min(position, r.end)  # a run may end before the range that the enumerator knows
+        return found
+
+    return after
+
+
+def _is_time(value: object) -> bool:
+    return type(value) in _TIME

@@ -1,0 +1,95 @@
+"""What is known of all splits of one plan, a row for each, and the aligned plan that follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from flip27_stream.spark.planning.micro_batch.split_tracker import Row
+from watermark_alignment.planner import Plan, PositionsAt, SparsePositions, SplitView, plan
+from watermark_alignment.split_columns import SplitColumns, plan_in_columns
+
+
+@dataclass(frozen=True)
+class SplitRows:
+    """The splits of a plan.
+
+    Attributes:
+        ids: the ids of the splits, sorted.
+        rows: what is known of each.
+    """
+
+    ids: Sequence[str]
+    rows: Sequence[Row]
+
+    @cached_property
+    def views(self) -> list[SplitView]:
+        """The splits as the planner sees them, one by one."""
+        return [SplitView(split, *row) for split, row in zip(self.ids, self.rows, strict=True)]
+
+    def plan(
+        self,
+        at: PositionsAt,
+        sparse: SparsePositions | None,
+        *,
+        limit: int | None,
+        max_drift: int,
+        out_of_orderness: int,
+        idle_timeout: int,
+        now: int,
+        floor: int | None,
+    ) -> Plan:
+        """Returns the aligned plan of these splits: in columns where positions count records, as they do mostly.
+
+        Arguments are those of :func:`watermark_alignment.planner.plan`.
+        """
+        columns = SplitColumns.of_rows(self.ids, self.rows) if sparse is None else None
+        if columns is None:
+            return plan(
+                self.views,
+                at,
+                limit=limit,
+                max_drift=max_drift,
+                out_of_orderness=out_of_orderness,
+                idle_timeout=idle_timeout,
+                now=now,
+                floor=floor,
+                sparse=sparse,
+            )
+        return plan_in_columns(
+            columns,
+            at,
+            limit=limit,
+            max_drift=max_drift,
+            out_of_orderness=out_of_orderness,
+            idle_timeout=idle_timeout,
+            now=now,
+            floor=floor,
+        )
+
+    def positions(self) -> dict[str, int]:
+        """Returns the next position to read of each split, by id."""
+        return {split: row[0] for split, row in zip(self.ids, self.rows, strict=True)}
+
+    def read_max(self) -> dict[str, int | None]:
+        """Returns the greatest event time (ms) read of each split, by id; ``None`` if unknown."""
+        return {split: row[2] for split, row in zip(self.ids, self.rows, strict=True)}
+
+    def read_max_after(self, planned: Plan) -> dict[str, int | None]:
+        """Returns the greatest event time (ms) read after the batch, as far as it is proven; ``None`` if unknown."""
+        ends, horizon = planned.ends, planned.horizon
+        return {
+            split: _read_max_after(row, ends[split], horizon)
+            for split, row in zip(self.ids, self.rows, strict=True)
+        }
+
+
+def _read_max_after(row: Row, end: int, horizon: int | None) -> int | None:
+    position, last, read_max, first, reach, *_ = row
+    if end == position:
+        return read_max
+    read = reach if end == last else first
+    if read is None or (horizon is not None and read >= horizon):
+        return read_max
+    return read if read_max is None else max(read_max, read)

@@ -1,0 +1,1 @@
+"""Kafka brokers, what they are filled with, and their listeners."""

@@ -1,0 +1,179 @@
+"""Several real Kafka brokers, for tests in which leaders die, freeze and move."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from flip27_stream.testing.child import free_port
+from flip27_stream.testing.kafka.broker import new_cluster_id
+from flip27_stream.testing.kafka.node import Node, Plain, Through, node_properties
+from flip27_stream.testing.kafka.topics import Topics
+from flip27_stream.testing.waiting import wait_until
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+_HEAP = "192m"
+_PATIENCE_MS = 2_000
+
+
+class KafkaCluster(Topics):
+    """A context manager like :class:`~flip27_stream.testing.KafkaBroker`, with several nodes. Their ids begin at 1.
+
+    Each node is broker and controller, so more than half of them must be running. By default topics have a replica on
+    every node. A leader that is killed or paused is replaced within about four seconds. At the end all nodes are
+    killed.
+
+    Args:
+        nodes: The number of nodes.
+        properties: Properties that are added to the brokers' configuration, or replace properties there.
+        through: Makes a link to each node, "node-1" and so on, as for :class:`~flip27_stream.testing.KafkaBroker`.
+            Messages between nodes bypass the links.
+
+    Raises:
+        ConnectorError: A node did not start. The message ends with the last lines of its log.
+    """
+
+    def __init__(
+        self, nodes: int = 3, properties: Mapping[str, str] | None = None, *, through: Through | None = None
+    ) -> None:
+        self._through = through
+        self._extra = dict(properties or {})
+        self._ids = range(1, nodes + 1)
+        self._home: Path | None = None
+        self._nodes: dict[int, Node] = {}
+        self._plain: dict[int, Plain] = {}
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The addresses of all nodes, running or not, as ``host:port`` separated by commas."""
+        return ",".join(self.address(node) for node in self._nodes)
+
+    @property
+    def direct_servers(self) -> str:
+        return ",".join(node.address for node in self._nodes.values())
+
+    @property
+    def nodes(self) -> list[int]:
+        """The ids of the nodes that are neither killed nor paused."""
+        return [number for number, node in self._nodes.items() if node.up]
+
+    def address(self, node: int) -> str:
+        """Returns the address of a node for clients, as ``host:port``."""
+        return self._plain[node].address
+
+    def pid(self, node: int) -> int:
+        """Returns the process id of a running or paused node. A restart changes it."""
+        return self._nodes[node].pid
+
+    def __enter__(self) -> Self:
+        self._home = Path(tempfile.mkdtemp(prefix="flip27-kafka-cluster-"))
+        try:
+            self._lay_out(self._home)
+            cluster_id = new_cluster_id()
+            with ThreadPoolExecutor(len(self._nodes)) as pool:
+                list(pool.map(lambda node: node.format(cluster_id), self._nodes.values()))
+            for node in self._nodes.values():
+                node.launch()
+            for node in self._nodes.values():
+                node.wait_until_ready()
+            self._wait_until_members(set(self._nodes))
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Kills all nodes and removes their data. Does nothing if no node was started or all are stopped."""
+        for node in self._nodes.values():
+            if node.running:
+                node.kill()
+        self._nodes, self._plain = {}, {}
+        if self._home is not None:
+            shutil.rmtree(self._home, ignore_errors=True)
+            self._home = None
+
+    def pause(self, node: int) -> None:
+        """Freezes a node (SIGSTOP): connections stay open and it does not answer."""
+        self._nodes[node].pause()
+
+    def resume(self, node: int) -> None:
+        """Resumes a paused node (SIGCONT)."""
+        self._nodes[node].resume()
+
+    def kill(self, node: int) -> None:
+        """Kills a node without a clean shutdown (SIGKILL), as a power failure does."""
+        self._nodes[node].kill()
+
+    def restart(self, node: int) -> None:
+        """Starts a node again on the same data and address.
+
+        Returns when it answers and is a member of the cluster again.
+        """
+        started = self._nodes[node]
+        if started.running:
+            started.kill()
+        started.launch()
+        started.wait_until_ready()
+        self._wait_until_members({node})
+
+    def leader_of(self, topic: str, partition: int = 0) -> int:
+        """Returns the node that leads a partition. Waits until that is a running one."""
+        found: list[int] = []
+
+        def led() -> bool:
+            answer = self._metadata(topic)
+            leaders = {} if answer is None else _leaders(answer)
+            found[:] = [leaders.get(partition, -1)]
+            return found[0] in self.nodes
+
+        wait_until(led, f"a leader of {topic}-{partition}")
+        return found[0]
+
+    def _lay_out(self, home: Path) -> None:
+        controllers = {number: free_port() for number in self._ids}
+        for number in self._ids:
+            directory = home / f"node-{number}"
+            directory.mkdir()
+            plain = self._plain[number] = Plain.open(f"node-{number}", self._through)
+            properties = node_properties(number, controllers, plain.ports, plain.advertised)
+            properties |= self._extra
+            self._nodes[number] = Node(directory, plain.direct_port, properties, _HEAP, scratch=home)
+
+    def _wait_until_members(self, wanted: set[int]) -> None:
+        def joined() -> bool:
+            answer = self._metadata()
+            return answer is not None and wanted <= {broker.node_id for broker in answer.brokers}
+
+        wait_until(joined, f"nodes {sorted(wanted)} to be members of the cluster")
+
+    def _metadata(self, *topics: str) -> Any:
+        """Returns the cluster metadata from a running node, or ``None`` if it did not answer."""
+        from kafka.errors import KafkaError
+        from kafka.net.compat import KafkaNetClient
+        from kafka.protocol.metadata import MetadataRequest
+
+        number = self.nodes[0]
+        wanted = [MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
+        try:
+            with closing(KafkaNetClient(bootstrap_servers=self._nodes[number].address)) as client:
+                client.get_broker_version(timeout_ms=_PATIENCE_MS)
+                return client.send_and_receive(number, MetadataRequest(topics=wanted))
+        except KafkaError:
+            return None
+
+
+def _leaders(metadata: Any) -> dict[int, int]:
+    return {each.partition_index: each.leader_id for topic in metadata.topics for each in topic.partitions}

@@ -1,0 +1,7 @@
+"""The Kinesis emulators, and their packages, which npm fetches."""
+
+from __future__ import annotations
+
+from flip27_stream.testing.kinesis.server import EMULATORS, KinesisServer, skip_reason
+
+__all__ = ["EMULATORS", "KinesisServer", "skip_reason"]

@@ -1,0 +1,79 @@
+"""The Kinesis emulators that tests need, fetched by npm.
+
+``python -m flip27_stream.testing.kinesis.node_packages`` fetches them. They are kept in ``$FLIP27_SERVERS``, else in
+``.servers`` of a checkout, else in ``~/.cache/flip27-stream/servers``.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from flip27_stream.errors import ConnectorError
+from flip27_stream.testing.server import servers_directory
+
+PACKAGES = ("kinesis-local@0.6.2", "kinesalite@3.3.3")
+"""An emulator with all of resharding, and a faster, older one. They have no scripts to be run at installation."""
+
+_PATIENCE_S = 300.0
+
+
+def node() -> str | None:
+    """The program ``node``, ``None`` where it is not installed."""
+    return shutil.which("node")
+
+
+def fetch(directory: Path | None = None) -> Path:
+    """The folder ``node_modules`` with the emulators, fetched if they are not there yet.
+
+    Raises:
+        ConnectorError: npm is not installed, or a package is not to be had; the message ends with npm's last lines.
+    """
+    root = directory or servers_directory()
+    target = root / "-".join(PACKAGES).replace("@", "_")
+    if not target.is_dir():
+        root.mkdir(parents=True, exist_ok=True)
+        with (root / ".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not target.is_dir():
+                _install(root / ".fetching", target)
+    return target / "node_modules"
+
+
+def _install(scratch: Path, target: Path) -> None:
+    npm = shutil.which("npm")
+    if npm is None:
+        raise ConnectorError(
+            "npm is not installed, and it fetches the Kinesis emulators. Install Node.js 18 or later with npm."
+        )
+    shutil.rmtree(scratch, ignore_errors=True)
+    scratch.mkdir()
+    options = ("--no-audit", "--no-fund", "--ignore-scripts", "--prefix", str(scratch))
+    done = subprocess.run(
+        [npm, "install", *options, *PACKAGES],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        timeout=_PATIENCE_S,
+        check=False,
+    )
+    if done.returncode:
+        last = "\n".join(done.stdout.splitlines()[-30:])
+        raise ConnectorError(f"npm could not fetch {', '.join(PACKAGES)}. Its last lines:\n{last}")
+    scratch.rename(target)
+
+
+def main() -> None:
+    """Fetch the packages and say so; where Node is missing, say what is not tested then."""
+    if node() is None:
+        print("Node.js is not installed: the tests against Kinesis emulators will be skipped.", flush=True)
+        return
+    print(f"Kinesis emulators: {', '.join(PACKAGES)} (30 MB, some seconds)", flush=True)
+    try:
+        print(f"Kinesis emulators are in {fetch()}", flush=True)
+    except (ConnectorError, subprocess.TimeoutExpired) as error:
+        sys.exit(str(error))

@@ -1,0 +1,72 @@
+"""The time between two listings of a folder, which are to take a small share of the time."""
+
+from __future__ import annotations
+
+import pytest
+
+from flip27_stream.connectors.files.backlog import listed_files
+from flip27_stream.connectors.files.storage.found_file import FoundFile
+from tests.connectors.files.support.folder_model import Folder, Query
+
+
+class SlowFolder(Folder):
+    """A folder with a clock. A listing takes ``takes_s`` seconds of that clock."""
+
+    now_s = 1_000.0
+    takes_s = 0.0
+    listings = 0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def __call__(self) -> list[FoundFile]:
+        self.now_s += self.takes_s
+        self.listings += 1
+        return super().__call__()
+
+
+@pytest.fixture
+def folder(monkeypatch: pytest.MonkeyPatch) -> SlowFolder:
+    folder = SlowFolder()
+    monkeypatch.setattr(listed_files, "time", folder)
+    return folder
+
+
+def seconds_until_next_listing(folder: SlowFolder, query: Query) -> int:
+    """Lists in ``takes_s``, and returns how many seconds later the folder is listed again."""
+    query.files.look()
+    before = folder.listings
+    for seconds in range(1_000):
+        query.files.look()
+        if folder.listings > before:
+            return seconds
+        folder.now_s += 1
+    raise AssertionError("the folder is not listed again")
+
+
+def test_listings_that_take_long_take_an_eighth_of_the_time(folder: SlowFolder) -> None:
+    query = Query(folder)
+    folder.takes_s = 10.0
+    query.look()
+    assert seconds_until_next_listing(folder, query) == 70
+
+
+def test_one_listing_that_took_long_does_not_delay_the_next(folder: SlowFolder) -> None:
+    """A process that is suspended in a listing finds new files when it goes on, however long it was suspended."""
+    query = Query(folder)
+    folder.takes_s = 600.0
+    query.look()
+    folder.takes_s = 0.0
+    folder.put("new", 1)
+    query.look_when_due()
+    assert [file.path for file in query.take(1)] == ["new"]
+
+
+def test_the_first_listing_does_not_delay_the_next(folder: SlowFolder) -> None:
+    """It reads the event times of all files, or the process was suspended in it."""
+    folder.takes_s = 600.0
+    query = Query(folder)
+    folder.takes_s = 0.0
+    folder.put("new", 1)
+    query.look_when_due()
+    assert [file.path for file in query.take(1)] == ["new"]

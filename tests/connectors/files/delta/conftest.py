@@ -1,0 +1,24 @@
+"""A session for small Delta tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.connectors.files.support.spark_tables import SparkTable, small
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="module")
+def session(spark: SparkSession) -> SparkSession:
+    """A session for small tables."""
+    return small(spark)
+
+
+@pytest.fixture
+def table(session: SparkSession, tmp_path: Path) -> SparkTable:
+    return SparkTable(session, tmp_path / "a table")

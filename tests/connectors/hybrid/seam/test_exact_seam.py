@@ -1,0 +1,247 @@
+"""An exact seam: each split of the next source begins where the history ends, by position and by no clock. No JVM."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from flip27_stream.api.planned_range import RangeKey
+from flip27_stream.connectors.hybrid import ExactSeam, HybridSource, Overlap
+from flip27_stream.connectors.hybrid.planning.enumerator_state import HybridEnumeratorStateSerializer
+from flip27_stream.connectors.hybrid.seam import exact_seam as messages
+from flip27_stream.errors import CorruptCheckpointError, OptionError
+from tests.connectors.hybrid.kit import SOME, HybridQuery
+from tests.connectors.hybrid.seam.test_overlap import Copied, Topic, copies
+from tests.spark.support.memory_source import MemoryReader, MemorySource, MemorySplit, World
+
+SEAM = ExactSeam(split="{split}", position="offset")
+
+Files = dict[str, list[Copied]]
+Logs = dict[str, list[int | None]]
+
+
+def hybrid(files: Files, world: World, seam: ExactSeam | None = SEAM) -> Callable[[], HybridSource]:
+    """The topic is given as it is, not made at the switch: it need not know where the history ends."""
+    return lambda: (
+        HybridSource.builder(copies(files)).add_source(Topic(world, fingerprint="topic"), seam=seam).build()
+    )
+
+
+def copied(logs: Logs, draw: random.Random, skew_ms: int = 0) -> Files:
+    """A prefix of each log but the last, scattered over files; event times by a clock that is ahead by ``skew_ms``."""
+    files: Files = {}
+    for name in list(logs)[:-1]:
+        for offset in range(draw.randrange(len(logs[name]) + 1)):
+            time = logs[name][offset]
+            assert time is not None
+            files.setdefault(f"file {draw.randrange(6)}", []).append((name, offset, time + skew_ms))
+    return files
+
+
+def random_logs(draw: random.Random) -> Logs:
+    return {name: [draw.randrange(1000, 2000) for _ in range(draw.randrange(1, 40))] for name in "abcd"}
+
+
+def everything(logs: Logs) -> Counter[tuple[str, int | None]]:
+    return Counter((name, time) for name, log in logs.items() for time in log)
+
+
+def reread(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The splits that readers are given, in this process, from now on."""
+    given: list[Any] = []
+    add = MemoryReader.add_splits
+
+    def note(self: MemoryReader, splits: Any) -> None:
+        given.extend(splits)
+        add(self, splits)
+
+    monkeypatch.setattr(MemoryReader, "add_splits", note)
+    return given
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("reports", [True, False])
+@pytest.mark.parametrize("aligned", [False, True])
+def test_any_prefix_of_any_log_and_the_rest_of_it_is_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, restarts: bool, reports: bool, aligned: bool
+) -> None:
+    """Whatever the order of event times, with restarts, and where no report of a task comes."""
+    if not reports:
+        monkeypatch.setattr(messages.SourceRangesRead, "event", lambda _: None)
+    for seed in range(3):
+        draw = random.Random(seed)
+        logs = random_logs(draw)
+        table = tmp_path / str(seed) if aligned else None
+        query = HybridQuery(hybrid(copied(logs, draw), World(logs)), table, drift_ms=5000)
+        while query.step(draw.choice([SOME, 7, 1])) is not None:
+            if restarts and draw.random() < 0.3:
+                query.restart()
+        assert Counter(query.rows) == everything(logs), seed
+
+
+def test_event_times_of_another_clock_are_no_matter() -> None:
+    """The history's event-time column is ahead of the record's time: begun by time, records would be in neither."""
+    draw = random.Random(7)
+    logs: Logs = {name: [1000 + n for n in range(40)] for name in "abc"}
+    files = copied(logs, draw, skew_ms=3_600_000)
+    query = HybridQuery(hybrid(files, World(logs)))
+    query.run(9)
+    read = Counter((name, time % 3_600_000) for name, time in query.rows if time is not None)
+    assert read == everything(logs)
+
+
+def test_what_tasks_reported_is_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    files: Files = {f"f{n}": [("a", n, 1000 + n)] for n in range(50)}
+    query = HybridQuery(hybrid(files, World({"a": [1000 + n for n in range(60)]})))
+    query.step()
+    given = reread(monkeypatch)
+    end = query.plan()
+    assert end is not None
+    assert end["enumerator"][1]["index"] == 1
+    assert given == []
+    assert end["splits"]["1:a"][3] == 50, "begins behind the last row that was copied"
+
+
+def test_what_no_task_reported_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process ended before it heard the reports of its second batch of three: each reads a row of each file."""
+    files: Files = {f"f{n}": [("a", n * 3 + m, 1000 + n) for m in range(3)] for n in range(4)}
+    query = HybridQuery(hybrid(files, World({"a": [1000 + n for n in range(20)]})))
+    query.step(4)
+    query.step(4)
+    query.restart()
+    given = reread(monkeypatch)
+    query.run(4)
+    assert Counter(time for _, time in query.rows).total() == 20
+    again = [split for split in given if split.name.startswith("f")]
+    assert sum(split.end - split.start for split in again) == 4 + 8, (
+        "the last batch, and from the second one on"
+    )
+
+
+@dataclass(frozen=True)
+class ForReader(MemorySplit):
+    """A split with what its source adds for readers."""
+
+    def between(self, start: int, end: int) -> ForReader:
+        return ForReader(self.name, start, end)
+
+
+def test_splits_are_read_again_as_readers_get_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With what their source adds from the state of its enumerator, as for tasks: for Kafka that is the topic's id."""
+
+    def added(_: MemorySource, splits: Sequence[MemorySplit], checkpoint: int) -> list[MemorySplit]:
+        assert type(checkpoint) is int
+        return [ForReader(split.name) for split in splits]
+
+    monkeypatch.setattr(MemorySource, "splits_for_readers", added)
+    files: Files = {f"f{n}": [("a", n, 1000 + n)] for n in range(4)}
+    query = HybridQuery(hybrid(files, World({"a": [1000 + n for n in range(6)]})))
+    query.step()
+    query.restart()
+    given = reread(monkeypatch)
+    query.run(4)
+    assert len([split for split in given if split.name.startswith("f")]) == 4
+    assert all(isinstance(split, ForReader) for split in given)
+
+
+def test_a_split_that_the_history_has_no_row_of_begins_where_its_source_says() -> None:
+    logs: Logs = {"a": [1, 2, 3], "b": [4, 5]}
+    query = HybridQuery(hybrid({"f": [("a", 0, 1), ("a", 1, 2)]}, World(logs)))
+    query.run()
+    assert Counter(query.rows) == everything(logs)
+    assert {name: split[3] for name, split in query.offsets[-1]["splits"].items()} == {"1:a": 2, "1:b": 0}
+
+
+def test_rows_without_a_position_tell_nothing() -> None:
+    rows = pa.RecordBatch.from_pydict(
+        {"split": ["a", "a", "b"], "offset": pa.array([3, None, None], pa.int64())}
+    )
+    assert SEAM.ends(rows) == {"a": 4}
+
+
+def test_a_leader_that_is_silent_at_the_switch() -> None:
+    """Until a split is in the offset the state says where it begins, so a restart knows, too."""
+    logs: Logs = {"a": [1, 2, 3], "b": [4, 5, 6]}
+    world = World(logs)
+    query = HybridQuery(hybrid({"f": [("a", 0, 1), ("b", 0, 4), ("b", 1, 5)]}, world))
+    query.step()
+    world.silent.add("b")
+    query.step()
+    assert query.index == 1
+    assert "1:b" not in query.offset["splits"]
+    assert query.offset["enumerator"][1]["known"] == {"b": [[0, 2]]}
+    world.silent.clear()
+    query.run()
+    assert Counter(query.rows) == everything(logs)
+    assert "known" not in query.offset["enumerator"][1]
+
+
+def test_a_leader_that_falls_silent_between_two_questions() -> None:
+    """The source is asked where its splits end, and again from where they begin."""
+    logs: Logs = {"a": [1, 2, 3]}
+    world = World(logs)
+
+    query = HybridQuery(hybrid({"f": [("a", 0, 1), ("a", 1, 2)]}, world))
+    query.step()
+    asked = world.calls
+
+    class Silencing(list):  # type: ignore[type-arg]
+        def append(self, call: object) -> None:
+            super().append(call)
+            if self.count("split_ranges") == 2:
+                world.silent.add("a")
+
+    world.calls = Silencing(asked)
+    query.step()
+    world.silent.clear()
+    query.run()
+    assert Counter(query.rows) == everything(logs)
+
+
+def test_the_seam_survives_in_the_state() -> None:
+    files: Files = {"f": [("a", n, n) for n in range(9)]}
+    query = HybridQuery(hybrid(files, World({"a": list(range(20))})))
+    query.step(1)
+    query.step(1)
+    state = query.offset["enumerator"]
+    serializer = HybridEnumeratorStateSerializer()
+    read = serializer.deserialize(*state)
+    assert read.seam.ends == {"a": 1}
+    assert [state[0], serializer.serialize(read)] == state
+    with pytest.raises(CorruptCheckpointError, match="ends"):
+        serializer.deserialize(1, {**state[1], "ends": {"a": "1"}})
+
+
+def test_a_seam_that_is_asked_for_too_late() -> None:
+    """What was read before is not known, and the next source would begin too early."""
+    files: Files = {"f": [("a", 0, 1)], "g": [("a", 1, 2)]}
+    query = HybridQuery(hybrid(files, World({"a": [1, 2, 3]}), seam=None))
+    query.step(1)
+    query._source = hybrid(files, World({"a": [1, 2, 3]}))
+    query.restart()
+    with pytest.raises(OptionError, match="begun without an exact seam"):
+        query.step(1)
+
+
+def test_a_seam_needs_its_columns_and_no_overlap() -> None:
+    with pytest.raises(OptionError, match=r"An exact seam needs columns .* does not have: partition, topic"):
+        hybrid({}, World({}), ExactSeam())()
+    builder = HybridSource.builder(copies({}))
+    with pytest.raises(OptionError, match="an overlap and an exact seam"):
+        builder.add_source(Topic(World({})), overlap=Overlap(5, "{split}"), seam=SEAM)
+
+
+def test_a_message_that_would_be_too_long_is_not_sent() -> None:
+    many = {f"topic-{n}": n for n in range(60_000)}
+    assert messages.SourceRangesRead(0, [RangeKey("f", 0, 1)], many).event() is None
+    sent = [RangeKey("f", 0, 1)]
+    event = messages.SourceRangesRead(0, sent, {"a": 1}).event()
+    assert event is not None
+    assert messages.SourceRangesRead.of(event) == messages.SourceRangesRead(0, sent, {"a": 1})

@@ -1,0 +1,255 @@
+"""An overlap at the seam: rows that both sources have are read once, whatever their order. No JVM."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from flip27_stream.api import (
+    Boundedness,
+    InputStatus,
+    ReaderOutput,
+    Source,
+    SourceReaderContext,
+)
+from flip27_stream.connectors.hybrid import HybridSource, Overlap, SourceSwitchContext
+from flip27_stream.connectors.hybrid.seam.overlap import not_among
+from flip27_stream.errors import ConnectorError, DataLossError, OptionError
+from tests.connectors.hybrid.kit import SOME, HybridQuery, TimedSource
+from tests.spark.support.memory_source import MemoryReader, MemorySource, World
+
+TOPIC_ROWS = pa.schema([("split", pa.string()), ("event_time", pa.int64()), ("offset", pa.int64())])
+
+Copied = tuple[str, int, int]
+"""A row of the history: the log it came from, its offset there, its event time."""
+
+
+class CopyReader(MemoryReader):
+    """Reads files of copied rows."""
+
+    def __init__(self, world: World, files: dict[str, list[Copied]]) -> None:
+        super().__init__(world)
+        self._files = files
+
+    def poll_next(self, output: ReaderOutput) -> InputStatus:
+        if not self._splits:
+            return InputStatus.END_OF_INPUT
+        split = self._splits.pop(0)
+        rows = self._files[split.name][split.start : split.end]
+        columns = [[r[0] for r in rows], [r[2] for r in rows], [r[1] for r in rows]]
+        batch = pa.RecordBatch.from_arrays(
+            [pa.array(c, f.type) for c, f in zip(columns, TOPIC_ROWS, strict=True)], schema=TOPIC_ROWS
+        )
+        times = pa.array(columns[1], pa.int64())
+        output.create_output_for_split(split.name).collect(batch, times)
+        return InputStatus.MORE_AVAILABLE
+
+
+@dataclass
+class CopySource(MemorySource):
+    """A bounded source of files that rows of logs were copied into."""
+
+    files: dict[str, list[Copied]] = field(default_factory=dict)
+
+    @property
+    def schema(self) -> pa.Schema:
+        return TOPIC_ROWS
+
+    def create_reader(self, context: SourceReaderContext) -> CopyReader:
+        return CopyReader(self.world, self.files)
+
+
+def copies(files: dict[str, list[Copied]]) -> CopySource:
+    world = World({name: [t for _, _, t in rows] for name, rows in files.items()}, finished=set(files))
+    return CopySource(world, Boundedness.BOUNDED, "copies", files=files)
+
+
+class TopicReader(MemoryReader):
+    """Reads logs with their offsets as a column."""
+
+    def poll_next(self, output: ReaderOutput) -> InputStatus:
+        if not self._splits:
+            return InputStatus.END_OF_INPUT
+        split = self._splits.pop(0)
+        offsets = pa.array(range(split.start, split.end), pa.int64())
+        times = pa.array(self._world.logs[split.name][split.start : split.end], pa.int64())
+        columns = [pa.array([split.name] * len(times)), times, offsets]
+        rows = pa.RecordBatch.from_arrays(columns, schema=TOPIC_ROWS)
+        output.create_output_for_split(split.name).collect(rows, times, offsets)
+        return InputStatus.MORE_AVAILABLE
+
+
+class Topic(TimedSource):
+    @property
+    def schema(self) -> pa.Schema:
+        return TOPIC_ROWS
+
+    def create_reader(self, context: SourceReaderContext) -> TopicReader:
+        return TopicReader(self.world)
+
+
+OVERLAP = Overlap(ms=50, split="{split}", position="offset")
+
+
+def hybrid(
+    files: dict[str, list[Copied]], logs: dict[str, list[int | None]], overlap: Overlap | None = OVERLAP
+) -> Callable[[], HybridSource]:
+    world = World(logs)
+
+    def topic(switch: SourceSwitchContext) -> Source[Any, Any]:
+        return Topic(world, fingerprint="topic", start_ms=switch.start_time_ms)
+
+    return lambda: (
+        HybridSource.builder(copies(files), event_time="event_time")
+        .add_source(topic, overlap=overlap)
+        .build()
+    )
+
+
+LOGS: dict[str, list[int | None]] = {"a": [100, 140, 120, 150, 130, 160, 155, 170], "b": [90, 152, 151, 180]}
+"""Event times are out of order by up to 30 ms."""
+
+FILES: dict[str, list[Copied]] = {
+    "f": [("a", 0, 100), ("b", 0, 90), ("a", 1, 140)],
+    "g": [("a", 2, 120), ("a", 3, 150), ("b", 1, 152)],
+    "h": [("a", 4, 130)],
+}
+"""The copy ends in the middle of the disorder: 151 and 155 of the topic are missing, though 152 and 160 come after."""
+
+
+@pytest.mark.parametrize("limit", [SOME, 1])
+@pytest.mark.parametrize("aligned", [False, True])
+@pytest.mark.parametrize("restarts", [False, True])
+def test_rows_out_of_order_at_the_seam_are_read_once(
+    tmp_path: Path, aligned: bool, limit: int, restarts: bool
+) -> None:
+    """No gap and no double, where going on after the greatest event time would lose 151."""
+    query = HybridQuery(hybrid(FILES, LOGS), tmp_path / "table" if aligned else None, drift_ms=1000)
+    while query.step(limit) is not None:
+        if restarts:
+            query.restart()
+    assert sorted(query.rows, key=str) == sorted(
+        ((name, t) for name, log in LOGS.items() for t in log), key=str
+    )
+    replayed = query.read(query.start, query.offset)
+    assert set(replayed) <= set(query.rows)
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_gap_behind_the_end_of_the_history_is_read(
+    restarts: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The history's event time is ahead of the record's, so the next source would begin behind where it ends: 440
+    records would be in neither, and the offsets that the history has tell it."""
+    log: list[int | None] = list(range(1000, 2000))
+    files = {f"f{n}": [("a", i, 1000 + i + 490) for i in range(n, n + 50)] for n in range(0, 500, 50)}
+    query = HybridQuery(hybrid(files, {"a": log}))
+    while query.step(100) is not None:
+        if restarts:
+            query.restart()
+    seen = Counter(t if i >= 500 else t - 490 for i, (_, t) in enumerate(query.rows) if t is not None)
+    assert seen == Counter(log)
+    assert "has it up to 499: it begins behind that, or 440 positions would be in neither" in caplog.text
+
+
+def test_a_topic_that_was_made_anew_since_it_was_copied_is_refused() -> None:
+    """Its records have the offsets of rows in the history. They were all left out silently."""
+    files = {"f": [("a", n, 100 + n) for n in range(50)]}
+    query = HybridQuery(hybrid(files, {"a": [1000 + n for n in range(30)]}))
+    with pytest.raises(DataLossError, match=r"Split 1:a ends at position 30, .* rows of it up to 49"):
+        query.run()
+
+
+def test_without_an_overlap_the_seam_is_at_the_greatest_event_time() -> None:
+    """What the test above would show otherwise: two rows that came late are lost."""
+    query = HybridQuery(hybrid(FILES, LOGS, overlap=None))
+    assert sorted(t for _, t in query.run() if t is not None) == [
+        90,
+        100,
+        120,
+        130,
+        140,
+        150,
+        152,
+        155,
+        160,
+        170,
+        180,
+    ]
+
+
+def test_random_copies_of_random_logs_make_the_logs_again() -> None:
+    """Any prefix of each log, scattered over files, with any disorder that is within the overlap."""
+    for seed in range(10):
+        draw = random.Random(seed)
+        logs: dict[str, list[int | None]] = {
+            name: [1000 + 5 * i + draw.randrange(25) for i in range(draw.randrange(1, 40))] for name in "abc"
+        }
+        upto = draw.randrange(1000, 1200)
+        files: dict[str, list[Copied]] = {}
+        for name, log in logs.items():
+            # The copying job stops at one moment: each log up to its first record that comes after it.
+            cut = next((i for i, _ in enumerate(log) if 1000 + 5 * i > upto), len(log))
+            for i in range(cut):
+                time = log[i]
+                assert time is not None
+                files.setdefault(f"file-{i // draw.randrange(3, 9)}-{name}", []).append((name, i, time))
+        query = HybridQuery(hybrid(files, logs))
+        query.run(draw.choice([SOME, 30]))
+        assert Counter(query.rows) == Counter((n, t) for n, log in logs.items() for t in log), seed
+
+
+def test_only_the_end_of_the_first_source_is_remembered_and_read_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A year of files before the overlap is neither in the offset nor read twice."""
+    files = {f"f{i:03}": [("a", i, 1000 + i)] for i in range(300)}
+    logs: dict[str, list[int | None]] = {"a": [1000 + i for i in range(320)]}
+    read: list[Sequence[str]] = []
+    add = MemoryReader.add_splits
+
+    def note(self: MemoryReader, splits: Any) -> None:
+        read.append([s.name for s in splits])
+        add(self, splits)
+
+    query = HybridQuery(hybrid(files, logs), available_now=False)
+    query.step()
+    tail = query.offset["enumerator"][1]["tail"]
+    assert set(tail) == {f"f{i:03}" for i in range(199, 300)}
+    monkeypatch.setattr(MemoryReader, "add_splits", note)
+    query.step()
+    assert sorted(read[0]) == sorted(tail)
+    query.run()
+    assert len(query.rows) == 320
+
+
+def test_positions_are_kept_as_intervals() -> None:
+    batch = pa.RecordBatch.from_pydict({"split": ["a", "b", "a", "a", "a"], "offset": [3, 7, 1, 2, 9]})
+    known = OVERLAP.positions([batch])
+    assert known == {"a": ((1, 4), (9, 10)), "b": ((7, 8),)}
+    mask = not_among(pa.array([0, 1, 3, 4, 8, 9, 10]), known["a"])
+    assert mask is not None
+    assert mask.to_pylist() == [True, False, False, True, True, False, True]
+    assert not_among(pa.array([10, 11]), known["a"]) is None
+
+
+def test_positions_scattered_too_much_are_an_error() -> None:
+    batch = pa.RecordBatch.from_pydict({"split": ["a"] * 1001, "offset": list(range(0, 2002, 2))})
+    with pytest.raises(ConnectorError, match="1001 gaps"):
+        OVERLAP.positions([batch])
+
+
+def test_an_overlap_needs_its_columns() -> None:
+    with pytest.raises(OptionError, match="columns that the hybrid source does not have: partition, topic"):
+        hybrid(FILES, LOGS, Overlap(ms=5))()
+    with pytest.raises(OptionError, match="names no column"):
+        hybrid(FILES, LOGS, Overlap(ms=5, split="x"))()
+    with pytest.raises(ValueError, match="longer than 0 ms"):
+        Overlap(ms=0)

@@ -1,0 +1,73 @@
+"""Java key stores, made by Java's own keytool."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.serialization import load_der_private_key
+from cryptography.x509 import load_der_x509_certificate
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flip27_stream.connectors.kafka.security.tls.jks_store import read_jks
+from flip27_stream.testing.java import java
+
+
+def keytool(*arguments: str) -> None:
+    command = [
+        str(Path(java()).resolve().with_name("keytool")),
+        *arguments,
+        "-storetype",
+        "JKS",
+        "-storepass",
+        "store-secret",
+    ]
+    subprocess.run(command, check=True, capture_output=True)
+
+
+@pytest.fixture(scope="module")
+def key_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("jks") / "keys.jks"
+    keytool("-genkeypair", "-keystore", str(path), "-alias", "one", "-keyalg", "RSA", "-dname", "CN=one",
+            "-keypass", "key-secret")  # fmt: skip
+    return path
+
+
+@pytest.mark.jvm
+def test_key_and_certificate(key_store: Path) -> None:
+    """The key has a password of its own."""
+    store = read_jks(key_store.read_bytes(), "store-secret")
+    (key,) = store.keys
+    certificate = load_der_x509_certificate(key.chain[0])
+    private = load_der_private_key(key.pkcs8("key-secret"), None)
+    assert private.public_key() == certificate.public_key()
+    with pytest.raises(ValueError, match=r"kafka\.ssl\.key\.password"):
+        key.pkcs8("store-secret")
+
+
+@pytest.mark.jvm
+def test_trusted_certificates(key_store: Path, tmp_path: Path) -> None:
+    exported, trust = tmp_path / "one.crt", tmp_path / "trust.jks"
+    keytool("-exportcert", "-keystore", str(key_store), "-alias", "one", "-file", str(exported))
+    for alias in ("a", "b"):
+        keytool("-importcert", "-noprompt", "-keystore", str(trust), "-alias", alias, "-file", str(exported))
+    assert list(read_jks(trust.read_bytes(), None).trusted) == [exported.read_bytes()] * 2
+
+
+@pytest.mark.jvm
+def test_wrong_password_and_damage(key_store: Path) -> None:
+    data = key_store.read_bytes()
+    with pytest.raises(ValueError, match="the password is wrong, or the store is damaged"):
+        read_jks(data, "guess")
+    with pytest.raises(ValueError, match="the password is wrong, or the store is damaged"):
+        read_jks(data[:-30], "store-secret")
+    with pytest.raises(ValueError, match="ends too early"):
+        read_jks(data[:-30], None)
+
+
+@given(st.binary(max_size=60))
+def test_garbage_is_refused(garbage: bytes) -> None:
+    with pytest.raises(ValueError, match="it "):
+        read_jks(b"\xfe\xed\xfe\xed\0\0\0\2\0\0\0\3" + garbage, None)

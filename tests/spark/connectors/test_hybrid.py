@@ -1,0 +1,179 @@
+"""A Delta table of history, then the topic that it was copied from: the seam on a real Spark and a real broker."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Callable, Mapping
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from flip27_stream.connectors.kafka.values.rows import SCHEMA as KAFKA_ROWS
+from flip27_stream.testing import wait_until
+from tests.spark.support.history_and_topic import History
+from tests.spark.support.kafka_queries import (
+    AVAILABLE_NOW,
+    CONTINUOUS,
+    SECOND,
+    T0,
+    KafkaQueries,
+    Output,
+    arrived,
+    records,
+)
+from tests.spark.support.programs.killed_query import Moment, kill_python_when
+
+pytestmark = pytest.mark.jvm
+
+MakeTopic = Callable[..., str]
+
+PATIENCE_S = 150.0
+
+
+def history(queries: KafkaQueries, topic: str, **more: object) -> History:
+    """Returns a query over a history and a topic, which writes the Delta table ``out``."""
+    output = queries.output("out")
+    return History(
+        table=str(queries.output("history").table),
+        bootstrap_servers=queries.broker.bootstrap_servers,
+        topic=topic,
+        output=str(output.table),
+        checkpoint=str(output.checkpoint),
+        **more,  # type: ignore[arg-type]
+    )
+
+
+def write(queries: KafkaQueries, topic: str, times: Mapping[int, list[int]]) -> None:
+    queries.broker.write(topic, [record for p, ts in times.items() for record in records(p, ts)])
+
+
+def copied(query: History, times: Mapping[int, list[int]], rows_per_file: int = 30) -> None:
+    """Writes the Delta table with the first records of each partition. Each file has records of every partition."""
+    longest = max(len(ts) for ts in times.values())
+    for first in range(0, longest, rows_per_file):
+        rows = [
+            {"topic": query.topic, "partition": p, "offset": o, "timestamp": ts[o] * 1000, "timestampType": 0}
+            for p, ts in times.items()
+            for o in range(first, min(first + rows_per_file, len(ts)))
+        ]
+        table = pa.Table.from_pylist(rows, KAFKA_ROWS).sort_by("timestamp")
+        write_deltalake(query.table, table, mode="append")
+
+
+def to_the_end(queries: KafkaQueries, query: History) -> None:
+    """Runs the query until it has read all existing records."""
+    running = query.start(queries.spark, **AVAILABLE_NOW)
+    try:
+        assert running.awaitTermination(int(PATIENCE_S)), running.status
+    finally:
+        running.stop()
+
+
+def index_of(document: Mapping[str, object]) -> int:
+    """Returns the index of the source that is active in an offset."""
+    enumerator = document["enumerator"]
+    assert isinstance(enumerator, list)
+    return int(enumerator[1]["index"])
+
+
+def exactly_once(output: Output, topic: str, counts: Mapping[int, int]) -> None:
+    assert output.positions() == Counter({(topic, p, o): 1 for p, n in counts.items() for o in range(n)})
+
+
+def seconds(begin: int, end: int, step: int = 1) -> list[int]:
+    return [T0 + s * SECOND for s in range(begin, end, step)]
+
+
+@pytest.mark.parametrize("aligned", [False, True])
+def test_the_seam_has_neither_gap_nor_double(queries: KafkaQueries, topic: MakeTopic, aligned: bool) -> None:
+    """FLIP-150: one query, stopped and started again, from the table to records that are written meanwhile."""
+    name = topic(2)
+    query = history(queries, name, options=queries.aligned("10 s") if aligned else {})
+    old, new = {0: seconds(0, 100), 1: seconds(0, 100, 2)}, {0: seconds(100, 160), 1: seconds(101, 160, 2)}
+    copied(query, old)
+    write(queries, name, {p: old[p] + new[p] for p in old})
+    output = queries.output()
+
+    to_the_end(queries, query)
+
+    exactly_once(output, name, {0: 160, 1: 80})
+    offsets = output.offsets()
+    assert [index_of(o) for o in offsets] == sorted(index_of(o) for o in offsets)
+    assert {index_of(o) for o in offsets} == {0, 1}
+    assert all(split.startswith("1:") for split in offsets[-1]["splits"])
+    assert offsets[-1]["enumerator"][1]["end"] == T0 + 99 * SECOND
+    running = query.start(queries.spark, **CONTINUOUS)
+    write(queries, name, {0: seconds(160, 170), 1: []})
+    try:
+        wait_until(lambda: arrived(running, output, 250), "the new records", PATIENCE_S)
+    finally:
+        running.stop()
+    exactly_once(output, name, {0: 170, 1: 80})
+
+
+def test_an_overlap_is_told_apart_by_position(queries: KafkaQueries, topic: MakeTopic) -> None:
+    """The copying job stopped among out-of-order records: some that are older than the newest copy are missing."""
+    name, draw = topic(2), random.Random(5)
+    times = {p: [T0 + (i + draw.randrange(20)) * SECOND for i in range(150)] for p in range(2)}
+    old = {p: ts[:90] for p, ts in times.items()}
+    assert min(t for p in times for t in times[p][90:]) < max(t for p in old for t in old[p])
+    options = queries.aligned("60 s", max_out_of_orderness="20 s")
+    query = history(queries, name, overlap_ms=30 * SECOND, options=options)
+    copied(query, old)
+    write(queries, name, times)
+
+    to_the_end(queries, query)
+
+    exactly_once(queries.output(), name, {0: 150, 1: 150})
+
+
+def test_an_exact_seam_is_at_offsets(queries: KafkaQueries, topic: MakeTopic) -> None:
+    """The table's event times are those of another clock, an hour ahead and in no order, so that no time of a record
+    says where it ends; partition 2 is not in it at all. What tasks report tells where each partition begins."""
+    name, draw = topic(3), random.Random(6)
+    times = {p: [T0 + draw.randrange(300) * SECOND for _ in range(120)] for p in range(3)}
+    query = history(queries, name, exact=True)
+    copied(query, {p: [t + 3600 * SECOND for t in times[p][: 50 + 30 * p]] for p in range(2)})
+    write(queries, name, times)
+
+    to_the_end(queries, query)
+
+    output = queries.output()
+    exactly_once(output, name, dict.fromkeys(range(3), 120))
+    first = next(o for o in output.offsets() if index_of(o) == 1)
+    begins = {split: state[3] for split, state in first["splits"].items() if split.startswith("1:")}
+    assert begins == {f"1:{name}-0": 50, f"1:{name}-1": 80, f"1:{name}-2": 0}
+    write(queries, name, {p: seconds(0, 10) for p in range(3)})
+    to_the_end(queries, query)
+    exactly_once(output, name, dict.fromkeys(range(3), 130))
+
+
+@pytest.mark.timeout(400)
+def test_a_query_killed_at_the_switch_neither_loses_nor_doubles(
+    queries: KafkaQueries, topic: MakeTopic
+) -> None:
+    """HY-08, HY-17, HY-18: planner and workers are killed late in the history, in the batch of the switch, and twice in
+    the one after it. All boundaries, three sources, and an empty first one: tests/connectors/hybrid/test_switch.py."""
+    name = topic(2)
+    query = history(queries, name, rows=40, options=queries.aligned("20 s"))
+    copied(query, {p: seconds(0, 60) for p in range(2)}, rows_per_file=20)
+    write(queries, name, {p: seconds(0, 200) for p in range(2)})
+    output = queries.output()
+
+    def planned(index: int, batches: int) -> Moment:
+        return lambda: [index_of(o) for o in output.offsets()].count(index) >= batches
+
+    kills_inside = 0
+    # The first batch of a run announces it, and reads nothing.
+    for moment in (planned(0, 3), planned(1, 1), planned(1, 3), planned(1, 3)):
+        kill_python_when(query.start(queries.spark, **CONTINUOUS), moment)
+        kills_inside += output.logged("offsets")[-1] > output.logged("commits")[-1]
+    assert kills_inside, "all kills fell between two batches"
+    to_the_end(queries, query)
+
+    exactly_once(output, name, {0: 200, 1: 200})
+    ends = {json.dumps(o["enumerator"][1].get("end")) for o in output.offsets() if index_of(o) == 1}
+    assert ends == {str(T0 + 59 * SECOND)}

@@ -1,0 +1,119 @@
+"""``flip27_pulsar`` on a real Spark and a real server: kill -9 at several moments, a history in Delta."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+from pyspark.sql import DataFrame
+
+from flip27_stream.api import Source
+from flip27_stream.connectors.files import FileSource
+from flip27_stream.connectors.hybrid import HybridSource, SourceSwitchContext
+from flip27_stream.connectors.pulsar import PulsarSource
+from flip27_stream.connectors.pulsar.records.columns import PUBLISH_TIME, SCHEMA
+from flip27_stream.spark.data_source import register
+from flip27_stream.testing import PulsarServer
+from flip27_stream.testing.pulsar import skip_reason
+from tests.connectors.pulsar.support.kit import QUICK, numbers
+from tests.spark.support.kafka_queries import KafkaQueries
+from tests.spark.support.programs.killed_query import kill_python_when, logged
+
+pytestmark = pytest.mark.jvm
+
+TOPIC = "clicks"
+PARTITIONS = 3
+
+
+@pytest.fixture
+def server() -> Iterator[PulsarServer]:
+    if (reason := skip_reason()) is not None:
+        pytest.skip(reason)
+    with PulsarServer() as running:
+        running.create_topic(TOPIC, PARTITIONS)
+        yield running
+
+
+def options_of(server: PulsarServer, **more: str) -> dict[str, str]:
+    return {**server.options, **QUICK, "topic": TOPIC, **more}
+
+
+def stream_of(queries: KafkaQueries, server: PulsarServer, **more: str) -> DataFrame:
+    return queries.spark.readStream.format("flip27_pulsar").options(**options_of(server, **more)).load()
+
+
+class Writer:
+    """Writes numbered messages to all partitions, in single entries and in batches."""
+
+    def __init__(self, server: PulsarServer) -> None:
+        self._server, self.count = server, 0
+
+    def put(self, count: int = 20) -> None:
+        """Writes a number of messages to each partition."""
+        for number in range(PARTITIONS):
+            batch = 1 if number else 4
+            self._server.put(f"{TOPIC}-partition-{number}", numbers(self.count, count), batch=batch)
+            self.count += count
+
+
+@pytest.mark.timeout(500)
+def test_killed_at_several_moments_with_unloads_between(queries: KafkaQueries, server: PulsarServer) -> None:
+    """SX-08: planner and workers die; partitions move to new ledgers meanwhile. Nothing is lost or doubled."""
+    writer, output = Writer(server), queries.output()
+    options = queries.aligned("1 hour") | {"maxRecordsPerTrigger": "25"}
+    moments: list[tuple[Callable[[], Callable[[], bool]], float]] = [
+        (lambda: logged(output, "offsets", 1), 0),
+        (lambda: logged(output, "offsets", 2), 0.1),
+        (lambda: logged(output, "commits", 2), 0.05),
+        (lambda: logged(output, "offsets", 2), 0.4),
+    ]
+    for number, (moment, delay_s) in enumerate(moments):
+        writer.put()
+        server.unload(f"{TOPIC}-partition-{number % PARTITIONS}")
+        writer.put(5)
+        kill_python_when(queries.start(stream_of(queries, server, **options)), moment(), delay_s)
+    queries.run(stream_of(queries, server, **options | {"maxRecordsPerTrigger": "300"}))
+    assert Counter(row["value"] for row in output.rows()) == Counter(numbers(0, writer.count))
+    assert all(after["batch"] == before["batch"] + 1 for before, after in pairwise(output.offsets()))
+
+
+def test_a_history_in_delta_then_the_topic(queries: KafkaQueries, server: PulsarServer) -> None:
+    """A hybrid source: all of a table, then the topic from the time at which the table ends; over restarts."""
+    writer = Writer(server)
+    history, hour_ago = str(queries.folder / "history"), time.time_ns() // 1000 - 3_600_000_000
+    rows: list[dict[str, Any]] = [
+        {"value": b"h%d" % i, "__topic": TOPIC, PUBLISH_TIME: hour_ago + i * 1000} for i in range(50)
+    ]
+    write_deltalake(history, pa.Table.from_pylist(rows, SCHEMA))
+    options = options_of(server, maxRecordsPerTrigger="15")
+    del options["startingOffsets"]
+
+    def live(switch: SourceSwitchContext) -> Source[Any, Any]:
+        return PulsarSource({**options, "startingTime": str(switch.start_time_ms)})
+
+    table = FileSource({"path": history, "files.format": "delta"}, bounded=True)
+    chain = HybridSource.builder(table, event_time=PUBLISH_TIME).add_source(live).build()
+    register(queries.spark, chain, "history_then_pulsar")
+    writer.put(10)
+    aligned = queries.aligned("1 day", event_time=PUBLISH_TIME)
+    for _ in range(2):
+        stream = queries.spark.readStream.format("history_then_pulsar").options(**aligned).load()
+        queries.run(stream)
+        writer.put(4)
+    queries.run(queries.spark.readStream.format("history_then_pulsar").options(**aligned).load())
+    found = Counter(row["value"] for row in queries.output().rows())
+    assert found == Counter([*(b"h%d" % i for i in range(50)), *numbers(0, writer.count)])
+
+
+def test_batch_read(queries: KafkaQueries, server: PulsarServer) -> None:
+    writer = Writer(server)
+    writer.put(10)
+    options = {**server.options, "topic": TOPIC}
+    frame = queries.spark.read.format("flip27_pulsar").options(**options).load()
+    assert Counter(row["value"] for row in frame.collect()) == Counter(numbers(0, writer.count))

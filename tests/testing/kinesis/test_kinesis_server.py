@@ -1,0 +1,53 @@
+"""The Kinesis emulators: fetched by npm, started and stopped, and what is said where Node.js is missing."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from flip27_stream.errors import ConnectorError
+from flip27_stream.testing import KinesisServer
+from flip27_stream.testing.kinesis import node_packages, skip_reason
+
+
+def test_without_node(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Fetching says what is not tested then; tests are skipped with one line; the server names what is missing."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    node_packages.main()
+    assert "Node.js is not installed" in capsys.readouterr().out
+    assert "Node.js is not installed" in (skip_reason() or "")
+    with pytest.raises(ConnectorError, match=r"Node\.js is not installed"), KinesisServer():
+        pass
+    with pytest.raises(ConnectorError, match="npm is not installed"):
+        node_packages.fetch(tmp_path / "servers")
+
+
+def test_packages_that_are_not_to_be_had(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """npm's last lines are told, and nothing half is left behind."""
+    npm = tmp_path / "npm"
+    npm.write_text("#!/bin/sh\necho 'no such package'\nexit 1\n")
+    npm.chmod(npm.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    with pytest.raises(ConnectorError, match="no such package"):
+        node_packages.fetch(tmp_path / "servers")
+    assert not list((tmp_path / "servers").glob("kinesis*"))
+
+
+@pytest.mark.skipif(skip_reason() is not None, reason=skip_reason() or "")
+def test_a_server_ends_with_the_block() -> None:
+    with KinesisServer("kinesalite") as server:
+        server.create_stream("one", 2)
+        assert [shard for shard, _ in server.put("one", [(0, b"a"), (1, b"b")])] == [
+            "shardId-000000000000",
+            "shardId-000000000001",
+        ]
+        pid = server.pid
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    with pytest.raises(ConnectorError, match="enter the context"):
+        server.client.list_streams()
