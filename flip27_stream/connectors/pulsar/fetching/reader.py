@@ -16,6 +16,7 @@ from flip27_stream.connectors.pulsar.positions import EARLIEST, described, ledge
 from flip27_stream.connectors.pulsar.records.columns import rows_of
 from flip27_stream.connectors.pulsar.split import PulsarPartitionSplit
 from flip27_stream.errors import UnreachableError
+from flip27_stream.running_time import turns
 
 log = logging.getLogger(__name__)
 
@@ -120,20 +121,19 @@ class PulsarSourceReader(SourceReader[PulsarPartitionSplit]):
         """Returns the next message, ``None`` if there is none."""
         if self._reader is None:
             return self._first_message(reading)
-        message, deadline = self._polled(), 0.0
-        while message is None:
+        if (message := self._polled()) is not None:
+            return message
+        for _ in turns(self._options.poll_timeout_ms / 1000):
             if not self._is_available():
                 return None
-            deadline = deadline or time.monotonic() + self._options.poll_timeout_ms / 1000
-            if time.monotonic() > deadline:
-                raise UnreachableError(
-                    f"No message of {reading.split.topic} came within option 'pollTimeoutMs' "
-                    f"({self._options.poll_timeout_ms} ms), and the next one wanted is at "
-                    f"{described(reading.position)} or after it. Check that the broker is well, and that no "
-                    "transaction is open and no message is chunked; or raise the option."
-                )
-            message = self._polled()
-        return message
+            if (message := self._polled()) is not None:
+                return message
+        raise UnreachableError(
+            f"No message of {reading.split.topic} came within option 'pollTimeoutMs' "
+            f"({self._options.poll_timeout_ms} ms), and the next one wanted is at "
+            f"{described(reading.position)} or after it. Check that the broker is well, and that no "
+            "transaction is open and no message is chunked; or raise the option."
+        )
 
     def _polled(self) -> Any | None:
         try:
