@@ -24,6 +24,7 @@ from flip27_stream.api import (
 from flip27_stream.api.contract import check_bounded, check_made, check_splits
 from flip27_stream.api.planned_range import PlannedRange
 from flip27_stream.errors import ConnectorError, ContractError
+from flip27_stream.running_time import turns
 
 AVAILABILITY_TIMEOUT_S = 60.0
 _NAMED_SPLITS = 5
@@ -96,14 +97,15 @@ def _poll(
 def _wait(reader: SourceReader[Any], timeout_s: float, unread: Callable[[], str]) -> None:
     available = reader.is_available()
     check_made(f"{type(reader).__name__}.is_available()", available, concurrent.futures.Future)
-    try:
-        available.result(timeout_s)
-    except concurrent.futures.TimeoutError:
-        raise ConnectorError(
-            f"The reader had no records for {timeout_s:g} s before it reached the end of its ranges. Not read to the "
-            f"end: {unread()}. Check that the external system answers; a reader must complete the future of "
-            "is_available() when it has records."
-        ) from None
+    for turn_s in turns(timeout_s):
+        if concurrent.futures.wait([available], turn_s).done:
+            available.result()
+            return
+    raise ConnectorError(
+        f"The reader had no records for {timeout_s:g} s before it reached the end of its ranges. Not read to the "
+        f"end: {unread()}. Check that the external system answers; a reader must complete the future of "
+        "is_available() when it has records."
+    )
 
 
 def _check_end(reader: SourceReader[Any]) -> None:

@@ -6,7 +6,6 @@ Object stores need no such limit: their clients have time-outs.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from typing import ClassVar, Generic, NoReturn, TypeVar
 
@@ -14,6 +13,7 @@ from pyarrow import NativeFile
 from pyarrow.fs import FileSystem, LocalFileSystem
 
 from flip27_stream.errors import ConnectorError, UnreachableError
+from flip27_stream.running_time import turns
 from flip27_stream.threads import start
 
 T = TypeVar("T")
@@ -50,14 +50,14 @@ class LocalCall(Generic[T]):
         :attr:`patience_s`.
         """
         with self._changed:
-            before, heard = self._count, time.monotonic()
             while self._outcome is None:
-                if self._count != before:
-                    before, heard = self._count, time.monotonic()
-                left = heard + self.patience_s - time.monotonic()
-                if left <= 0:
+                before = self._count
+                for turn_s in turns(self.patience_s):
+                    self._changed.wait(turn_s)
+                    if self._outcome is not None or self._count != before:
+                        break
+                else:
                     return None
-                self._changed.wait(left)
             return self._outcome
 
     def _run(self) -> None:

@@ -16,6 +16,9 @@ _ENTRY_BITS = 64
 _INDEX_MASK = (1 << _INDEX_BITS) - 1
 _ENTRY_MASK = (1 << _ENTRY_BITS) - 1
 
+ENTRY = 1 << _INDEX_BITS
+"""From an entry of a ledger to the next one."""
+
 
 class MessageIdParts(Protocol):
     """A message id of pulsar-client, or one that looks the same."""
@@ -34,7 +37,10 @@ def position_at(ledger: int, entry: int, index: int = 0) -> int:
 
 def position_of(message_id: MessageIdParts) -> int:
     """Returns the position of the message with this id."""
-    return position_at(message_id.ledger_id(), message_id.entry_id(), message_id.batch_index())
+    ledger, entry, index = message_id.ledger_id(), message_id.entry_id(), message_id.batch_index()
+    if ledger < 0 or entry < 0 or index < 0:
+        return position_at(ledger, entry, index)
+    return ledger << (_ENTRY_BITS + _INDEX_BITS) | entry << _INDEX_BITS | index
 
 
 def ledger_of(position: int) -> int:

@@ -198,3 +198,7 @@ class Link:
                 return None
             raise
         return server
+
+
+Through = Callable[[str, str], Link]
+"""Makes a link with a name to ``host:port``; see :meth:`FaultyNetwork.link`."""

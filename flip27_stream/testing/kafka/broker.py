@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flip27_stream.testing.child import free_port
-from flip27_stream.testing.kafka.node import PLAINTEXT, Node, Plain, Through, node_properties
+from flip27_stream.testing.faulty_network.link import Through
+from flip27_stream.testing.kafka.node import PLAINTEXT, Node, Plain, node_properties
 from flip27_stream.testing.kafka.secure_listeners import SecureListener, SecureListeners
 from flip27_stream.testing.kafka.topics import Topics
 from flip27_stream.testing.server import Server

@@ -12,8 +12,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from flip27_stream.testing.child import free_port
+from flip27_stream.testing.faulty_network.link import Through
 from flip27_stream.testing.kafka.broker import new_cluster_id
-from flip27_stream.testing.kafka.node import Node, Plain, Through, node_properties
+from flip27_stream.testing.kafka.node import Node, Plain, node_properties
 from flip27_stream.testing.kafka.topics import Topics
 from flip27_stream.testing.waiting import wait_until
 

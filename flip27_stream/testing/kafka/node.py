@@ -6,19 +6,16 @@ import os
 import socket
 import struct
 import subprocess
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from flip27_stream.errors import ConnectorError, UnreachableError
 from flip27_stream.testing import jars
 from flip27_stream.testing.child import Child, free_port
-from flip27_stream.testing.faulty_network.link import Link
+from flip27_stream.testing.faulty_network.link import Through
 from flip27_stream.testing.java import java
 from flip27_stream.testing.waiting import wait_until
-
-Through = Callable[[str, str], Link]
-"""Makes a link with a name to ``host:port``; see :meth:`FaultyNetwork.link`."""
 
 _JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 _START_SECONDS = 60.0

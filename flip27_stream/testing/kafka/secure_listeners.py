@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from flip27_stream.testing.child import free_port
+from flip27_stream.testing.faulty_network.link import Through
 from flip27_stream.testing.kafka.key_pair import KeyPair
-from flip27_stream.testing.kafka.node import Through
 
 SecureListener = Literal["SASL_PLAINTEXT", "SSL", "SASL_SSL", "MUTUAL_TLS"]
 """Security protocols by their names.

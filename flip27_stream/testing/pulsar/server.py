@@ -12,22 +12,22 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flip27_stream.errors import ConnectorError, UnreachableError
 from flip27_stream.testing.child import Child, free_port
+from flip27_stream.testing.faulty_network.link import Link, Through
 from flip27_stream.testing.java import java
 from flip27_stream.testing.pulsar.server_jars import fetch
 from flip27_stream.testing.server import Server
 from flip27_stream.testing.waiting import wait_until
 
-if TYPE_CHECKING:
-    pass
-
 _START_SECONDS = 90.0
 _STOP_SECONDS = 5.0
 _REQUEST_SECONDS = 30.0
 _NAMESPACE = "public/default"
+_LINK = "link"
+"""The name of the listener that is reached through a link."""
 
 _JVM = (
     "-Xmx256m",
@@ -52,7 +52,6 @@ _OPENED = (
 )
 _SETTINGS: Mapping[str, str] = {
     "clusterName": "standalone",
-    "advertisedAddress": "127.0.0.1",
     "bindAddress": "127.0.0.1",
     "metadataStoreUrl": "",
     "configurationMetadataStoreUrl": "",
@@ -108,6 +107,9 @@ class PulsarServer(Server[Child]):
 
     Args:
         settings: Settings that are added to those of the server, or replace them.
+        through: Makes a link with the name "pulsar", such as ``FaultyNetwork.link``. :attr:`options` lead through it;
+            :attr:`service_url` and the methods of this class do not.
+        token: With which this class authenticates, where ``settings`` ask for authentication.
 
     Raises:
         ConnectorError: The server did not start. The message ends with the last lines of its log.
@@ -115,8 +117,17 @@ class PulsarServer(Server[Child]):
 
     kind = "Pulsar server"
 
-    def __init__(self, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        settings: Mapping[str, str] | None = None,
+        *,
+        through: Through | None = None,
+        token: str | None = None,
+    ) -> None:
         self._extra = dict(settings or {})
+        self._through = through
+        self._token = token
+        self._link: Link | None = None
         self._port = self._web_port = 0
         self._client: Any = None
 
@@ -136,7 +147,9 @@ class PulsarServer(Server[Child]):
     @property
     def options(self) -> dict[str, str]:
         """The options with which ``flip27_pulsar`` connects."""
-        return {"service.url": self.service_url}
+        if self._link is None:
+            return {"service.url": self.service_url}
+        return {"service.url": f"pulsar://{self._link.address}", "pulsar.client.listenerName": _LINK}
 
     @property
     def client(self) -> Any:
@@ -149,9 +162,12 @@ class PulsarServer(Server[Child]):
         import pulsar
 
         self._port, self._web_port = free_port(), free_port()
+        self._link = None if self._through is None else self._through("pulsar", self.address)
         self._launch()
         self._client = pulsar.Client(
-            self.service_url, logger=pulsar.FileLogger(pulsar.LoggerLevel.Error, os.devnull)
+            self.service_url,
+            authentication=None if self._token is None else pulsar.AuthenticationToken(self._token),
+            logger=pulsar.FileLogger(pulsar.LoggerLevel.Error, os.devnull),
         )
 
     def _end(self) -> None:
@@ -239,7 +255,8 @@ class PulsarServer(Server[Child]):
             f"{self.admin_url}/admin/v2/{path}",
             method=method,
             data=None if body is None else json.dumps(body).encode(),
-            headers={"Content-Type": "application/json"},
+            headers={"Content-Type": "application/json"}
+            | ({} if self._token is None else {"Authorization": f"Bearer {self._token}"}),
         )
         try:
             with urllib.request.urlopen(request, timeout=_REQUEST_SECONDS) as answer:
@@ -255,6 +272,7 @@ class PulsarServer(Server[Child]):
             **_SETTINGS,
             "brokerServicePort": str(self._port),
             "webServicePort": str(self._web_port),
+            **self._advertised(),
             **self._extra,
         }
         configuration = self._home / "standalone.conf"
@@ -266,11 +284,21 @@ class PulsarServer(Server[Child]):
         command += [word for package in _OPENED for word in ("--add-opens", f"{package}=ALL-UNNAMED")]
         command += ["-cp", classpath, "org.apache.pulsar.PulsarStandaloneStarter"]
         command += ["--config", str(configuration), "--no-functions-worker", "--no-stream-storage"]
-        command += ["--advertised-address", "127.0.0.1", "--bookkeeper-port", str(free_port())]
+        command += ["--bookkeeper-port", str(free_port())]
         command += ["--metadata-dir", str(self._home / "metadata")]
         command += ["--bookkeeper-dir", str(self._home / "bookkeeper")]
         self._process = Child(command, log=self._home / "log", scratch=self._home)
         self._wait_until_ready(self._process)
+
+    def _advertised(self) -> dict[str, str]:
+        """Returns the settings with the addresses that the server tells its clients."""
+        if self._link is None:
+            return {"advertisedAddress": "127.0.0.1"}
+        listeners = {"direct": self.address, _LINK: self._link.address}
+        return {
+            "advertisedListeners": ",".join(f"{name}:pulsar://{at}" for name, at in listeners.items()),
+            "internalListenerName": "direct",
+        }
 
     def _wait_until_ready(self, child: Child) -> None:
         def ready() -> bool:

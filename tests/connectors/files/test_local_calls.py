@@ -5,6 +5,7 @@ A FIFO without a writer stands for a file that hangs when it is opened; a file s
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
+from flip27_stream import running_time
 from flip27_stream.connectors.files import FileSource, local_calls
 from flip27_stream.connectors.files.delta import delta_log, delta_log_files
 from flip27_stream.connectors.files.formats.parquet import ParquetFormat
@@ -24,6 +26,7 @@ from flip27_stream.errors import ConnectorError, UnreachableError
 from tests.connectors.files.support.delta_tables import append, fails, query, running
 from tests.connectors.files.support.file_query import FileQuery, write
 from tests.connectors.files.support.reading import LOCAL_FS
+from tests.module_time import replace_time
 
 
 @pytest.fixture(autouse=True)
@@ -62,6 +65,17 @@ def test_a_file_that_hangs(tmp_path: Path) -> None:
     with pytest.raises(UnreachableError, match=named):
         list(ParquetFormat().read(LOCAL_FS, str(file), 0, 1, schema))
     release(file)
+
+
+def test_time_in_which_the_process_was_suspended_does_not_count(
+    answers: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The clock jumps between two readings."""
+    jumps = itertools.count(step=1000)
+    replace_time(monkeypatch, running_time.__name__, monotonic=lambda: float(next(jumps)))
+    monkeypatch.setattr(LocalCall, "patience_s", 60.0)
+    threading.Timer(0.3, answers.set).start()
+    assert local_calls.answered(lambda: answers.wait(30), "A call")
 
 
 def test_planning_fails_by_name_if_a_file_hangs(tmp_path: Path) -> None:

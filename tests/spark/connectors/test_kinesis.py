@@ -1,10 +1,10 @@
-"""``flip27_kinesis`` on a real Spark: kill -9 at many moments, a group with Kafka, a history in Delta."""
+"""``flip27_kinesis`` on a real Spark: kill -9, enhanced fan-out, a group with Kafka, a history in Delta."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -19,11 +19,12 @@ from flip27_stream.connectors.hybrid import HybridSource, SourceSwitchContext
 from flip27_stream.connectors.kinesis import KinesisSource
 from flip27_stream.connectors.kinesis.records.columns import ARRIVAL, schema_of
 from flip27_stream.spark.data_source import register
-from flip27_stream.testing import KinesisServer, wait_until
+from flip27_stream.testing import KinesisServer
 from flip27_stream.testing.kinesis import skip_reason
 from tests.connectors.kinesis.support.kit import QUICK, numbered
-from tests.spark.support.kafka_queries import PATIENCE_S, KafkaQueries, Output, arrived
-from tests.spark.support.programs.killed_query import kill_python_when, logged, written
+from tests.spark.support.group_with_kafka import check_group_with_kafka
+from tests.spark.support.kafka_queries import KafkaQueries, Output
+from tests.spark.support.killed_connector import kill_at_ten_moments
 
 pytestmark = pytest.mark.jvm
 
@@ -66,73 +67,58 @@ def check(output: Output, count: int) -> None:
     assert all(after["batch"] == before["batch"] + 1 for before, after in pairwise(offsets))
 
 
-@pytest.mark.timeout(500)
+@pytest.mark.timeout(900)
 def test_killed_at_ten_moments_with_resharding_between(queries: KafkaQueries, server: KinesisServer) -> None:
-    """SX-08: planner and workers die; shards are split, merged and doubled meanwhile. Nothing is lost or doubled."""
-    writer, output = Writer(server), queries.output()
-    options = queries.aligned("1 hour") | {"maxRecordsPerTrigger": "25"}
-    moments: list[tuple[Callable[[], Callable[[], bool]], float]] = [
-        (lambda: logged(output, "offsets", 1), 0),
-        (lambda: logged(output, "commits", 1), 0),
-        (lambda: logged(output, "offsets", 2), 0),
-        (lambda: logged(output, "offsets", 2), 0.1),
-        (lambda: logged(output, "offsets", 2), 0.4),
-        (lambda: logged(output, "commits", 2), 0.05),
-        (lambda: written(queries.folder, "out/*.parquet", 2), 0),
-        (lambda: written(queries.folder, "split_watermarks/*.parquet", 1), 0),
-        (lambda: logged(output, "offsets", 3), 0.02),
-        (lambda: logged(output, "commits", 2), 0),
-    ]
+    """SX-08: shards are split and merged between the kills. Nothing is lost or doubled."""
+    writer = Writer(server)
+    options = {**server.options, **QUICK, **queries.aligned("1 hour"), "streamName": STREAM}
     changes: list[Callable[[], None]] = [
         lambda: server.split(STREAM, 0),
         lambda: None,
         lambda: server.merge(STREAM, 1),
-        lambda: None,
-        lambda: server.split(STREAM, 1),
     ]
-    for number, (moment, delay_s) in enumerate(moments):
+
+    def before(number: int) -> None:
         writer.put()
         changes[number % len(changes)]()
-        writer.put(20)
-        kill_python_when(queries.start(stream_of(queries, server, **options)), moment(), delay_s)
+        writer.put(24)
+
+    kill_at_ten_moments(queries, server, "flip27_kinesis", options | {"maxRecordsPerTrigger": "25"}, before)
     queries.run(stream_of(queries, server, **options | {"maxRecordsPerTrigger": "300"}))
-    check(output, writer.count)
+    check(queries.output(), writer.count)
     rows = queries.split_watermark_rows()
     assert all(row["rows"] >= 0 for row in rows)
     assert {row["start_position"].isdigit() for row in rows} == {True}
+
+
+def test_enhanced_fan_out(queries: KafkaQueries, server: KinesisServer) -> None:
+    """The driver registers the consumer, and tasks subscribe; over restarts and a split."""
+    writer = Writer(server)
+    options = {"consumerMode": "efo", "consumerName": "spark", "maxRecordsPerTrigger": "40"}
+    for splits in (False, True):
+        writer.put()
+        if splits:
+            server.split(STREAM, 0)
+        writer.put(24)
+        queries.run(stream_of(queries, server, **options))
+        check(queries.output(), writer.count)
+    summary = server.client.describe_stream_summary(StreamName=STREAM)["StreamDescriptionSummary"]
+    listed = server.client.list_stream_consumers(StreamARN=summary["StreamARN"])["Consumers"]
+    assert [consumer["ConsumerName"] for consumer in listed] == ["flip27_spark"]
 
 
 def test_one_group_of_kafka_and_kinesis(
     queries: KafkaQueries, server: KinesisServer, topic: Callable[..., str]
 ) -> None:
     """A topic and a stream are aligned with each other, in one query, by the records' times."""
-    name, writer = topic(1), Writer(server)
+    writer = Writer(server)
     writer.put(120)
-    now = time.time_ns() // 1_000_000
-    queries.broker.write(name, [(0, now - 3_600_000 + i * 60_000, None, b"k%d" % i) for i in range(60)])
-    aligned = queries.aligned("30 minutes", idle_timeout="1 s")
-    kafka = queries.stream(name, aligned | {"scan.source.id": "kafka", "maxOffsetsPerTrigger": "10"})
-    kinesis = stream_of(queries, server, **aligned, **{"scan.source.id": "kinesis"})
-    both = kafka.selectExpr("value AS data", "timestamp AS at").unionAll(
-        kinesis.selectExpr("data", "approximateArrivalTimestamp AS at")
-    )
-    query, output = queries.start(both), queries.output()
-    try:
-        wait_until(lambda: arrived(query, output, 180), "all rows of both", PATIENCE_S)
-    finally:
-        query.stop()
-    assert Counter(row["data"] for row in output.rows()) == Counter(
-        [b"%d" % i for i in range(120)] + [b"k%d" % i for i in range(60)]
-    )
-    rows = queries.split_watermark_rows()
-    assert {row["source"] for row in rows} == {"kafka", "kinesis"}
-    first = min((r for r in rows if r["source"] == "kinesis" and r["rows"]), key=lambda r: r["recorded_at"])
-    read_before = [
-        row["max_event_time"]
-        for row in rows
-        if row["source"] == "kafka" and row["rows"] and row["recorded_at"] <= first["recorded_at"]
-    ]
-    assert read_before, "the stream was read though the topic is an hour behind"
+
+    def stream(options: Mapping[str, str]) -> DataFrame:
+        found = stream_of(queries, server, **options)
+        return found.selectExpr("data", "approximateArrivalTimestamp AS at")
+
+    check_group_with_kafka(queries, topic(1), "kinesis", stream, [b"%d" % i for i in range(120)])
 
 
 def test_a_history_in_delta_then_the_stream(queries: KafkaQueries, server: KinesisServer) -> None:

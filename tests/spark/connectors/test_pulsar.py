@@ -1,10 +1,10 @@
-"""``flip27_pulsar`` on a real Spark and a real server: kill -9 at several moments, a history in Delta."""
+"""``flip27_pulsar`` on a real Spark and a real server: kill -9, a group with Kafka, a history in Delta."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -22,8 +22,9 @@ from flip27_stream.spark.data_source import register
 from flip27_stream.testing import PulsarServer
 from flip27_stream.testing.pulsar import skip_reason
 from tests.connectors.pulsar.support.kit import QUICK, numbers
+from tests.spark.support.group_with_kafka import check_group_with_kafka
 from tests.spark.support.kafka_queries import KafkaQueries
-from tests.spark.support.programs.killed_query import kill_python_when, logged
+from tests.spark.support.killed_connector import kill_at_ten_moments
 
 pytestmark = pytest.mark.jvm
 
@@ -62,25 +63,36 @@ class Writer:
             self.count += count
 
 
-@pytest.mark.timeout(500)
-def test_killed_at_several_moments_with_unloads_between(queries: KafkaQueries, server: PulsarServer) -> None:
-    """SX-08: planner and workers die; partitions move to new ledgers meanwhile. Nothing is lost or doubled."""
+@pytest.mark.timeout(900)
+def test_killed_at_ten_moments_with_unloads_between(queries: KafkaQueries, server: PulsarServer) -> None:
+    """SX-08: partitions move to new ledgers between the kills. Nothing is lost or doubled."""
     writer, output = Writer(server), queries.output()
-    options = queries.aligned("1 hour") | {"maxRecordsPerTrigger": "25"}
-    moments: list[tuple[Callable[[], Callable[[], bool]], float]] = [
-        (lambda: logged(output, "offsets", 1), 0),
-        (lambda: logged(output, "offsets", 2), 0.1),
-        (lambda: logged(output, "commits", 2), 0.05),
-        (lambda: logged(output, "offsets", 2), 0.4),
-    ]
-    for number, (moment, delay_s) in enumerate(moments):
+    options = options_of(server, **queries.aligned("1 hour"))
+
+    def before(number: int) -> None:
         writer.put()
         server.unload(f"{TOPIC}-partition-{number % PARTITIONS}")
-        writer.put(5)
-        kill_python_when(queries.start(stream_of(queries, server, **options)), moment(), delay_s)
+        writer.put(8)
+
+    kill_at_ten_moments(queries, server, "flip27_pulsar", options | {"maxRecordsPerTrigger": "25"}, before)
     queries.run(stream_of(queries, server, **options | {"maxRecordsPerTrigger": "300"}))
     assert Counter(row["value"] for row in output.rows()) == Counter(numbers(0, writer.count))
     assert all(after["batch"] == before["batch"] + 1 for before, after in pairwise(output.offsets()))
+
+
+def test_one_group_of_kafka_and_pulsar(
+    queries: KafkaQueries, server: PulsarServer, topic: Callable[..., str]
+) -> None:
+    """PU-09: a topic of one partition is paused while Kafka is behind, and goes on then."""
+    server.create_topic("single", 1)
+    values = numbers(0, 120)
+    server.put("single-partition-0", values, batch=7)
+
+    def stream(options: Mapping[str, str]) -> DataFrame:
+        found = stream_of(queries, server, **options, topic="single")
+        return found.selectExpr("value AS data", "__publishTime AS at")
+
+    check_group_with_kafka(queries, topic(1), "pulsar", stream, values)
 
 
 def test_a_history_in_delta_then_the_topic(queries: KafkaQueries, server: PulsarServer) -> None:

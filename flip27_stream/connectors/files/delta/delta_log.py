@@ -32,7 +32,7 @@ from flip27_stream.connectors.files.layout.deletion_vector import DeletionVector
 from flip27_stream.connectors.files.layout.file_layout import FileLayout
 from flip27_stream.connectors.files.storage.filesystem import Storage
 from flip27_stream.connectors.files.storage.found_file import FoundFile
-from flip27_stream.connectors.files.storage.storage_errors import cause, storage_error
+from flip27_stream.connectors.files.storage.storage_errors import cause, is_incomplete, storage_error
 from flip27_stream.errors import ConnectorError, DataLossError, OptionError, UnreachableError
 from flip27_stream.threads import of_each
 
@@ -256,7 +256,7 @@ class DeltaLog:
     def _answered(self, work: Callable[[], T]) -> T:
         return self.storage.answered(work, f"Reading the log of the Delta table {self.uri}")
 
-    def _loaded(self, version: int | None) -> DeltaTable:
+    def _loaded(self, version: int | None, *, is_first_try: bool = True) -> DeltaTable:
         try:
             options = dict(self.options) or None
             return self._answered(lambda: DeltaTable(self.uri, version=version, storage_options=options))
@@ -266,10 +266,11 @@ class DeltaLog:
             if version is None and isinstance(error, TableNotFoundError):
                 raise UnreachableError(f"There is no Delta table at {self.uri} (option 'path').") from error
             if version is None:
-                raise ConnectorError(
-                    f"The Delta table {self.uri} could not be read: {cause(error)}."
-                ) from error
+                kind = UnreachableError if is_incomplete(error) else ConnectorError
+                raise kind(f"The Delta table {self.uri} could not be read: {cause(error)}.") from error
             self._loaded(None)  # raises another error if the whole table is gone or damaged
+            if is_first_try:  # the table may have come back just now
+                return self._loaded(version, is_first_try=False)
             raise DataLossError(
                 f"Version {version} of the Delta table {self.uri}, which was not read to its end, can no longer be "
                 f"read: {cause(error)}. Begin anew with a new checkpoint; keep logs and files for longer than a "

@@ -23,7 +23,8 @@ class Retries:
     micro-batch, and does not depend on ``source.monitor-interval``.
 
     Attributes:
-        patience_s: How long (s) a look is retried after its first failure. An attempt that is running then is the last.
+        patience_s: How long (s) a look is retried after its first failure, at least once. An attempt that is running
+            then is the last. The first attempt does not count: the process may have been suspended while it ran.
         pause_s: The time (s) between two attempts.
     """
 
@@ -42,14 +43,15 @@ class Retries:
         """
         failing_since: float | None = None
         while True:
-            began = time.monotonic()
             try:
                 return look()
             except UnreachableError as error:
+                now = time.monotonic()
                 if failing_since is None:
-                    failing_since = began
+                    failing_since = now
                     log.warning("Looking for new files failed; it is tried again: %s", error)
-                self._check_patience(error, time.monotonic() - failing_since)
+                else:
+                    self._check_patience(error, now - failing_since)
             if self._closed.wait(self.pause_s):
                 return None
 

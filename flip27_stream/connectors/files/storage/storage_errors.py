@@ -14,6 +14,12 @@ _REFUSED: Final = re.compile(
 )
 """Words in error messages that mean a refusal. They are needed since Arrow and delta-rs raise a plain OSError."""
 
+_INCOMPLETE: Final = re.compile(
+    r"not found|no such file|does not exist|didn't find any checkpoints|no table metadata or protocol found",
+    re.IGNORECASE,
+)
+"""Words in error messages of delta-rs that mean that a file of the log is missing."""
+
 _COLOUR: Final = re.compile(r"\x1b\[\d*m|↳")
 _STACK: Final = re.compile(r"\n\s*0: .*", re.DOTALL)
 
@@ -28,6 +34,14 @@ def storage_error(what: str, error: BaseException) -> ConnectorError:
     """
     refused = isinstance(error, PermissionError) or _REFUSED.search(str(error)) is not None
     return (ConnectorError if refused else UnreachableError)(f"{what}: {cause(error)}.")
+
+
+def is_incomplete(error: BaseException) -> bool:
+    """Whether an error of delta-rs means that a file of the log is missing.
+
+    It can be there again: the log was cleaned up while it was read, or a mount came back in the middle of that.
+    """
+    return _INCOMPLETE.search(str(error)) is not None
 
 
 def cause(error: BaseException) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -25,12 +26,15 @@ from flip27_stream.errors import AuthenticationError, UnreachableError
 
 __all__ = ["ConnectionOptions", "KafkaClient"]
 
+log = logging.getLogger(__name__)
+
 
 class KafkaClient:
     """A client of one cluster. Several threads may use it; it runs one round of requests at a time.
 
-    The first request makes the first contact with the cluster. All methods raise UnreachableError if that fails, and
-    AuthenticationError if a broker refuses this client or the certificate of a broker is not trusted.
+    The first request makes the first contact with the cluster. All methods raise AuthenticationError if a broker
+    refuses this client or the certificate of a broker is not trusted. If no broker answers, :meth:`list_offsets` and
+    :meth:`fetch` return no answers, and all other methods raise UnreachableError.
     """
 
     def __init__(self, options: ConnectionOptions) -> None:
@@ -90,7 +94,13 @@ class KafkaClient:
         Raises:
             ConnectorError: a broker refused the request.
         """
-        found = self._ask(rounds, read_committed, late=late_answers)
+        try:
+            found = self._ask(rounds, read_committed, late=late_answers)
+        except AuthenticationError:
+            raise
+        except UnreachableError as error:
+            log.warning("No broker tells who leads the partitions; it is tried again: %s", error)
+            return [{} for _ in rounds]
         return [{tp: answer for tp, answer in each.items() if answer is not None} for each in found]
 
     def offsets(
@@ -128,8 +138,15 @@ class KafkaClient:
             read_committed: whether the isolation level is ``read_committed``.
             max_bytes: the greatest size of each response, in bytes.
         """
-        with self._lock:
-            return FetchRound(self._rounds, read_committed=read_committed, max_bytes=max_bytes).run(wanted)
+        fetches = FetchRound(self._rounds, read_committed=read_committed, max_bytes=max_bytes)
+        try:
+            with self._lock:
+                return fetches.run(wanted)
+        except AuthenticationError:
+            raise
+        except UnreachableError as error:
+            log.warning("No broker tells who leads the partitions; it is tried again: %s", error)
+            return {}
 
     # The methods below are for callers that keep requests in flight themselves. They are not thread-safe.
 

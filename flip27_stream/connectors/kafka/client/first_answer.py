@@ -9,6 +9,7 @@ from typing import Any
 from flip27_stream.connectors.kafka.client.calls import Call, wait_for_news
 from flip27_stream.connectors.kafka.client.connections.broker_connections import BrokerConnections
 from flip27_stream.errors import AuthenticationError
+from flip27_stream.running_time import turns
 
 _HEAD_START_S = 1.0
 _PAUSE_S = 0.02
@@ -52,12 +53,10 @@ class FirstAnswer:
         Raises:
             AuthenticationError: a broker refuses this client, or its certificate is not trusted.
         """
-        began = time.monotonic()
-        deadline = began + seconds
         head_start = min(_HEAD_START_S, seconds / max(1, len(self._waiting)))
-        next_at, told = began, False
-        while (now := time.monotonic()) < deadline:
-            asked = len(self._calls)
+        next_at, told = time.monotonic(), False
+        for turn_s in turns(seconds):
+            now, asked = time.monotonic(), len(self._calls)
             if (response := self._response()) is not None:
                 return response
             if len(self._calls) < asked:
@@ -68,9 +67,8 @@ class FirstAnswer:
             if now >= next_at and self._waiting:
                 self._calls.append(Call(self._connections, self._waiting.pop(0), self._request))
                 next_at = now + head_start
-            wait_for_news(
-                self._connections, self._calls, min(next_at, deadline) if self._waiting else deadline
-            )
+            until = now + turn_s
+            wait_for_news(self._connections, self._calls, min(next_at, until) if self._waiting else until)
         return None
 
     def _response(self) -> Any | None:

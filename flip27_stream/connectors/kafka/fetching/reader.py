@@ -34,6 +34,7 @@ log = logging.getLogger(__name__)
 
 _POLL_S = 0.5
 _RETRY_S = 0.05
+_LONGEST_TURN_S = 5.0
 _GONE_AFTER_S = 5.0
 _LEAST_FETCH = 64 << 10
 _NO_SUCH_TOPIC = (
@@ -202,8 +203,9 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
             time.sleep(_RETRY_S)
             self._pausing = False
         self._send_fetches()
+        sent = time.monotonic()
         answer = self._fetcher.next_answer(_POLL_S if self._fetcher.partitions_in_flight() else _RETRY_S)
-        self._count_waiting(began)
+        self._count_waiting(began, sent - began + _LONGEST_TURN_S)
         if answer is None:
             return
         if answer.fetched is None:
@@ -237,12 +239,17 @@ class KafkaSourceReader(SourceReader[KafkaPartitionSplit]):
             self._undecoded.append(_Undecoded(tp, progress, start, fetched))
         return True
 
-    def _count_waiting(self, since: float) -> None:
-        """Adds the time since ``since`` (monotonic seconds) to the wait of each split, without throttle times."""
+    def _count_waiting(self, since: float, most_s: float) -> None:
+        """Adds the time since ``since`` (monotonic seconds) to the wait of each split, without throttle times.
+
+        Args:
+            since: when the wait began.
+            most_s: the most that counts, in seconds. If it was longer, the process was suspended meanwhile.
+        """
         now = time.monotonic()
         for tp, progress in list(self._reading.items()):
             throttled_until = 0.0 if progress.asked is None else self._fetcher.throttled_until(progress.asked)
-            waited = max(0.0, now - max(since, throttled_until))
+            waited = min(max(0.0, now - max(since, throttled_until)), most_s)
             progress.waited += waited
             if progress.unknown is not None:
                 progress.unknown += waited

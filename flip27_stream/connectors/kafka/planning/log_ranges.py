@@ -16,7 +16,7 @@ from flip27_stream.connectors.kafka.planning.enumerator_state import KafkaEnumer
 from flip27_stream.connectors.kafka.planning.topic_identity import IdentityChanges, TopicIdentities
 from flip27_stream.connectors.kafka.planning.unanswered import Unanswered
 from flip27_stream.connectors.kafka.split import EARLIEST, LATEST, KafkaPartitionSplit, TopicPartition
-from flip27_stream.errors import DataLossError
+from flip27_stream.errors import AuthenticationError, DataLossError, UnreachableError
 
 log = logging.getLogger(__name__)
 
@@ -118,7 +118,7 @@ class LogRanges:
         Raises:
             DataLossError: records at a position do not exist any more, and ``failOnDataLoss`` is set; or see
                 :meth:`_refuse_lost`.
-            UnreachableError: a partition has no leader that answers, see :class:`Unanswered`.
+            UnreachableError: a partition has no leader that answers, or no broker answers, see :class:`Unanswered`.
         """
         wanted = {s.topic_partition: s.starting_offset if p is None else p for s, p in positions.items()}
         changes = self._identities.changes(wanted, state, self.topics)
@@ -127,7 +127,14 @@ class LogRanges:
         something_to_read = any(wanted[tp] < end for tp, end in bounds.end.items())
         if something_to_read or beyond or changes.successors.keys() - self._gone or changes.renamed:
             self.verify(beyond)
-            self.topics = self._client.topics({tp.topic for tp in wanted})
+            try:
+                self.topics = self._client.topics({tp.topic for tp in wanted})
+            except AuthenticationError:
+                raise
+            except UnreachableError as error:
+                log.warning("No broker tells the ids of the topics; it is tried again: %s", error)
+                self._unanswered.note(wanted, ())
+                return Looked()
             before, changes = changes, self._identities.changes(wanted, state, self.topics)
             if beyond or changes != before:
                 bounds = self._ask(wanted, changes, again=True)

@@ -17,18 +17,21 @@ class _Silence:
     """The state of a partition whose leader does not answer.
 
     Attributes:
-        since: when the first unanswered request was made, in monotonic seconds.
         asked: when the last request was made, in monotonic seconds.
+        lasted_s: the time from the first unanswered request to the last one, in seconds, as far as it counts.
         looks: the number of unanswered requests.
     """
 
-    since: float
     asked: float
+    lasted_s: float = 0.0
     looks: int = 0
 
 
 class Unanswered:
     """Fails if a partition gets no answer for longer than Spark's source would try.
+
+    The time between two requests counts, but no more than half of the longest time: a micro-batch may run long, and the
+    process may have been suspended.
 
     Args:
         longest_ms: the longest time without an answer, in ms. At least three requests must have been made, too.
@@ -56,11 +59,12 @@ class Unanswered:
             if tp not in answered and (tp in asked or silence.asked >= oldest)
         }
         for tp in [tp for tp in asked if tp not in answered]:
-            silence = self._silences.setdefault(tp, _Silence(now, now))
+            silence = self._silences.setdefault(tp, _Silence(now))
+            silence.lasted_s += min(now - silence.asked, self._longest_s / (_LEAST_LOOKS - 1))
             silence.asked, silence.looks = now, silence.looks + 1
-            if silence.looks >= _LEAST_LOOKS and now - silence.since >= self._longest_s:
+            if silence.looks >= _LEAST_LOOKS and silence.lasted_s >= self._longest_s:
                 raise UnreachableError(
-                    f"There was no answer about {tp} for {now - silence.since:.0f} s: {self._why(tp)}. Check that the "
+                    f"There was no answer about {tp} for {silence.lasted_s:.0f} s: {self._why(tp)}. Check that the "
                     "broker is well and that this machine can reach it, or raise options 'fetchOffset.numRetries' "
                     "and 'kafka.default.api.timeout.ms', whose product is the longest time."
                 )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from flip27_stream.connectors.pulsar.client.session import shared_client
@@ -19,6 +21,22 @@ _MOST_BYTES = 4 << 20
 _PAUSE_S = 0.2
 _SEEN_MS = 5000
 """How long a message may take to come that the broker says is there."""
+_HIDDEN_MS = 500
+"""The same, where the broker is known to say so of entries that it does not send."""
+
+
+@dataclass(frozen=True)
+class Tip:
+    """The end of a partition.
+
+    Attributes:
+        message: The last message; ``None`` if there is none, or it is not known.
+        is_hidden: Whether the broker does not send the last entry: it belongs to a transaction that is open or was
+            aborted, or it is the marker of one. Brokers before Pulsar 3.1 count such entries.
+    """
+
+    message: Any | None
+    is_hidden: bool = False
 
 
 class PulsarClient:
@@ -45,33 +63,65 @@ class PulsarClient:
 
         return self._retried(look)
 
-    def read(self, topic: str, position: int, most: int) -> Sequence[Any]:
-        """Returns up to ``most`` messages at ``position`` or after it, as far as there are any now."""
+    def read(self, topic: str, position: int, most: int, *, is_hidden: bool = False) -> Sequence[Any]:
+        """Returns up to ``most`` messages at ``position`` or after it, as far as there are any now.
+
+        Args:
+            topic: The partition.
+            position: Where to begin.
+            most: The greatest number of messages.
+            is_hidden: Whether the end is; see :class:`Tip`.
+        """
 
         def look() -> Sequence[Any]:
             with self._reader(topic, _entry_at(position), min(most, _QUEUE)) as reader:
-                return _available(reader, most, position)
+                return _available(reader, most, position, is_hidden=is_hidden)
 
         return self._retried(look)
 
-    def last(self, topic: str) -> Any | None:
-        """Returns the last message of a partition, ``None`` if there is none."""
+    def tip(self, topic: str, *, was_hidden: bool = False) -> Tip:
+        """Returns the end of a partition.
 
-        def look() -> Any | None:
+        Args:
+            topic: The partition.
+            was_hidden: Whether it was hidden at the last look.
+        """
+
+        def look() -> Tip:
             import pulsar
 
             with self._reader(topic, pulsar.MessageId.latest, 1) as reader:
                 message = None
-                while reader.has_message_available():
-                    message = reader.read_next(_SEEN_MS)
-                return message
+                try:
+                    while reader.has_message_available():
+                        message = reader.read_next(_HIDDEN_MS if was_hidden else _SEEN_MS)
+                except pulsar.Timeout:
+                    return Tip(None, is_hidden=True)
+                return Tip(message)
 
         return self._retried(look)
 
-    def at_publish_time(self, topic: str, moment: int, most: int = 1) -> Sequence[Any]:
+    def last_entry(self, topic: str) -> int:
+        """Returns the position of the last entry of a partition that is not empty, be it hidden or not.
+
+        Only a consumer can ask for it, so this makes a subscription, which is removed at once.
+        """
+        with self._errors(f"The last entry of {topic}"):
+            consumer = shared_client(self._options).subscribe(
+                topic, f"{self._role_prefix or 'flip27'}-{uuid.uuid4().hex}"
+            )
+            try:
+                return position_of(consumer.get_last_message_id())
+            finally:
+                consumer.unsubscribe()
+                _close(consumer)
+
+    def at_publish_time(
+        self, topic: str, moment: int, most: int = 1, *, is_hidden: bool = False
+    ) -> Sequence[Any]:
         """Returns messages from the first one that was published at ``moment`` (ms) or later, by the broker's search.
 
-        The broker searches in halves, so it is right if publish times only grow.
+        The broker searches in halves, so it is right if publish times only grow. For ``is_hidden`` see :meth:`read`.
         """
 
         def look() -> Sequence[Any]:
@@ -79,7 +129,7 @@ class PulsarClient:
 
             with self._reader(topic, pulsar.MessageId.latest, min(most, _QUEUE)) as reader:
                 reader.seek(max(moment, 0))
-                return _available(reader, most)
+                return _available(reader, most, is_hidden=is_hidden)
 
         return self._retried(look)
 
@@ -193,15 +243,21 @@ def _entry_at(position: int) -> Any:
     )
 
 
-def _available(reader: Any, most: int, position: int = EARLIEST) -> list[Any]:
+def _available(reader: Any, most: int, position: int = EARLIEST, *, is_hidden: bool = False) -> list[Any]:
     """The messages at ``position`` or after it that are there now, at most so many, and of some megabytes."""
+    import pulsar
+
     found: list[Any] = []
     size = 0
-    while len(found) < most and size < _MOST_BYTES and reader.has_message_available():
-        message = reader.read_next(_SEEN_MS)
-        if position_of(message.message_id()) >= position:
-            found.append(message)
-            size += len(message.data())
+    try:
+        while len(found) < most and size < _MOST_BYTES and reader.has_message_available():
+            message = reader.read_next(_HIDDEN_MS if is_hidden else _SEEN_MS)
+            if position_of(message.message_id()) >= position:
+                found.append(message)
+                size += len(message.data())
+    except pulsar.Timeout:
+        if not is_hidden:
+            raise
     return found
 
 

@@ -11,20 +11,18 @@ _FIRST_CHUNK = b"\x3a"
 """How the field of a serialized message id begins that only the id of a chunked message has."""
 
 
-def check_readable(message: Any) -> bytes:
-    """Returns the serialized id of a message of pulsar-client.
+def check_readable(message: Any, message_id: Any) -> bytes:
+    """Returns the serialized id of a message of pulsar-client, which has this id.
 
     Raises:
         RecordFormatError: It is encrypted or chunked.
     """
-    message_id = message.message_id()
     serialized: bytes = message_id.serialize()
-    encryption = message.encryption_context()
-    if encryption is not None:
+    if message.encryption_context() is not None:
         raise _refused(
             message, "encrypted", "Publish it without encryption, or read this topic with another client."
         )
-    if message_id.batch_index() < 0 and _has_first_chunk(serialized):
+    if _FIRST_CHUNK in serialized and message_id.batch_index() < 0 and _has_first_chunk(serialized):
         raise _refused(
             message,
             "chunked",

@@ -16,6 +16,7 @@ from flip27_stream.connectors.pulsar.positions import EARLIEST, described, ledge
 from flip27_stream.connectors.pulsar.records.columns import rows_of
 from flip27_stream.connectors.pulsar.split import PulsarPartitionSplit
 from flip27_stream.errors import UnreachableError
+from flip27_stream.running_time import turns
 
 log = logging.getLogger(__name__)
 
@@ -52,6 +53,7 @@ class PulsarSourceReader(SourceReader[PulsarPartitionSplit]):
         self._client = PulsarClient(options.connection, options.role_prefix)
         self._waiting: list[_Reading] = []
         self._reader: Any = None
+        self._wait_ms = min(_WAIT_MS, options.poll_timeout_ms)
         self._rows = context.metric_group().counter("records_in")
         self._bytes = context.metric_group().counter("bytes_in")
 
@@ -72,9 +74,9 @@ class PulsarSourceReader(SourceReader[PulsarPartitionSplit]):
             return InputStatus.END_OF_INPUT
         reading = self._waiting[0]
         if not reading.is_ended:
-            messages = self._next_messages(reading)
+            messages, ids, data = self._next_messages(reading)
             if messages:
-                rows, published = rows_of(messages)
+                rows, published = rows_of(messages, ids, data)
                 self._rows.inc(rows.num_rows)
                 self._bytes.inc(rows.nbytes)
                 output.create_output_for_split(reading.split.split_id).collect(rows, published)
@@ -92,8 +94,11 @@ class PulsarSourceReader(SourceReader[PulsarPartitionSplit]):
             self._client.close(self._reader)
         self._reader = None
 
-    def _next_messages(self, reading: _Reading) -> list[Any]:
+    def _next_messages(self, reading: _Reading) -> tuple[list[Any], list[Any], list[bytes]]:
+        """Returns messages, their ids and their data."""
         messages: list[Any] = []
+        ids: list[Any] = []
+        data: list[bytes] = []
         size = 0
         while not reading.is_ended and len(messages) < _ROWS and size < _BYTES:
             message = self._next_message(reading)
@@ -101,43 +106,46 @@ class PulsarSourceReader(SourceReader[PulsarPartitionSplit]):
                 self._lose(reading, "there is no further message")
                 reading.is_ended = True
                 break
-            at = position_of(message.message_id())
+            message_id = message.message_id()
+            at = position_of(message_id)
             reading.is_ended = at >= reading.end - 1
             if reading.position <= at < reading.end:
                 messages.append(message)
-                size += len(message.data())
+                ids.append(message_id)
+                data.append(message.data())
+                size += len(data[-1])
                 reading.position = at + 1
-        return messages
+        return messages, ids, data
 
     def _next_message(self, reading: _Reading) -> Any | None:
         """Returns the next message, ``None`` if there is none."""
         if self._reader is None:
             return self._first_message(reading)
-        deadline = time.monotonic() + self._options.poll_timeout_ms / 1000
-        while True:
-            message = self._polled()
-            if message is not None:
-                return message
+        if (message := self._polled()) is not None:
+            return message
+        for _ in turns(self._options.poll_timeout_ms / 1000):
             if not self._is_available():
                 return None
-            if time.monotonic() > deadline:
-                raise UnreachableError(
-                    f"No message of {reading.split.topic} came within option 'pollTimeoutMs' "
-                    f"({self._options.poll_timeout_ms} ms), and the next one wanted is at "
-                    f"{described(reading.position)} or after it. Check that the broker is well, and that no "
-                    "transaction is open and no message is chunked; or raise the option."
-                )
+            if (message := self._polled()) is not None:
+                return message
+        raise UnreachableError(
+            f"No message of {reading.split.topic} came within option 'pollTimeoutMs' "
+            f"({self._options.poll_timeout_ms} ms), and the next one wanted is at "
+            f"{described(reading.position)} or after it. Check that the broker is well, and that no "
+            "transaction is open and no message is chunked; or raise the option."
+        )
 
     def _polled(self) -> Any | None:
-        import pulsar
-
         try:
-            return self._reader.read_next(min(_WAIT_MS, self._options.poll_timeout_ms))
-        except pulsar.Timeout:
-            return None
-        except pulsar.PulsarException:
-            # The client connects again by itself.
-            time.sleep(_PAUSE_S)
+            return self._reader.read_next(self._wait_ms)
+        except Exception as error:
+            import pulsar
+
+            if not isinstance(error, pulsar.PulsarException):
+                raise
+            if not isinstance(error, pulsar.Timeout):
+                # The client connects again by itself.
+                time.sleep(_PAUSE_S)
             return None
 
     def _is_available(self) -> bool:

@@ -12,9 +12,10 @@ from flip27_stream.connectors.pulsar.client.client import PulsarClient
 from flip27_stream.connectors.pulsar.options.start import AtTime, Begin, Place
 from flip27_stream.connectors.pulsar.planning.ledgers import Ledgers
 from flip27_stream.connectors.pulsar.planning.scan import Scan
-from flip27_stream.connectors.pulsar.positions import EARLIEST, ledger_of, position_at, position_of
+from flip27_stream.connectors.pulsar.positions import EARLIEST, ENTRY, ledger_of, position_at, position_of
 
 _HEAD = 100
+_VISIBLE = 5000
 _MOST_COUNTED = 1000
 """A limit of so many rows is kept exactly; a greater one is kept by estimates."""
 
@@ -38,20 +39,23 @@ class PartitionLog:
         self.last: Any | None = None
         self._lose = lose
         self._drained_at: int | None = None
+        self._is_hidden = False
         self._ledgers = Ledgers(self._first_at)
 
     def begin(self, begin: Begin) -> int:
         """Returns the position where a new query begins."""
         if begin is Place.EARLIEST:
             return EARLIEST
+        if isinstance(begin, int):
+            return begin
+        tip = self.client.tip(self.topic)
         if isinstance(begin, AtTime):
-            found = self.client.at_publish_time(self.topic, begin.moment)
+            found = self.client.at_publish_time(self.topic, begin.moment, is_hidden=tip.is_hidden)
             if found:
                 return position_of(found[0].message_id())
-        elif isinstance(begin, int):
-            return begin
-        last = self.client.last(self.topic)
-        return EARLIEST if last is None else position_of(last.message_id()) + 1
+        if tip.is_hidden:
+            return self.client.last_entry(self.topic) + ENTRY
+        return EARLIEST if tip.message is None else position_of(tip.message.message_id()) + 1
 
     def look(self, position: int, limit: int | None) -> SplitRange:
         """Returns what can be read from ``position`` on.
@@ -60,11 +64,15 @@ class PartitionLog:
             position: The next position to read.
             limit: Rows of the micro-batch; a small one is kept exactly, so as many messages are counted.
         """
-        self.last = self.client.last(self.topic)
-        end = position if self.last is None else max(position_of(self.last.message_id()) + 1, position)
+        tip = self.client.tip(self.topic, was_hidden=self._is_hidden)
+        self.last, self._is_hidden = tip.message, tip.is_hidden
         self.scan.advance(position)
-        if end > position and not self.extend_scan(_HEAD, position):
-            end = position
+        if tip.is_hidden:
+            end = self._visible_end(position)
+        else:
+            end = position if self.last is None else max(position_of(self.last.message_id()) + 1, position)
+            if end > position and not self.extend_scan(_HEAD, position):
+                end = position
         if end == position:
             self._drained_at = position
             return SplitRange(position, position, drained=True, rows=0)
@@ -72,6 +80,12 @@ class PartitionLog:
         if limit is not None:
             self.scan_to(min(limit, _MOST_COUNTED) + 1, end)
         return SplitRange(start, end, drained=True, rows=self.rows_to(end))
+
+    def _visible_end(self, position: int) -> int:
+        """Returns the position behind the last message that can be read; some thousands of messages are looked at."""
+        at = self.scan.behind if len(self.scan) else position
+        self.scan.add(self.client.read(self.topic, at, _VISIBLE, is_hidden=True))
+        return self.scan.behind if len(self.scan) else position
 
     def _checked_start(self, position: int) -> int:
         """Returns the position, or that of the first message if this is in a later ledger; a task wants it there.

@@ -56,9 +56,10 @@ class Scan:
         """Adds the messages that follow."""
         if not messages:
             return
-        self.positions += [position_of(m.message_id()) for m in messages]
-        self._sizes += [len(m.data()) for m in messages]
-        rows, published = rows_of(messages)
+        ids, data = [m.message_id() for m in messages], [m.data() for m in messages]
+        self.positions += map(position_of, ids)
+        self._sizes += map(len, data)
+        rows, published = rows_of(messages, ids, data)
         if self._rows is not None:
             rows = pa.concat_batches([self._rows, rows])
             published = pa.concat_arrays([self._published, published])

@@ -30,24 +30,37 @@ def is_publish_time(assigner: TimestampAssigner) -> bool:
     return type(assigner) is RecordTimestampAssigner or assigner.column == PUBLISH_TIME
 
 
-def rows_of(messages: Sequence[Any]) -> tuple[pa.RecordBatch, pa.Int64Array]:
+def rows_of(
+    messages: Sequence[Any], ids: Sequence[Any] | None = None, data: Sequence[bytes] | None = None
+) -> tuple[pa.RecordBatch, pa.Int64Array]:
     """Returns the rows of messages of pulsar-client, and their publish times (ms).
+
+    Args:
+        messages: Messages of one partition, at least one.
+        ids: Their ids, if they are known. To ask a message costs as much as to read it.
+        data: Their data, if they are known.
 
     Raises:
         RecordFormatError: A message is encrypted, or consists of chunks.
     """
-    ids = [check_readable(m) for m in messages]
+    ids = [m.message_id() for m in messages] if ids is None else ids
+    data = [m.data() for m in messages] if data is None else data
+    serialized = list(map(check_readable, messages, ids))
     published = pa.array([m.publish_timestamp() for m in messages], pa.int64())
     columns = [
-        pa.array([None if m.has_null_value() else m.data() for m in messages], pa.binary()),
+        pa.array([d or _empty_or_null(m) for m, d in zip(messages, data, strict=True)], pa.binary()),
         pa.array([m.partition_key().encode() or None for m in messages], pa.binary()),
-        pa.array([m.topic_name() for m in messages], pa.string()),
-        pa.array(ids, pa.binary()),
+        pa.repeat(pa.scalar(messages[0].topic_name(), pa.string()), len(messages)),
+        pa.array(serialized, pa.binary()),
         _times(published),
         _times(pa.array([m.event_timestamp() or None for m in messages], pa.int64())),
         pa.array([list(m.properties().items()) for m in messages], SCHEMA.field("__messageProperties").type),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=SCHEMA), published
+
+
+def _empty_or_null(message: Any) -> bytes | None:
+    return None if message.has_null_value() else b""
 
 
 def _times(ms: pa.Int64Array) -> pa.Array:

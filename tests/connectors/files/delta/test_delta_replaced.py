@@ -5,13 +5,18 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
 
 from flip27_stream.connectors.files.delta import delta_backlog as delta_files
+from flip27_stream.connectors.files.delta import delta_log
 from flip27_stream.connectors.files.storage.retries import Retries
 from flip27_stream.errors import ConnectorError, DataLossError, UnreachableError
+from flip27_stream.testing import wait_until
 from tests.connectors.files.support.delta_tables import append, fails, query, reads, running
 
 
@@ -96,6 +101,75 @@ def test_a_table_that_is_away_for_a_moment(tmp_path: Path, monkeypatch: pytest.M
     append(table, 1, 30, rows=10)
     reads(reading, 40)
     assert Counter(row["id"] for row in reading.rows) == Counter(range(40))
+
+
+@pytest.mark.parametrize(
+    "away",
+    [
+        ["00000000000000000001.checkpoint.parquet"],
+        ["_last_checkpoint", "00000000000000000001.checkpoint.parquet"],
+        ["00000000000000000001.json", "_last_checkpoint", "00000000000000000001.checkpoint.parquet"],
+    ],
+)
+@pytest.mark.parametrize("restarts", [False, True])
+def test_files_of_the_log_that_are_away_for_a_moment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, away: list[str], restarts: bool
+) -> None:
+    """As while a log is cleaned up, or on a mount that comes back in the middle of a look."""
+    monkeypatch.setattr(delta_files, "_PROVEN_S", 0.0)
+    monkeypatch.setattr(Retries, "pause_s", 0.01)
+    table = made(tmp_path / "t", 2)
+    DeltaTable(table).create_checkpoint()
+    (table / "_delta_log" / f"{0:020}.json").unlink()
+    append(table, 1, 20, rows=10)
+    columns = DeltaTable(table).schema().to_arrow()
+    reading = running(table, pa.schema(columns), maxFilesPerTrigger="1")
+    if restarts:
+        for count in range(2):
+            append(table, 1, 30 + 10 * count, rows=10)
+        reading.step()
+    for name in away:
+        (table / "_delta_log" / name).rename(tmp_path / name)
+    if restarts:
+        reading.restart()
+    failures: list[str] = []
+    check = Retries._check_patience
+
+    def come_back(self: Retries, error: UnreachableError, failing_s: float) -> None:
+        failures.append(str(error))
+        if len(failures) == 2:
+            for name in away:
+                (tmp_path / name).rename(table / "_delta_log" / name)
+        check(self, error, failing_s)
+
+    monkeypatch.setattr(Retries, "_check_patience", come_back)
+    wait_until(lambda: reading.run() is not None and len(failures) > 1, "looks to fail")
+    there = 50 if restarts else 30
+    append(table, 1, there, rows=10)
+    reads(reading, there + 10)
+    assert Counter(row["id"] for row in reading.rows) == Counter(range(there + 10))
+
+
+def test_a_version_that_is_away_while_it_is_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its loss is proven only if it is missing while the table is there."""
+    table = made(tmp_path / "t", 3)
+    reading = query(table, maxFilesPerTrigger="1")
+    reading.step()
+    reading.restart()
+    versions: list[int] = []
+
+    def loaded(uri: str, version: int | None, **more: Any) -> DeltaTable:
+        if version is not None and version not in versions:
+            versions.append(version)
+            raise DeltaError("Kernel error: File not found")
+        return DeltaTable(uri, version=version, **more)
+
+    monkeypatch.setattr(delta_log, "DeltaTable", loaded)
+    reading.run()
+    assert versions
+    assert Counter(row["id"] for row in reading.rows) == Counter(range(30))
 
 
 def test_a_table_that_is_away_for_good(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,17 +8,20 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from flip27_stream.connectors.files import FileSource
+from flip27_stream.connectors.files.storage import retries
 from flip27_stream.connectors.files.storage.listing import FileListing
 from flip27_stream.connectors.files.storage.retries import Retries
 from flip27_stream.connectors.files.storage.storage_errors import storage_error
 from flip27_stream.errors import ConnectorError, Flip27Error, UnreachableError
 from tests.connectors.files.support.delta_tables import fails, reads
 from tests.connectors.files.support.file_query import FileQuery, write
+from tests.module_time import replace_time
 
 
 @pytest.fixture(autouse=True)
@@ -121,14 +124,28 @@ def test_the_time_begins_anew_after_a_look_that_succeeds() -> None:
             raise outcome
         return outcome
 
-    retries = Retries()
-    assert [retries(look), retries(look)] == [1, 2]
+    trying = Retries()
+    assert [trying(look), trying(look)] == [1, 2]
+
+
+def test_a_look_in_which_the_process_was_suspended_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long it took: the process had no time to wait for an answer."""
+    clock, outcomes = SimpleNamespace(now=0.0), [1, None]
+
+    def look() -> int:
+        clock.now += 1000
+        if (outcome := outcomes.pop()) is None:
+            raise UnreachableError("the connection was lost")
+        return outcome
+
+    replace_time(monkeypatch, retries.__name__, monotonic=lambda: clock.now)
+    assert Retries()(look) == 1
 
 
 def test_one_that_is_closed_does_not_try_again() -> None:
-    retries = Retries()
-    retries.close()
-    assert retries(failing(lambda: UnreachableError("away"))) is None
+    trying = Retries()
+    trying.close()
+    assert trying(failing(lambda: UnreachableError("away"))) is None
 
 
 @pytest.mark.parametrize(

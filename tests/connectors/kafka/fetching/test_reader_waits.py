@@ -136,6 +136,22 @@ def test_partitions_in_line_do_not_time_out(make_reader: MakeReader, monkeypatch
     assert [tp.partition for tp in order] == list(range(PARTITIONS))
 
 
+def test_time_in_which_the_process_was_suspended_is_no_silence(make_reader: MakeReader) -> None:
+    """The answer is there when the process goes on."""
+
+    class Suspended(Cluster):
+        def next_answer(self, seconds: float) -> Answer | None:
+            self.now += 1000
+            return super().next_answer(seconds)
+
+    cluster = Suspended(lambda wanted: dict.fromkeys(wanted, Fetched(0, b"", [])))
+    reader = make_reader(cluster, **{"kafka.default.api.timeout.ms": "60000"})
+    for _ in range(5):
+        reader.poll_next(Output())
+    with pytest.raises(ConnectorError, match=r"sent no records at offset 0 for 6\d s"):
+        read_out(reader)
+
+
 def test_leader_that_sends_nothing_times_out(make_reader: MakeReader) -> None:
     """Empty responses are none."""
     cluster = Cluster(lambda wanted: {tp: Fetched(0, b"", []) for tp in wanted})

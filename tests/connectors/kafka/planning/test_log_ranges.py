@@ -148,8 +148,21 @@ def test_partition_that_stays_unanswered_fails_the_query(monkeypatch: pytest.Mon
     for clock.now in (1000, 2000):
         assert query.ranges(3) == {}
     clock.now = 3000
-    with pytest.raises(UnreachableError, match=r"no answer about t-0 for 2000 s: it has no leader\. Check"):
+    with pytest.raises(UnreachableError, match=r"no answer about t-0 for 180 s: it has no leader\. Check"):
         query.ranges(3)
+
+
+def test_time_in_which_the_process_was_suspended_is_no_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The connections of before are dead then, and the network may need a moment."""
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr(unanswered, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    log = Log()
+    query = Query(log)
+    log.no_leader = True
+    for clock.now in (100, 105, 1000, 1005, 1010):
+        assert query.ranges(3) == {}
+    log.no_leader = False
+    assert query.ranges(3) == {"t-0": SplitRange(3, 10)}
 
 
 def test_position_behind_the_high_watermark_is_lost() -> None:

@@ -69,6 +69,7 @@ class FakeBroker:
         versions: the greatest version it speaks, by request.
         requests: how many it took, by name.
         connections: how many it accepted.
+        host: the name by which the brokers advertise it.
     """
 
     def __init__(self, cluster: FakeCluster, node: int, certificate: Path | None) -> None:
@@ -80,6 +81,7 @@ class FakeBroker:
         self.versions = dict(VERSIONS)
         self.requests: Counter[str] = Counter()
         self.connections = 0
+        self.host = "127.0.0.1"
         self._certificate = certificate
         self._running = threading.Event()
         self._running.set()
@@ -235,9 +237,7 @@ class FakeBroker:
         broker = MetadataResponse.MetadataResponseBroker
         return MetadataResponse(
             throttle_time_ms=0,
-            brokers=[
-                broker(node_id=b.node, host="127.0.0.1", port=b.port, rack=None) for b in cluster.brokers
-            ],
+            brokers=[broker(node_id=b.node, host=b.host, port=b.port, rack=None) for b in cluster.brokers],
             cluster_id="fake",
             controller_id=1,
             topics=topics,

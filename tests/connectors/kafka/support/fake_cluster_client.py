@@ -24,7 +24,7 @@ BRIEF = {"kafka.default.api.timeout.ms": "3000", "fetchOffset.numRetries": "1"}
 
 @contextmanager
 def connected(cluster: FakeCluster, **options: object) -> Iterator[KafkaClient]:
-    given = ConnectionOptions(cluster.bootstrap_servers, **options)  # type: ignore[arg-type]
+    given = ConnectionOptions(**{"bootstrap_servers": cluster.bootstrap_servers, **options})  # type: ignore[arg-type]
     with closing(KafkaClient(given)) as client:
         yield client
 

@@ -1,6 +1,6 @@
 """Resharding, on both emulators: running, stopped and under AvailableNow; no record is lost or comes twice.
 
-KN-02 to KN-05, KN-12: parents are read to their end before their children, which begin at their first record.
+KN-02, KN-05, KN-12: parents are read to their end before their children, which begin at their first record.
 """
 
 from __future__ import annotations

@@ -289,7 +289,7 @@ def test_topics_by_pattern(pulsar_server: PulsarServer, topic: str) -> None:
 
 
 def test_the_cursor_of_a_subscription_follows(pulsar_server: PulsarServer, topic: str) -> None:
-    """Its backlog is what is not processed yet; the query itself goes by its offset."""
+    """PU-08: its backlog is what is not processed yet; the query itself goes by its offset."""
     pulsar_server.create_topic(topic, 1)
     partition = f"{topic}-partition-0"
     source = source_of(pulsar_server, topic, predefinedSubscription="ours", maxRecordsPerTrigger="4")

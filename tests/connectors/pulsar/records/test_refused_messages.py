@@ -49,7 +49,9 @@ FIRST_CHUNK = b"\x3a\x04\x08\x01\x10\x02"
 
 def test_usual_messages_are_read() -> None:
     for index in (-1, 0, 58):
-        assert check_readable(_Message(index)) == bytes(pulsar.MessageId(-1, 300, 70_000, index).serialize())
+        message = _Message(index)
+        expected = bytes(pulsar.MessageId(-1, 300, 70_000, index).serialize())
+        assert check_readable(message, message.message_id()) == expected
 
 
 @pytest.mark.parametrize(
@@ -60,4 +62,4 @@ def test_others_are_refused_by_name(message: _Message, what: str) -> None:
     with pytest.raises(
         RecordFormatError, match=f"300:70000:0 of persistent://public/default/clicks is {what}"
     ):
-        check_readable(message)
+        check_readable(message, message.message_id())

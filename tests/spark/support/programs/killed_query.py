@@ -30,6 +30,8 @@ PATIENCE_S = 120.0
 _PYTHON = "-m pyspark."
 
 Moment = Callable[[], bool]
+Victims = Callable[[], list[int]]
+"""Returns the process ids of those to be killed."""
 
 
 def logged(output: Output, kind: str, more: int = 1) -> Moment:
@@ -44,8 +46,20 @@ def written(folder: Path, pattern: str, more: int = 1) -> Moment:
     return lambda: len(set(folder.glob(pattern)) - before) >= more
 
 
-def kill_python_when(query: StreamingQuery, moment: Moment, delay_s: float = 0) -> None:
-    """Kills the Python processes of ``query`` from ``delay_s`` after ``moment`` on, until the query has failed.
+def workers() -> list[int]:
+    """Returns the processes that run tasks. Their parent is not among them, since Spark's pool of workers needs it."""
+    return [pid for pid in descendants(os.getpid()) if all(_PYTHON in command(p) for p in (pid, parent(pid)))]
+
+
+def python_processes() -> list[int]:
+    """Returns the planning processes and those that run tasks."""
+    return [*planners(), *workers()]
+
+
+def kill_python_when(
+    query: StreamingQuery, moment: Moment, delay_s: float = 0, whom: Victims = python_processes
+) -> None:
+    """Kills Python processes of ``query`` from ``delay_s`` after ``moment`` on, until the query has failed.
 
     There must be no other query.
     """
@@ -57,7 +71,7 @@ def kill_python_when(query: StreamingQuery, moment: Moment, delay_s: float = 0) 
             time.sleep(0.002)
         time.sleep(delay_s)
         while query.isActive:
-            for pid in [*planners(), *_workers()]:
+            for pid in whom():
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             time.sleep(0.01)
@@ -65,11 +79,6 @@ def kill_python_when(query: StreamingQuery, moment: Moment, delay_s: float = 0) 
         with suppress(StreamingQueryException):
             query.stop()
     assert query.exception() is not None, "it ended before it was killed"
-
-
-def _workers() -> list[int]:
-    """Returns the processes that run tasks. Their parent is not among them, since Spark's pool of workers needs it."""
-    return [pid for pid in descendants(os.getpid()) if all(_PYTHON in command(p) for p in (pid, parent(pid)))]
 
 
 @contextmanager

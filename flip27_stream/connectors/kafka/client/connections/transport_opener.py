@@ -1,7 +1,7 @@
 """Opens sockets to brokers, with TLS or without, within a deadline.
 
-kafka-python has a deadline for the TCP connection but not for the TLS handshake, and does not close sockets that
-failed.
+kafka-python has a deadline for the TCP connection but not for the lookup of the host name and the TLS handshake, and
+does not close sockets that failed.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ import socket
 import ssl
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from flip27_stream.connectors.kafka.client.host_lookup import HostLookup
 from flip27_stream.connectors.kafka.kafka_python.transports import TcpTransport, TlsTransport
 from flip27_stream.connectors.kafka.security.tls.tls_refusal import tls_refusal
 from flip27_stream.errors import AuthenticationError
@@ -28,11 +29,13 @@ class TransportOpener:
         loop: the ``NetworkSelector`` of kafka-python.
         tls: the TLS context; ``None`` for connections without TLS.
         socket_options: the arguments of ``socket.setsockopt``.
+        lookup: looks up host names.
     """
 
     loop: Any
     tls: ssl.SSLContext | None
     socket_options: list[tuple[int, int, int]]
+    lookup: HostLookup = field(default_factory=HostLookup)
 
     async def open(
         self, host: str, port: int, deadline: float, attempt: int, reached: Callable[[], None]
@@ -54,7 +57,7 @@ class TransportOpener:
             OSError: no address accepted the connection.
             KafkaTimeoutError: the deadline has passed.
         """
-        found = socket.getaddrinfo(host, port, socket.AF_UNSPEC, socket.SOCK_STREAM)
+        found = await self.lookup.addresses(self.loop, host, port, deadline)
         first = attempt % len(found)
         others = [*found[first:], *found[:first]]
         while True:

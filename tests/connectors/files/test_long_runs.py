@@ -1,0 +1,56 @@
+"""Aligned queries over files that come now and then, for longer than any patience of theirs. No JVM."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from flip27_stream.connectors.files.backlog import listed_files
+from flip27_stream.connectors.files.delta import delta_backlog
+from flip27_stream.connectors.files.storage.retries import Retries
+from tests.connectors.files.support.delta_tables import append, reads
+from tests.connectors.files.support.file_query import SECOND, FileQuery, write
+
+PATIENCE_S = 0.3
+ROWS, FILES = 20, 14
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Retries, "patience_s", PATIENCE_S)
+    monkeypatch.setattr(Retries, "pause_s", 0.01)
+    monkeypatch.setattr(listed_files, "_PATIENCE_S", PATIENCE_S)
+    monkeypatch.setattr(delta_backlog, "_PROVEN_S", PATIENCE_S)
+
+
+def add_file(folder: Path, number: int) -> None:
+    write(folder / f"{number}.parquet", number * ROWS * SECOND + 1, ROWS, ids=number * ROWS)
+
+
+def add_commit(table: Path, number: int) -> None:
+    append(table, number * ROWS * SECOND + 1, number * ROWS, ROWS)
+
+
+@pytest.mark.parametrize(("kind", "add"), [("parquet", add_file), ("delta", add_commit)])
+def test_a_trickle(tmp_path: Path, kind: str, add: Callable[[Path, int], None]) -> None:
+    """Between two files all is quiet for half of the patience, once for twice as long."""
+    place = tmp_path / "in"
+    add(place, 0)
+    options = {
+        "path": str(place),
+        "files.format": kind,
+        "source.monitor-interval": "1 ms",
+        "maxRowsPerTrigger": "15",
+    }
+    query = FileQuery(options, max_drift="1 h", available_now=False)
+    for number in range(1, FILES):
+        until = time.monotonic() + PATIENCE_S * (2 if number == FILES // 2 else 0.5)
+        while time.monotonic() < until:
+            query.run()
+        add(place, number)
+    reads(query, FILES * ROWS)
+    assert query.ids() == Counter(range(FILES * ROWS))

@@ -1,0 +1,90 @@
+"""Host names that the name server does not answer about: a lookup hangs, and the brokers of other names are heard."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from flip27_stream.connectors.kafka.split import LATEST
+from flip27_stream.errors import ConnectorError
+from flip27_stream.threads import start
+from tests.connectors.kafka.support.fake_cluster import fake_cluster
+from tests.connectors.kafka.support.fake_cluster_client import (
+    FIRST,
+    SECOND,
+    THIRD,
+    connected,
+    ends,
+    until_heard,
+)
+
+HUNG = "localhost"
+
+
+@pytest.fixture
+def answered(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """Lookups of one name wait for this event."""
+    event, lookup = threading.Event(), socket.getaddrinfo
+
+    def slow(host: Any, *given: Any, **more: Any) -> Any:
+        if host == HUNG and socket.AI_NUMERICHOST not in given:  # an address needs no name server
+            event.wait(30)
+        return lookup(host, *given, **more)
+
+    monkeypatch.setattr(socket, "getaddrinfo", slow)
+    yield event
+    event.set()
+
+
+@pytest.mark.usefixtures("quick")
+def test_broker_whose_name_is_not_resolved(answered: threading.Event) -> None:
+    with fake_cluster() as cluster:
+        cluster.brokers[1].host = HUNG
+        with connected(cluster, connection_setup_timeout_ms=400) as client:
+            for _ in range(4):
+                assert ends(client, cluster) == {FIRST, THIRD}
+            answered.set()
+            until_heard(lambda: SECOND in ends(client, cluster))
+
+
+@pytest.mark.usefixtures("unhurried", "answered")
+def test_bootstrap_servers_whose_names_are_not_resolved() -> None:
+    """Every start succeeds, in any order of servers."""
+    with fake_cluster() as cluster:
+        ports = [broker.port for broker in cluster.brokers]
+        servers = f"{HUNG}:{ports[0]},127.0.0.1:{ports[1]},{HUNG}:{ports[2]}"
+        for _ in range(4):
+            with connected(cluster, bootstrap_servers=servers, first_contact_timeout_ms=10_000) as client:
+                assert client.list_offsets({THIRD: LATEST}, read_committed=False)[0].keys() == {THIRD}
+
+
+@pytest.mark.usefixtures("unhurried")
+def test_name_that_does_not_exist() -> None:
+    """The reason is in the error."""
+    with fake_cluster() as cluster:
+        cluster.brokers[1].host = "no-such-host.invalid"
+        with (
+            connected(cluster, api_timeout_ms=1500) as client,
+            pytest.raises(ConnectorError, match="no-such-host"),
+        ):
+            client.offsets({SECOND: LATEST}, read_committed=False)
+
+
+@pytest.mark.usefixtures("unhurried")
+def test_lookup_without_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no thread can be started, the name is looked up at once."""
+
+    def refused(thread: threading.Thread) -> None:
+        if thread.name == "flip27-kafka-lookup":
+            raise ConnectorError("no thread")
+        start(thread)
+
+    monkeypatch.setattr("flip27_stream.connectors.kafka.client.host_lookup.start", refused)
+    with fake_cluster() as cluster:
+        cluster.brokers[1].host = HUNG
+        with connected(cluster) as client:
+            assert client.list_offsets({SECOND: LATEST}, read_committed=False)[0].keys() == {SECOND}

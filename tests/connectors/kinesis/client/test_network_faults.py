@@ -1,0 +1,66 @@
+"""Kinesis behind a network that refuses, falls silent, cuts connections or is slow."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from flip27_stream.connectors.kinesis import KinesisSource
+from flip27_stream.testing import CutAfter, Delay, FaultyNetwork, KinesisServer, Link
+from flip27_stream.testing.source_query import SourceQuery
+from tests.connectors.kinesis.support.kit import QUICK, data_of, numbered
+from tests.connectors.support.outages import OUTAGES, check_outage
+
+pytestmark = pytest.mark.node
+
+
+@pytest.fixture
+def link(kinesis: KinesisServer) -> Iterator[Link]:
+    with FaultyNetwork() as network:
+        yield network.link("kinesis", kinesis.address)
+
+
+def behind(link: Link, server: KinesisServer, stream: str, **more: str) -> KinesisSource:
+    options = {**server.options, **QUICK, "streamName": stream, "requestTimeout": "1 s"}
+    return KinesisSource({**options, "endpoint": f"http://{link.address}", **more})
+
+
+class Writer:
+    """Puts numbered records past the link."""
+
+    def __init__(self, server: KinesisServer, stream: str) -> None:
+        self._server, self._stream, self.count = server, stream, 0
+
+    def __call__(self, count: int) -> Sequence[bytes]:
+        records = numbered(self.count, count, 2)
+        self._server.put(self._stream, records)
+        self.count += count
+        return [data for _, data in records]
+
+
+@pytest.mark.parametrize("fault", OUTAGES)
+def test_outages_are_named_and_lose_nothing(
+    kinesis: KinesisServer, stream: str, link: Link, fault: str
+) -> None:
+    kinesis.create_stream(stream, 2)
+    source = behind(link, kinesis, stream)
+    check_outage(link, OUTAGES[fault], source, Writer(kinesis, stream), lambda row: row["data"])
+
+
+def test_slow_and_cut_connections_are_got_over(kinesis: KinesisServer, stream: str, link: Link) -> None:
+    """Answers come late, and every few of them are cut: all records come once, without an error."""
+    kinesis.create_stream(stream, 2)
+    put = Writer(kinesis, stream)
+    source = behind(link, kinesis, stream, requestTimeout="30 s", maxRecordsPerTrigger="7")
+    rows = []
+    with SourceQuery(source) as query, link.apply(Delay(0.01, jitter_s=0.02)):
+        for _ in range(5):
+            put(12)
+            with link.apply(CutAfter(1500, times=2)):
+                rows += query.step()
+            link.cut()
+            rows += query.step()
+        rows += query.run(put.count - len(rows))
+    assert Counter(data_of(rows)) == Counter(b"%d" % i for i in range(put.count))

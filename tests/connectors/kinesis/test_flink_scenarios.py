@@ -1,0 +1,130 @@
+"""What Flink's Kinesis connector promises, where a source that is planned batch by batch keeps it in another way."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flip27_stream.api import ReadLimits, SourceSplit
+from flip27_stream.connectors.kinesis.planning.enumerator import KinesisSourceEnumerator
+from flip27_stream.connectors.kinesis.planning.enumerator_state import KinesisEnumeratorState
+from flip27_stream.spark.planning.enumerator_context import CoordinatorContext
+from flip27_stream.spark.planning.query_clock import wall_clock
+from flip27_stream.testing import KinesisServer, wait_until
+from flip27_stream.testing.clock import ManualClock
+from flip27_stream.testing.source_query import SourceQuery, TaskRows
+from tests.connectors.kinesis.support.kit import data_of, numbered, source_of
+from watermark_alignment.options import AlignmentOptions
+
+pytestmark = pytest.mark.node
+
+
+def names(*numbers: int) -> frozenset[str]:
+    return frozenset(f"shardId-{number:012d}" for number in numbers)
+
+
+def process(enumerator: KinesisSourceEnumerator, context: CoordinatorContext, *shards: int) -> None:
+    """Plans all shards, and goes on as if the ranges of these had been processed."""
+
+    def listed() -> bool:
+        context.run_due()
+        return bool(context.splits)
+
+    wait_until(listed, "the shards to be listed")
+    splits: dict[Any, int | None] = dict.fromkeys(context.splits.values())
+    ranges = enumerator.split_ranges(splits)
+    names_of = {split_id.rpartition("/")[2]: split_id for split_id in context.splits}
+    enumerator.notify_checkpoint_complete({i: ranges[i].end for i in (names_of[n] for n in names(*shards))})
+    enumerator.admit(ReadLimits())
+
+
+def test_kn07_the_position_of_a_query_that_planned_nothing_yet(server: KinesisServer, stream: str) -> None:
+    """KN-07 adapted: no task has run when shards are found. LATEST stays the time at which the query began."""
+    server.create_stream(stream, 2)
+    server.put(stream, numbered(0, 10, 2))
+    time.sleep(0.05)
+    source = source_of(server, stream, initialPosition="latest")
+    with SourceQuery(source) as query:
+        assert query.run(0) == []
+    server.put(stream, numbered(10, 10, 2))
+    with SourceQuery(source, query.offset) as resumed:
+        assert sorted(map(int, data_of(resumed.run(10)))) == list(range(10, 20))
+
+
+def test_kn09_children_wait_for_all_their_parents(server: KinesisServer, stream: str) -> None:
+    """KN-09, KN-11: shards 3 and 4 come from 0; 5 is 1 and 2 merged. What is restored waits in the same way."""
+    server.create_stream(stream, 3)
+    server.put(stream, numbered(0, 9, 3))
+    server.split(stream, 0)
+    server.merge(stream, 2)
+    source = source_of(server, stream)
+    state, splits = KinesisEnumeratorState(), dict[str, SourceSplit]()
+    steps = (
+        ((0,), (1, 2, 3, 4), (0,)),
+        ((1,), (2, 3, 4), (0, 1)),
+        ((2,), (3, 4, 5), (0, 1, 2)),
+    )
+    for finished, begun, done in steps:
+        context = CoordinatorContext(2, "localhost")
+        context.restore(splits)
+        enumerator = source.restore_enumerator(context, state)
+        try:
+            enumerator.start()
+            process(enumerator, context, *finished)
+            state, splits = enumerator.snapshot_state(), dict(context.splits)
+        finally:
+            context.close()
+            enumerator.close()
+        assert state.streams[stream].begun == names(*begun)
+        assert state.streams[stream].done == names(*done)
+
+
+def test_kn14_paused_shards(server: KinesisServer, stream: str, tmp_path: Path) -> None:
+    """KN-14: shards that are ahead have no rows; the second one is read alone, then the third, then the first."""
+    server.create_stream(stream, 3)
+    for shard in (1, 2, 0):
+        server.put(stream, [(shard, b"%d" % shard)] * 2)
+        time.sleep(0.3)
+    alignment = AlignmentOptions.parse(
+        {
+            "scan.watermark.alignment.group": "paused",
+            "scan.watermark.alignment.max-drift": "50 ms",
+            "scan.watermark.alignment.table": str(tmp_path),
+        }
+    )
+    clock, batches = ManualClock(wall_clock()), list[list[bytes]]()
+    with SourceQuery(source_of(server, stream), alignment=alignment, clock=clock) as query:
+
+        def read_all_or_be_idle() -> bool:
+            if not (rows := query.step()):
+                clock.advance(61_000)
+            batches.append(data_of(rows))
+            return sum(map(len, batches)) == 6
+
+        wait_until(read_all_or_be_idle, "all rows")
+    assert [rows for rows in batches if rows] == [[b"1"] * 2, [b"2"] * 2, [b"0"] * 2]
+
+
+def test_kn15_the_size_of_a_page(server: KinesisServer, stream: str) -> None:
+    """KN-15: with a limit of two, three records come in two fetches."""
+    server.create_stream(stream, 1)
+    server.put(stream, numbered(0, 3, 1))
+    with SourceQuery(source_of(server, stream, maxRecordsPerFetch="2")) as query:
+        (task,) = query.tasks(*query.wait_for_batch())
+        output = TaskRows(query.source.schema, task)
+        query.read_into(output)
+    assert [rows.num_rows for rows, _ in output.batches] == [2, 1]
+
+
+def test_kn16_shards_are_spread_evenly(server: KinesisServer, stream: str) -> None:
+    """KN-16 adapted: a hash-key space cut in thirds, and three tasks, of which each reads a third."""
+    server.create_stream(stream, 3)
+    server.put(stream, numbered(0, 9, 3))
+    with SourceQuery(source_of(server, stream), parallelism=3) as query:
+        tasks = query.tasks(*query.wait_for_batch())
+        assert sorted(data_of(query.read(task)) for task in tasks) == [
+            [b"%d" % i for i in range(shard, 9, 3)] for shard in range(3)
+        ]

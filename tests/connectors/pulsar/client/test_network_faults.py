@@ -1,0 +1,101 @@
+"""Pulsar behind a network that refuses, falls silent, cuts connections or is slow; a server that dies."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from flip27_stream.connectors.pulsar import PulsarSource
+from flip27_stream.testing import CutAfter, Delay, FaultyNetwork, Link, PulsarServer
+from flip27_stream.testing.pulsar import skip_reason
+from flip27_stream.testing.source_query import SourceQuery
+from tests.connectors.pulsar.support.kit import QUICK, counted, numbers
+from tests.connectors.support.outages import OUTAGES, check_outage
+
+pytestmark = pytest.mark.jvm
+
+
+@pytest.fixture(scope="module")
+def network() -> Iterator[FaultyNetwork]:
+    with FaultyNetwork() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def linked(network: FaultyNetwork) -> Iterator[PulsarServer]:
+    """A server whose clients come through a link. It may be killed."""
+    if (reason := skip_reason()) is not None:
+        pytest.skip(reason)
+    with PulsarServer(through=network.link) as running:
+        yield running
+
+
+@pytest.fixture
+def link(network: FaultyNetwork, linked: PulsarServer) -> Iterator[Link]:
+    yield network.links["pulsar"]
+    network.heal()
+
+
+def behind(server: PulsarServer, topic: str, **more: str) -> PulsarSource:
+    timeouts = {"pulsar.client.operationTimeoutMs": "2000", "pollTimeoutMs": "2000"}
+    return PulsarSource({**server.options, **QUICK, **timeouts, "topic": topic, **more})
+
+
+class Writer:
+    """Puts numbered messages past the link, into two partitions."""
+
+    def __init__(self, server: PulsarServer, topic: str) -> None:
+        self._server, self._topic, self.count = server, topic, 0
+        server.create_topic(topic, 2)
+
+    def __call__(self, count: int) -> Sequence[bytes]:
+        values = numbers(self.count, count)
+        for number in range(2):
+            self._server.put(f"{self._topic}-partition-{number}", values[number::2])
+        self.count += count
+        return values
+
+
+@pytest.mark.parametrize("fault", OUTAGES)
+def test_outages_are_named_and_lose_nothing(linked: PulsarServer, topic: str, link: Link, fault: str) -> None:
+    put = Writer(linked, topic)
+    check_outage(link, OUTAGES[fault], behind(linked, topic), put, lambda row: row["value"])
+
+
+def test_slow_and_cut_connections_are_got_over(linked: PulsarServer, topic: str, link: Link) -> None:
+    """Answers come late, and connections are cut again and again: all messages come once, without an error."""
+    put, rows = Writer(linked, topic), []
+    patient = {"pulsar.client.operationTimeoutMs": "30000", "pollTimeoutMs": "30000"}
+    with SourceQuery(behind(linked, topic, maxRecordsPerTrigger="7", **patient)) as query:
+        with link.apply(Delay(0.01, jitter_s=0.02)):
+            for _ in range(5):
+                put(12)
+                with link.apply(CutAfter(1500, times=2)):
+                    rows += query.step()
+                link.cut()
+                rows += query.step()
+        rows += query.run(put.count - len(rows))
+    assert counted(rows) == Counter(numbers(0, put.count))
+
+
+def test_a_server_that_is_killed_and_comes_back(linked: PulsarServer, topic: str) -> None:
+    """Messages and their ids are kept. The query waits for it, and a planned range is the same."""
+    put = Writer(linked, topic)
+    put(20)
+    patient = {"pulsar.client.operationTimeoutMs": "60000", "pollTimeoutMs": "60000"}
+    with SourceQuery(behind(linked, topic, **patient)) as query:
+        rows = query.run(20)
+        put(10)
+        batch = query.wait_for_batch()
+        linked.kill()
+        restarting = threading.Timer(0.5, linked.restart)
+        restarting.start()
+        rows += query.read_all(*batch)
+        restarting.join()
+        query.offset = batch[1]
+        put(10)
+        rows += query.run(10)
+    assert counted(rows) == Counter(numbers(0, 40))

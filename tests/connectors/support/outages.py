@@ -1,0 +1,61 @@
+"""Outages of the network between a query and its system, which must be named, and lose nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from flip27_stream.api import Source
+from flip27_stream.errors import UnreachableError
+from flip27_stream.testing import BlackHole, CutAfter, Fault, Link, Refuse, Silence
+from flip27_stream.testing.source_query import Row, SourceQuery
+
+OUTAGES: dict[str, Fault] = {
+    "refused": Refuse(),
+    "silent": Silence(),
+    "answers are lost": BlackHole("to_client", on_heal="reset"),
+    "nothing passes": BlackHole(),
+    "answers are cut": CutAfter(200, times=None),
+}
+
+
+def check_outage(
+    link: Link,
+    fault: Fault,
+    source: Source[Any, Any],
+    put: Callable[[int], Sequence[bytes]],
+    value_of: Callable[[Row], bytes],
+) -> None:
+    """Checks planning and reading during a fault, and after it, in the same query and in another one.
+
+    Args:
+        link: Leads to the system.
+        fault: It makes every call fail in the end.
+        source: Reads through the link.
+        put: Writes so many records past the link, and returns their values.
+        value_of: Returns the value of a row.
+    """
+    expected = Counter(put(20))
+    with SourceQuery(source) as query, ExitStack() as faults:
+        rows = query.run(20)
+        expected.update(put(10))
+        batch = query.wait_for_batch()
+        tasks = query.tasks(*batch)
+        applied = faults.enter_context(link.apply(fault))
+        link.cut()
+        with pytest.raises(UnreachableError) as reading:
+            query.read(tasks[0])
+        with SourceQuery(source, batch[1]) as started, pytest.raises(UnreachableError) as planning:
+            started.run(1)
+        assert link.address in str(planning.value), "a plan says who did not answer"
+        assert "option" in str(reading.value), "and a task what can be done"
+        applied.heal()
+        rows += [row for task in tasks for row in query.read(task)]
+        expected.update(put(10))
+        with SourceQuery(source, batch[1]) as resumed:
+            rows += resumed.run(10)
+    assert Counter(map(value_of, rows)) == expected

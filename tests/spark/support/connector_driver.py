@@ -1,0 +1,26 @@
+"""A separate driver program that tests kill: a stream of any format into a Delta table.
+
+``python -m tests.spark.support.connector_driver '{"source": "flip27_pulsar", "options": {...}, "folder": "..."}'``
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+
+import flip27_stream
+from flip27_stream.testing import local_session
+
+
+def main(source: str, options: Mapping[str, str], folder: str) -> None:
+    """Runs the query whose output is ``KafkaQueries.output()`` of a test with this folder."""
+    spark = local_session("flip27-driver")
+    flip27_stream.register(spark)
+    stream = spark.readStream.format(source).options(**options).load()
+    writer = stream.writeStream.format("delta").option("checkpointLocation", f"{folder}/out-checkpoint")
+    writer.start(f"{folder}/out").awaitTermination()
+
+
+if __name__ == "__main__":
+    main(**json.loads(sys.argv[1]))

@@ -1,0 +1,57 @@
+"""A group of a Kafka topic that is an hour behind, and a source whose records have the time of now."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+from pyspark.sql import DataFrame
+
+from flip27_stream.testing import wait_until
+from tests.spark.support.kafka_queries import PATIENCE_S, KafkaQueries, arrived
+
+RECORDS = 60
+
+
+def check_group_with_kafka(
+    queries: KafkaQueries,
+    topic: str,
+    other: str,
+    stream: Callable[[Mapping[str, str]], DataFrame],
+    expected: Sequence[bytes],
+) -> None:
+    """Checks that a query over both reads all, and reads nothing of the other before the topic has come near.
+
+    Args:
+        queries: Has the session, the broker and the folder.
+        topic: A new topic with one partition.
+        other: The source id of the other source.
+        stream: Makes the other stream of options of alignment, with the columns ``data`` and ``at``.
+        expected: The data that the other source has.
+    """
+    now = time.time_ns() // 1_000_000
+    records = [(0, now - 3_600_000 + i * 60_000, None, b"k%d" % i) for i in range(RECORDS)]
+    queries.broker.write(topic, records)
+    aligned = queries.aligned("30 minutes", idle_timeout="1 s")
+    kafka = queries.stream(topic, aligned | {"scan.source.id": "kafka", "maxOffsetsPerTrigger": "10"})
+    both = kafka.selectExpr("value AS data", "timestamp AS at").unionAll(
+        stream(aligned | {"scan.source.id": other})
+    )
+    query, output = queries.start(both), queries.output()
+    try:
+        total = RECORDS + len(expected)
+        wait_until(lambda: arrived(query, output, total), "all rows of both", PATIENCE_S)
+    finally:
+        query.stop()
+    values = [value for _, _, _, value in records]
+    assert Counter(row["data"] for row in output.rows()) == Counter([*expected, *values])
+    rows = queries.split_watermark_rows()
+    assert {row["source"] for row in rows} == {"kafka", other}
+    first = min((r for r in rows if r["source"] == other and r["rows"]), key=lambda r: r["recorded_at"])
+    read_before = [
+        row["max_event_time"]
+        for row in rows
+        if row["source"] == "kafka" and row["rows"] and row["recorded_at"] <= first["recorded_at"]
+    ]
+    assert read_before, f"{other} was read though the topic is an hour behind"

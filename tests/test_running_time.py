@@ -1,0 +1,97 @@
+"""Waits in which the process is suspended: what it waits for gets its time when it goes on."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from flip27_stream import running_time
+from flip27_stream.connectors.kafka.client import first_answer
+from flip27_stream.connectors.kafka.client.first_answer import FirstAnswer
+from flip27_stream.errors import ConnectorError
+from flip27_stream.reader import drive
+from flip27_stream.running_time import turns
+from tests.module_time import replace_time
+
+
+class Clock:
+    """A monotonic clock."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    replace_time(monkeypatch, running_time.__name__, monotonic=clock)
+    return clock
+
+
+def test_turns_add_up(clock: Clock) -> None:
+    began = clock.now
+    for turn_s in turns(2.5):
+        assert turn_s <= 1
+        clock.now += min(turn_s, 0.25)
+    assert clock.now - began == pytest.approx(2.5, abs=0.01)
+
+
+def test_a_turn_in_which_the_process_was_suspended_counts_as_a_turn(clock: Clock) -> None:
+    waited = []
+    for turn_s in turns(3):
+        waited.append(turn_s)
+        clock.now += 1000
+    assert waited == [1, 1, 1]
+
+
+def test_a_reader_of_a_suspended_worker(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its fetcher goes on only when the worker does."""
+    available: Future[None] = Future()
+
+    def suspended(futures: list[Future[None]], timeout_s: float) -> Any:
+        clock.now += 1000
+        found = SimpleNamespace(done={one for one in futures if one.done()})
+        if not found.done:
+            available.set_result(None)
+        return found
+
+    futures = SimpleNamespace(wait=suspended, Future=Future)
+    monkeypatch.setattr(drive, "concurrent", SimpleNamespace(futures=futures))
+    reader: Any = SimpleNamespace(is_available=lambda: available)
+    drive._wait(reader, 60, lambda: "all")
+
+
+def test_a_reader_that_never_has_records() -> None:
+    reader: Any = SimpleNamespace(is_available=Future)
+    with pytest.raises(ConnectorError, match=r"no records for 0\.1 s .* Not read to the end: all\."):
+        drive._wait(reader, 0.1, lambda: "all")
+
+
+def test_metadata_that_came_while_the_process_was_suspended(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = SimpleNamespace(answer=None, error=None, is_done=False, node=1)
+
+    def wait(*_: Any) -> None:
+        clock.now += 1000
+        call.answer = "brokers"
+
+    monkeypatch.setattr(first_answer, "Call", lambda *_: call)
+    monkeypatch.setattr(first_answer, "wait_for_news", wait)
+    replace_time(monkeypatch, first_answer.__name__, monotonic=clock)
+    question = FirstAnswer(SimpleNamespace(nodes=lambda: [1]), lambda: None, lambda *_: True)  # type: ignore[arg-type]
+    assert question.get(60) == "brokers"
+
+
+def test_a_short_wait_is_not_longer() -> None:
+    began = time.monotonic()
+    for turn_s in turns(0.05):
+        time.sleep(turn_s)
+    assert time.monotonic() - began < 1
