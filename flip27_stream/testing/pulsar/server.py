@@ -26,8 +26,7 @@ _START_SECONDS = 90.0
 _STOP_SECONDS = 5.0
 _REQUEST_SECONDS = 30.0
 _NAMESPACE = "public/default"
-_LINK = "link"
-"""The name of the listener that is reached through a link."""
+_LINK = "link"  # the listener that is reached through one
 
 _JVM = (
     "-Xmx256m",
@@ -75,6 +74,7 @@ _SETTINGS: Mapping[str, str] = {
     # Of the bookie, which has a port of its own.
     "listeningInterface": "lo",
     "allowLoopback": "true",
+    "nettyMaxFrameSizeBytes": "5253120",
     "journalSyncData": "false",
     "journalMaxGroupWaitMSec": "1",
     "diskUsageThreshold": "0.99",
@@ -107,8 +107,7 @@ class PulsarServer(Server[Child]):
 
     Args:
         settings: Settings that are added to those of the server, or replace them.
-        through: Makes a link with the name "pulsar", such as ``FaultyNetwork.link``. :attr:`options` lead through it;
-            :attr:`service_url` and the methods of this class do not.
+        through: Makes a link, "pulsar", as ``FaultyNetwork.link`` does. Only :attr:`options` lead through it.
         token: With which this class authenticates, where ``settings`` ask for authentication.
 
     Raises:
@@ -127,6 +126,7 @@ class PulsarServer(Server[Child]):
         self._extra = dict(settings or {})
         self._through = through
         self._token = token
+        self._credentials = {} if token is None else {"Authorization": f"Bearer {token}"}
         self._link: Link | None = None
         self._port = self._web_port = 0
         self._client: Any = None
@@ -255,8 +255,7 @@ class PulsarServer(Server[Child]):
             f"{self.admin_url}/admin/v2/{path}",
             method=method,
             data=None if body is None else json.dumps(body).encode(),
-            headers={"Content-Type": "application/json"}
-            | ({} if self._token is None else {"Authorization": f"Bearer {self._token}"}),
+            headers={"Content-Type": "application/json"} | self._credentials,
         )
         try:
             with urllib.request.urlopen(request, timeout=_REQUEST_SECONDS) as answer:
