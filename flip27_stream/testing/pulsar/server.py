@@ -26,8 +26,7 @@ _START_SECONDS = 90.0
 _STOP_SECONDS = 5.0
 _REQUEST_SECONDS = 30.0
 _NAMESPACE = "public/default"
-_LINK = "link"
-"""The name of the listener that is reached through a link."""
+_LINK = "link"  # the listener that is reached through one
 
 _JVM = (
     "-Xmx256m",
@@ -107,9 +106,7 @@ class PulsarServer(Server[Child]):
 
     Args:
         settings: Settings that are added to those of the server, or replace them.
-        through: Makes a link with the name "pulsar", such as ``FaultyNetwork.link``. :attr:`options` lead through it;
-            :attr:`service_url` and the methods of this class do not.
-        token: With which this class authenticates, where ``settings`` ask for authentication.
+        through: Makes a link, "pulsar", as ``FaultyNetwork.link`` does. Only :attr:`options` lead through it.
 
     Raises:
         ConnectorError: The server did not start. The message ends with the last lines of its log.
@@ -122,11 +119,9 @@ class PulsarServer(Server[Child]):
         settings: Mapping[str, str] | None = None,
         *,
         through: Through | None = None,
-        token: str | None = None,
     ) -> None:
         self._extra = dict(settings or {})
         self._through = through
-        self._token = token
         self._link: Link | None = None
         self._port = self._web_port = 0
         self._client: Any = None
@@ -166,7 +161,6 @@ class PulsarServer(Server[Child]):
         self._launch()
         self._client = pulsar.Client(
             self.service_url,
-            authentication=None if self._token is None else pulsar.AuthenticationToken(self._token),
             logger=pulsar.FileLogger(pulsar.LoggerLevel.Error, os.devnull),
         )
 
@@ -255,8 +249,7 @@ class PulsarServer(Server[Child]):
             f"{self.admin_url}/admin/v2/{path}",
             method=method,
             data=None if body is None else json.dumps(body).encode(),
-            headers={"Content-Type": "application/json"}
-            | ({} if self._token is None else {"Authorization": f"Bearer {self._token}"}),
+            headers={"Content-Type": "application/json"},
         )
         try:
             with urllib.request.urlopen(request, timeout=_REQUEST_SECONDS) as answer:

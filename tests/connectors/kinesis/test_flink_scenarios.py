@@ -26,19 +26,27 @@ def names(*numbers: int) -> frozenset[str]:
     return frozenset(f"shardId-{number:012d}" for number in numbers)
 
 
-def process(enumerator: KinesisSourceEnumerator, context: CoordinatorContext, *shards: int) -> None:
-    """Plans all shards, and goes on as if the ranges of these had been processed."""
+def process(
+    enumerator: KinesisSourceEnumerator, context: CoordinatorContext, *shards: int
+) -> KinesisEnumeratorState:
+    """Plans, and goes on as if the ranges of these shards had been processed, until they are done."""
+    ends: dict[str, int] = {}
 
-    def listed() -> bool:
+    def is_done() -> bool:
         context.run_due()
-        return bool(context.splits)
+        if not context.splits:
+            return False
+        splits: dict[Any, int | None] = {s: ends.get(s.split_id) for s in context.splits.values()}
+        ranges = enumerator.split_ranges(splits)
+        ends.update({s.split_id: ranges[s.split_id].end for s in splits if s.shard_id in names(*shards)})
+        enumerator.notify_checkpoint_complete(ends)
+        enumerator.admit(ReadLimits())
+        context.run_due()
+        (stream,) = enumerator.snapshot_state().streams.values()
+        return names(*shards) <= stream.done and len(stream.begun) == len(context.splits)
 
-    wait_until(listed, "the shards to be listed")
-    splits: dict[Any, int | None] = dict.fromkeys(context.splits.values())
-    ranges = enumerator.split_ranges(splits)
-    names_of = {split_id.rpartition("/")[2]: split_id for split_id in context.splits}
-    enumerator.notify_checkpoint_complete({i: ranges[i].end for i in (names_of[n] for n in names(*shards))})
-    enumerator.admit(ReadLimits())
+    wait_until(is_done, "the shards to be done, and their children to be planned")
+    return enumerator.snapshot_state()
 
 
 def test_kn07_the_position_of_a_query_that_planned_nothing_yet(server: KinesisServer, stream: str) -> None:
@@ -73,8 +81,7 @@ def test_kn09_children_wait_for_all_their_parents(server: KinesisServer, stream:
         enumerator = source.restore_enumerator(context, state)
         try:
             enumerator.start()
-            process(enumerator, context, *finished)
-            state, splits = enumerator.snapshot_state(), dict(context.splits)
+            state, splits = process(enumerator, context, *finished), dict(context.splits)
         finally:
             context.close()
             enumerator.close()

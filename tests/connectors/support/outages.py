@@ -19,7 +19,7 @@ OUTAGES: dict[str, Fault] = {
     "silent": Silence(),
     "answers are lost": BlackHole("to_client", on_heal="reset"),
     "nothing passes": BlackHole(),
-    "answers are cut": CutAfter(200, times=None),
+    "answers are cut": CutAfter(20, times=None),
 }
 
 
