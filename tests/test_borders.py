@@ -47,13 +47,17 @@ def test_what_tells_the_schema_pulls_in_neither_client_nor_table() -> None:
     assert pulled_in("flip27_stream.spark.data_source, flip27_stream.connectors.kafka") == {"pyspark"}
 
 
-def test_what_plans_pulls_in_no_pandas() -> None:
+def test_what_plans_without_alignment_pulls_in_the_client_alone() -> None:
     assert pulled_in(
         "flip27_stream.spark.planning.coordinator, flip27_stream.connectors.kafka.planning.enumerator"
-    ) == {
-        "deltalake",
-        "kafka",
-    }
+    ) == {"kafka"}
+
+
+def test_what_plans_with_alignment_pulls_in_no_pandas() -> None:
+    """See ``tests/spark/planning/test_planning_imports.py`` for when pandas is imported, which PyArrow needs."""
+    assert pulled_in(
+        "flip27_stream.spark.planning.group.group_planner, flip27_stream.spark.reporting.recorder"
+    ) == {"deltalake"}
 
 
 def test_no_test_replaces_the_time_of_the_whole_process() -> None:
