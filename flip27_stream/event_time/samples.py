@@ -23,7 +23,9 @@ def sample_of(assigner: TimestampAssigner, records: pa.RecordBatch, row: int) ->
         row: the index of the record in the batch.
     """
     if isinstance(assigner, JsonTimestampAssigner):
-        return _of_document(records.column("value")[row].cast(pa.binary()).as_py())
+        if assigner.documents not in records.schema.names:  # a query may read other columns alone
+            return ""
+        return _of_document(records.column(assigner.documents)[row].cast(pa.binary()).as_py())
     return f"Its event-time column '{assigner.column}' is null or before 1970." if assigner.column else ""
 
 

@@ -75,12 +75,14 @@ def test_frozen_and_killed_broker(own_broker: KafkaBroker) -> None:
         wait_for_the_end(query)
         query.move_to_ends()
         own_broker.pause()
-        with pytest.raises(UnreachableError, match="no answer about t-0 for .* broker 1 at .* did not answer"):
+        with pytest.raises(
+            UnreachableError, match=r"no answer about t-0 for .* broker 1 at .* did not answer"
+        ):
             wait_until(lambda: bool(query.ranges()), "an answer of the frozen broker", 30)
         own_broker.resume()
         wait_for_the_end(query)
         own_broker.kill()
-        with pytest.raises(UnreachableError, match="no answer about t-0 for .*broker 1 at"):
+        with pytest.raises(UnreachableError, match=r"no answer about t-0 for .*broker 1 at"):
             wait_until(lambda: bool(query.ranges()), "an answer of the killed broker", 30)
         own_broker.restart()
         wait_for_the_end(query)
