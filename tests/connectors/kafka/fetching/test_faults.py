@@ -137,7 +137,7 @@ def test_broker_that_cannot_find_the_greatest_timestamp(
 
     monkeypatch.setattr(BrokerVersionData, "api_version", of_kafka_2)
     for module in ("positions", "position_finder"):
-        monkeypatch.setattr(f"flip27_stream.connectors.kafka.planning.{module}.PROBE_BYTES", 100)
+        monkeypatch.setattr(f"flip27_stream.connectors.kafka.planning.event_time.{module}.PROBE_BYTES", 100)
     with running(source(broker, subscribe=filled, startingOffsets="earliest")) as query:
         client = query.enumerator._client
         (split, *_) = query.context.splits.values()
