@@ -67,7 +67,8 @@ API_TIMEOUT: Final = Option(
     "kafka.default.api.timeout.ms",
     whole(most=MOST_INT),
     None,
-    "How long to try before the query fails.",
+    "How long to try. The first contact and tasks fail after it, planning of a running query after "
+    "`fetchOffset.numRetries` times it.",
     default_words="15000 before the first answer, 60000 after it",
 )
 RECONNECT_BACKOFF: Final = Option(
