@@ -29,7 +29,8 @@ from flip27_stream.spark.reporting.reports import SplitReport, TaskReport
 from watermark_alignment.group.group_log import GroupLog
 from watermark_alignment.group.group_view import Entry
 from watermark_alignment.table.maintenance import Maintenance
-from watermark_alignment.table.split_watermark_table import SplitWatermarkTable, columns_of
+from watermark_alignment.table.split_rows import columns_of
+from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 
 _SPLITS_OF_A_TASK = 10
 _MINUTE_MS = 60_000

@@ -15,7 +15,8 @@ from pathlib import Path
 from deltalake import DeltaTable
 
 from watermark_alignment.table.maintenance import Maintenance
-from watermark_alignment.table.split_watermark_table import SCHEMA, SplitRow, SplitWatermarkTable
+from watermark_alignment.table.split_rows import SCHEMA, SplitRow
+from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 
 _START_MS = 1_700_000_000_000
 

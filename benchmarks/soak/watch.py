@@ -16,7 +16,8 @@ import pyarrow as pa
 from watermark_alignment.group.group_log import KEY
 from watermark_alignment.group.group_view import Entry
 from watermark_alignment.table.recordings import Recordings
-from watermark_alignment.table.split_watermark_table import SCHEMA, SplitWatermarkTable
+from watermark_alignment.table.split_rows import SCHEMA
+from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 
 _SECOND, _LAST = 1, 3
 

@@ -25,7 +25,8 @@ from benchmarks.soak.verdict import drifts
 from benchmarks.soak.watch import Rows, Said, Series
 from benchmarks.support.marks import at_most
 from flip27_stream.testing import wait_until
-from watermark_alignment.table.split_watermark_table import SCHEMA, SplitRow, SplitWatermarkTable
+from watermark_alignment.table.split_rows import SCHEMA, SplitRow
+from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 
 T0 = 1_700_000_000_000
 TICK, MINUTE = 200, 60_000

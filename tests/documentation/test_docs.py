@@ -40,7 +40,8 @@ from watermark_alignment.table.maintenance import (
     ROW_RETENTION,
     ROW_RETENTION_DEFAULT,
 )
-from watermark_alignment.table.split_watermark_table import PROPERTIES, SCHEMA
+from watermark_alignment.table.split_rows import SCHEMA
+from watermark_alignment.table.split_watermark_table import PROPERTIES
 
 REQUIRED = "kafka.bootstrap.servers"
 PACKAGES = "flip27_stream|watermark_alignment|offsets|benchmarks|tests"

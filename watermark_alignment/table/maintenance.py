@@ -29,7 +29,8 @@ from pyarrow.fs import PyFileSystem
 
 from flip27_stream.errors import AlignmentError
 from flip27_stream.options.durations import parse_duration
-from watermark_alignment.table.split_watermark_table import NO_HOOKS, SCHEMA, SplitWatermarkTable
+from watermark_alignment.table.split_rows import SCHEMA
+from watermark_alignment.table.split_watermark_table import NO_HOOKS, SplitWatermarkTable
 
 _LOG = logging.getLogger(__name__)
 

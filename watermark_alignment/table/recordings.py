@@ -16,7 +16,8 @@ from deltalake import DeltaTable, QueryBuilder
 
 from flip27_stream.errors import AlignmentError, shortened
 from watermark_alignment.states import SplitStatus
-from watermark_alignment.table.split_watermark_table import SCHEMA, SplitWatermarkTable, equals
+from watermark_alignment.table.split_rows import SCHEMA
+from watermark_alignment.table.split_watermark_table import SplitWatermarkTable, equals
 
 _MOST_COMMITS = 200
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)

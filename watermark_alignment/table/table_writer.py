@@ -14,7 +14,8 @@ from flip27_stream.errors import ConnectorError
 from flip27_stream.threads import start
 from watermark_alignment.table.maintenance import Maintenance
 from watermark_alignment.table.pending_commits import PendingCommit, PendingCommits
-from watermark_alignment.table.split_watermark_table import SplitRow, SplitWatermarkTable, as_table
+from watermark_alignment.table.split_rows import SplitRow, as_table
+from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 
 _LOG = logging.getLogger(__name__)
 

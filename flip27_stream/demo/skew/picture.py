@@ -19,7 +19,8 @@ from flip27_stream.demo.skew.job import GROUP, SkewRun
 from flip27_stream.demo.windowed_count import DELAY
 from watermark_alignment import plot
 from watermark_alignment.states import SplitStatus
-from watermark_alignment.table.split_watermark_table import SplitRow, SplitWatermarkTable
+from watermark_alignment.table.split_rows import SplitRow
+from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

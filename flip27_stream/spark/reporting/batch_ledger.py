@@ -13,7 +13,7 @@ from flip27_stream.api.planned_range import RangeKey
 from flip27_stream.spark.reporting.report_channel import SplitReport, TaskReport
 from watermark_alignment.planner import Plan
 from watermark_alignment.states import SplitStatus
-from watermark_alignment.table.split_watermark_table import columns_of
+from watermark_alignment.table.split_rows import columns_of
 
 
 class PlannedSplit(NamedTuple):

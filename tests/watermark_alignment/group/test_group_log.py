@@ -20,7 +20,8 @@ from watermark_alignment.group import group_log
 from watermark_alignment.group.group_log import GroupLog
 from watermark_alignment.group.group_view import Entry
 from watermark_alignment.table.maintenance import Maintenance
-from watermark_alignment.table.split_watermark_table import SCHEMA, SplitWatermarkTable
+from watermark_alignment.table.split_rows import SCHEMA
+from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 
 HORIZON_MS = 60_000
 

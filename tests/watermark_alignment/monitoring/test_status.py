@@ -18,7 +18,8 @@ from watermark_alignment.states import SplitStatus
 from watermark_alignment.table.batch_note import KEY, BatchNote
 from watermark_alignment.table.maintenance import Maintenance
 from watermark_alignment.table.recordings import Member, Recordings
-from watermark_alignment.table.split_watermark_table import SplitRow, SplitWatermarkTable
+from watermark_alignment.table.split_rows import SplitRow
+from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 
 NOW = START_MS + 60_000
 

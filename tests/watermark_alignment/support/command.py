@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from watermark_alignment.table.batch_note import KEY, BatchNote
-from watermark_alignment.table.split_watermark_table import SplitRow, SplitWatermarkTable
+from watermark_alignment.table.split_rows import SplitRow
+from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 
 MINUTE = 60_000
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from watermark_alignment.table.split_watermark_table import SplitRow
+from watermark_alignment.table.split_rows import SplitRow
 
 START_MS = 1_700_000_000_000
 

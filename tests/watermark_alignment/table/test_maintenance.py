@@ -18,7 +18,8 @@ from tests.watermark_alignment.support.table_rows import START_MS, split_rows
 from watermark_alignment.group.group_log import GroupLog
 from watermark_alignment.table import maintenance as maintenance_module
 from watermark_alignment.table.maintenance import ROUND_EVERY, ROW_RETENTION, Maintenance
-from watermark_alignment.table.split_watermark_table import SCHEMA, SplitWatermarkTable
+from watermark_alignment.table.split_rows import SCHEMA
+from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 
 KEEP_NOTHING = {
     "delta.logRetentionDuration": "interval 0 seconds",

@@ -17,7 +17,8 @@ from deltalake import DeltaTable
 
 from flip27_stream.errors import AlignmentError
 from tests.watermark_alignment.support.table_rows import START_MS, split_rows
-from watermark_alignment.table.split_watermark_table import PROPERTIES, SCHEMA, SplitWatermarkTable
+from watermark_alignment.table.split_rows import SCHEMA
+from watermark_alignment.table.split_watermark_table import PROPERTIES, SplitWatermarkTable
 
 
 @pytest.fixture

@@ -11,7 +11,8 @@ import pytest
 from flip27_stream.testing import wait_until
 from tests.watermark_alignment.support.table_rows import START_MS, split_rows
 from watermark_alignment.table.maintenance import Maintenance
-from watermark_alignment.table.split_watermark_table import SplitRow, SplitWatermarkTable
+from watermark_alignment.table.split_rows import SplitRow
+from watermark_alignment.table.split_watermark_table import SplitWatermarkTable
 from watermark_alignment.table.table_writer import TableWriter
 
 

@@ -1,0 +1,85 @@
+"""The rows of the split-watermark table: their schema, and their columns in Arrow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+_TIMESTAMP = pa.timestamp("us", tz="UTC")
+
+SCHEMA = pa.schema(
+    [
+        ("group", pa.string()),
+        ("source", pa.string()),
+        ("split", pa.string()),
+        ("batch", pa.int64()),
+        ("start_position", pa.string()),
+        ("end_position", pa.string()),
+        ("rows", pa.int64()),
+        ("watermark", _TIMESTAMP),
+        ("max_event_time", _TIMESTAMP),
+        ("status", pa.string()),
+        ("drift_ms", pa.int64()),
+        ("recorded_at", _TIMESTAMP),
+    ]
+)
+
+_YEAR_1_MS, _YEAR_9999_MS = -62_135_596_800_000, 253_402_300_799_999
+_GREATEST_LONG = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class SplitRow:
+    """What one split did in one batch. Times are milliseconds since the epoch; ``None`` if unknown."""
+
+    group: str
+    source: str
+    split: str
+    batch: int
+    start_position: str
+    end_position: str
+    rows: int
+    watermark: int | None
+    max_event_time: int | None
+    status: str
+    drift_ms: int | None
+    recorded_at: int
+
+
+def as_table(rows: Sequence[SplitRow]) -> pa.Table:
+    """Returns the rows in the columns of the table, which take less than half the memory."""
+    return _table({name: [getattr(row, name) for row in rows] for name in SCHEMA.names})
+
+
+def columns_of(group: str, source: str, batch: int, recorded_at: int, **columns: list[Any]) -> pa.Table:
+    """Returns the rows of one batch of one source.
+
+    Args:
+        group: The group of the source.
+        source: The id of the source.
+        batch: The number of the batch.
+        recorded_at: When the rows were recorded (ms).
+        columns: The other columns, as in :class:`SplitRow`.
+    """
+    same = {"group": group, "source": source, "batch": batch}
+    rows = len(columns["split"])
+    repeated = {
+        name: pa.repeat(pa.scalar(value, SCHEMA.field(name).type), rows) for name, value in same.items()
+    }
+    times = {"recorded_at": [recorded_at] * rows}
+    return _table({name: {**columns, **repeated, **times}[name] for name in SCHEMA.names})
+
+
+def _table(columns: dict[str, Any]) -> pa.Table:
+    """Returns the table of columns whose times are in ms; times that its readers cannot show become null."""
+    for field in SCHEMA:
+        if field.type == _TIMESTAMP:
+            columns[field.name] = [
+                time * 1000 if time is not None and _YEAR_1_MS <= time <= _YEAR_9999_MS else None
+                for time in columns[field.name]
+            ]
+    columns["drift_ms"] = [drift and min(drift, _GREATEST_LONG) for drift in columns["drift_ms"]]
+    return pa.table(columns, schema=SCHEMA)
