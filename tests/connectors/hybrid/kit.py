@@ -79,7 +79,7 @@ class TimedSource(MemorySource):
 
 @dataclass
 class Made:
-    """A factory of a source that goes on in time, and what it was called with."""
+    """A factory of a source that begins at the switch's start time. It keeps the contexts that it was called with."""
 
     logs: dict[str, list[int | None]]
     boundedness: Boundedness = Boundedness.CONTINUOUS_UNBOUNDED
@@ -99,14 +99,14 @@ class Made:
 
 
 class HybridQuery:
-    """A query over a hybrid source: what Spark would log goes through JSON, what it would send is pickled.
+    """A query over a hybrid source without Spark. Its offsets go through JSON, as in Spark's log; tasks are pickled.
 
     Args:
-        source: what is read; made anew by each restart, as in another process.
-        table: of split watermarks, for an aligned query.
-        available_now: whether each run ends at what is there when it begins.
+        source: makes the source that is read. Each restart calls it again, as another process would.
+        table: path of the split-watermark table of an aligned query; ``None`` for a query without alignment.
+        available_now: whether each run ends at the ends of logs that it finds when it begins.
         drift_ms: how far (ms) splits of an aligned query may be ahead of each other.
-        options: of alignment, beside those.
+        options: further options of alignment.
 
     Attributes:
         start, offset: where the last batch began, and where it ended.
@@ -135,7 +135,7 @@ class HybridQuery:
         self.coordinator = self._coordinator()
 
     def restart(self) -> None:
-        """Go on in another process."""
+        """Closes the coordinator and makes a new one, as another process would."""
         self.coordinator.close()
         self._announced = False
         self.coordinator = self._coordinator()
@@ -162,9 +162,11 @@ class HybridQuery:
         return coordinator
 
     def plan(self, limit: int | None = SOME) -> dict[str, Any] | None:
-        """The end of the next batch, which is not run and not logged; ``None`` if Spark would not run one.
+        """Returns the end of the next batch, or ``None`` if Spark would run no batch. The batch is neither run nor
+        logged.
 
-        That of a run which only announces it to its group comes before.
+        The first batch of an aligned query may have no rows and only announce the query to its group. That batch
+        counts as run, and the end of the batch after it is returned.
         """
         announces = self._table is not None and limit is not None and not self._announced
         self._announced = True
@@ -179,7 +181,7 @@ class HybridQuery:
         return None if end is self.offset else json.loads(json.dumps(end))
 
     def step(self, limit: int | None = SOME) -> list[Row] | None:
-        """One micro-batch."""
+        """Runs one micro-batch and returns its rows; ``None`` if there is nothing to run."""
         end = self.plan(limit)
         if end is None:
             return None
@@ -190,7 +192,7 @@ class HybridQuery:
         return rows
 
     def run(self, limit: int | None = SOME) -> list[Row]:
-        """Micro-batches until there is nothing more; their rows."""
+        """Runs micro-batches until there is nothing more, and returns their rows."""
         before = len(self.rows)
         while self.step(limit) is not None:
             assert len(self.offsets) < 500, f"empty batches for ever: {self.offsets[-2:]}"
@@ -205,11 +207,11 @@ class HybridQuery:
 
     @property
     def index(self) -> int:
-        """Of the source that the last offset is in."""
+        """The index of the source that the last offset is in."""
         return int(self.offset["enumerator"][1]["index"])
 
 
 def _copy(value: tuple[SourceSpec, list[SplitTask]]) -> tuple[SourceSpec, list[SplitTask]]:
-    """As it arrives in another process; Spark pickles functions, too."""
+    """Returns a copy that was pickled, as it arrives in another process. Spark pickles functions, too."""
     copied: tuple[SourceSpec, list[SplitTask]] = pickle.loads(cloudpickle.dumps(value))  # type: ignore[no-untyped-call]
     return copied

@@ -1,4 +1,4 @@
-"""Alignment across the switch, within the source and with others. No JVM."""
+"""Alignment of a hybrid source: before, at and after the switch. No JVM."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ def hybrid(made: Made) -> Callable[[], HybridSource]:
 def test_no_split_runs_ahead_before_at_or_after_the_switch(
     tmp_path: Path, limit: int, restarts: bool
 ) -> None:
-    """I3, I4: at every boundary, across both sources; the first live batch is aligned like any other."""
+    """I3, I4: at every batch boundary no row that was read is more than the drift ahead of any split of both sources.
+    The first live batch is aligned like any other."""
     made = Made(NEW)
     query = HybridQuery(hybrid(made), tmp_path / "table", drift_ms=DRIFT)
     logs = OLD | NEW
@@ -51,8 +52,8 @@ def test_no_split_runs_ahead_before_at_or_after_the_switch(
 
 
 def test_a_watermark_over_all_never_drops_a_row_of_the_live_source(tmp_path: Path) -> None:
-    """I4: the delay is more than the drift; the one watermark is the greatest event time read before the batch, less
-    the delay."""
+    """I4: no row is more than the drift behind the greatest event time that was read before its batch. So a watermark
+    over all splits drops no row if its delay is more than the drift."""
     query = HybridQuery(hybrid(Made(NEW)), tmp_path / "table", drift_ms=DRIFT)
     greatest = 0
     while (rows := query.step(20)) is not None:
@@ -76,7 +77,7 @@ def test_the_table_names_splits_of_all_sources(tmp_path: Path) -> None:
 
 
 def test_a_source_that_cannot_be_cut_is_named(tmp_path: Path) -> None:
-    """AS-18."""
+    """AS-18: an aligned query names the source whose enumerator cannot find positions by event time."""
     source = HybridSource.builder(history("old", {"o": [1]}, enumerator=LogEnumerator)).build()
     with pytest.raises(
         AlignmentError, match=r"Source 0 of the hybrid source \(old\) cannot be cut by event time"
@@ -85,7 +86,7 @@ def test_a_source_that_cannot_be_cut_is_named(tmp_path: Path) -> None:
 
 
 def test_a_split_nobody_answers_for_keeps_the_source_from_being_finished(tmp_path: Path) -> None:
-    """Rule 5: unknown is neither empty nor read."""
+    """Rule 5: a split whose end is unknown is neither empty nor read."""
     old = history("old", OLD)
     made = Made(NEW)
     builder = HybridSource.builder(old).add_source(made)

@@ -1,5 +1,5 @@
-"""The conformance suite over hybrid sources: logs behind a history that has nothing, and behind one that has all that
-was there when the source was made."""
+"""The conformance suite over hybrid sources. Logs come after a history without rows, or after a history that has all
+rows that were there when the source was made."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.reader.memory_logs import MemoryLogs, MemoryLogSource
 
 
 class AfterNothing(ExternalSystem):
-    """Logs behind a history that has nothing; so every check is one of what comes after a switch."""
+    """Logs after a history without rows. Every check is a check of the source after the switch."""
 
     def __init__(self) -> None:
         self._logs = MemoryLogs()
@@ -37,7 +37,8 @@ class AfterNothing(ExternalSystem):
         return self._before(self._logs.bounded)
 
     def limited(self, limits: ReadLimits) -> HybridSource | None:
-        """Limits of bytes and files are those of each source."""
+        """Returns a source for a limit of rows only. Limits of bytes and files
+        are those of each source of the chain."""
         return self._before(self._logs.source, limits) if limits.max_rows is not None else None
 
     def write(self, split: int, count: int) -> Sequence[Hashable]:
@@ -64,9 +65,10 @@ class NoRows:
 
 
 class AfterAll(ExternalSystem):
-    """What is written before anybody reads is history, what comes later is live, in splits of its own.
+    """A history and live logs. Rows that are written before the first read are history; later rows are live, in other
+    splits.
 
-    Nothing can be hidden: while a part of the history is gone, what is live waits for it.
+    No split can be hidden: while a part of the history is missing, the live splits wait for it.
     """
 
     LIVE = 10
@@ -113,7 +115,7 @@ class AfterAll(ExternalSystem):
 
 
 class TestAfterAll(SourceConformanceSuite):
-    """SX-01 to SX-08, CO-11, CO-25, over the switch: restarts and replays before, at and after it."""
+    """The suite (SX-01 to SX-08, CO-11, CO-25) over the switch: restarts and replays before, at and after it."""
 
     splits_finish = True
 
@@ -122,7 +124,7 @@ class TestAfterAll(SourceConformanceSuite):
 
 
 class TestAfterNothing(SourceConformanceSuite):
-    """SX-01 to SX-08, CO-11, CO-25."""
+    """The suite (SX-01 to SX-08, CO-11, CO-25) over the logs after the switch."""
 
     def create_system(self) -> ExternalSystem:
         return AfterNothing()

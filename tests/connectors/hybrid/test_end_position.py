@@ -1,4 +1,4 @@
-"""Where a history of files ends, as the next source is told; limits and order on the way there. No JVM."""
+"""The end position of a history of files, as the next source is told it; limits and order of its batches. No JVM."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ LIMITS = [{"maxRowsPerTrigger": "10"}, {"maxBytesPerTrigger": "1"}, {"maxFilesPe
 
 
 def write(path: Path, times: Sequence[int | None], *, group: int) -> None:
-    """A Parquet file with these event times (ms)."""
+    """Writes a Parquet file with these event times (ms)."""
     path.parent.mkdir(exist_ok=True)
     table = pa.table([[path.stem] * len(times), pa.array(times, pa.int64())], schema=SCHEMA)
     pq.write_table(table, path, row_group_size=group)
 
 
 class Told:
-    """A factory that notes the end positions that it is told; only those of this process."""
+    """A factory that notes the end positions that it is told in this process. A pickled copy begins without notes."""
 
     def __init__(self) -> None:
         self.ends: list[JsonValue] = []
@@ -50,12 +50,12 @@ class Told:
 
 
 class Reading:
-    """A query over files and then a log; it notes what the factory of the log is told.
+    """A query over files and then a log. It notes what the factory of the log is told.
 
     Args:
-        folder: of the files.
-        aligned: whether the query is.
-        options: of the files.
+        folder: the folder of the files.
+        aligned: whether the query is aligned.
+        options: options of the files.
     """
 
     def __init__(self, folder: Path, aligned: bool, **options: str) -> None:
@@ -72,16 +72,16 @@ class Reading:
         return builder.add_source(self._told).build()
 
     def set(self, **options: str) -> None:
-        """Options of the files that hold from the next restart on."""
+        """Changes options of the files. They hold from the next restart on."""
         self._options |= options
 
     @property
     def end(self) -> JsonValue:
-        """What the factory was told last."""
+        """The end position that the factory was told last."""
         return self._told.ends[-1]
 
     def batches(self, restarts: Callable[[], bool] = lambda: False) -> list[list[int]]:
-        """The event times of each micro-batch of the history."""
+        """Runs the history to its end, and returns the event times of each micro-batch."""
         found = []
         while not self.query.offsets or self.query.index == 0:
             if restarts():
@@ -94,7 +94,7 @@ class Reading:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Three files, each of which begins before the one before it ends."""
+    """A folder of three files. Each file begins, in event time, before its predecessor ends."""
     data = tmp_path / "data"
     for number in range(3):
         write(data / f"{number}.parquet", range(number * 500 + 1, number * 500 + 1001, 25), group=10)
@@ -106,7 +106,8 @@ def folder(tmp_path: Path) -> Path:
 def test_limits_and_order_hold_and_the_end_is_the_greatest_event_time(
     folder: Path, aligned: bool, limit: dict[str, str]
 ) -> None:
-    """I2: a begun file that the limits leave nothing for is not read."""
+    """I2: batches keep the limit, and event times are in order. A begun file is not read in a batch whose limit
+    leaves no row for it."""
     reading = Reading(folder, aligned, **limit)
     batches = reading.batches()
     assert reading.end == 1976
@@ -127,7 +128,7 @@ def test_limits_and_order_hold_and_the_end_is_the_greatest_event_time(
 def test_implausible_event_times_in_the_rest_of_a_file_are_no_end(
     tmp_path: Path, aligned: bool, limit: dict[str, str], group: int
 ) -> None:
-    """The end is the greatest event time that is believed, also where a row group has others beside it."""
+    """The end is the greatest plausible event time, also where a row group has implausible event times beside it."""
     times = [*range(1, 301, 10), *[FAR] * 12, *range(301, 401, 10)]
     write(tmp_path / "data" / "a.parquet", times, group=group)
     write(tmp_path / "data" / "b.parquet", range(100, 301, 10), group=group)
@@ -160,7 +161,7 @@ def test_any_history_is_read_once_within_the_limits_up_to_its_true_end(
     limit: dict[str, str],
     data: st.DataObject,
 ) -> None:
-    """HY-17: with restarts; event times may be missing or implausible, and are in no order."""
+    """HY-17: every row is read once, with restarts. Event times may be missing or implausible, and have no order."""
     folder = tmp_path_factory.mktemp("history") / "data"
     for number, times in enumerate(files):
         write(folder / f"{number}.parquet", times, group=group)
@@ -175,7 +176,7 @@ def test_any_history_is_read_once_within_the_limits_up_to_its_true_end(
 
 
 def away(folder: Path) -> Callable[[], None]:
-    """Empties a folder; the function that is returned brings back what was in it."""
+    """Empties a folder, and returns a function that brings back its content."""
     elsewhere = folder.with_name(f".{folder.name}")
     folder.rename(elsewhere)
     folder.mkdir()
@@ -192,8 +193,8 @@ def away(folder: Path) -> Callable[[], None]:
 def test_a_history_that_is_away_when_the_query_starts_again_is_read_to_its_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, empty: list[str], aligned: bool
 ) -> None:
-    """HY-04: a listing that lacks files which were there, and are not read, proves no end; of one path, of all, or of a
-    folder below."""
+    """HY-04: a listing that lacks files which are still to be read does not end the history. The listing lacks the
+    files of one path, of all paths, or of a folder below a path."""
     monkeypatch.setattr("flip27_stream.connectors.files.planning.enumerator._LATE_LOOK_MS", 10)
     (tmp_path / "a").mkdir()
     for number, name in enumerate(["a", "a/deep", "b"]):
@@ -215,7 +216,7 @@ def test_a_history_that_is_away_when_the_query_starts_again_is_read_to_its_end(
 
 @pytest.fixture
 def begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Reading:
-    """A history of three files of which one is read."""
+    """A query over a history of three files, after the first file was read."""
     monkeypatch.setattr("flip27_stream.connectors.files.planning.enumerator._LATE_LOOK_MS", 10)
     for number in range(3):
         write(tmp_path / "data" / f"{number}.parquet", range(number * 10, number * 10 + 10), group=10)
@@ -235,7 +236,8 @@ def test_files_of_a_history_that_stay_away_fail_the_query_by_name_or_are_skipped
     names: str,
     rewritten: bool,
 ) -> None:
-    """Not for ever does it wait for them, and it does not go on in silence."""
+    """The query waits a limited time for missing files. Then it fails and says how many they are, or skips them if it
+    has the option for that."""
     monkeypatch.setattr("flip27_stream.connectors.files.backlog.listed_files._PATIENCE_S", 0.2)
     for name in names:
         (tmp_path / "data" / f"{name}.parquet").unlink()
@@ -267,7 +269,7 @@ def test_files_of_a_history_that_are_read_may_be_gone(begun: Reading, tmp_path: 
 def test_a_history_that_has_nothing_from_the_first_is_passed_over(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is said: the folder may be the place of a disk that is away."""
+    """A history without files is passed over with a warning: the folder may be the mount point of a disk."""
     (tmp_path / "data").mkdir()
     reading = Reading(tmp_path / "data", False)
     reading.query.step()

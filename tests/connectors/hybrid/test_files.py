@@ -1,4 +1,4 @@
-"""Real sources without a JVM: a Delta table, then Parquet files of a folder that go on coming."""
+"""A hybrid source of real sources: a Delta table, then a folder to which Parquet files are added. No JVM."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ def second(time: Any) -> int:
 
 @pytest.fixture
 def make(tmp_path: Path) -> Callable[[], HybridSource]:
-    """A table up to second 60 in 6 files, written in another order, and a folder that begins at second 40."""
+    """Returns a function that makes the source: a table of seconds 0 to 59 in 6 files, which were written in another
+    order, and then a folder whose files begin at second 40."""
     table, folder = tmp_path / "table", tmp_path / "folder"
     for first in (20, 0, 50, 10, 40, 30):
         write_deltalake(table, rows("old", first, first + 10), mode="append")
@@ -66,7 +67,7 @@ def make(tmp_path: Path) -> Callable[[], HybridSource]:
 def test_a_table_then_files_as_they_come(
     make: Callable[[], HybridSource], tmp_path: Path, aligned: bool, restarts: bool, limit: int | None
 ) -> None:
-    """HY-17, FI-17: in event-time order, over restarts, and with files that are written meanwhile."""
+    """HY-17, FI-17: every row comes once, over restarts, and with a file that is written while the query runs."""
     query = HybridQuery(make, tmp_path / "watermarks" if aligned else None, drift_ms=5000)
     written = False
     idle = 0
@@ -85,7 +86,7 @@ def test_a_table_then_files_as_they_come(
 
 
 def test_a_batch_read_has_all_sources(make: Callable[[], HybridSource]) -> None:
-    """``spark.read``: what an AvailableNow run would read."""
+    """``spark.read`` reads the rows that an AvailableNow run would read."""
     source = make()
     strategy = WatermarkStrategy.for_monotonous_timestamps()
     reader = Flip27BatchReader(SourceSpec(source, strategy, alignment=None, driver=Driver(parallelism=2)))
@@ -95,5 +96,5 @@ def test_a_batch_read_has_all_sources(make: Callable[[], HybridSource]) -> None:
 
 
 def test_available_now_reads_all_sources(make: Callable[[], HybridSource]) -> None:
-    """HY-12."""
+    """HY-12: one AvailableNow run reads the rows of the table and of the folder."""
     assert len(HybridQuery(make, available_now=True).run()) == 60 + 40

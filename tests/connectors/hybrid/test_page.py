@@ -1,4 +1,4 @@
-"""What ``docs/hybrid.md`` claims, against the code."""
+"""The claims of ``docs/hybrid.md`` are compared with the code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One schema for all sources: what does not fit is named when the source is built. No JVM."""
+"""All sources of a hybrid source have one schema; the build of the source names each column that is wrong. No JVM."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OTHER = pa.schema([("name", pa.string()), ("at", pa.timestamp("ms")), ("extra", 
 
 
 class OtherReader(MemoryReader):
-    """Emits the rows of a log with other columns."""
+    """A reader that emits the rows of a log with other columns."""
 
     def poll_next(self, output: ReaderOutput) -> Any:
         return super().poll_next(_Renamed(output))
@@ -97,7 +97,7 @@ def test_another_type_is_named() -> None:
 
 
 def test_a_factory_that_cannot_be_tried_is_checked_at_the_switch() -> None:
-    """It needs the enumerator, which only the switch has."""
+    """The factory needs the enumerator of the source before, which exists at the switch only."""
 
     def make(switch: SourceSwitchContext) -> Any:
         assert switch.previous_enumerator is not None
@@ -111,7 +111,7 @@ def test_a_factory_that_cannot_be_tried_is_checked_at_the_switch() -> None:
 
 @pytest.mark.parametrize("aligned", [False, True])
 def test_converted_rows_of_both_sources_are_one_stream(tmp_path: Path, aligned: bool) -> None:
-    """Event time is found in converted rows, in tasks and in plans, where a source has other columns."""
+    """Tasks and plans take the event time from converted rows, also where a source has other columns."""
     source = HybridSource.builder(history("old", {"o": [90, 101, 102]}), converter=late)
     source.add_source(other(n=[103, 104]), converter=convert)
     query = HybridQuery(source.build, tmp_path / "table" if aligned else None)
@@ -119,7 +119,8 @@ def test_converted_rows_of_both_sources_are_one_stream(tmp_path: Path, aligned: 
 
 
 def test_the_assigner_of_the_query_sees_converted_rows(tmp_path: Path) -> None:
-    """A source is asked in alignment about its own rows. The times that its system gave them stay known as such."""
+    """Alignment asks a source about its own rows, with an assigner that converts them first. A timestamp that the
+    source gives with its rows is still known as such."""
     old = history("old", {"o": [1]})
     given = old.world.requests
     query = HybridQuery(
@@ -159,7 +160,7 @@ def test_columns_may_come_in_another_order() -> None:
 
 
 def test_limits_are_those_given_or_the_least_of_the_sources() -> None:
-    """Also of what a factory makes on trial."""
+    """The limits of a source that a factory makes on trial count, too."""
     old = history("old", {}, limits=ReadLimits(max_rows=7, max_files=3, min_tasks=2))
     made = Made({})
     new = live("new", {}, limits=ReadLimits(max_rows=9, min_rows=4, max_bytes=50))

@@ -1,4 +1,4 @@
-"""What is in a checkpoint: splits and the enumerator's state."""
+"""Serializers of a checkpoint's content: the splits and the enumerator's state."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SPLITS: list[tuple[HybridSourceSplit, Any]] = [
 
 @pytest.mark.parametrize(("split", "written"), SPLITS)
 def test_hy_16_splits_survive(split: HybridSourceSplit, written: Any) -> None:
-    """HY-16: written in this form, of which releases to come must read every one."""
+    """HY-16: a split is written in this form, and read back as it was. Later releases must read every form."""
     serializer = HYBRID.split_serializer
     assert serializer.serialize(split) == written
     read = serializer.deserialize(1, json.loads(json.dumps(written)))
@@ -87,7 +87,7 @@ def test_a_state_is_written_in_this_form() -> None:
 
 
 def test_hy_16_other_versions_are_refused() -> None:
-    """HY-16: with errors that say so."""
+    """HY-16: the error names the version, and the versions that this release reads."""
     for serializer in (HYBRID.split_serializer, HYBRID.enumerator_checkpoint_serializer):
         with pytest.raises(NewerCheckpointError, match="has version 2; this release reads up to 1"):
             serializer.deserialize(2, [])

@@ -1,4 +1,4 @@
-"""The switch from one source to the next: when, where from, and over restarts. No JVM."""
+"""The switch from one source to the next: when it happens, where the next source begins, and restarts. No JVM."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def table(tmp_path: Path, aligned: bool) -> Path | None:
 
 
 def test_hy_01_all_but_the_last_source_must_be_bounded() -> None:
-    """HY-01: the boundedness of the whole is that of the last."""
+    """HY-01: the boundedness of a hybrid source is that of its last source."""
     old, new = history("old", OLD), live("new", NEW)
     assert HybridSource.builder(old).add_source(old).build().boundedness is Boundedness.BOUNDED
     assert HybridSource.builder(old).add_source(new).build().boundedness is Boundedness.CONTINUOUS_UNBOUNDED
@@ -61,7 +61,8 @@ def test_hy_02_a_factory_gets_the_enumerator_before_and_where_it_ends(tmp_path: 
 
 
 def test_hy_04_the_switch_waits_until_every_split_is_processed() -> None:
-    """HY-03, HY-04: and comes with the plan that finds it so: no batch is empty, none has rows of both."""
+    """HY-03, HY-04: the plan that finds every split processed switches. No batch is empty, and all rows of the first
+    source come before those of the second."""
     made = Made(NEW)
     query = HybridQuery(two(made))
     assert query.step(3) is not None
@@ -95,7 +96,7 @@ THREE_READ: list[Row] = [
 
 
 def three(empty: int | None = None) -> tuple[Callable[[], HybridSource], list[Row]]:
-    """Three sources, of which one may be empty, and what is to be read of them."""
+    """Returns a function that makes three sources, of which one may be empty, and the rows that are to be read."""
     logs = [dict[str, list[int | None]]() if i == empty else named for i, (_, named) in enumerate(THREE)]
     middle, newest = Made(logs[1], Boundedness.BOUNDED), Made(logs[2])
 
@@ -123,8 +124,8 @@ def three(empty: int | None = None) -> tuple[Callable[[], HybridSource], list[Ro
 def test_hy_17_a_restart_at_any_boundary_neither_loses_nor_doubles(
     tmp_path: Path, aligned: bool, available_now: bool, limit: int | None, empty: int | None
 ) -> None:
-    """HY-17, HY-08: before, at and after each switch, twice in a row, once with a plan that was never logged; also
-    where a source is empty, and under Trigger.Once (no limit), which makes one plan a run."""
+    """HY-17, HY-08: the query restarts twice around each batch, before, at and after each switch, once with a plan
+    that was never logged. A source may be empty. Without a limit the run is Trigger.Once, which makes one plan."""
     source, expected = three(empty)
     query = HybridQuery(source, table(tmp_path, aligned), available_now=available_now)
     planned = True
@@ -140,8 +141,8 @@ def test_hy_17_a_restart_at_any_boundary_neither_loses_nor_doubles(
 
 @pytest.mark.parametrize("aligned", [False, True])
 def test_hy_08_a_replay_reads_the_same_in_another_process(tmp_path: Path, aligned: bool) -> None:
-    """HY-08, HY-14, PY-09, PY-14: every batch, long after later sources were switched to; factories run on the driver
-    only."""
+    """HY-08, HY-14, PY-09, PY-14: each batch is read again after a restart, long after the query switched to later
+    sources, and has the same rows."""
     source, _ = three()
     query = HybridQuery(source, table(tmp_path, aligned))
     first: list[tuple[dict[str, Any], dict[str, Any], list[Row]]] = []
@@ -154,7 +155,8 @@ def test_hy_08_a_replay_reads_the_same_in_another_process(tmp_path: Path, aligne
 
 
 def test_one_available_now_run_reads_all_sources() -> None:
-    """HY-12: only the last source may end it; what comes after its first look is left to the next run."""
+    """HY-12: an AvailableNow run ends with the last source only. A row that is written after the first look at that
+    source is left to the next run."""
     made = Made(NEW)
     query = HybridQuery(two(made), available_now=True)
     while query.index == 0 if query.offsets else True:
@@ -205,14 +207,14 @@ def test_a_factory_that_makes_another_source_after_a_restart_is_refused() -> Non
 
 
 class Taking(MemorySource):
-    """Goes on from what a source of any fingerprint without a dash began."""
+    """A source that accepts the checkpoint of any source whose fingerprint has no dash."""
 
     def accepts_checkpoint_of(self, fingerprint: str) -> bool:
         return "-" not in fingerprint
 
 
 def test_a_chain_accepts_the_checkpoint_of_one_whose_sources_its_own_accept() -> None:
-    """One for one: be the sources fixed, or made by factories."""
+    """Each source is compared with the source at the same place, whether it is fixed or made by a factory."""
     past = history("old", OLD)
 
     def chain(*more: Any) -> HybridSource:
@@ -235,7 +237,8 @@ def test_a_chain_accepts_the_checkpoint_of_one_whose_sources_its_own_accept() ->
 
 
 def test_an_end_that_nobody_looked_for_is_an_error_and_no_guess() -> None:
-    """Neither alignment nor a column of event time: a factory that asks fails, one that does not ask is served."""
+    """The query has neither alignment nor a column of event time. A factory that asks for the end of the history
+    fails. A fixed source does not ask, and is read."""
     made = Made(NEW)
     query = HybridQuery(lambda: HybridSource.builder(history("old", OLD)).add_source(made).build())
     query.step()
@@ -246,7 +249,8 @@ def test_an_end_that_nobody_looked_for_is_an_error_and_no_guess() -> None:
 
 
 def test_alignment_switched_on_half_way_leaves_the_end_unknown(tmp_path: Path) -> None:
-    """What was read before nobody looked at; a smaller greatest event time would double rows."""
+    """The event times of rows that were read before alignment are unknown. A smaller greatest event
+    time would double rows of the next source."""
     made = Made(NEW)
     query = HybridQuery(lambda: HybridSource.builder(history("old", OLD)).add_source(made).build())
     query.step(3)
@@ -257,7 +261,7 @@ def test_alignment_switched_on_half_way_leaves_the_end_unknown(tmp_path: Path) -
 
 
 def test_an_enumerator_can_say_where_its_source_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    """FLIP-150: any JSON value, which a restart finds again."""
+    """FLIP-150: the end position may be any JSON value, and a restart finds it again."""
     from flip27_stream.connectors.hybrid.planning import enumerator
 
     monkeypatch.setattr(enumerator, "SupportsEndPosition", MemoryEnumerator)
@@ -279,7 +283,7 @@ def test_an_enumerator_can_say_where_its_source_ends(monkeypatch: pytest.MonkeyP
 
 
 class Talkative(MemoryEnumerator):
-    """Writes down what it is told, and signals that there are no more splits."""
+    """An enumerator that writes down what it is told, and signals that there are no more splits."""
 
     told: list[Any]
 
@@ -303,7 +307,8 @@ class Talkative(MemoryEnumerator):
 
 
 def test_hy_11_calls_go_on_to_the_enumerator_of_the_source_that_is_read() -> None:
-    """HY-11, HY-09, HY-07: an event of a reader of another source is not for this one, and switches nothing."""
+    """HY-11, HY-09, HY-07: calls reach the enumerator of the source that is read. An event of a reader of another
+    source does not reach it, and switches nothing."""
     sources = [history(name, OLD, enumerator=Talkative) for name in ("old", "new")]
     hybrid = HybridSource.builder(sources[0]).add_source(sources[1]).build()
     context = CoordinatorContext(2, "host")
@@ -324,7 +329,7 @@ def test_hy_11_calls_go_on_to_the_enumerator_of_the_source_that_is_read() -> Non
 
 
 def test_hy_12_only_the_last_source_says_that_there_is_no_more() -> None:
-    """HY-12: a signal of another is no end of the whole, which goes on; then it is."""
+    """HY-12: the signal of an earlier source does not end the hybrid source; the signal of the last source does."""
     sources = [history(name, OLD, enumerator=Talkative) for name in ("old", "new")]
     query = HybridQuery(lambda: HybridSource.builder(sources[0]).add_source(sources[1]).build())
     query.step()
@@ -336,7 +341,7 @@ def test_hy_12_only_the_last_source_says_that_there_is_no_more() -> None:
 
 
 def test_what_is_reported_are_the_ends_of_the_source_that_is_read() -> None:
-    """SK-34: in the words of that source."""
+    """SK-34: the report has the split names and positions of the source that is being read."""
     query = HybridQuery(two(Made(NEW)))
     query.step(1)
     assert query.coordinator.report_latest_offset() == {"old": 3, "older": 2}
@@ -345,7 +350,7 @@ def test_what_is_reported_are_the_ends_of_the_source_that_is_read() -> None:
 
 
 def test_offsets_follow_each_other_over_a_switch(tmp_path: Path) -> None:
-    """I8, I10: batch numbers rise by one; planning again with nothing new returns the very start."""
+    """I8, I10: batch numbers rise by one. A plan with nothing new returns the start offset itself."""
     query = HybridQuery(two(Made(NEW)), tmp_path / "table")
     query.run(2)
     assert all(b["batch"] == a["batch"] + 1 for a, b in pairwise(query.offsets))
@@ -353,14 +358,14 @@ def test_offsets_follow_each_other_over_a_switch(tmp_path: Path) -> None:
 
 
 class Late(MemoryEnumerator):
-    """Finds its splits only after a while."""
+    """An enumerator that finds its splits only after a while."""
 
     def start(self) -> None:
         self.context.call_async(lambda: list(self.world.logs), self._discovered, initial_delay_ms=50)
 
 
 class Unsure(MemoryEnumerator):
-    """Looks for splits again and again, and never says that there are no more."""
+    """An enumerator that looks for splits again and again, and never says that there are no more."""
 
     def start(self) -> None:
         super().start()
@@ -383,7 +388,8 @@ def test_a_source_that_goes_on_looking_is_not_finished() -> None:
 
 
 def test_a_record_from_the_future_does_not_move_the_seam() -> None:
-    """Without alignment, which has an option for it: one wrong time in the history must not skip the live source."""
+    """A query without alignment has no option for implausible times. One wrong time in
+    the history must not skip the live source."""
     in_a_day = time.time_ns() // 1_000_000 + 24 * 3_600_000
     old: Logs = {**OLD, "wrong": [in_a_day]}
     made = Made(NEW)

@@ -1,4 +1,4 @@
-"""An exact seam: each split of the next source begins where the history ends, by position and by no clock. No JVM."""
+"""An exact seam: each split of the next source begins at the position where the history ends of it. No JVM."""
 
 from __future__ import annotations
 
@@ -28,14 +28,15 @@ Logs = dict[str, list[int | None]]
 
 
 def hybrid(files: Files, world: World, seam: ExactSeam | None = SEAM) -> Callable[[], HybridSource]:
-    """The topic is given as it is, not made at the switch: it need not know where the history ends."""
+    """Makes a hybrid source of copied files and a topic. The topic is fixed and
+    does not know where the history ends."""
     return lambda: (
         HybridSource.builder(copies(files)).add_source(Topic(world, fingerprint="topic"), seam=seam).build()
     )
 
 
 def copied(logs: Logs, draw: random.Random, skew_ms: int = 0) -> Files:
-    """A prefix of each log but the last, scattered over files; event times by a clock that is ahead by ``skew_ms``."""
+    """Returns files with a prefix of each log but the last. Their event times are ``skew_ms`` ahead of the log's."""
     files: Files = {}
     for name in list(logs)[:-1]:
         for offset in range(draw.randrange(len(logs[name]) + 1)):
@@ -54,7 +55,7 @@ def everything(logs: Logs) -> Counter[tuple[str, int | None]]:
 
 
 def reread(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The splits that readers are given, in this process, from now on."""
+    """Returns a list that gets the splits that readers of this process are given from now on."""
     given: list[Any] = []
     add = MemoryReader.add_splits
 
@@ -72,7 +73,8 @@ def reread(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 def test_any_prefix_of_any_log_and_the_rest_of_it_is_the_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, restarts: bool, reports: bool, aligned: bool
 ) -> None:
-    """Whatever the order of event times, with restarts, and where no report of a task comes."""
+    """A copied prefix of each log and the rest of the log give each row once: in any order of event times, over
+    restarts, and where no report of a task comes."""
     if not reports:
         monkeypatch.setattr(messages.SourceRangesRead, "event", lambda _: None)
     for seed in range(3):
@@ -87,7 +89,7 @@ def test_any_prefix_of_any_log_and_the_rest_of_it_is_the_log(
 
 
 def test_event_times_of_another_clock_are_no_matter() -> None:
-    """The history's event-time column is ahead of the record's time: begun by time, records would be in neither."""
+    """The history's event times are ahead of the records' times. A source that begins by time would skip records."""
     draw = random.Random(7)
     logs: Logs = {name: [1000 + n for n in range(40)] for name in "abc"}
     files = copied(logs, draw, skew_ms=3_600_000)
@@ -110,7 +112,8 @@ def test_what_tasks_reported_is_not_read_again(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_what_no_task_reported_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The process ended before it heard the reports of its second batch of three: each reads a row of each file."""
+    """The process ends before it hears the reports of its second batch, so the next process reads again the rows from
+    that batch on. Each of the three batches has one row of each file."""
     files: Files = {f"f{n}": [("a", n * 3 + m, 1000 + n) for m in range(3)] for n in range(4)}
     query = HybridQuery(hybrid(files, World({"a": [1000 + n for n in range(20)]})))
     query.step(4)
@@ -127,14 +130,15 @@ def test_what_no_task_reported_is_read_again(monkeypatch: pytest.MonkeyPatch) ->
 
 @dataclass(frozen=True)
 class ForReader(MemorySplit):
-    """A split with what its source adds for readers."""
+    """A split with the data that its source adds for readers."""
 
     def between(self, start: int, end: int) -> ForReader:
         return ForReader(self.name, start, end)
 
 
 def test_splits_are_read_again_as_readers_get_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With what their source adds from the state of its enumerator, as for tasks: for Kafka that is the topic's id."""
+    """Splits that are read again go through ``splits_for_readers``, as splits of
+    tasks do; Kafka adds the topic's id."""
 
     def added(_: MemorySource, splits: Sequence[MemorySplit], checkpoint: int) -> list[MemorySplit]:
         assert type(checkpoint) is int
@@ -167,7 +171,8 @@ def test_rows_without_a_position_tell_nothing() -> None:
 
 
 def test_a_leader_that_is_silent_at_the_switch() -> None:
-    """Until a split is in the offset the state says where it begins, so a restart knows, too."""
+    """While a split is not in the offset, the enumerator's state has its positions
+    in the history. A restart finds them there."""
     logs: Logs = {"a": [1, 2, 3], "b": [4, 5, 6]}
     world = World(logs)
     query = HybridQuery(hybrid({"f": [("a", 0, 1), ("b", 0, 4), ("b", 1, 5)]}, world))
@@ -184,7 +189,8 @@ def test_a_leader_that_is_silent_at_the_switch() -> None:
 
 
 def test_a_leader_that_falls_silent_between_two_questions() -> None:
-    """The source is asked where its splits end, and again from where they begin."""
+    """The source is asked where its splits end, and again from where they begin.
+    Its leader falls silent in between."""
     logs: Logs = {"a": [1, 2, 3]}
     world = World(logs)
 
@@ -220,7 +226,7 @@ def test_the_seam_survives_in_the_state() -> None:
 
 
 def test_a_seam_that_is_asked_for_too_late() -> None:
-    """What was read before is not known, and the next source would begin too early."""
+    """An exact seam cannot be set after the first batch: the positions of the rows that were read are not known."""
     files: Files = {"f": [("a", 0, 1)], "g": [("a", 1, 2)]}
     query = HybridQuery(hybrid(files, World({"a": [1, 2, 3]}), seam=None))
     query.step(1)

@@ -130,7 +130,7 @@ FILES: dict[str, list[Copied]] = {
 def test_rows_out_of_order_at_the_seam_are_read_once(
     tmp_path: Path, aligned: bool, limit: int, restarts: bool
 ) -> None:
-    """No gap and no double, where going on after the greatest event time would lose 151."""
+    """Every row is read once. A source that began after the greatest event time of the history would lose row 151."""
     query = HybridQuery(hybrid(FILES, LOGS), tmp_path / "table" if aligned else None, drift_ms=1000)
     while query.step(limit) is not None:
         if restarts:
@@ -146,8 +146,9 @@ def test_rows_out_of_order_at_the_seam_are_read_once(
 def test_a_gap_behind_the_end_of_the_history_is_read(
     restarts: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The history's event time is ahead of the record's, so the next source would begin behind where it ends: 440
-    records would be in neither, and the offsets that the history has tell it."""
+    """The history's event times are ahead of the records' times, so by time the next source would
+    begin behind the end of the history, and 440 records would be in neither. The offsets in the
+    history show the gap, and these records are read."""
     log: list[int | None] = list(range(1000, 2000))
     files = {f"f{n}": [("a", i, 1000 + i + 490) for i in range(n, n + 50)] for n in range(0, 500, 50)}
     query = HybridQuery(hybrid(files, {"a": log}))
@@ -160,7 +161,7 @@ def test_a_gap_behind_the_end_of_the_history_is_read(
 
 
 def test_a_topic_that_was_made_anew_since_it_was_copied_is_refused() -> None:
-    """Its records have the offsets of rows in the history. They were all left out silently."""
+    """Records of the new topic have the offsets of rows in the history. They would all be left out silently."""
     files = {"f": [("a", n, 100 + n) for n in range(50)]}
     query = HybridQuery(hybrid(files, {"a": [1000 + n for n in range(30)]}))
     with pytest.raises(DataLossError, match=r"Split 1:a ends at position 30, .* rows of it up to 49"):
@@ -168,7 +169,7 @@ def test_a_topic_that_was_made_anew_since_it_was_copied_is_refused() -> None:
 
 
 def test_without_an_overlap_the_seam_is_at_the_greatest_event_time() -> None:
-    """What the test above would show otherwise: two rows that came late are lost."""
+    """Without an overlap the topic begins after the greatest event time of the history. Its late row 151 is lost."""
     query = HybridQuery(hybrid(FILES, LOGS, overlap=None))
     assert sorted(t for _, t in query.run() if t is not None) == [
         90,
@@ -186,7 +187,8 @@ def test_without_an_overlap_the_seam_is_at_the_greatest_event_time() -> None:
 
 
 def test_random_copies_of_random_logs_make_the_logs_again() -> None:
-    """Any prefix of each log, scattered over files, with any disorder that is within the overlap."""
+    """The history has any prefix of each log, scattered over files. Event times
+    are in disorder within the overlap."""
     for seed in range(10):
         draw = random.Random(seed)
         logs: dict[str, list[int | None]] = {
@@ -209,7 +211,7 @@ def test_random_copies_of_random_logs_make_the_logs_again() -> None:
 def test_only_the_end_of_the_first_source_is_remembered_and_read_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A year of files before the overlap is neither in the offset nor read twice."""
+    """Files that end before the overlap are neither in the offset nor read twice."""
     files = {f"f{i:03}": [("a", i, 1000 + i)] for i in range(300)}
     logs: dict[str, list[int | None]] = {"a": [1000 + i for i in range(320)]}
     read: list[Sequence[str]] = []
