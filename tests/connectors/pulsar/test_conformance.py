@@ -27,7 +27,7 @@ _systems = itertools.count()
 
 
 class PulsarPartitions(PausedServerSystem):
-    """A topic with a partition for each split; values have an event time, and so have messages."""
+    """A topic with a partition for each split. Each message has a publish time, and an event time in its value."""
 
     def __init__(self, server: PulsarServer, strategy: WatermarkStrategy) -> None:
         super().__init__(server)
@@ -62,7 +62,7 @@ class PulsarPartitions(PausedServerSystem):
         return self.write_at(split, [NOON + 1000 * split + 10 * i for i in range(count)])
 
     def write_at(self, split: int, times: Sequence[int | None]) -> Sequence[Hashable]:
-        """Few messages one by one, so that they have different publish times, many in batches."""
+        """Writes few messages one by one, so that their publish times differ, and many messages in batches."""
         partition = f"{self._topic}-partition-{split}"
         written: list[Hashable] = []
         for first in range(0, len(times), 200):
@@ -81,7 +81,7 @@ class PulsarPartitions(PausedServerSystem):
 
 @pytest.fixture(scope="module")
 def own_server() -> Iterator[PulsarServer]:
-    """One that may be paused."""
+    """A server of this module alone, for it is paused."""
     if (reason := skip_reason()) is not None:
         pytest.skip(reason)
     with PulsarServer() as running:
@@ -89,7 +89,7 @@ def own_server() -> Iterator[PulsarServer]:
 
 
 class TestPublishTimes(SourceConformanceSuite):
-    """Event time is the publish time: the broker's index is asked."""
+    """The event time is the publish time, which the broker's index finds."""
 
     large_split = 5000
     gives_up_within_s = 60.0
@@ -106,7 +106,7 @@ class TestPublishTimes(SourceConformanceSuite):
 
 
 class TestTimesInTheValue(EventTimeChecks):
-    """Event time is in the value: it is probed."""
+    """The event time is in the value, where the source probes for it."""
 
     strategy = WatermarkStrategy().with_timestamp_assigner(
         timestamp_assigner("/t", SCHEMA, "scan.watermark.event-time", None, "value")

@@ -1,4 +1,4 @@
-"""What Flink's Pulsar connector promises, where a source that is planned batch by batch keeps it in another way."""
+"""The promises of Flink's Pulsar connector that a source which is planned batch by batch keeps in another way."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ pytestmark = pytest.mark.jvm
 
 @pytest.mark.parametrize("interval", ["0", "50 ms"])
 def test_pu05_no_partitions_yet(pulsar_server: PulsarServer, topic: str, interval: str) -> None:
-    """PU-05 adapted: nothing is assigned, and a stream goes on. Later topics are read only with discovery on."""
+    """PU-05 adapted: a stream without partitions reads nothing and goes on. It reads topics
+    that are made later only with discovery on."""
     more = {
         "admin.url": pulsar_server.admin_url,
         "topicsPattern": f"{topic}-.*",
@@ -33,7 +34,7 @@ def test_pu05_no_partitions_yet(pulsar_server: PulsarServer, topic: str, interva
 
 
 def test_pu05_a_bounded_read_of_an_empty_topic_ends(pulsar_server: PulsarServer, topic: str) -> None:
-    """PU-05 adapted: with discovery off and nothing pending there is no more to come."""
+    """PU-05 adapted: a bounded read has no discovery, so a topic without messages has no more to come."""
     pulsar_server.create_topic(topic, 2)
     with SourceQuery(PulsarSource({**pulsar_server.options, "topic": topic}, bounded=True)) as query:
         assert query.read_batch() == []
@@ -41,7 +42,8 @@ def test_pu05_a_bounded_read_of_an_empty_topic_ends(pulsar_server: PulsarServer,
 
 @pytest.mark.parametrize("bounded", [True, False])
 def test_pu09_the_only_split_is_paused(pulsar_server: PulsarServer, topic: str, bounded: bool) -> None:
-    """PU-09: planned with its end where it stands, it has no rows; then it goes on."""
+    """PU-09: a range that ends where it begins has no rows, and another range of
+    the same split has its rows afterwards."""
     pulsar_server.create_topic(topic, 1)
     pulsar_server.put(f"{topic}-partition-0", numbers(0, 10))
     source = PulsarSource(
@@ -55,7 +57,8 @@ def test_pu09_the_only_split_is_paused(pulsar_server: PulsarServer, topic: str, 
 
 
 def test_pu10_a_cut_at_a_publish_time(pulsar_server: PulsarServer, topic: str) -> None:
-    """PU-10: a message before the time and one after it; the first is read, and the next range up to there is empty."""
+    """PU-10: one message comes before the time, and one after it. The first is read,
+    and the next range to that time is empty."""
     pulsar_server.create_topic(topic, 1)
     pulsar_server.put(f"{topic}-partition-0", [b"before"])
     time.sleep(0.01)

@@ -1,4 +1,4 @@
-"""Positions are numbers that grow along a partition; entries of closed ledgers are counted by halving."""
+"""Positions are numbers that grow along a partition. Entries of closed ledgers are counted by halving."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_only_whole_entries_are_acknowledged(
 
 
 def test_checkpoints() -> None:
-    """PU-03: the state before and after the first discovery."""
+    """PU-03: the states before and after the first discovery, and a split, survive. Damaged data are refused."""
     states = PulsarEnumeratorStateSerializer()
     for state in (PulsarEnumeratorState(), PulsarEnumeratorState(frozenset("ab"), frozenset("c"))):
         assert states.deserialize(1, states.serialize(state)) == state

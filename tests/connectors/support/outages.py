@@ -1,4 +1,5 @@
-"""Outages of the network between a query and its system, which must be named, and lose nothing."""
+"""Outages of the network between a query and its external system. The query
+names each outage, and loses no record."""
 
 from __future__ import annotations
 
@@ -33,9 +34,9 @@ def check_outage(
     """Checks planning and reading during a fault, and after it, in the same query and in another one.
 
     Args:
-        link: Leads to the system.
-        fault: It makes every call fail in the end.
-        source: Reads through the link.
+        link: The link that leads to the external system.
+        fault: A fault that makes every call fail in the end.
+        source: A source that reads through the link.
         put: Writes so many records past the link, and returns their values.
         value_of: Returns the value of a row.
     """

@@ -11,7 +11,7 @@ from flip27_stream.testing.server import Server
 
 
 class PausedServerSystem(ExternalSystem):
-    """A system that fails while its server is paused: connections stay open, and nobody answers."""
+    """A system that fails while its server is paused: connections stay open, and the server does not answer."""
 
     def __init__(self, paused: Server[Any]) -> None:
         self._paused = paused

@@ -1,4 +1,4 @@
-"""Pulsar behind a network that refuses, falls silent, cuts connections or is slow; a server that dies."""
+"""Pulsar behind a network that refuses, falls silent, cuts connections or is slow, and a Pulsar server that dies."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def network() -> Iterator[FaultyNetwork]:
 
 @pytest.fixture(scope="module")
 def linked(network: FaultyNetwork) -> Iterator[PulsarServer]:
-    """A server whose clients come through a link. It may be killed."""
+    """A server whose clients come through a link. A test may kill it."""
     if (reason := skip_reason()) is not None:
         pytest.skip(reason)
     with PulsarServer(through=network.link) as running:
@@ -66,7 +66,7 @@ def test_outages_are_named_and_lose_nothing(linked: PulsarServer, topic: str, li
 
 
 def test_slow_and_cut_connections_are_got_over(linked: PulsarServer, topic: str, link: Link) -> None:
-    """Answers come late, and connections are cut again and again: all messages come once, without an error."""
+    """Answers come late, and connections are cut again and again. Every message comes once, without an error."""
     put, rows = Writer(linked, topic), []
     patient = {"pulsar.client.operationTimeoutMs": "30000", "pollTimeoutMs": "30000"}
     with SourceQuery(behind(linked, topic, maxRecordsPerTrigger="7", **patient)) as query:
@@ -82,7 +82,8 @@ def test_slow_and_cut_connections_are_got_over(linked: PulsarServer, topic: str,
 
 
 def test_a_server_that_is_killed_and_comes_back(linked: PulsarServer, topic: str) -> None:
-    """Messages and their ids are kept. The query waits for it, and a planned range is the same."""
+    """The server keeps messages and their ids. The query waits for the server,
+    and a planned range has the same messages."""
     put = Writer(linked, topic)
     put(20)
     patient = {"pulsar.client.operationTimeoutMs": "60000", "pollTimeoutMs": "60000"}

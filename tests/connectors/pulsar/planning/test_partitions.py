@@ -37,7 +37,7 @@ class Writer:
 
 
 def test_columns(pulsar_server: PulsarServer, topic: str) -> None:
-    """The columns of StreamNative's source; PU-06: a topic that is not partitioned is one split."""
+    """The columns are those of StreamNative's source. PU-06: a topic that is not partitioned is one split."""
     pulsar_server.create_topic(topic, None)
     before = time.time_ns() // 1_000_000
     more: dict[str, Any] = {"partition_key": "k", "properties": {"a": "b"}, "event_timestamp": before}
@@ -57,7 +57,7 @@ def test_columns(pulsar_server: PulsarServer, topic: str) -> None:
 
 
 def test_growth_and_unloads_while_a_query_runs(pulsar_server: PulsarServer, topic: str) -> None:
-    """PU-02, PU-04: new partitions are read from their beginning, and once; an unload makes a new ledger."""
+    """PU-02, PU-04: a new partition is read from its beginning, and once. An unload makes a new ledger."""
     pulsar_server.create_topic(topic, 2)
     writer, rows = Writer(pulsar_server, topic, 2), list[dict[str, Any]]()
     writer.put()
@@ -75,7 +75,7 @@ def test_growth_and_unloads_while_a_query_runs(pulsar_server: PulsarServer, topi
 
 
 def test_partitions_that_were_added_while_it_was_stopped(pulsar_server: PulsarServer, topic: str) -> None:
-    """PU-03: they begin at their first message, though the query began at the latest one."""
+    """PU-03: new partitions begin at their first message, though the query began at the latest one."""
     pulsar_server.create_topic(topic, 1)
     writer = Writer(pulsar_server, topic, 1)
     pulsar_server.put(f"{topic}-partition-0", [b"before"])
@@ -95,7 +95,8 @@ def test_partitions_that_were_added_while_it_was_stopped(pulsar_server: PulsarSe
 
 @pytest.mark.parametrize("seed", range(2))
 def test_a_storm(pulsar_server: PulsarServer, topic: str, seed: int) -> None:
-    """Batches, unloads, growth, small limits, restarts after any plan: every message comes exactly once."""
+    """Every message comes exactly once, in spite of batches, unloads, new partitions,
+    small limits, and restarts after any plan."""
     rng = random.Random(seed)
     pulsar_server.create_topic(topic, 2)
     writer, rows, offset = Writer(pulsar_server, topic, 2), list[dict[str, Any]](), None
@@ -120,7 +121,8 @@ def test_a_storm(pulsar_server: PulsarServer, topic: str, seed: int) -> None:
 
 
 def test_limits_are_kept_within_batches_and_over_ledgers(pulsar_server: PulsarServer, topic: str) -> None:
-    """A micro-batch may begin and end inside an entry. Replays have the same rows, whatever came meanwhile."""
+    """A micro-batch may begin and end inside an entry. A replay has the same
+    rows, whatever messages came meanwhile."""
     pulsar_server.create_topic(topic, 1)
     writer, rows = Writer(pulsar_server, topic, 1), list[dict[str, Any]]()
     writer.put(20, batch=20)
@@ -140,7 +142,7 @@ def test_limits_are_kept_within_batches_and_over_ledgers(pulsar_server: PulsarSe
 
 
 def test_bytes_of_a_micro_batch(pulsar_server: PulsarServer, topic: str) -> None:
-    """Without admin.url, and many entries behind those that planning reads."""
+    """The limit of bytes holds without ``admin.url``, and for many more entries than planning reads."""
     pulsar_server.create_topic(topic, 1)
     values = [b"%05d" % i + bytes(995) for i in range(3000)]
     pulsar_server.put(f"{topic}-partition-0", values)
@@ -170,7 +172,7 @@ def test_available_now_ends_at_what_was_there(pulsar_server: PulsarServer, topic
 
 
 def test_where_a_new_query_begins(pulsar_server: PulsarServer, topic: str) -> None:
-    """PU-07: at the latest message, nothing is available, and no subscription is left behind."""
+    """PU-07: a query that begins at the latest message has no rows, and leaves no subscription behind."""
     pulsar_server.create_topic(topic, 1)
     partition = f"{topic}-partition-0"
     first = pulsar_server.put(partition, numbers(0, 5))
@@ -197,7 +199,8 @@ def test_where_a_new_query_begins(pulsar_server: PulsarServer, topic: str) -> No
 def test_trimmed_ledgers_are_data_loss(
     pulsar_server: PulsarServer, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A reader goes on silently at the first message that is left; comparing ids shows it."""
+    """Pulsar's reader goes on silently at the first message that is left. The
+    source compares ids, and finds the loss."""
     pulsar_server.create_topic(topic, 1)
     partition = f"{topic}-partition-0"
     pulsar_server.put(partition, numbers(0, 10))
@@ -219,7 +222,7 @@ def test_trimmed_ledgers_are_data_loss(
 
 
 def test_trimming_what_was_read_is_no_loss(pulsar_server: PulsarServer, topic: str) -> None:
-    """A running query has seen that nothing was left; a ledger that still exists proves it after a restart."""
+    """A running query has seen that it read all messages. After a restart a ledger that still exists proves it."""
     pulsar_server.create_topic(topic, 1)
     partition = f"{topic}-partition-0"
     pulsar_server.put(partition, numbers(0, 4))
@@ -289,7 +292,8 @@ def test_topics_by_pattern(pulsar_server: PulsarServer, topic: str) -> None:
 
 
 def test_the_cursor_of_a_subscription_follows(pulsar_server: PulsarServer, topic: str) -> None:
-    """PU-08: its backlog is what is not processed yet; the query itself goes by its offset."""
+    """PU-08: the backlog of the subscription has the messages that are not processed
+    yet. The query itself goes by its offset."""
     pulsar_server.create_topic(topic, 1)
     partition = f"{topic}-partition-0"
     source = source_of(pulsar_server, topic, predefinedSubscription="ours", maxRecordsPerTrigger="4")

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.jvm
 
 
 def put(server: PulsarServer, topic: str, value: bytes, **producer: Any) -> str:
-    """Publishes a message with a producer of its own. Returns its id, as errors have it."""
+    """Publishes a message with a producer of its own, and returns its id in the form that errors have."""
     made = server.client.create_producer(f"persistent://public/default/{topic}-partition-0", **producer)
     found = made.send(value)
     made.close()

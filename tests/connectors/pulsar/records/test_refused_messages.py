@@ -1,4 +1,4 @@
-"""Messages that are refused by name. They are stand-ins: a standalone server is not easily given real ones."""
+"""Messages that are refused by name. They are stand-ins, for a standalone server hardly makes real ones."""
 
 from __future__ import annotations
 

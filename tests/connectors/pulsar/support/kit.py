@@ -1,4 +1,4 @@
-"""What tests of the Pulsar source share."""
+"""The source, the messages and the counts that tests of Pulsar share."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ QUICK: Mapping[str, str] = {
 
 
 def source_of(server: PulsarServer, *topics: str, **more: str) -> PulsarSource:
-    """Reads topics from their beginning, and finds new partitions soon."""
+    """Returns a source that reads topics from their beginning, and finds new partitions soon."""
     return PulsarSource({**server.options, **QUICK, "topics": ",".join(topics), **more})
 
 
