@@ -97,7 +97,8 @@ def test_another_type_is_named() -> None:
 
 
 def test_a_factory_that_cannot_be_tried_is_checked_at_the_switch() -> None:
-    """The factory needs the enumerator of the source before, which exists at the switch only."""
+    """A factory that needs the enumerator of the source before it is checked at the switch, where
+    this enumerator exists."""
 
     def make(switch: SourceSwitchContext) -> Any:
         assert switch.previous_enumerator is not None
@@ -160,7 +161,8 @@ def test_columns_may_come_in_another_order() -> None:
 
 
 def test_limits_are_those_given_or_the_least_of_the_sources() -> None:
-    """The limits of a source that a factory makes on trial count, too."""
+    """The limits of a hybrid source are those of its builder, or the least of its sources, also of a source that a
+    factory makes on trial."""
     old = history("old", {}, limits=ReadLimits(max_rows=7, max_files=3, min_tasks=2))
     made = Made({})
     new = live("new", {}, limits=ReadLimits(max_rows=9, min_rows=4, max_bytes=50))

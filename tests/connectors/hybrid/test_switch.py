@@ -214,7 +214,8 @@ class Taking(MemorySource):
 
 
 def test_a_chain_accepts_the_checkpoint_of_one_whose_sources_its_own_accept() -> None:
-    """Each source is compared with the source at the same place, whether it is fixed or made by a factory."""
+    """A hybrid source accepts the checkpoint of another one if each of its sources accepts that of the source at its
+    place, whether these are fixed or made by factories."""
     past = history("old", OLD)
 
     def chain(*more: Any) -> HybridSource:

@@ -1,4 +1,4 @@
-"""Emulators, each started once for all tests of a process that use it."""
+"""The two emulators of Kinesis, each started once for all tests of a process that use it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _started(emulator: str) -> Iterator[KinesisServer]:
 
 @pytest.fixture(scope="session")
 def kinesis() -> Iterator[KinesisServer]:
-    """kinesis-local."""
+    """The emulator kinesis-local."""
     yield from _started("kinesis-local")
 
 
@@ -33,7 +33,7 @@ def kinesalite() -> Iterator[KinesisServer]:
 
 @pytest.fixture(params=["kinesis-local", "kinesalite"])
 def server(request: pytest.FixtureRequest) -> KinesisServer:
-    """One after the other."""
+    """Each emulator in turn: a test that uses this fixture runs on both."""
     found: KinesisServer = request.getfixturevalue(
         "kinesis" if request.param == "kinesis-local" else "kinesalite"
     )
@@ -42,5 +42,5 @@ def server(request: pytest.FixtureRequest) -> KinesisServer:
 
 @pytest.fixture
 def stream() -> str:
-    """The name of a stream that nobody has made."""
+    """The name of a stream that does not exist."""
     return f"stream-{next(_names)}"

@@ -28,7 +28,7 @@ _systems = itertools.count()
 
 
 class KinesisShards(PausedServerSystem):
-    """A stream with a shard for each split; event time is the time of arrival."""
+    """A stream with a shard for each split. The event time is the time of arrival, or a time in the data."""
 
     def __init__(self, server: KinesisServer, strategy: WatermarkStrategy) -> None:
         super().__init__(server)
@@ -67,7 +67,7 @@ class KinesisShards(PausedServerSystem):
         return self.write_at(split, [NOON + 1000 * split + 10 * i for i in range(count)])
 
     def write_at(self, split: int, times: Sequence[int | None]) -> Sequence[Hashable]:
-        """In small calls, for the records of one call arrive in one millisecond."""
+        """Writes in small calls, because the records of one call arrive in the same millisecond."""
         written: list[Hashable] = []
         step = 8 if len(times) < SETTLED else 100
         for first in range(0, len(times), step):
@@ -88,7 +88,7 @@ class KinesisShards(PausedServerSystem):
 
 @pytest.fixture(scope="module")
 def own_server() -> Iterator[KinesisServer]:
-    """One that may be paused."""
+    """A server of this module alone, for it is paused."""
     if (reason := skip_reason()) is not None:
         pytest.skip(reason)
     with KinesisServer() as running:
@@ -96,7 +96,7 @@ def own_server() -> Iterator[KinesisServer]:
 
 
 class TestArrivalTimes(SourceConformanceSuite):
-    """Event time is the time of arrival: the service's index is asked."""
+    """The event time is the time of arrival, which the service's index finds."""
 
     large_split = 500
     gives_up_within_s = 30.0
@@ -113,7 +113,7 @@ class TestArrivalTimes(SourceConformanceSuite):
 
 
 class TestTimesInTheData(EventTimeChecks):
-    """Event time is in the data, where the service cannot find it: shards are paused by reports (FLIP-217)."""
+    """The event time is in the data, where the service cannot find it. Shards are paused by reports (FLIP-217)."""
 
     strategy = WatermarkStrategy().with_timestamp_assigner(
         timestamp_assigner(

@@ -1,4 +1,4 @@
-"""What Flink's Kinesis connector promises, where a source that is planned batch by batch keeps it in another way."""
+"""The promises of Flink's Kinesis connector that a source which is planned batch by batch keeps in another way."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ def names(*numbers: int) -> frozenset[str]:
 def process(
     enumerator: KinesisSourceEnumerator, context: CoordinatorContext, *shards: int
 ) -> KinesisEnumeratorState:
-    """Plans, and goes on as if the ranges of these shards had been processed, until they are done."""
+    """Plans again and again as if the ranges of these shards had been processed, until the shards are
+    done. Returns the state."""
     ends: dict[str, int] = {}
 
     def is_done() -> bool:
@@ -50,7 +51,7 @@ def process(
 
 
 def test_kn07_the_position_of_a_query_that_planned_nothing_yet(server: KinesisServer, stream: str) -> None:
-    """KN-07 adapted: no task has run when shards are found. LATEST stays the time at which the query began."""
+    """KN-07 adapted: no task had run when the shards were found. LATEST stays the time at which the query began."""
     server.create_stream(stream, 2)
     server.put(stream, numbered(0, 10, 2))
     time.sleep(0.05)
@@ -63,7 +64,8 @@ def test_kn07_the_position_of_a_query_that_planned_nothing_yet(server: KinesisSe
 
 
 def test_kn09_children_wait_for_all_their_parents(server: KinesisServer, stream: str) -> None:
-    """KN-09, KN-11: shards 3 and 4 come from 0; 5 is 1 and 2 merged. What is restored waits in the same way."""
+    """KN-09, KN-11: shards 3 and 4 come from shard 0; shard 5 is shards 1 and 2 merged. A restored
+    enumerator waits, too."""
     server.create_stream(stream, 3)
     server.put(stream, numbered(0, 9, 3))
     server.split(stream, 0)
@@ -90,7 +92,7 @@ def test_kn09_children_wait_for_all_their_parents(server: KinesisServer, stream:
 
 
 def test_kn14_paused_shards(server: KinesisServer, stream: str, tmp_path: Path) -> None:
-    """KN-14: shards that are ahead have no rows; the second one is read alone, then the third, then the first."""
+    """KN-14: a shard that is ahead has no rows. The second shard is read alone, then the third, then the first."""
     server.create_stream(stream, 3)
     for shard in (1, 2, 0):
         server.put(stream, [(shard, b"%d" % shard)] * 2)
@@ -116,7 +118,7 @@ def test_kn14_paused_shards(server: KinesisServer, stream: str, tmp_path: Path) 
 
 
 def test_kn15_the_size_of_a_page(server: KinesisServer, stream: str) -> None:
-    """KN-15: with a limit of two, three records come in two fetches."""
+    """KN-15: three records come in two fetches if a fetch has at most two."""
     server.create_stream(stream, 1)
     server.put(stream, numbered(0, 3, 1))
     with SourceQuery(source_of(server, stream, maxRecordsPerFetch="2")) as query:
@@ -127,7 +129,7 @@ def test_kn15_the_size_of_a_page(server: KinesisServer, stream: str) -> None:
 
 
 def test_kn16_shards_are_spread_evenly(server: KinesisServer, stream: str) -> None:
-    """KN-16 adapted: a hash-key space cut in thirds, and three tasks, of which each reads a third."""
+    """KN-16 adapted: three shards share the hash keys evenly, and each of three tasks reads one shard."""
     server.create_stream(stream, 3)
     server.put(stream, numbered(0, 9, 3))
     with SourceQuery(source_of(server, stream), parallelism=3) as query:

@@ -161,7 +161,8 @@ def test_a_gap_behind_the_end_of_the_history_is_read(
 
 
 def test_a_topic_that_was_made_anew_since_it_was_copied_is_refused() -> None:
-    """Records of the new topic have the offsets of rows in the history. They would all be left out silently."""
+    """A topic that was made anew has the offsets of rows in the history. Its records would all
+    be left out silently."""
     files = {"f": [("a", n, 100 + n) for n in range(50)]}
     query = HybridQuery(hybrid(files, {"a": [1000 + n for n in range(30)]}))
     with pytest.raises(DataLossError, match=r"Split 1:a ends at position 30, .* rows of it up to 49"):

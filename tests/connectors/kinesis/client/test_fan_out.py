@@ -1,4 +1,5 @@
-"""Enhanced fan-out: consumers are registered by the driver, tasks subscribe to shards, and ranges stay exact."""
+"""Enhanced fan-out: the driver registers consumers, tasks subscribe to shards, and each range
+has exactly its records."""
 
 from __future__ import annotations
 
@@ -52,13 +53,13 @@ def consumers(server: KinesisServer, stream: str) -> list[str]:
 
 
 def subscriptions(server: KinesisServer, answer: Answer, **more: str) -> Any:
-    """Answers SubscribeToShard in place of the service."""
+    """Answers calls of SubscribeToShard in place of the service."""
     connection = parse_kinesis_options({**server.options, "streamName": "x", **more}).connection
     return answering(connection, "SubscribeToShard", answer)
 
 
 def some_records(server: KinesisServer, stream: str, asked: dict[str, Any], limit: int) -> list[Any]:
-    """What the service has from the position of a subscription on."""
+    """Returns the service's records from the start position of a subscription on."""
     position = asked["StartingPosition"]
     number = {"StartingSequenceNumber": position["SequenceNumber"]} if "SequenceNumber" in position else {}
     iterator = server.client.get_shard_iterator(
@@ -88,7 +89,7 @@ def test_all_records_are_read_over_splits_and_restarts(kinesis: KinesisServer, s
 
 
 def test_a_range_is_exact(filled: KinesisServer, stream: str) -> None:
-    """The service sends records that arrived after the plan; they belong to the next batch, at every replay."""
+    """The service sends records that arrived after the plan. They belong to the next batch, at every replay."""
     with SourceQuery(fan_out(filled, stream)) as query:
         batch = query.wait_for_batch()
         filled.put(stream, numbered(20, 20, 1))
@@ -99,7 +100,7 @@ def test_a_range_is_exact(filled: KinesisServer, stream: str) -> None:
 
 
 def test_a_subscription_that_ends_is_renewed_where_reading_stands(filled: KinesisServer, stream: str) -> None:
-    """The service ends each after five minutes; here after three records."""
+    """The service ends each subscription after five minutes. Here a fake ends it after three records."""
     starts = list[str]()
 
     def three(asked: dict[str, Any]) -> Any:
@@ -122,7 +123,8 @@ def test_a_subscription_that_ends_is_renewed_where_reading_stands(filled: Kinesi
 )
 @pytest.mark.parametrize("within", [False, True])
 def test_what_passes_is_got_over(filled: KinesisServer, stream: str, code: str, *, within: bool) -> None:
-    """Throttled, or another subscription is not five seconds old: before the first event, or after some records."""
+    """Every second subscription fails, because of a limit or because another subscription is too young: before its
+    first event, or after some records."""
     turns = itertools.count()
 
     def answer(asked: dict[str, Any]) -> Any:
@@ -161,7 +163,8 @@ def test_denial_is_told_at_once(filled: KinesisServer, stream: str) -> None:
 def test_a_consumer_that_is_de_registered_meanwhile(
     filled: KinesisServer, stream: str, operation: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The task polls its range. (The emulator does not end every de-registration, so its answers are made here.)"""
+    """A task polls its range if its consumer is no longer registered. The emulator does not end every
+    de-registration, so a fake answers here."""
     connection = parse_kinesis_options({**filled.options, "streamName": "x"}).connection
     with SourceQuery(fan_out(filled, stream)) as query:
         batch = query.wait_for_batch()
@@ -175,7 +178,8 @@ def test_a_consumer_that_is_de_registered_meanwhile(
 
 
 def test_the_driver_checks_the_registration(filled: KinesisServer, stream: str) -> None:
-    """It registers a consumer that is missing, every ``consumerRefreshInterval``."""
+    """The driver looks for its consumer every ``consumerRefreshInterval``, and registers it
+    again if it is missing."""
     connection = parse_kinesis_options({**filled.options, "streamName": "x"}).connection
     missing, registered = iter([error("ResourceNotFoundException")]), list[str]()
     with SourceQuery(fan_out(filled, stream, consumerRefreshInterval="50 ms")) as query:
@@ -227,7 +231,8 @@ def test_a_consumer_of_somebody_else_that_is_missing_is_named(filled: KinesisSer
 
 
 def test_records_that_expire_before_they_are_sent(filled: KinesisServer, stream: str) -> None:
-    """The service does not know the position any more: data loss, by failOnDataLoss."""
+    """The service does not know the start position any more. ``failOnDataLoss`` says whether the
+    task fails or goes on."""
 
     def trimmed(asked: dict[str, Any]) -> Any:
         starts = asked.get("StartingPosition", asked)

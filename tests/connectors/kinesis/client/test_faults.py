@@ -1,4 +1,5 @@
-"""Throttling, iterators that expire, denial, silence; records and streams that are gone."""
+"""Faults of the service: throttling, iterators that expire, denial, silence, and records and
+streams that are deleted."""
 
 from __future__ import annotations
 
@@ -55,7 +56,7 @@ EXPECTED = {b"%d" % i for i in range(40)}
 def test_what_passes_is_got_over(
     filled: KinesisServer, stream: str, operation: str, code: str, status: int
 ) -> None:
-    """Every other answer is a refusal; planner and readers wait a random time, and go on."""
+    """The service refuses every second call. Planner and readers wait a random time, and repeat the call."""
     turns = itertools.count()
     source = source_of(filled, stream)
     with (
@@ -86,7 +87,7 @@ def test_throttled_for_ever_fails_and_says_what_to_do(filled: KinesisServer, str
     "code", ["AccessDeniedException", "UnrecognizedClientException", "ExpiredTokenException"]
 )
 def test_denial_is_told_at_once(filled: KinesisServer, stream: str, code: str) -> None:
-    """KN-06: "Failed to list shards.", with the service's error."""
+    """KN-06: the error says "Failed to list shards.", and has the service's error."""
     denied = error(code)
     with (
         answering(connection_of(filled), "ListShards", lambda _: denied),
@@ -97,7 +98,7 @@ def test_denial_is_told_at_once(filled: KinesisServer, stream: str, code: str) -
 
 
 def test_empty_pages_are_passed_over(filled: KinesisServer, stream: str) -> None:
-    """The service answers without records where it has looked for long, and has more."""
+    """The service may answer without records, and have more, where it has searched a shard for long."""
     turns = itertools.count()
 
     def empty(arguments: dict[str, Any]) -> Any:
@@ -141,7 +142,8 @@ def test_a_missing_stream_is_named(kinesis: KinesisServer) -> None:
 
 
 def expired(last: dict[str, int]) -> Any:
-    """As the service answers once the records of each shard up to a sequence number are gone."""
+    """Returns a function that answers as the service does when the records of each shard up to a
+    number have expired."""
 
     def answer(arguments: dict[str, Any]) -> Any:
         number = int(arguments.get("StartingSequenceNumber", 10**60))
@@ -151,7 +153,8 @@ def expired(last: dict[str, int]) -> Any:
 
 
 def test_expired_records_are_data_loss(filled: KinesisServer, stream: str) -> None:
-    """By failOnDataLoss: the query fails and names the shard, or goes on with what there is."""
+    """``failOnDataLoss`` says whether the query fails and names the shard, or goes on with the
+    records that are left."""
     source = source_of(filled, stream)
     with SourceQuery(source) as query:
         start, end = query.wait_for_batch(10)
@@ -166,7 +169,7 @@ def test_expired_records_are_data_loss(filled: KinesisServer, stream: str) -> No
 
 
 def test_records_that_expire_before_they_are_read(filled: KinesisServer, stream: str) -> None:
-    """The range was planned, and its first record is gone when a task wants it."""
+    """The range was planned, and its first record has expired when a task reads it."""
     source = source_of(filled, stream)
     with SourceQuery(source) as query:
         batch = query.wait_for_batch()
@@ -202,7 +205,8 @@ def test_a_stream_deleted_and_made_again_is_noticed(kinesis: KinesisServer, stre
 
 
 def test_a_network_that_loses_all_is_got_over(filled: KinesisServer, stream: str) -> None:
-    """Answers get lost for a while, then the query goes on by itself; for longer, it fails and says where."""
+    """A query fails and names the address if answers are lost for longer than ``requestTimeout``.
+    Started again, it goes on."""
     with FaultyNetwork() as network:
         link = network.link("kinesis", filled.address)
         options = {**filled.options, **QUICK, "streamName": stream, "endpoint": f"http://{link.address}"}
@@ -217,7 +221,8 @@ def test_a_network_that_loses_all_is_got_over(filled: KinesisServer, stream: str
 
 
 def test_the_pace_of_calls_and_bytes() -> None:
-    """Five calls at once, then one every 200 ms; bytes beyond a second's worth are waited for."""
+    """Five calls pass at once, then one every 200 ms. A call waits while more bytes were read
+    than a second allows."""
     now, waits = 100.0, []
 
     def sleep(seconds: float) -> None:
@@ -235,7 +240,7 @@ def test_the_pace_of_calls_and_bytes() -> None:
 
 
 def test_an_emulator_that_dies_and_comes_back(stream: str) -> None:
-    """Data are kept: the query goes on where it was."""
+    """The emulator dies and comes back with its data. The query goes on at its offset."""
     with KinesisServer(keeps_data=True) as server:
         server.create_stream(stream, 2)
         server.put(stream, numbered(0, 20, 2))

@@ -50,7 +50,7 @@ def test_outages_are_named_and_lose_nothing(
 
 
 def test_slow_and_cut_connections_are_got_over(kinesis: KinesisServer, stream: str, link: Link) -> None:
-    """Answers come late, and every few of them are cut: all records come once, without an error."""
+    """Answers come late, and connections are cut again and again. Every record comes once, without an error."""
     kinesis.create_stream(stream, 2)
     put = Writer(kinesis, stream)
     source = behind(link, kinesis, stream, requestTimeout="30 s", maxRecordsPerTrigger="7")

@@ -1,4 +1,5 @@
-"""Options of the Kinesis source: names of Databricks' source; what cannot be honoured is refused by name."""
+"""Options of the Kinesis source have the names of Databricks' source. A value that cannot be
+honoured is refused by name."""
 
 from __future__ import annotations
 
@@ -53,7 +54,7 @@ PDT = int(datetime(2020, 6, 25, 17, 23, 45, tzinfo=timezone.utc).timestamp() * 1
     ],
 )
 def test_initial_positions(text: str, expected: InitialPosition) -> None:
-    """KN-01: the kinds of initial positions."""
+    """KN-01: the option takes every kind of initial position."""
     assert parse_kinesis_options({**GIVEN, "initialPosition": text}).initial_position == expected
 
 
@@ -112,7 +113,7 @@ CONSUMER = f"{ARN}/consumer/mine:1700000000"
 
 
 def test_consumers_of_enhanced_fan_out() -> None:
-    """The query registers one with a prefix, or names some that others registered."""
+    """The query registers a consumer with a prefix, or uses consumers that others registered."""
     given = {**GIVEN, **EFO}
     ours = parse_kinesis_options({**given, "consumerName": "me"}).fan_out
     assert ours == FanOutOptions((("clicks", "flip27_me"),), True, 300_000, False)

@@ -1,4 +1,4 @@
-"""The page on Kinesis against the code."""
+"""``docs/kinesis.md`` is compared with the code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Resharding, on both emulators: running, stopped and under AvailableNow; no record is lost or comes twice.
+"""Resharding on both emulators: of a running query, of a stopped one and under AvailableNow. Each record comes once.
 
 KN-02, KN-05, KN-12: parents are read to their end before their children, which begin at their first record.
 """
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.node
 
 
 class Writer:
-    """Puts numbered records, each with the key of its shard's number; remembers what and in which shard."""
+    """Puts numbered records into all open shards in turn, and counts them."""
 
     def __init__(self, server: KinesisServer, stream: str) -> None:
         self._server, self._stream, self.count = server, stream, 0
@@ -42,7 +42,7 @@ class Writer:
 
 
 def check_lineage(server: KinesisServer, stream: str, rows: list[dict[str, Any]]) -> None:
-    """No row of a child comes before one of its parents."""
+    """Checks that no row of a child shard comes before a row of its parents."""
     shards = server.client.list_shards(StreamName=stream)["Shards"]
     places: dict[str, list[int]] = {}
     for i, row in enumerate(rows):
@@ -73,7 +73,7 @@ def test_while_a_query_runs(server: KinesisServer, stream: str) -> None:
 
 
 def test_while_it_is_stopped(server: KinesisServer, stream: str) -> None:
-    """KN-03: splits and merges of several generations, and shards that nobody wrote to."""
+    """KN-03: the stream was split and merged over several generations, and some shards have no record."""
     server.create_stream(stream, 2)
     writer = Writer(server, stream)
     writer.put()
@@ -93,7 +93,7 @@ def test_while_it_is_stopped(server: KinesisServer, stream: str) -> None:
 
 
 def test_under_available_now(server: KinesisServer, stream: str) -> None:
-    """A run reads parents and children that were there when it began, and ends though more is written."""
+    """A run reads parents and children that existed when it began, and ends though more records are written."""
     server.create_stream(stream, 2)
     writer = Writer(server, stream)
     writer.put()
@@ -116,7 +116,7 @@ def test_under_available_now(server: KinesisServer, stream: str) -> None:
 
 
 def test_doubling_of_all_shards(kinesis: KinesisServer, stream: str) -> None:
-    """UpdateShardCount, which kinesalite does not know."""
+    """A running query reads on after UpdateShardCount has doubled the shards. Kinesalite does not have this call."""
     kinesis.create_stream(stream, 3)
     writer = Writer(kinesis, stream)
     writer.put()
@@ -134,7 +134,8 @@ def test_doubling_of_all_shards(kinesis: KinesisServer, stream: str) -> None:
 
 @pytest.mark.parametrize("seed", range(2))
 def test_a_storm(server: KinesisServer, stream: str, seed: int) -> None:
-    """Resharding, small limits, restarts after any plan, read or not: every record comes exactly once."""
+    """Every record comes exactly once, in spite of resharding, small limits, and restarts after plans
+    that were read or not."""
     rng = random.Random(seed)
     server.create_stream(stream, 2)
     writer, rows, offset = Writer(server, stream), [], None
@@ -168,7 +169,7 @@ FAULTS = (
 
 @pytest.mark.parametrize("seed", range(2))
 def test_a_storm_with_faults(server: KinesisServer, stream: str, seed: int) -> None:
-    """Every round reshards, and a fifth of all calls is refused: every record comes exactly once."""
+    """Every round reshards the stream, and a fifth of all calls fails. Every record comes exactly once."""
     rng = random.Random(seed)
     server.create_stream(stream, 3)
     writer, rows, offset = Writer(server, stream), [], None
@@ -204,7 +205,8 @@ def test_a_storm_with_faults(server: KinesisServer, stream: str, seed: int) -> N
 
 
 def test_alignment_over_resharding(server: KinesisServer, stream: str) -> None:
-    """I3: children hold the others before they are assigned, by their first record: nobody gets ahead meanwhile."""
+    """I3: before a child is assigned, its first record already holds the other shards, so that no
+    shard runs ahead of it."""
     server.create_stream(stream, 2)
     writer = Writer(server, stream)
     changes: list[Callable[[], object]] = [

@@ -1,4 +1,4 @@
-"""How far shards can be read, cuts by time and by rows, and what that costs, against both emulators."""
+"""How far shards can be read, positions by time and by rows, and how many calls they cost, on the emulators."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def put_slowly(server: KinesisServer, stream: str, calls: int, size: int, shards
 
 @contextmanager
 def written_meanwhile(server: KinesisServer, stream: str, shards: int) -> Iterator[list[int]]:
-    """A thread writes until the block ends; yields a list that has the number of records then."""
+    """A thread writes records until the block ends. Yields a list whose element is the number of records so far."""
     stop, count = threading.Event(), [0]
 
     def write() -> None:
@@ -59,7 +59,8 @@ def written_meanwhile(server: KinesisServer, stream: str, shards: int) -> Iterat
 
 
 def test_cuts_by_time_are_exact(server: KinesisServer, stream: str) -> None:
-    """Each cut is at the first record that arrived then or later, whether it was seen before or is asked for."""
+    """Each position is that of the first record at or after the time, whether planning saw the record
+    before or asks for it."""
     server.create_stream(stream, 1)
     put_slowly(server, stream, 60, 7, 1)
     source = source_of(server, stream)
@@ -82,7 +83,7 @@ def test_cuts_by_time_are_exact(server: KinesisServer, stream: str) -> None:
 
 @pytest.mark.parametrize("rows", [1, 7, 150, 1500])
 def test_cuts_by_rows(kinesalite: KinesisServer, stream: str, rows: int) -> None:
-    """A cut that is near is counted; one further away is estimated."""
+    """A position that is few rows away is counted; one further away is estimated."""
     kinesalite.create_stream(stream, 1)
     put_slowly(kinesalite, stream, 20, 100, 1)
     with SourceQuery(source_of(kinesalite, stream)) as query:
@@ -94,7 +95,7 @@ def test_cuts_by_rows(kinesalite: KinesisServer, stream: str, rows: int) -> None
 
 
 def test_calls_of_a_quiet_stream(server: KinesisServer, stream: str) -> None:
-    """One call for each shard and plan: it is asked what follows its last record."""
+    """Planning makes one call for each shard and plan, which asks what follows the last record of the shard."""
     server.create_stream(stream, 3)
     server.put(stream, numbered(0, 30, 3))
     with enumerating(source_of(server, stream)) as (enumerator, splits):
@@ -109,7 +110,8 @@ def test_calls_of_a_quiet_stream(server: KinesisServer, stream: str) -> None:
 
 
 def test_calls_of_a_busy_stream(kinesis: KinesisServer, stream: str) -> None:
-    """Two calls on average for each shard and plan, though much more is written than a look ahead has."""
+    """Planning makes two calls on average for each shard and plan, though many more records are
+    written than one page has."""
     kinesis.create_stream(stream, 2)
     with written_meanwhile(kinesis, stream, 2):
         time.sleep(0.5)
@@ -132,7 +134,7 @@ def test_calls_of_a_busy_stream(kinesis: KinesisServer, stream: str) -> None:
 
 
 def test_the_end_of_a_large_quiet_shard_is_found(kinesalite: KinesisServer, stream: str) -> None:
-    """Far more than a look ahead was written, and nothing of late; under a run to the end it is found at once."""
+    """The shard has far more records than one page, and no new ones. An AvailableNow run finds its end."""
     kinesalite.create_stream(stream, 1)
     for i in range(0, 12_000, 500):
         kinesalite.put(stream, numbered(i, 500, 1))
@@ -145,7 +147,8 @@ def test_the_end_of_a_large_quiet_shard_is_found(kinesalite: KinesisServer, stre
 
 
 def test_ranges_are_the_same_whatever_arrives(kinesis: KinesisServer, stream: str) -> None:
-    """Every range read again while more is written has the same rows; all together have every record once."""
+    """A range that is read again while records are written has the same rows. All ranges together
+    have each record once."""
     kinesis.create_stream(stream, 2)
     source = source_of(kinesis, stream, maxRecordsPerTrigger="300")
     rows: list[dict[str, Any]] = []
@@ -163,7 +166,8 @@ def test_ranges_are_the_same_whatever_arrives(kinesis: KinesisServer, stream: st
 
 
 def test_where_a_new_query_begins(server: KinesisServer, stream: str) -> None:
-    """KN-01: LATEST is the time at which the query began; AT_TIMESTAMP the first record then or later."""
+    """KN-01: LATEST is the time at which the query began. AT_TIMESTAMP begins at the first record
+    at or after the time."""
     server.create_stream(stream, 2)
     server.put(stream, numbered(0, 10, 2))
     time.sleep(0.05)
@@ -181,7 +185,7 @@ def test_where_a_new_query_begins(server: KinesisServer, stream: str) -> None:
 
 
 def test_an_unplanned_position_is_a_range_without_rows(server: KinesisServer, stream: str) -> None:
-    """An empty shard is known to be empty, and counts for nothing."""
+    """An empty shard has an empty range, which is drained and has no rows."""
     server.create_stream(stream, 1)
     with enumerating(source_of(server, stream)) as (enumerator, splits):
         assert enumerator.split_ranges(dict.fromkeys(splits)) == {

@@ -1,4 +1,4 @@
-"""Records of the Kinesis Producer Library: taken apart, with their checksum and the hash keys of the shard."""
+"""Aggregated records of the Kinesis Producer Library are split up; their checksum and hash keys are checked."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def field(number: int, value: int | bytes) -> bytes:
 
 
 def aggregated(records: list[tuple[str, bytes]], hash_keys: dict[str, int] | None = None) -> bytes:
-    """As aggregation-format.md of the KPL has it."""
+    """Returns an aggregated record in the form of the KPL's aggregation-format.md."""
     keys = list(dict.fromkeys(key for key, _ in records))
     explicit = hash_keys or {}
     body = b"".join(field(1, key.encode()) for key in keys)
@@ -49,7 +49,7 @@ def test_user_records() -> None:
 
 
 def test_a_wrong_checksum_makes_it_a_plain_record() -> None:
-    """As in the client library."""
+    """An aggregated record with a wrong checksum is a plain record, as in Amazon's client library."""
     data = bytearray(aggregated(RECORDS))
     data[10] ^= 1
     assert user_records(bytes(data), *ALL) is None
@@ -63,7 +63,8 @@ def test_what_only_begins_like_one_is_a_plain_record() -> None:
 
 
 def test_user_records_of_another_shard_are_left_out() -> None:
-    """The producer sends them again to the shard that they belong to."""
+    """User records whose hash key is not one of the shard are left out: the producer sends them
+    again, to their own shard."""
     border = hash_key("a")
     parts = user_records(aggregated(RECORDS), border, border)
     assert parts is not None
@@ -74,7 +75,7 @@ def test_user_records_of_another_shard_are_left_out() -> None:
 
 
 def test_rows_of_aggregated_records(server: KinesisServer, stream: str) -> None:
-    """They share a sequence number, and are told apart by their place in the record."""
+    """User records of one aggregated record share its sequence number. Their sub-sequence numbers tell them apart."""
     server.create_stream(stream)
     server.put(stream, [(0, b"plain"), (0, aggregated(RECORDS)), (0, b"last")])
     with SourceQuery(source_of(server, stream, includeSubSequenceNumber="true")) as query:

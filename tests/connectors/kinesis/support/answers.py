@@ -1,4 +1,4 @@
-"""Answers that an emulator does not give by itself, put in between boto3 and the network (faults only)."""
+"""Answers that an emulator does not give by itself. They are put in between boto3 and the network."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class _Raw(io.BytesIO):
 
 @contextmanager
 def answering(connection: KinesisConnectionOptions, operation: str, answer: Answer) -> Iterator[list[str]]:
-    """Answer calls of one operation with ``answer``; yields a list that grows by one for each such answer."""
+    """Answers calls of one operation with ``answer``. Yields a list that grows by one for each such answer."""
     client, given = shared_client(connection), list[str]()
 
     def before_send(request: Any, **_: object) -> AWSResponse | None:

@@ -1,4 +1,4 @@
-"""Answers of SubscribeToShard, put in between boto3 and the network (faults only)."""
+"""Answers of SubscribeToShard as event streams, which are put in between boto3 and the network."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 
 
 def subscription(*events: bytes) -> bytes:
-    """An answer with these events, after which the service ends the subscription."""
+    """Returns an answer with these events, after which the subscription ends."""
     return _message({":message-type": "event", ":event-type": "initial-response"}, {}) + b"".join(events)
 
 
 def records_event(records: Sequence[Mapping[str, Any]], *, behind_ms: int = 1000) -> bytes:
-    """An event with records as boto3 has them."""
+    """Returns an event with records as boto3 has them."""
     encoded = [
         {
             "ApproximateArrivalTimestamp": float(r["ApproximateArrivalTimestamp"].timestamp()),
@@ -31,12 +31,12 @@ def records_event(records: Sequence[Mapping[str, Any]], *, behind_ms: int = 1000
 
 
 def exception_event(code: str) -> bytes:
-    """An error within a subscription."""
+    """Returns an event with an error that ends a subscription."""
     return _message({":message-type": "exception", ":exception-type": code}, {"message": f"{code} came"})
 
 
 def _message(headers: Mapping[str, str], body: object) -> bytes:
-    """A message of AWS' event stream encoding."""
+    """Returns a message in AWS' event stream encoding."""
     encoded = b"".join(
         bytes([len(name)]) + name.encode() + b"\x07" + struct.pack(">H", len(value)) + value.encode()
         for name, value in headers.items()

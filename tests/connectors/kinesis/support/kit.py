@@ -1,4 +1,4 @@
-"""What tests of the Kinesis source share."""
+"""The source and the records that tests of Kinesis share."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ QUICK = {
 
 
 def source_of(server: KinesisServer, *streams: str, **more: str) -> KinesisSource:
-    """Reads streams from their beginning, and finds new shards soon."""
+    """Returns a source that reads streams from their beginning, and finds new shards soon."""
     return KinesisSource({**server.options, **QUICK, "streamName": ",".join(streams), **more})
 
 
 def data_of(rows: list[dict[str, Any]]) -> list[bytes]:
-    """What was written, in the order in which it was read."""
+    """Returns the data of rows, in the order in which they were read."""
     return [row["data"] for row in rows]
 
 
 def numbered(first: int, count: int, shards: int) -> list[tuple[int, bytes]]:
-    """Records for :meth:`KinesisServer.put`, one shard after the other, whose data are numbers."""
+    """Returns records for :meth:`KinesisServer.put`, one shard after the other, whose data are numbers."""
     return [(i % shards, b"%d" % i) for i in range(first, first + count)]
