@@ -1,4 +1,4 @@
-"""What tests of files share."""
+"""A folder of files, and the place of tables, for all tests of files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ def _tables(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Ten files of 100 rows and 100 seconds each; their names and modification times are no order of event times."""
+    """Ten files of 100 rows and 100 seconds each. Neither names nor modification times are in the
+    order of event times."""
     data = tmp_path / "data"
     for number in range(10):
         path = data / f"{number * 7 % 10}.parquet"

@@ -34,7 +34,8 @@ STRATEGY = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner
 
 
 class Folder(ExternalSystem):
-    """Each write is a file, since files do not grow; event times rise by 10 ms within the files of a split."""
+    """A folder in which each write makes a file, since files do not grow. Event times rise by 10 ms within
+    the files of a split."""
 
     format = "parquet"
 
@@ -92,7 +93,7 @@ class Folder(ExternalSystem):
         pq.write_table(pa.Table.from_pylist(rows, COLUMNS), path, row_group_size=max(GROUP, len(rows) // 10))
 
     def hide(self, split: int) -> str:
-        """``mv`` out and back: times and sizes stay."""
+        """Moves the files of a split away. Their times and sizes stay."""
         self._away.mkdir()
         for path in self._data.glob(f"{split}-*"):
             path.rename(self._away / path.name)
@@ -104,7 +105,7 @@ class Folder(ExternalSystem):
         self._away.rmdir()
 
     def fail(self) -> None:
-        """The folder is a link to itself, so that it cannot be opened."""
+        """Makes the folder a link to itself, so that it cannot be opened."""
         self._data.rename(self._away)
         self._data.symlink_to(self._data)
 
@@ -124,7 +125,7 @@ class Lines(Folder):
 
 
 class Table(Folder):
-    """Each write is a commit."""
+    """A Delta table in which each write is a commit."""
 
     format = "delta"
     schema = None
@@ -142,7 +143,7 @@ class Table(Folder):
         return super()._source({"ignoreDeletes": "true", **options}, bounded=bounded)
 
     def hide(self, split: int) -> str:
-        """DELETE, and RESTORE of the version before: a commit that the source refuses, with the table's name."""
+        """Deletes the rows of a split. Their RESTORE is a commit that the source refuses, with the table's name."""
         table = DeltaTable(self._data)
         self._before = table.version()
         table.delete(f"split = {split}")
@@ -153,7 +154,7 @@ class Table(Folder):
 
 
 class TableWithDeletedRows(Table):
-    """Each write is a file with deleted rows in between."""
+    """A Delta table in which each write is a file with deleted rows between the others."""
 
     def __init__(self, folder: Path) -> None:
         Folder.__init__(self, folder)
@@ -176,17 +177,17 @@ class TableWithDeletedRows(Table):
         commit(self._data, self._version, *actions)
 
     def hide(self, split: int) -> str:
-        """A DELETE of everything."""
+        """Deletes all rows."""
         self._commit(*map(removed, self._actions))
         return str(self._data)
 
     def restore(self, split: int) -> None:
-        """A RESTORE, which the source refuses."""
+        """Restores all rows, by a commit that the source refuses."""
         self._commit({"commitInfo": {"operation": "RESTORE"}}, *self._actions)
 
 
 class OfFiles(SourceConformanceSuite):
-    """In a folder of the test's own."""
+    """The conformance suite over a folder that each test has for itself."""
 
     folder: type[Folder]
     strategy = STRATEGY

@@ -1,6 +1,6 @@
-"""Files and Delta logs on a mount that does not answer: planning and tasks fail by name. No JVM.
+"""Files and Delta logs on a mount that does not answer: planning and tasks fail, and name the file. No JVM.
 
-A FIFO without a writer stands for a file that hangs when it is opened; a file system that waits, for a log.
+A FIFO without a writer stands for a file that hangs when it is opened. A file system that waits stands for a log.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def hang(path: Path) -> None:
 
 
 def release(path: Path) -> None:
-    """Ends the calls that wait for a writer."""
+    """Ends the calls that wait for a writer of the FIFO."""
     os.close(os.open(path, os.O_RDWR))
 
 
@@ -70,7 +70,7 @@ def test_a_file_that_hangs(tmp_path: Path) -> None:
 def test_time_in_which_the_process_was_suspended_does_not_count(
     answers: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The clock jumps between two readings."""
+    """The clock jumps between two readings, as in a suspended process. The call has still time to answer."""
     jumps = itertools.count(step=1000)
     replace_time(monkeypatch, running_time.__name__, monotonic=lambda: float(next(jumps)))
     monkeypatch.setattr(LocalCall, "patience_s", 60.0)
@@ -79,7 +79,7 @@ def test_time_in_which_the_process_was_suspended_does_not_count(
 
 
 def test_planning_fails_by_name_if_a_file_hangs(tmp_path: Path) -> None:
-    """A file that was partly read is opened again after a restart."""
+    """A file that was partly read is opened again after a restart. If it hangs, planning fails with its name."""
     file = tmp_path / "in" / "a.parquet"
     write(file, 1)
     options = {"path": str(tmp_path / "in"), "maxRowsPerTrigger": "40"}
@@ -108,7 +108,7 @@ def test_without_another_thread_it_is_opened_all_the_same(
 def test_a_delta_log_that_hangs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answers: threading.Event
 ) -> None:
-    """When a query starts, and when it looks for new commits."""
+    """A Delta log that hangs fails the query when it starts, and when it looks for new commits."""
 
     def hanging(*arguments: Any, **options: Any) -> DeltaTable:
         assert answers.wait(60)
@@ -145,7 +145,7 @@ def test_a_delta_log_whose_listing_hangs(
     assert log.names() == ["00000000000000000000.json"]
 
     class FileSystem:
-        """Does not answer."""
+        """A file system that does not answer."""
 
         def get_file_info(self, _: object) -> list[object]:
             assert answers.wait(60)

@@ -1,4 +1,4 @@
-"""Aligned queries over files that come now and then, for longer than any patience of theirs. No JVM."""
+"""Aligned queries over files that come now and then, for longer than the queries wait for a missing file. No JVM."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ def add_commit(table: Path, number: int) -> None:
 
 @pytest.mark.parametrize(("kind", "add"), [("parquet", add_file), ("delta", add_commit)])
 def test_a_trickle(tmp_path: Path, kind: str, add: Callable[[Path, int], None]) -> None:
-    """Between two files all is quiet for half of the patience, once for twice as long."""
+    """All rows come once. The pause between two files is half of the time that the query waits for a missing file,
+    and once twice as long."""
     place = tmp_path / "in"
     add(place, 0)
     options = {

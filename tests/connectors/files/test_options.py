@@ -1,4 +1,4 @@
-"""Options of files: names, values, errors that name both."""
+"""Options of files: their names, their values, and errors that name both."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ STATES: list[FilesState] = [
 
 @pytest.mark.parametrize("state", STATES)
 def test_states_come_back_equal(state: FilesState) -> None:
-    """FI-12"""
+    """FI-12: every state of files comes back equal from its serialized form."""
     serializer = FilesStateSerializer()
     assert serializer.deserialize(serializer.version, serializer.serialize(state)) == state
 
@@ -146,7 +146,8 @@ def test_a_newer_state_is_refused() -> None:
 
 
 def test_the_first_version_of_the_state_stays_readable() -> None:
-    """It had neither a rest nor files that are gone; the state of a Delta table is the same in both."""
+    """States of the first version have neither a rest nor files that are gone. The state of a Delta
+    table did not change."""
     stored: Any = {
         "seen": [5, 9, [[None, 3, "a"], ["ts"]], [[5, 2, "ffffffffffffffff"]], "AAECAwQFBgcICQoL", "", None]
     }
@@ -166,14 +167,14 @@ def test_what_is_no_state_of_the_second_version_is_refused(rest: Any) -> None:
 
 @pytest.mark.parametrize("format_", ["json", "delta"])
 def test_parameters_of_a_store_are_refused_for_local_paths(format_: str) -> None:
-    """They would be ignored in silence."""
+    """A local path takes no options of a store, which would be ignored in silence."""
     options = {"path": "/data", "files.format": format_, "files.storage.option.region": "eu-west-1"}
     with pytest.raises(OptionError, match=r"files\.storage\.option\.region.* local file system.*'/data'"):
         parse_file_options(options)
 
 
 def test_a_delta_table_under_a_path_that_delta_rs_would_read_otherwise() -> None:
-    """It decodes escapes in local paths: the log of one table would be read with the metadata of another."""
+    """delta-rs decodes escapes in local paths. The log of one table would be read with the metadata of another."""
     with pytest.raises(OptionError, match="it must have no escape such as %20: delta-rs decodes it"):
         parse_file_options({"path": "/data/t%41", "files.format": "delta"})
     assert parse_file_options({"path": "/data/100%", "files.format": "delta"}).delta

@@ -1,4 +1,5 @@
-"""The reader: ranges of files as a task reads them, and what is skipped instead of failing."""
+"""The reader of files: ranges of files as a task reads them, and files that are skipped instead
+of failing the task."""
 
 from __future__ import annotations
 
@@ -79,7 +80,7 @@ def numbers(tmp_path: Path) -> Path:
 
 
 def test_ranges_are_read_one_after_the_other(numbers: Path, tmp_path: Path) -> None:
-    """I1: every range from its start up to its end."""
+    """I1: every range is read from its start up to its end."""
     other = tmp_path / "other.parquet"
     pq.write_table(pa.table({"id": range(5000, 5010)}), other)
     rows = Task("parquet").read(
@@ -89,7 +90,8 @@ def test_ranges_are_read_one_after_the_other(numbers: Path, tmp_path: Path) -> N
 
 
 def test_values_of_partitions_are_columns(numbers: Path) -> None:
-    """Where the schema has them, with its types; they are not looked for in the file."""
+    """Values of partitions are columns if the schema has them, with the schema's types. The reader does not look
+    for them in the file."""
     schema = pa.schema([("Day", pa.date32()), ("id", pa.int64()), ("n", pa.int32()), ("none", pa.string())])
     split = _split(numbers, 7, 8, [("day", "2024-02-29"), ("n", "12"), ("none", None), ("unwanted", "x")])
     assert Task("parquet", schema).read([split]) == [
@@ -111,7 +113,7 @@ def test_value_of_a_partition_that_does_not_convert(numbers: Path) -> None:
 
 
 def _damaged(path: Path) -> FileSplit:
-    """Its second row group does not decode."""
+    """Damages the second row group of a file, so that it does not decode. Returns a split of the file."""
     split = _split(path, 0, 900)
     data = bytearray(path.read_bytes())
     chunk = pq.read_metadata(path).row_group(1).column(0)
@@ -148,7 +150,8 @@ BAD = [
 
 @pytest.mark.parametrize(("spoil", "error", "why"), BAD)
 def test_bad_files_fail(numbers: Path, spoil: Any, error: type[Flip27Error], why: str) -> None:
-    """The default, and where the other kind is tolerated: an error that names file and format."""
+    """A bad file fails the task by default, and if only the other kind of bad files is tolerated. The error
+    names file and format."""
     split = spoil(numbers)
     for tolerance in (Tolerance(), Tolerance(corrupt=why == "missing", missing=why == "corrupt")):
         with pytest.raises(error, match=r"parquet file .*numbers\.parquet"):
@@ -159,7 +162,7 @@ def test_bad_files_fail(numbers: Path, spoil: Any, error: type[Flip27Error], why
 def test_bad_files_are_skipped_warned_of_and_counted(
     numbers: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, spoil: Any, error: object, why: str
 ) -> None:
-    """What decodes before the damage stays, as in Spark; the next file is read."""
+    """Rows that decode before the damage stay, as in Spark. The next file is read."""
     good = tmp_path / "good.parquet"
     pq.write_table(pa.table({"id": [-1]}), good)
     split = spoil(numbers)
@@ -189,7 +192,8 @@ def test_malformed_records_are_warned_of_and_counted(
 
 
 def test_rows_of_compressed_lines_stay_in_their_range(tmp_path: Path) -> None:
-    """There is more text than bytes in the file: positions must not leave the range, or rows would be cut off."""
+    """Compressed lines are more bytes than their file has. Their positions stay within the range, or
+    rows would be left out."""
     path = tmp_path / "a.json.gz"
     with pa.CompressedOutputStream(str(path), "gzip") as out:
         out.write(b"".join(b'{"id": %d}\n' % i for i in range(9000)))

@@ -1,4 +1,4 @@
-"""File splits and their serializer."""
+"""The splits of files and their serializer."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SPLITS = FileSplitSerializer()
 def test_fi11_split_survives(
     path: str, modified: int, size: int, partition: dict[str, str | None], length: int
 ) -> None:
-    """FI-11: every field equal, with and without values of partitions, whatever the path looks like."""
+    """FI-11: a split comes back with every field equal, with and without values of partitions, for any path."""
     split = FileSplit(path, modified, size, tuple(partition.items()), length)
     stored = json.loads(json.dumps(SPLITS.serialize(split)))
     assert SPLITS.deserialize(1, stored) == split
@@ -34,7 +34,7 @@ def test_fi11_split_survives(
 
 
 def test_fi11_split_serialized_again() -> None:
-    """FI-11: serialized again it is the same, and the longest part of it is made once."""
+    """FI-11: a split that is serialized twice has the same form, and its id is made once."""
     split = FileSplit("/data/a@1+2.parquet", 1700000000000, 4711, length=9)
     assert split.split_id is split.split_id
     assert SPLITS.serialize(split) == SPLITS.serialize(split) == [split.split_id, 9]
@@ -42,7 +42,8 @@ def test_fi11_split_serialized_again() -> None:
 
 
 def test_fi13_position_moves() -> None:
-    """FI-13: a range is who reads what, never part of who the split is or of what is stored."""
+    """FI-13: a range says which part of a split is read. It is part neither of the split's id
+    nor of its stored form."""
     split = FileSplit("/a", 1, 10_000)
     first = split.between(123, 456)
     moved = first.between(1234, 7566)
@@ -52,7 +53,7 @@ def test_fi13_position_moves() -> None:
 
 
 def test_other_time_or_size_is_another_split() -> None:
-    """FI-04: a path that was written anew is told apart from what it was."""
+    """FI-04: a file that was written anew under its path is another split."""
     ids = {FileSplit("/a", *version).split_id for version in ((1, 10), (2, 10), (1, 11))}
     assert len(ids) == 3
 

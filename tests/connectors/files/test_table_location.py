@@ -1,4 +1,4 @@
-"""Where tables of catalogs are: those of Spark, and answers of Databricks, which are written down here."""
+"""Locations of tables of catalogs. Spark answers for its own tables, and a fake answers for Databricks."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Row(tuple[Any, ...]):
 
 
 class Databricks:
-    """A session that answers as Databricks documents it."""
+    """A fake session that answers as Databricks documents it."""
 
     def __init__(self, features: list[str] | None = None, **details: str) -> None:
         self._features = features

@@ -1,4 +1,4 @@
-"""Files that are damaged or gone: errors, or skipped and said so; over restarts, too. No JVM."""
+"""Files that are damaged or gone fail the query, or are skipped with a warning, also over restarts. No JVM."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ def test_or_is_skipped(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
 @pytest.mark.parametrize("in_place", ["a folder", "a file in place of its folder"])
 @pytest.mark.parametrize("planned", [False, True])
 def test_a_file_whose_place_something_else_takes(folder: Path, in_place: str, planned: bool) -> None:
-    """It is gone, and can be skipped, before its batch is planned and after."""
+    """A file whose place a folder or another file takes is gone. It can be skipped before its batch
+    is planned and after."""
     query = FileQuery({"path": str(folder), "maxFilesPerTrigger": "1", "ignoreMissingFiles": "true"})
     query.step()
     begin, end = query.offset, query.coordinator.latest_offset(query.offset, UNLIMITED) if planned else None
@@ -82,7 +83,8 @@ def unreachable(*_: object) -> None:
 def test_a_file_that_cannot_be_reached_for_a_moment_is_read_once(
     folder: Path, monkeypatch: pytest.MonkeyPatch, begun: bool
 ) -> None:
-    """Before it is begun, and when it is begun and a restart looks at it again. Nothing behind it is read meanwhile."""
+    """A file that cannot be reached is read once when it can be reached again, whether it is new or was begun before
+    a restart. Files behind it wait."""
     query = FileQuery({"path": str(folder), "maxRowsPerTrigger": "50"}, available_now=False)
     if begun:
         query.step()
@@ -108,7 +110,8 @@ def test_a_file_that_cannot_be_reached_for_long_fails_the_query_by_name(
 
 
 def test_a_file_that_is_begun_and_away_after_a_restart_is_read_once(folder: Path) -> None:
-    """With its folder, as where a disk is mounted late."""
+    """A begun file that is missing after a restart, with its folder, is read once when both are back, as on a disk
+    that is mounted late."""
     query = FileQuery({"path": str(folder), "maxRowsPerTrigger": "50"}, max_drift="1 h", available_now=False)
     while not query.rows:
         query.step()
@@ -130,7 +133,8 @@ def test_a_file_that_is_begun_and_away_after_a_restart_is_read_once(folder: Path
 def test_a_file_that_is_begun_and_gone_after_a_restart(
     folder: Path, option: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is left of it is skipped, as by a task, or fails the query; all the rest is read."""
+    """The rest of a begun file that is gone is skipped, as in a task, or fails the query. All
+    other files are read."""
     options = {"path": str(folder), "maxRowsPerTrigger": "50"} | ({option: "true"} if option else {})
     query = FileQuery(options, max_drift="1 h")
     while not query.rows:
@@ -151,7 +155,7 @@ def test_a_file_that_is_begun_and_gone_after_a_restart(
 
 @pytest.fixture
 def generations(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A handful of files is worked off as many are."""
+    """A few files are enough for a generation: the window of processed files is small."""
     monkeypatch.setattr(
         "flip27_stream.connectors.files.source.ProcessedFiles", partial(ProcessedFiles, window=4)
     )
@@ -160,7 +164,8 @@ def generations(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("generations")
 @pytest.mark.parametrize("was_read", [True, False])
 def test_a_file_that_becomes_unreadable_while_a_generation_is_open(folder: Path, was_read: bool) -> None:
-    """After a restart its place in the order is unknown, so whether it was read is: that is an error, or said."""
+    """A file becomes unreadable while a generation is open. After a restart nobody knows whether it was read, so the
+    query fails, or skips it if it may."""
     options = {"path": str(folder), "maxFilesPerTrigger": "3"}
     query = FileQuery(options, max_drift="1 h")
     while not query.rows:
@@ -194,7 +199,8 @@ def test_a_file_that_becomes_unreadable_while_a_generation_is_open(folder: Path,
 def test_a_file_that_could_not_be_read_when_it_was_listed(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is read in its place, so that after a restart it is known to be read."""
+    """A file that could not be read in its listing is read in its place, so that after a restart
+    it counts as read."""
     least = FileStatistics.least
     missed = {str(folder / "8.parquet")}
 

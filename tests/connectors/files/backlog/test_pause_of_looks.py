@@ -1,4 +1,4 @@
-"""The time between two listings of a folder, which are to take a small share of the time."""
+"""The time between two listings of a folder, of which the listings themselves are to take a small share."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def folder(monkeypatch: pytest.MonkeyPatch) -> SlowFolder:
 
 
 def seconds_until_next_listing(folder: SlowFolder, query: Query) -> int:
-    """Lists in ``takes_s``, and returns how many seconds later the folder is listed again."""
+    """Lists a folder, and returns after how many seconds the folder is listed again."""
     query.files.look()
     before = folder.listings
     for seconds in range(1_000):
@@ -63,7 +63,8 @@ def test_one_listing_that_took_long_does_not_delay_the_next(folder: SlowFolder) 
 
 
 def test_the_first_listing_does_not_delay_the_next(folder: SlowFolder) -> None:
-    """It reads the event times of all files, or the process was suspended in it."""
+    """A first listing of 600 seconds does not delay the next one: it read the event times of all files, or its
+    process was suspended."""
     folder.takes_s = 600.0
     query = Query(folder)
     folder.takes_s = 0.0

@@ -1,4 +1,4 @@
-"""FI-01, FI-04, FI-12: no file is missed and none is read twice, whatever happens; memory stays bounded."""
+"""FI-01, FI-04, FI-12: no file is missed and no file is read twice. The state of processed files stays bounded."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WINDOW = 8
 
 @pytest.fixture(scope="module", autouse=True)
 def few_buckets() -> Iterator[None]:
-    """So few that the digest cannot stand in for what has to be remembered exactly."""
+    """The digest has two buckets, too few to stand for the marks that a state has to keep."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(digest, "BUCKETS", 2)
         yield
@@ -30,7 +30,7 @@ def few_buckets() -> Iterator[None]:
 
 @contextmanager
 def warnings() -> Iterator[list[str]]:
-    """What is warned of meanwhile."""
+    """Yields a list of the warnings that are logged until the block ends."""
     said: list[str] = []
     handler = logging.Handler()
     handler.emit = lambda record: said.append(record.getMessage())  # type: ignore[method-assign]
@@ -59,7 +59,7 @@ STEPS = st.lists(
 
 
 class Clock:
-    """Modification times that grow, several files having the same one."""
+    """Modification times that grow. Several files have the same one."""
 
     def __init__(self) -> None:
         self.now = 0
@@ -83,7 +83,8 @@ def bounded(state: ProcessedFilesState) -> bool:
 def test_exactly_once_where_modification_times_grow(
     steps: list[tuple[object, ...]], order: EventTimeOrder | None, at_first: int
 ) -> None:
-    """FI-04: files appear, vanish, are modified (and read again); the process ends at any point."""
+    """FI-04: files appear, vanish, and are modified, and a modified file is read again. The
+    process ends at any point."""
     folder, clock = Folder(), Clock()
     for number in range(at_first):
         folder.put(clock.name(), number // 3, number * 7 % 11)
@@ -143,7 +144,7 @@ def test_latecomers_are_read_once_as_long_as_somebody_looked(
 ) -> None:
     """Files come with any modification time, in sight of a query whose offset is written before it ends.
 
-    More latecomers than there are marks can be found only with luck, or not at all, which is an error.
+    A restart cannot tell for sure which files came late if they are more than the marks of late files.
     """
     folder = Folder()
     for number in range(at_first):
@@ -175,7 +176,8 @@ def test_latecomers_are_read_once_as_long_as_somebody_looked(
 def test_what_comes_late_while_nobody_looks_is_read_or_complained_of(
     at_first: int, late: list[int], removed: set[int], taken: int
 ) -> None:
-    """Never silent: with losses and additions below the cut at once, a warning or an error says so."""
+    """Files that were added below the cut while no query ran are read, or a warning or an error tells of them. Files
+    were removed at the same time."""
     folder = Folder()
     for number in range(at_first):
         folder.put(f"first-{number}", number)
@@ -205,7 +207,7 @@ def many(count: int) -> Folder:
 
 @pytest.mark.parametrize("late", [1, 2])
 def test_few_latecomers_are_found_among_many(late: int) -> None:
-    """The digest of a bucket tells which file is new, if nothing else happened to it."""
+    """The digest of a bucket tells which file is new if no other file of the bucket changed."""
     folder = many(500)
     query = Query(folder, window=WINDOW)
     query.take_all()
@@ -237,7 +239,8 @@ def test_or_are_warned_of_if_the_option_says_so(caplog: pytest.LogCaptureFixture
 
 
 def test_files_that_are_cleaned_up_while_no_query_runs_are_no_error(caplog: pytest.LogCaptureFixture) -> None:
-    """Retention removes the oldest: buckets that are empty prove themselves, one may be left in doubt."""
+    """Retention removes the oldest files while no query runs. The digest proves most of them removed; at most
+    one warning is logged."""
     folder = many(500)
     query = Query(folder, window=WINDOW)
     query.take_all()
@@ -278,7 +281,7 @@ def test_a_change_while_no_query_runs_is_seen_among_the_newest() -> None:
 
 @pytest.mark.parametrize("restarted", [False, True])
 def test_a_folder_that_is_empty_for_a_while_is_not_read_again(restarted: bool) -> None:
-    """A disk that is not mounted, say."""
+    """A folder that is empty for a while, such as a disk that is not mounted, is not read again."""
     folder = many(30)
     query = Query(folder, window=WINDOW)
     query.take_all()
@@ -309,7 +312,7 @@ def test_the_state_is_bounded_however_many_files_come() -> None:
 
 
 def test_files_that_wait_long_keep_the_cut_below_them() -> None:
-    """They are the last in event time, and as old as files that were taken: a restart must tell them apart."""
+    """Files that wait are as old as files that were taken, and last in event time. A restart must tell them apart."""
     folder = Folder()
     for number in range(4):
         folder.put(f"goes-{number}", 0, time=1)
@@ -329,7 +332,7 @@ def test_files_that_wait_long_keep_the_cut_below_them() -> None:
 
 
 def test_nothing_new_makes_no_new_state() -> None:
-    """I8: an offset that changes is a micro-batch."""
+    """I8: files without news leave the state equal, because an offset that changes is a micro-batch."""
     folder = many(30)
     query = Query(folder, window=WINDOW)
     query.take_all()
@@ -339,7 +342,7 @@ def test_nothing_new_makes_no_new_state() -> None:
 
 
 def test_another_order_in_the_middle_of_a_generation() -> None:
-    """Alignment is switched on, then off: what was taken stays taken."""
+    """Files stay taken when alignment is switched on between restarts, and off again."""
     folder = Folder()
     for number in range(40):
         folder.put(f"file-{number:02}", number, time=1000 - number)

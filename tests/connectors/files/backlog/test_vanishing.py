@@ -1,4 +1,4 @@
-"""Files that are away in one listing and come back: every row is read once, or the query fails by name."""
+"""Files that a listing lacks and that come back: every row is read once, or the query fails and names the file."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def backlog(query: FileQuery) -> Any:
 
 
 def look(query: FileQuery) -> None:
-    """What the enumerator does once in each monitor interval."""
+    """Lists the folder, as the enumerator does once in each monitor interval."""
     files: Any = backlog(query)
     files._not_before = 0.0
     if (found := files.look()) is not None:
@@ -37,7 +37,7 @@ def look(query: FileQuery) -> None:
 
 
 def away(path: Path) -> Callable[[], None]:
-    """Moves a file out of the folder; the function that is returned moves it back."""
+    """Moves a file out of the folder, and returns a function that moves it back."""
     elsewhere = path.parent.parent / path.name
     path.rename(elsewhere)
 
@@ -70,7 +70,8 @@ def query(folder: Path, **options: str) -> FileQuery:
 def test_a_file_that_comes_back_as_it_was_is_read_once(
     three: Path, name: str, restarted: str, batches: int, limit: dict[str, str]
 ) -> None:
-    """While it is being read, when it is read, or while it still waits."""
+    """A file that goes away and comes back unchanged is read once, whether it was being read, was
+    read, or still waited."""
     reading = query(three, **limit)
     for _ in range(batches):
         reading.step()
@@ -85,7 +86,8 @@ def test_a_file_that_comes_back_as_it_was_is_read_once(
 
 
 def try_to_restart(reading: FileQuery, wanted: bool) -> None:
-    """A file that was begun and is away fails the new run; it begins again when the file is back."""
+    """Restarts a query if that is wanted. A begun file that is missing keeps the enumerator closed; it opens
+    when the file is back."""
     if wanted:
         reading.restart()
     if reading.coordinator._enumerator is None:
@@ -98,7 +100,8 @@ def try_to_restart(reading: FileQuery, wanted: bool) -> None:
 def test_a_file_that_comes_back_with_other_rows_is_read_with_those(
     three: Path, batches: int, restarted: str
 ) -> None:
-    """What was read of it before stays read: a file that was gone is a new one, unless it is as it was."""
+    """A file that comes back with other rows is a new file, and its rows are read. Rows that were read of
+    the old file stay read."""
     reading = query(three, maxFilesPerTrigger="1")
     for _ in range(batches):
         reading.step()
@@ -117,7 +120,8 @@ def test_a_file_that_comes_back_with_other_rows_is_read_with_those(
 
 @pytest.mark.parametrize("rows", [50, 100])
 def test_a_file_that_is_written_anew_while_it_is_read_fails_by_name(three: Path, rows: int) -> None:
-    """Its old rows are gone, and said to be, also where its size is the same."""
+    """A file that is written anew while it is read fails the query, which names the file, also if
+    its size is the same."""
     reading = query(three, maxRowsPerTrigger="30")
     reading.step()
     size = (three / "0.parquet").stat().st_size
@@ -135,7 +139,7 @@ def test_a_file_that_is_written_anew_while_it_is_read_fails_by_name(three: Path,
 def test_a_run_over_a_bounded_source_does_not_end_while_files_are_away(
     three: Path, monkeypatch: pytest.MonkeyPatch, left: list[str]
 ) -> None:
-    """Spark would take the run for complete."""
+    """A bounded run with missing files fails, and does not end: Spark would take the run for complete."""
     monkeypatch.setattr("flip27_stream.connectors.files.planning.enumerator._LATE_LOOK_MS", 10)
     monkeypatch.setattr("flip27_stream.connectors.files.backlog.listed_files._PATIENCE_S", 0.2)
     options = {"path": str(three), "source.monitor-interval": "0", "maxFilesPerTrigger": "1"}
@@ -158,7 +162,8 @@ def test_a_run_over_a_bounded_source_does_not_end_while_files_are_away(
 def test_one_of_several_paths_that_is_empty_for_a_while_is_not_read_again(
     tmp_path: Path, names: list[str], restarted: bool, taken: int
 ) -> None:
-    """Whether it shows nothing or is not complete; also if it comes back after a restart."""
+    """A path that lists no file, or not all, for a while is not read again, also if its files come
+    back after a restart."""
     for number, name in enumerate("aabb"):
         write(tmp_path / name / f"{number}.parquet", 1, ids=number * 100)
     paths = json.dumps([str(tmp_path / "a"), str(tmp_path / "b")])
@@ -201,7 +206,8 @@ def test_files_under_a_path_that_shows_nothing_are_warned_of_once(
 def test_delta_rows_that_are_deleted_and_restored_are_not_read_twice(
     tmp_path: Path, option: str, later: bool, restarted: bool
 ) -> None:
-    """RESTORE adds the very file again that DELETE removed: a commit that changes rows, also after other batches."""
+    """RESTORE adds the same file again that DELETE removed. It is a commit that changes rows, also
+    after other batches."""
     table = tmp_path / "table"
     write_deltalake(table, pa.table({"id": np.arange(50)}))
     options = {"path": str(table), "files.format": "delta", option: "true", **NEVER_BY_ITSELF}
@@ -232,7 +238,8 @@ def refused(wanted: bool) -> AbstractContextManager[Any]:
 
 @pytest.mark.timeout(60)
 def test_a_delta_file_that_is_restored_while_it_is_in_the_offset_is_not_read_again(tmp_path: Path) -> None:
-    """With ignoreChanges rows may be read again, but one file is not two splits of an offset."""
+    """With ``ignoreChanges`` rows may be read again. But a file that is still in the offset is not
+    a second split of it."""
     table = tmp_path / "table"
     write_deltalake(table, pa.table({"id": np.arange(50)}))
     options = {"path": str(table), "files.format": "delta", "ignoreChanges": "true", **NEVER_BY_ITSELF}
@@ -248,7 +255,7 @@ def test_a_delta_file_that_is_restored_while_it_is_in_the_offset_is_not_read_aga
 def test_a_plan_that_neither_takes_a_file_nor_gives_it_another_place_fails(
     three: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It would go round for ever."""
+    """A plan that leaves its first file in place fails, or planning would repeat it for ever."""
     monkeypatch.setattr(FileSourceEnumerator, "_take", lambda *arguments: None)
     with pytest.raises(ContractError, match=r"0\.parquet .* neither assigned nor given another place"):
         query(three).step()

@@ -1,4 +1,4 @@
-"""FI-01, FI-04, FI-12: files that vanish, come back and are written anew, in any sequence, with limits and restarts."""
+"""FI-01, FI-04, FI-12: files vanish, come back and are written anew in any sequence, with limits and restarts."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ ROWS = 20
 
 
 class Disk:
-    """Two folders, and a place beside them where files are moved to.
+    """Two folders, and a third one to which files are moved away.
 
     Attributes:
-        ids: first id of each file that is in one of the folders.
-        away: the same of files that are not.
+        ids: first id of each file that is in one of the two folders.
+        away: first id of each file that was moved away.
         rewritten: ids of rows that were overwritten, read or not.
     """
 
@@ -62,7 +62,7 @@ class Disk:
         (self._elsewhere / file.name).rename(file)
 
     def rewrite(self, file: Path) -> None:
-        """With other rows under the same name, whether it is there or not."""
+        """Writes a file with other rows under the same name, whether the file is in its folder or away."""
         old = self.ids.get(file, self.away.pop(file, None))
         assert old is not None
         self.rewritten |= set(range(old, old + ROWS))
@@ -77,7 +77,8 @@ class Disk:
 
 
 class Run:
-    """A query over a disk; where it fails since files are away, they come back and it is started again."""
+    """A query over a disk. If the query fails because files are away, they come back and the
+    query is started again."""
 
     def __init__(self, disk: Disk, options: dict[str, str], drift: str | None) -> None:
         self.disk = disk
@@ -200,7 +201,7 @@ MOVES = st.lists(
 def test_many_files_that_vanish_and_come_back_in_sight_are_taken_once(
     at_first: int, moves: list[tuple[str, int]], order: EventTimeOrder | None
 ) -> None:
-    """However few marks there are in the checkpoint."""
+    """Files that vanish and come back in sight of a query are taken once, however few marks the checkpoint has."""
     query = moved(Query(Folder(), window=8, order=order), at_first, moves, restarts=False)
     assert set(query.read.values()) <= {1}
     assert set(query.folder()) <= set(query.read)
@@ -210,14 +211,15 @@ def test_many_files_that_vanish_and_come_back_in_sight_are_taken_once(
 def test_files_that_vanish_and_come_back_around_restarts_are_taken_once(
     at_first: int, moves: list[tuple[str, int]], order: EventTimeOrder | None
 ) -> None:
-    """As long as the checkpoint has room for their marks."""
+    """Files that vanish and come back around restarts are taken once as long as the checkpoint has
+    room for their marks."""
     query = moved(Query(Folder(), window=400, order=order), at_first, moves, restarts=True)
     assert set(query.read.values()) <= {1}
     assert set(query.folder()) <= set(query.read)
 
 
 def moved(query: Query, at_first: int, moves: list[tuple[str, int]], *, restarts: bool) -> Query:
-    """The query after all that happened to its folder, and after all that came back."""
+    """Returns the query after all moves, and after all files that were away came back."""
     folder, clock = query.folder, count()
     for _ in range(at_first):
         put(folder, next(clock))

@@ -1,4 +1,4 @@
-"""A session for small Delta tables."""
+"""A Spark session and a table, for tests of Delta tables that Spark writes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def session(spark: SparkSession) -> SparkSession:
-    """A session for small tables."""
+    """A session with settings for small tables."""
     return small(spark)
 
 

@@ -1,4 +1,4 @@
-"""Column mapping and type widening, on tables written by hand: names in files are none of the table's."""
+"""Column mapping and type widening, on tables written by hand. The names in files are not those of the table."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TIME = pa.timestamp("us", "UTC")
 
 
 def columns(time: str = "ts", id: str = "id", inner: str = "x") -> pa.Schema:
-    """A table's columns; in files they are c1, c2 and c3 with a field c4."""
+    """Returns a table's columns. In files they are c1, c2 and c3, and c3 has a field c4."""
     point = pa.struct([mapped(pa.field(inner, pa.int64()), "c4", 4)])
     return pa.schema(
         [
@@ -36,7 +36,7 @@ def by(mode: str) -> dict[str, str]:
 
 
 def rows(ids: range, *, numbered: bool = True) -> pa.Table:
-    """In mode id the names in files mean nothing, so they are swapped here."""
+    """Returns rows whose columns have the names in files and, if ``numbered``, their ids."""
 
     def field(name: str, kind: pa.DataType, number: int) -> pa.Field:
         return pa.field(name, kind, metadata={"PARQUET:field_id": str(number)} if numbered else None)
@@ -77,7 +77,8 @@ def test_files_are_read_by_id_where_the_table_says_so(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("drift", [None, "3 s"])
 def test_columns_that_were_renamed_between_restarts(table: Path, drift: str | None) -> None:
-    """In the middle of a file; what is left of it comes under the new names, also what older commits called them."""
+    """Columns are renamed in the middle of a file. The rest of it comes under the new names, and so do
+    files of older commits."""
     options = {"maxRowsPerTrigger": "4", **({} if drift is None else {"drift": drift})}
     reading = query(table, **options)
     assert reading.step()
@@ -106,7 +107,8 @@ def test_columns_that_were_renamed_between_restarts(table: Path, drift: str | No
     ],
 )
 def test_columns_that_change_under_a_running_query(table: Path, now: pa.Schema, said: str) -> None:
-    """Nothing is read as null that a file has under a name that the query knew."""
+    """A change of columns fails a running query. No column is read as null that a file has under a name
+    that the query knew."""
     reading = running(table)
     reads(reading, 19)
     mode = by("none") if not any(one.metadata for one in now) else by("name")
@@ -117,7 +119,8 @@ def test_columns_that_change_under_a_running_query(table: Path, now: pa.Schema, 
 
 
 def test_a_query_with_columns_from_before_a_change(table: Path) -> None:
-    """Named by the user, or by load() before the change: an old name is not null in silence."""
+    """A query that the user gave columns fails if one of them is renamed. An old name is not read as null
+    unless an option says so."""
     schema = pa.schema([("ts", TIME), ("id", pa.int64())])
     reading = running(table, schema)
     reads(reading, 19)
@@ -132,7 +135,8 @@ def test_a_query_with_columns_from_before_a_change(table: Path) -> None:
 
 
 def test_column_mapping_that_is_turned_on_and_off(tmp_path: Path) -> None:
-    """ALTER TABLE turns it on with the names that there are; without it again, files that had others are not read."""
+    """ALTER TABLE turns column mapping on with the names of the table. Without the mapping, files with
+    other names are not read."""
     path = tmp_path / "t"
     schema = pa.schema([("ts", TIME), ("id", pa.int64())])
     plain = rows(range(10)).select(["c1", "c2"]).rename_columns(["ts", "id"])
@@ -190,7 +194,7 @@ def test_a_mapping_survives_the_checkpoint() -> None:
 def test_event_time_whose_type_was_widened(
     tmp_path: Path, narrow: pa.DataType, wide: pa.DataType, values: list[int], statistics: bool
 ) -> None:
-    """Files from before the change have the narrower type, in their statistics, too."""
+    """Files from before the change have the narrower type, also in their statistics."""
     path = tmp_path / "t"
     create(path, pa.schema([("ts", wide), ("id", pa.int64())]))
     stored: dict[str, Any] = {"ts": pa.array(values[10:], pa.int32()).cast(narrow), "id": range(10, 20)}

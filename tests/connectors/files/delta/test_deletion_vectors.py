@@ -1,4 +1,5 @@
-"""Deletion vectors: rows deleted are not read, positions stay row numbers, and another vector is another version."""
+"""Deletion vectors: deleted rows are not read, positions stay row numbers, and another vector is
+another version of a file."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ def table(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("drift", [None, "10 s"])
 @pytest.mark.parametrize("kind", ["inline", "file", "file in a folder"])
 def test_a_snapshot(table: Path, kind: str, drift: str | None) -> None:
-    """Row groups of 10 rows: all of one, some of others; batches end within row groups, and restarts come between."""
+    """Deleted rows are not read: all rows of one row group, and some of others. Batches end within row groups, and
+    the query restarts after each batch."""
     gone = {*range(10), 11, 29, 30, 55, 99}
     vector = (
         inline(gone) if kind == "inline" else in_file(table, gone, "ab" if kind.endswith("folder") else "")
@@ -58,7 +60,8 @@ def test_a_snapshot(table: Path, kind: str, drift: str | None) -> None:
 
 
 def test_a_commit_with_a_vector_is_another_version_of_the_file(table: Path) -> None:
-    """Read again as ignoreChanges says, in one look with the first version, or in a later one; its id is another."""
+    """A file with another vector is read again under ``ignoreChanges``, in one look with its first version or in a
+    later look. The rows come from another split."""
     first = add(table, rows(range(20)))
     file = table / first["add"]["path"]
     commit(table, 1, first)
@@ -76,7 +79,8 @@ def test_a_commit_with_a_vector_is_another_version_of_the_file(table: Path) -> N
 
 
 def test_a_vector_that_changes_while_its_file_is_being_read(table: Path) -> None:
-    """The planned version of the file goes on, also over a restart; the checkpoint says which rows it has."""
+    """A file whose vector changes while it is being read goes on in its planned version, also over a restart. The
+    checkpoint says which rows that version has."""
     first = add(table, rows(range(40)), inline([1, 39]), row_group_size=10)
     commit(table, 1, first)
     reading = query(table, maxRowsPerTrigger="9", skipChangeCommits="true")
@@ -91,7 +95,7 @@ def test_a_vector_that_changes_while_its_file_is_being_read(table: Path) -> None
 
 
 def test_commits_that_are_passed_over_are_not_looked_at(table: Path) -> None:
-    """skipChangeCommits: a file that cannot be read does not matter where nobody reads it."""
+    """``skipChangeCommits`` passes over a commit, so a deletion vector of it that cannot be read does not matter."""
     first = add(table, rows(range(10)))
     commit(table, 1, first)
     reading = running(table, skipChangeCommits="true")
@@ -142,8 +146,8 @@ def test_vectors_that_cannot_be_read(
     tolerant: dict[str, str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """No deleted row is read for that; the options for files that cannot be read hold for their vectors, too. One that
-    is away is looked for, as a data file is."""
+    """A vector that cannot be read never makes deleted rows come back. Options for missing and corrupt files hold for
+    their vectors, too. A missing vector is looked for again and again, as a data file is."""
     monkeypatch.setattr(Retries, "patience_s", 0.1)
     vector = in_file(table, [1, 2])
     damage(table, vector, how)
@@ -156,7 +160,8 @@ def test_vectors_that_cannot_be_read(
 
 
 def test_vectors_of_several_commits(table: Path) -> None:
-    """Later commits count, and what is removed has none. Tests with Spark have those in checkpoints of the log."""
+    """The newest vector of a file counts, and a removed file has none. Tests with Spark have vectors in
+    checkpoints of the log."""
     kept = add(table, rows(range(10)), inline([1]))
     changed, gone = add(table, rows(range(10, 20))), add(table, rows(range(20, 30)), inline([20]))
     commit(table, 1, kept, changed, gone)
@@ -187,14 +192,15 @@ def test_which_checkpoint_of_the_log_counts() -> None:
 
 
 def test_a_vector_of_no_file_is_an_error(table: Path) -> None:
-    """What the log tells and what delta-rs reads must be the same version."""
+    """The vectors that the log has and the files that delta-rs lists must be of the same version."""
     actions = pa.table({"path": ["a"], "size_bytes": [1], "modification_time": [1]})
     with pytest.raises(ConnectorError, match="deletion vector of the file b"):
         data_files(actions, None, lambda *_: None, {"b": None}, None, None)  # type: ignore[arg-type, dict-item]
 
 
 def test_event_times_are_those_of_rows_that_are_left(table: Path) -> None:
-    """I1: the first row group is deleted as a whole, so it holds nobody back; event time found by reading, too."""
+    """I1: event times are those of rows that are left. A row group that is deleted as a whole holds back no split,
+    also where event time is found by reading."""
     commit(
         table, 1, add(table, rows(range(40)), inline(range(10)), row_group_size=10, write_statistics=False)
     )
@@ -208,14 +214,14 @@ def test_event_times_are_those_of_rows_that_are_left(table: Path) -> None:
 
 
 def single_rows(count: int) -> FileUnits:
-    """A file with a unit for each row."""
+    """Returns the units of a file with a unit for each row."""
     ones = np.ones(count, np.int64)
     return FileUnits(np.arange(count + 1), ones, ones, ones, ones, ones > 0, divisible=True)
 
 
 @given(st.data())
 def test_limits_count_the_rows_that_are_left(data: st.DataObject) -> None:
-    """I2: never more than the limit, and as many as there are; a row that is deleted counts as none."""
+    """I2: a batch has as many rows as there are, and never more than the limit. A deleted row does not count."""
     length = data.draw(st.integers(1, 40))
     gone = np.array(sorted(data.draw(st.sets(st.integers(0, length - 1)))), np.int64)
     count = np.zeros(1, np.int64)
@@ -244,7 +250,8 @@ def test_limits_count_the_rows_that_are_left(data: st.DataObject) -> None:
 
 
 def test_a_checkpoint_from_before_deletion_vectors(table: Path) -> None:
-    """Splits without a descriptor and the enumerator's state without columns are read as they were written."""
+    """A checkpoint of an earlier release has splits without a descriptor and a state without columns.
+    Both are still read."""
     commit(table, 1, add(table, rows(range(40)), row_group_size=10))
     reading = query(table, maxRowsPerTrigger="15")
     reading.step()

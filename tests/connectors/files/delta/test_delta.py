@@ -1,4 +1,5 @@
-"""Delta tables: a snapshot, then what commits add; changes by option; restarts anywhere."""
+"""Delta tables: the query reads a snapshot, then what commits add. Options say how commits that
+change rows are read."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ from tests.connectors.files.support.file_query import SECOND, FileQuery
 
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
-    """Versions 0 to 5, with 50 rows each; event times and versions are no order of each other."""
+    """A table of versions 0 to 5 with 50 rows each. Event times are not in the order of versions."""
     path = tmp_path / "table"
     for number in range(6):
         append(path, number * 5 % 6 * 100 * SECOND + 1, number * 50)
@@ -53,7 +54,7 @@ def test_a_snapshot_then_what_is_added(table: Path) -> None:
 
 
 def test_statistics_of_the_log_order_the_snapshot(table: Path) -> None:
-    """Least event time first, although no footer is read for that."""
+    """The snapshot is read by least event time, from the statistics of the log: no footer is read for that."""
     reading = query(table, maxFilesPerTrigger="1", drift="10 s")
     seen = []
     while reading.step() is not None:
@@ -152,7 +153,8 @@ def test_rearranging_is_no_new_data(table: Path) -> None:
     ],
 )
 def test_commits_that_change_rows(table: Path, options: dict[str, str], read: int | None) -> None:
-    """Delta's own options: deleting a row rewrites the 49 others of its file."""
+    """A commit that deletes a row rewrites the 49 other rows of its file. Delta's options say whether the commit is
+    refused, skipped or read."""
     reading = query(table, **options)
     reading.run()
     DeltaTable(table).delete("id = 3")
@@ -203,14 +205,15 @@ def test_no_table(tmp_path: Path) -> None:
 
 
 def append_at(table: Path, ids: int, *times_ms: int) -> None:
-    """A commit with one row for each event time, which is in the names of folders only."""
+    """Commits one row for each event time. The event time is a partition column, so only the
+    names of folders have it."""
     rows = pa.table({"ts": pa.array(times_ms, pa.int64()), "id": np.arange(ids, ids + len(times_ms))})
     write_deltalake(table, rows, mode="append", partition_by=["ts"])
 
 
 @pytest.mark.parametrize("knows_strategy", [True, False])
 def test_event_time_is_a_partition_column(tmp_path: Path, knows_strategy: bool) -> None:
-    """I3: all rows of a file have the same; neither paths nor versions are in that order."""
+    """I3: all rows of a file have the same event time. Neither paths nor versions are in the order of event times."""
     table = tmp_path / "t"
     append_at(table, 0, 900, 1000, 20)
     append_at(table, 3, 3, 100_000)
@@ -227,7 +230,8 @@ def test_event_time_is_a_partition_column(tmp_path: Path, knows_strategy: bool) 
 
 
 def test_the_order_becomes_known_while_a_look_is_under_way(table: Path) -> None:
-    """FI-12: a look that was made in another order does not mix up the places of files."""
+    """FI-12: the order of files becomes known during a look. The look in the old order does not
+    mix up their places."""
     reading = FileQuery({"path": str(table), "files.format": "delta"}, max_drift="5 s", knows_strategy=False)
     reading.run()
     for number in range(6, 9):
@@ -242,7 +246,7 @@ def test_the_order_becomes_known_while_a_look_is_under_way(table: Path) -> None:
 
 
 def starting_at(table: Path, ms: int) -> set[int]:
-    """The versions that are read from a time (ms) on."""
+    """Returns the versions that are read from a time (ms) on."""
     at = datetime.fromtimestamp(ms / 1000, timezone.utc).isoformat()
     reading = query(table, startingTimestamp=at)
     reading.run()
@@ -250,7 +254,8 @@ def starting_at(table: Path, ms: int) -> set[int]:
 
 
 def test_a_commit_without_commit_info_was_made_when_its_file_was_modified(table: Path) -> None:
-    """Delta's writers may leave it out (``spark.databricks.delta.commitInfo.enabled``)."""
+    """Delta's writers may leave out ``commitInfo`` (``spark.databricks.delta.commitInfo.enabled``). Then the commit
+    has the modification time of its file."""
     for version in range(6):
         file = table / "_delta_log" / f"{version:020}.json"
         file.write_text("\n".join(line for line in file.read_text().split("\n") if "commitInfo" not in line))
@@ -265,8 +270,8 @@ def test_a_commit_without_commit_info_was_made_when_its_file_was_modified(table:
 
 
 def test_times_of_commits_rise(table: Path) -> None:
-    """As Delta makes them (``monotonizeCommitTimestamps``): the clock of one writer was late, or its time is equal.
-    In-commit timestamps come before the writer's own."""
+    """Times of commits rise, as in Delta (``monotonizeCommitTimestamps``), though the clock of a writer is late or
+    repeats a time. In-commit timestamps come before the writer's own."""
     said = [
         {"timestamp": 5_000},
         {"timestamp": 4_000},
@@ -286,7 +291,8 @@ def test_times_of_commits_rise(table: Path) -> None:
 
 @pytest.mark.parametrize("options", [{"startingVersion": "1"}, {"startingVersion": "0"}])
 def test_a_start_that_was_cleaned_up(table: Path, options: dict[str, str]) -> None:
-    """Nothing would be read, and nothing said."""
+    """A start version that is no longer in the log fails the query, which would otherwise read
+    nothing without a word."""
     DeltaTable(table).create_checkpoint()
     for version in range(3):
         (table / "_delta_log" / f"{version:020}.json").unlink()
@@ -307,7 +313,7 @@ def test_versions_that_were_cleaned_up_before_they_were_read_to_their_end(table:
 
 @pytest.mark.parametrize("versions", [2, 9])
 def test_a_table_that_was_made_anew(table: Path, versions: int) -> None:
-    """Its first versions would count as read."""
+    """A table that was made anew is refused, for its first versions would count as read."""
     reading = query(table)
     reading.run()
     shutil.rmtree(table)
@@ -319,7 +325,7 @@ def test_a_table_that_was_made_anew(table: Path, versions: int) -> None:
 
 
 def test_an_empty_partition_value_is_null(tmp_path: Path) -> None:
-    """The protocol's rule; in a snapshot and in a commit alike."""
+    """An empty partition value is null by Delta's protocol, in a snapshot and in a commit."""
     table = tmp_path / "t"
     append(table, 1, 0, 1, day=pa.array([""]))
     reading = query(table)
@@ -348,7 +354,8 @@ def test_files_of_other_tables_are_refused_by_name(table: Path, path: str) -> No
 def test_a_log_that_is_only_half_written_is_looked_at_again(
     table: Path, written: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where a file system shows a file before it is complete. An empty one is no version that adds nothing."""
+    """A file system may show a file of the log before it is complete. Such a file is looked at again; an empty one is
+    no version that adds nothing."""
     monkeypatch.setattr(Retries, "pause_s", 0.01)
     append(table, 1, 300)
     log = table / "_delta_log" / f"{6:020}.json"

@@ -1,4 +1,4 @@
-"""Columns of a Delta table that change: under a running query, while it is stopped, before it starts."""
+"""Columns of a Delta table that change: under a running query, while the query is stopped, and before it starts."""
 
 from __future__ import annotations
 
@@ -30,12 +30,13 @@ def table(tmp_path: Path) -> Path:
 
 
 def with_name(table: Path, ids: range) -> None:
-    """A commit that adds column ``name``."""
+    """Commits rows with a new column ``name``."""
     add_rows(table, ids, {"name": [f"row {n}" for n in ids]}, schema_mode="merge")
 
 
 def test_a_new_column_fails_a_running_query_and_a_restart_reads_it(table: Path) -> None:
-    """As in Spark (DELTA_SCHEMA_CHANGED): no row comes without the column, nor twice."""
+    """A new column fails a running query, as in Spark (DELTA_SCHEMA_CHANGED). After a restart no row lacks the
+    column, and no row comes twice."""
     reading = running(table)
     add_rows(table, range(10, 20))
     with_name(table, range(20, 30))
@@ -60,7 +61,8 @@ def test_a_new_column_that_came_while_the_query_was_stopped(table: Path) -> None
 
 @pytest.mark.parametrize("begun", [False, True])
 def test_a_definition_from_before_the_change(table: Path, begun: bool) -> None:
-    """A DataFrame that was made with load() before the table changed, and is started, or started again, after it."""
+    """A DataFrame of load() is older than a change of columns, and its query starts, or starts
+    again, after the change."""
     reading = running(table) if begun else query(table)
     reading.coordinator.close()
     with_name(table, range(10, 20))
@@ -73,7 +75,7 @@ def test_a_definition_from_before_the_change(table: Path, begun: bool) -> None:
 def test_a_change_between_two_questions_of_the_first_look(
     table: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The columns were compared at one version, and the snapshot was one of the next, with the new column."""
+    """A column is added after the columns were compared and before the snapshot is taken. The snapshot is refused."""
     snapshot = DeltaLog.snapshot
 
     def late(self: DeltaLog, *asked: Any) -> Any:
@@ -114,7 +116,8 @@ def test_a_column_that_the_user_named_gets_another_type(table: Path) -> None:
 
 
 def test_a_change_in_the_middle_of_what_was_begun(table: Path) -> None:
-    """Files before the change and after it are planned in one range, and read by a query that knows the column."""
+    """Files from before and after a change of columns are planned in one range, and read by a query that
+    knows the new column."""
     for first in range(10, 40, 10):
         add_rows(table, range(first, first + 10))
     reading = query(table, startingVersion="1", maxFilesPerTrigger="1")
@@ -167,7 +170,7 @@ def test_the_option_is_for_delta_tables(table: Path) -> None:
 
 
 def refused(kind: str) -> list[dict[str, Any]]:
-    """Actions of a commit that a table may get at any time and that cannot be read."""
+    """Returns the actions of a commit that any table may get and that cannot be read."""
     features: dict[str, Any] = {"minReaderVersion": 3, "minWriterVersion": 7, "writerFeatures": []}
     added = {"path": "a.parquet", "partitionValues": {}, "size": 1, "modificationTime": 1, "dataChange": True}
     vector = {

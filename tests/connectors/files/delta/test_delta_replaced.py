@@ -33,7 +33,8 @@ def drop_versions(table: Path, versions: range) -> None:
 
 @pytest.mark.parametrize("versions", [1, 3, 6])
 def test_a_table_made_anew_under_a_running_query(tmp_path: Path, versions: int) -> None:
-    """Its first versions would count as read: whether it has fewer versions than the one before, as many, or more."""
+    """A table made anew is noticed, whether it has fewer versions than the old table, as many, or more. Its first
+    versions would count as read."""
     table = made(tmp_path / "t", 3)
     reading = running(table)
     made(tmp_path / "new", versions, first_id=1000)
@@ -45,7 +46,7 @@ def test_a_table_made_anew_under_a_running_query(tmp_path: Path, versions: int) 
 
 
 def test_a_table_made_anew_in_the_middle_of_a_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its commits were read after those of the one before, and nobody had compared its id."""
+    """A table is made anew in the middle of a look, after its id was compared. The look still notices it."""
     table = made(tmp_path / "t", 3)
     reading = running(table, **{"source.monitor-interval": "1 h"})
     backlog = reading.coordinator._enumerator._backlog  # type: ignore[union-attr]
@@ -63,7 +64,7 @@ def test_a_table_made_anew_in_the_middle_of_a_look(tmp_path: Path, monkeypatch: 
 
 
 def test_a_table_made_anew_whose_commits_would_be_refused(tmp_path: Path) -> None:
-    """The error is that it is another table, and not what is wrong with its commits."""
+    """A table made anew has commits that would be refused. The error says that it is another table."""
     table = made(tmp_path / "t", 1)
     reading = running(table)
     new = made(tmp_path / "new", 2, first_id=1000)
@@ -75,7 +76,7 @@ def test_a_table_made_anew_whose_commits_would_be_refused(tmp_path: Path) -> Non
 
 
 def test_an_older_copy_put_back(tmp_path: Path) -> None:
-    """It has the same id, and other rows under the same version."""
+    """An older copy of a table has the same id, and other rows under the same version."""
     table = made(tmp_path / "t", 2)
     shutil.copytree(table, tmp_path / "copy")
     append(table, 1, 20, rows=10)
@@ -89,7 +90,7 @@ def test_an_older_copy_put_back(tmp_path: Path) -> None:
 
 
 def test_a_table_that_is_away_for_a_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A mount that hiccups: nothing is lost, nothing is read twice."""
+    """A mount is away for a moment: no row is lost, and no row is read twice."""
     monkeypatch.setattr(Retries, "pause_s", 0.01)
     table = made(tmp_path / "t", 3)
     reading = running(table)
@@ -115,7 +116,8 @@ def test_a_table_that_is_away_for_a_moment(tmp_path: Path, monkeypatch: pytest.M
 def test_files_of_the_log_that_are_away_for_a_moment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, away: list[str], restarts: bool
 ) -> None:
-    """As while a log is cleaned up, or on a mount that comes back in the middle of a look."""
+    """Files of the log are missing for a moment, while the log is cleaned up or a mount comes back. No row is lost,
+    and no row is read twice."""
     monkeypatch.setattr(delta_files, "_PROVEN_S", 0.0)
     monkeypatch.setattr(Retries, "pause_s", 0.01)
     table = made(tmp_path / "t", 2)
@@ -153,7 +155,8 @@ def test_files_of_the_log_that_are_away_for_a_moment(
 def test_a_version_that_is_away_while_it_is_looked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its loss is proven only if it is missing while the table is there."""
+    """A version is lost only if it is missing while the table is there. A version that is missing at
+    first is read later."""
     table = made(tmp_path / "t", 3)
     reading = query(table, maxFilesPerTrigger="1")
     reading.step()
@@ -183,7 +186,8 @@ def test_a_table_that_is_away_for_good(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_versions_that_were_cleaned_up_under_a_query_that_slept(tmp_path: Path) -> None:
-    """The next version never comes: a query that asked for nothing else would wait for it for ever."""
+    """A query sleeps while versions are removed from the log. It would wait for ever if it only asked
+    for the next version."""
     table = made(tmp_path / "t", 3)
     reading = running(table, **{"source.monitor-interval": "1 h"})
     made(table, 3, first_id=100)
@@ -197,7 +201,7 @@ def test_versions_that_were_cleaned_up_under_a_query_that_slept(tmp_path: Path) 
 def test_a_version_that_is_lost_while_later_ones_are_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The next version is not there, the last one still is: a running query waited for ever, and did not say so."""
+    """The next version is missing and a later one is there. A running query fails, and does not wait for ever."""
     monkeypatch.setattr(delta_files, "_PROVEN_S", 0.0)
     table = made(tmp_path / "t", 3)
     reading = running(table)
@@ -214,7 +218,8 @@ def test_a_version_that_is_lost_while_later_ones_are_there(
 def test_versions_that_are_gone_are_passed_over_without_fail_on_data_loss(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """As Delta's source has it; what they added is lost, and the log says so."""
+    """Lost versions are passed over without ``failOnDataLoss``, as in Delta's source. Rows that they added are lost,
+    and the log says so."""
     table = made(tmp_path / "t", 3)
     reading = query(table, failOnDataLoss="false")
     reading.run()
@@ -241,7 +246,7 @@ def test_a_start_that_is_gone_without_fail_on_data_loss(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("options", [{"startingVersion": "1"}, {}])
 def test_what_was_begun_is_gone_without_fail_on_data_loss(tmp_path: Path, options: dict[str, str]) -> None:
-    """The rest of it is lost, a snapshot too, and what came after it is read."""
+    """The rest of a begun snapshot or version is lost, and later versions are read."""
     table = made(tmp_path / "t", 4)
     reading = query(table, maxFilesPerTrigger="1", failOnDataLoss="false", **options)
     assert reading.step()

@@ -1,4 +1,5 @@
-"""Delta tables that Spark writes, row by row beside Spark's own reading: the features that Databricks turns on."""
+"""Delta tables that Spark writes with the features that Databricks turns on. Their rows are compared
+with Spark's own reading."""
 
 from __future__ import annotations
 
@@ -19,14 +20,14 @@ pytestmark = pytest.mark.jvm
 
 
 def followed(table: SparkTable, **options: str) -> FileQuery:
-    """A query that has read what there is."""
+    """Returns a query that has read all rows of the table."""
     reading = query(table.path, **options)
     reading.run()
     return reading
 
 
 def new_rows(reading: FileQuery) -> Rows:
-    """What a restarted query reads."""
+    """Restarts a query, and returns the rows that it reads then."""
     before = len(reading.rows)
     reading.restart()
     reading.run()
@@ -34,7 +35,8 @@ def new_rows(reading: FileQuery) -> Rows:
 
 
 def test_deletion_vectors(table: SparkTable) -> None:
-    """DELETE, UPDATE, MERGE, RESTORE, OPTIMIZE and REORG, with partitions, checkpoints, and names to be escaped."""
+    """Deletion vectors of DELETE, UPDATE, MERGE, RESTORE, OPTIMIZE and REORG, with partitions, checkpoints, and
+    names to be escaped."""
     table(
         "create table {t} (id long, ts timestamp, p string) using delta partitioned by (p) tblproperties "
         "('delta.enableDeletionVectors'='true', 'delta.checkpointInterval'='3')",
@@ -90,7 +92,7 @@ def test_column_mapping_by_id(table: SparkTable) -> None:
 
 
 def test_column_mapping_by_name(table: SparkTable) -> None:
-    """Nested columns, partitions, statistics and deletion vectors, while columns are renamed and dropped."""
+    """Nested columns, partitions, statistics and deletion vectors are read while columns are renamed and dropped."""
     values = (
         f"id, {at()}, named_struct('a', int(id), 'b', array(named_struct('c', string(id)))), "
         "map('x', named_struct('k', int(id))), concat('v ', id % 2)"
@@ -134,7 +136,7 @@ def test_column_mapping_by_name(table: SparkTable) -> None:
 
 
 def test_type_widening(table: SparkTable) -> None:
-    """Files and values of partitions from before the change are read as of the wider type."""
+    """Files and partition values from before a change of types are read with the wider type."""
     wider = {
         "a": "int",
         "i": "bigint",
@@ -165,7 +167,8 @@ def test_type_widening(table: SparkTable) -> None:
 
 
 def test_features_that_change_nothing_for_readers(table: SparkTable) -> None:
-    """In-commit timestamps, liquid clustering, row tracking and v2 checkpoints, of which older commits are gone."""
+    """In-commit timestamps, liquid clustering, row tracking and v2 checkpoints change nothing for readers, also after
+    older commits were removed."""
     table(
         "create table {t} (id long, ts timestamp) using delta cluster by (id) tblproperties "
         "('delta.enableInCommitTimestamps'='true', 'delta.enableRowTracking'='true', "

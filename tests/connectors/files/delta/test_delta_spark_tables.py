@@ -1,4 +1,5 @@
-"""Many small Delta tables that Spark writes, beside Spark's own reading: the snapshot, and what each step added."""
+"""Many small Delta tables that Spark writes. The snapshot, and the rows of each step, are compared
+with Spark's own reading."""
 
 from __future__ import annotations
 
@@ -299,7 +300,8 @@ def test_a_table(session: SparkSession, tmp_path: Path, name: str) -> None:
 
 
 def test_a_converted_table_that_two_writers_write(session: SparkSession, tmp_path: Path) -> None:
-    """CONVERT TO DELTA; then Spark and delta-rs add, delete, compact and make checkpoints in turn."""
+    """A Parquet table is converted to Delta. Then Spark and delta-rs add, delete, compact and make
+    checkpoints in turn."""
     table = SparkTable(session, tmp_path / "a table")
     values = f"id, {at()} ts, concat('v%/ ', id % 2) p, if(id = 0, null, date'2026-01-01') d"
     session.sql(f"select {values} from range(10)").write.partitionBy("p", "d").parquet(str(table.path))
@@ -327,7 +329,7 @@ def test_a_converted_table_that_two_writers_write(session: SparkSession, tmp_pat
 
 
 class Following:
-    """A query that follows a table over restarts, and passes over commits that change rows."""
+    """A query that follows a table over restarts, and skips commits that change rows."""
 
     def __init__(self, table: SparkTable) -> None:
         self._table = table
@@ -335,7 +337,7 @@ class Following:
         self._reading: Any = None
 
     def agrees(self, *, only_adds: bool) -> None:
-        """Checks that the query reads on, and exactly the rows that were added if nothing else was done."""
+        """Checks that the query reads on. If the table only got new rows, the query reads exactly these."""
         if self._reading is None:
             self._reading = query(self._table.path, skipChangeCommits="true")
         else:

@@ -1,4 +1,4 @@
-"""The conformance suite over the formats that differ from others in how they are cut: SX-01 to SX-08, CO-11, CO-25."""
+"""The conformance suite (SX-01 to SX-08, CO-11, CO-25) over the formats that are cut in other ways than Parquet."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class CsvFiles(Folder):
 
 
 class PackedLines(Folder):
-    """A compressed file is read from its beginning for each part, but still in parts."""
+    """Compressed lines of JSON. For each part the file is read from its beginning."""
 
     format = "json.gz"
     reads = "json"
@@ -46,7 +46,7 @@ class PackedLines(Folder):
 
 
 class TextFiles(Folder):
-    """Lines of JSON as text; event time is found by a pointer into them."""
+    """Lines of JSON as text. A pointer finds the event time in a line."""
 
     format = "text"
     schema = TEXT

@@ -1,4 +1,4 @@
-"""ORC: pieces by rows, stripes and their statistics, which Arrow's reader does not show."""
+"""ORC files: pieces by rows, and the rows and statistics of stripes, which Arrow's reader does not show."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CODECS = ["uncompressed", "zlib", "snappy", "lz4", "zstd"]
 
 @pytest.fixture(scope="module")
 def numbers(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """5000 rows in five stripes; a row a second."""
+    """A file of 5000 rows in five stripes. Its rows are a second apart."""
     return _written(tmp_path_factory.mktemp("orc") / "numbers.orc", "uncompressed")
 
 
@@ -49,13 +49,13 @@ def _written(path: Path, compression: str) -> Path:
 
 @given(cuts=st.lists(st.integers(0, ROWS), max_size=5))
 def test_every_row_once_wherever_it_is_cut(numbers: Path, cuts: list[int]) -> None:
-    """I1: pieces are exactly the planned rows, on borders of stripes or not."""
+    """I1: a piece has exactly the planned rows, also if it is not cut between stripes."""
     assert [row["ID"] for row in read_rows(ORC, numbers, IDS, sorted(cuts))] == list(range(ROWS))
 
 
 @pytest.mark.parametrize("compression", CODECS)
 def test_footer_of_every_compression(tmp_path: Path, compression: str) -> None:
-    """Rows of the stripes are those that Arrow reads, statistics those of the rows."""
+    """The footer has as many rows for a stripe as Arrow reads, and the least and greatest times of these rows."""
     path = _written(tmp_path / "a.orc", compression)
     opened = orc.ORCFile(path)
     units = units_of(ORC, path, "At")
@@ -67,7 +67,8 @@ def test_footer_of_every_compression(tmp_path: Path, compression: str) -> None:
 
 
 def test_event_times(numbers: Path) -> None:
-    """Of instants, of wall-clock times (in UTC), of integers (ms); nulls have none."""
+    """Columns of instants, of wall-clock times (as UTC) and of integers (ms) have event times. Nulls and
+    missing columns have none."""
     assert units_of(ORC, numbers).borders.tolist() == BORDERS
     for column, factor in (("at", 1000), ("WALL", 1000), ("id", 1)):
         units = units_of(ORC, numbers, column)
@@ -81,7 +82,7 @@ def test_event_times(numbers: Path) -> None:
 
 
 def test_event_times_without_statistics(numbers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The column is read instead."""
+    """Without statistics the event times are read from the column."""
     footer = read_orc_footer(pa.OSFile(str(numbers)))
     for stripe in footer.stripes:
         stripe.times.clear()
@@ -90,7 +91,7 @@ def test_event_times_without_statistics(numbers: Path, monkeypatch: pytest.Monke
 
 
 def test_schema_and_types(numbers: Path) -> None:
-    """A timestamp of ORC, with zone or without, is an instant, as in Spark."""
+    """Timestamps of ORC with and without a zone are instants, as in Spark."""
     schema = ORC.schema(LOCAL_FS, str(numbers))
     assert [schema.field(name).type for name in ("id", "noise", "at", "wall")] == [
         pa.int64(),
@@ -122,7 +123,7 @@ def test_empty_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("size", [0, 3, 50, -1, -30, -400])
 def test_damaged_files(numbers: Path, tmp_path: Path, size: int) -> None:
-    """Cut off anywhere: an error that names file and format, whatever part of the footer is left."""
+    """A truncated file is an error with its name and format, whatever part of the footer is left."""
     path = tmp_path / "damaged.orc"
     path.write_bytes(numbers.read_bytes()[:size])
     with pytest.raises(CorruptRecordError, match=r"The orc file .*damaged\.orc does not decode"):
@@ -133,7 +134,7 @@ def test_damaged_files(numbers: Path, tmp_path: Path, size: int) -> None:
 
 @given(at=st.integers(1, 600), value=st.integers(0, 255))
 def test_damaged_footer(numbers: Path, tmp_path_factory: pytest.TempPathFactory, at: int, value: int) -> None:
-    """Any byte of the tail may be wrong: it is read, or refused as damaged; nothing else happens."""
+    """A footer with any wrong byte in the tail of a file is read or refused as damaged."""
     data = bytearray(numbers.read_bytes())
     data[-at] = value
     with contextlib.suppress(pa.ArrowInvalid):
@@ -152,7 +153,8 @@ def test_missing_file(tmp_path: Path) -> None:
 
 
 def test_times_that_spark_wrote_elsewhere() -> None:
-    """Spark 4.2 in a JVM of the zone America/Los_Angeles: an instant is an instant, local times are as they were."""
+    """A file that Spark 4.2 wrote in the zone America/Los_Angeles has the same instants. Its local times stay
+    as they were written."""
     path = Path(__file__).with_name("written_by_spark_in_los_angeles.orc")
     first = datetime(2023, 11, 14, 22, 13, 20, tzinfo=timezone.utc)
     schema = ORC.schema(LOCAL_FS, str(path))

@@ -1,4 +1,4 @@
-"""Parquet: pieces by rows, columns as Spark has them, event times of row groups."""
+"""Parquet files: pieces by rows, columns with Spark's types, and event times of row groups."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ IDS = pa.schema([("id", pa.int64())])
 
 @pytest.fixture(scope="module")
 def numbers(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """1000 rows in groups of 300."""
+    """A file of 1000 rows in row groups of 300."""
     path = tmp_path_factory.mktemp("parquet") / "numbers.parquet"
     table = pa.table({"id": np.arange(ROWS), "name": [f"n{i}" for i in range(ROWS)], "other": ["x"] * ROWS})
     pq.write_table(table, path, row_group_size=300)
@@ -45,7 +45,7 @@ def numbers(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @given(cuts=st.lists(st.integers(0, ROWS), max_size=5))
 def test_every_row_once_wherever_it_is_cut(numbers: Path, cuts: list[int]) -> None:
-    """I1: pieces are exactly the planned rows, on borders of row groups or not."""
+    """I1: a piece has exactly the planned rows, also if it is not cut between row groups."""
     rows = read_rows(PARQUET, numbers, IDS, sorted(cuts))
     assert [row["id"] for row in rows] == list(range(ROWS))
 
@@ -58,7 +58,7 @@ def test_positions_are_row_numbers(numbers: Path) -> None:
 def test_only_row_groups_touched_and_columns_asked_for_are_read(
     numbers: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Damage in what is not asked for is not even seen."""
+    """Row groups outside a range and columns outside the schema are not read: damage in them is not seen."""
     damaged = bytearray(numbers.read_bytes())
     metadata = pq.read_metadata(numbers)
     for group, column in ((0, 0), (1, 1), (1, 2)):
@@ -90,14 +90,14 @@ def test_columns_by_name_in_any_case_and_order(numbers: Path) -> None:
 
 
 def test_no_columns_at_all(numbers: Path) -> None:
-    """A count needs no column, or only those of partitions."""
+    """Without columns, as for a count or for partition columns only, batches have their number of rows."""
     assert sum(batch.num_rows for batch, _ in pieces_of(PARQUET, numbers, 10, 700, pa.schema([]))) == 690
 
 
 def test_missing_column_is_null_and_said_once(
     numbers: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As in Spark: files may be older than a column."""
+    """A missing column is null, as in Spark, and is warned of once: a file may be older than a column."""
     monkeypatch.setattr(schemas, "_warned", set())
     wanted = pa.schema([("id", pa.int64()), ("new", pa.string())])
     with caplog.at_level(logging.WARNING):
@@ -154,7 +154,7 @@ NOON = datetime(2024, 2, 29, 12, tzinfo=timezone.utc)
 def test_types_become_what_is_asked_for(
     tmp_path: Path, stored: pa.Array, wanted: pa.DataType, value: object
 ) -> None:
-    """Exactly Spark's Arrow types, whatever the file's writer had in mind."""
+    """Columns get exactly Spark's Arrow types, whatever types the writer of the file used."""
     path = tmp_path / "typed.parquet"
     pq.write_table(pa.table({"c": stored}), path)
     assert read_table(PARQUET, path, pa.schema([("c", wanted)])).column(0).to_pylist() == [value]
@@ -176,7 +176,7 @@ def test_types_become_what_is_asked_for(
     ],
 )
 def test_types_that_do_not_fit_are_refused(tmp_path: Path, stored: pa.DataType, wanted: pa.DataType) -> None:
-    """A schema change is an error that names file, column and both types, even where no value is there to convert."""
+    """A column of another type is an error with the file, the column and both types, also in a file without rows."""
     path = tmp_path / "typed.parquet"
     pq.write_table(pa.table({"c": pa.array([], stored)}), path)
     with pytest.raises(
@@ -186,7 +186,8 @@ def test_types_that_do_not_fit_are_refused(tmp_path: Path, stored: pa.DataType, 
 
 
 def test_schema_is_inferred(tmp_path: Path) -> None:
-    """As Spark infers it: all nullable, instants with zone UTC; INT96 is an instant."""
+    """The inferred schema is Spark's: all columns are nullable, instants have the zone UTC, and
+    INT96 is an instant."""
     table = pa.table(
         {
             "small": pa.array([1], pa.uint8()),
@@ -235,7 +236,8 @@ TIMES = [5000, 1000, 9000, -3000, None, None, -7000, -8000, 20_000, 30_000]
     "kind", [pa.int64(), *(pa.timestamp(unit, "UTC") for unit in ("s", "ms", "us", "ns"))]
 )
 def test_event_times_of_row_groups(tmp_path: Path, kind: pa.DataType, statistics: bool) -> None:
-    """From statistics, or else from reading the column: the same, in ms; a negative time is none."""
+    """Event times (ms) come from statistics, or else from the column. A negative time is no event time, but the
+    statistics of a row group with one have 0 as its least time."""
     stored = pa.array(TIMES, pa.int64() if pa.types.is_int64(kind) else pa.timestamp("ms", "UTC")).cast(kind)
     path = tmp_path / "times.parquet"
     pq.write_table(
@@ -255,7 +257,7 @@ def test_event_times_of_row_groups(tmp_path: Path, kind: pa.DataType, statistics
 
 
 def test_event_times_without_statistics(tmp_path: Path) -> None:
-    """Spark writes INT96, which has no statistics: the column is read."""
+    """Spark writes INT96 without statistics, so the event times are read from the column."""
     path = tmp_path / "times.parquet"
     at = pa.array([NOON.replace(tzinfo=None)], pa.timestamp("us"))
     pq.write_table(pa.table({"at": at}), path, use_deprecated_int96_timestamps=True)
@@ -264,7 +266,7 @@ def test_event_times_without_statistics(tmp_path: Path) -> None:
 
 
 def test_event_times_of_a_nested_namesake(tmp_path: Path) -> None:
-    """A field of a struct is not the column of that name."""
+    """A field of a struct is not the column of the same name."""
     path = tmp_path / "nested.parquet"
     pq.write_table(pa.table({"s": [{"at": 5}], "at": [7]}), path)
     assert units_of(PARQUET, path, "at").least_event_time == 7
@@ -322,7 +324,8 @@ def test_damaged_and_missing_files(
 
 
 def test_a_footer_that_has_two_types_for_a_column(numbers: Path, tmp_path: Path) -> None:
-    """A single bit is wrong: Arrow's question for statistics ended the process."""
+    """A footer with one wrong bit has two types for a column. It is refused: Arrow's function for statistics
+    would end the process."""
     data = numbers.read_bytes()
     footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
     damaged = data[footer:].replace(b"\x15\x04\x19", b"\x15\x00\x19")
@@ -334,7 +337,7 @@ def test_a_footer_that_has_two_types_for_a_column(numbers: Path, tmp_path: Path)
 
 
 def test_file_that_was_written_anew(numbers: Path) -> None:
-    """Positions of another version mean nothing: that version is gone."""
+    """A file with another size than when it was listed is lost: positions of one version mean nothing in another."""
     size = numbers.stat().st_size
     assert len(list(PARQUET.read(LOCAL_FS, str(numbers), 0, 1, IDS, size=size))) == 1
     with pytest.raises(DataLossError, match=rf"had {size - 1} bytes when it was listed and has {size} now"):
@@ -342,7 +345,8 @@ def test_file_that_was_written_anew(numbers: Path) -> None:
 
 
 def test_footers_leave_no_garbage(tmp_path: Path) -> None:
-    """Plans run without garbage collection: of 100,000 footers some hundred megabytes would stay."""
+    """Footers leave no cycles of references. Plans run without garbage collection, and 100,000 footers would keep
+    some hundred megabytes."""
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"at": pa.array([1], pa.timestamp("ms"))}), path)
     units_of(PARQUET, path, "at")

@@ -1,4 +1,4 @@
-"""Budgets and positions by event time, over files that are made of units."""
+"""Budgets of batches and positions by event time, over files that are made of units."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from flip27_stream.connectors.files.planning.positions import FilePositions, Uni
 
 
 def units(rows: list[int], times: list[tuple[int, int] | None] | None = None, size: int = 10) -> FileUnits:
-    """Units of so many rows; ``size`` bytes a row."""
+    """Returns units with so many rows, and ``size`` bytes for each row."""
     least = [NEVER if t is None else t[0] for t in times or [None] * len(rows)]
     greatest = [-1 if t is None else t[1] for t in times or [None] * len(rows)]
     return FileUnits(
@@ -35,7 +35,8 @@ LIMIT = st.one_of(st.none(), st.integers(1, 80))
 def test_batches_keep_the_limits_and_read_everything(
     files: list[list[int]], most_files: int | None, most_rows: int | None, most_bytes: int | None
 ) -> None:
-    """I2, I6: rows and files never exceeded, bytes but for a first unit; every batch reads something, in order."""
+    """I2, I6: batches never exceed the limits of rows and files. They exceed the limit of bytes by a first unit only.
+    Every batch reads something, in order."""
     opened = [units(rows) for rows in files]
     positions = [0] * len(files)
     while positions != [one.end for one in opened]:
@@ -66,7 +67,7 @@ UNITS = st.lists(
 def test_everything_before_an_event_time_is_read_and_no_unit_more(
     shape: list[tuple[int, tuple[int, int] | None]], data: st.DataObject, horizon: int, latest: int | None
 ) -> None:
-    """I1 to a unit: what lies behind the position has no plausible event time before the horizon."""
+    """I1: the position is exact to a unit: no unit behind it has a plausible event time before the horizon."""
     times = [None if t is None else (t[0], t[0] + t[1]) for _, t in shape]
     one = units([rows for rows, _ in shape], times)
     start = data.draw(st.integers(0, one.end - 1))

@@ -1,4 +1,4 @@
-"""The enumerator of files under a coordinator: admission, limits, event-time order, restarts, bounds."""
+"""The enumerator of files under a coordinator: admission, limits, event-time order, restarts and bounds."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_only_files_of_the_batch_are_in_the_offset(folder: Path) -> None:
 
 @pytest.mark.parametrize("knows_strategy", [True, False])
 def test_with_alignment_files_are_read_in_event_time_order(folder: Path, knows_strategy: bool) -> None:
-    """I3: after every batch nothing older than the greatest event time read minus the drift is left."""
+    """I3: after every batch all unread rows are newer than the greatest event time read minus the drift."""
     query = FileQuery(
         {"path": str(folder), "maxFilesPerTrigger": "3"}, max_drift="20 s", knows_strategy=knows_strategy
     )
@@ -59,7 +59,8 @@ def test_with_alignment_files_are_read_in_event_time_order(folder: Path, knows_s
 
 @pytest.mark.parametrize("statistics", [True, False])
 def test_files_are_cut_between_row_groups_at_the_horizon(tmp_path: Path, statistics: bool) -> None:
-    """A file that goes far ahead of the next one waits for it, to a row group; without statistics the column tells."""
+    """A file that goes far ahead of the next one is cut at a row group, and waits. Without statistics the event times
+    are read from the column."""
     write(tmp_path / "long.parquet", 1, rows=300, statistics=statistics)
     write(tmp_path / "next.parquet", 50 * SECOND, rows=10, ids=300, statistics=statistics)
     query = FileQuery({"path": str(tmp_path), "maxFilesPerTrigger": "1"}, max_drift="20 s")
@@ -69,7 +70,8 @@ def test_files_are_cut_between_row_groups_at_the_horizon(tmp_path: Path, statist
 
 
 def test_a_file_that_the_limits_leave_does_not_hold_what_comes_before_its_rest(tmp_path: Path) -> None:
-    """I4: after a jump in a file the limit goes to another one, which is far ahead of what was read of the first."""
+    """I4: the limit of files goes to another file after a jump in the first one, and the first file's
+    rest waits behind it."""
     write(tmp_path / "jumps.parquet", 1, rows=2, step_ms=1000 * SECOND, group=1)
     write(tmp_path / "between.parquet", 500 * SECOND, rows=3, ids=2)
     query = FileQuery({"path": str(tmp_path), "maxFilesPerTrigger": "1"}, max_drift="20 s")
@@ -81,7 +83,7 @@ def test_a_file_that_the_limits_leave_does_not_hold_what_comes_before_its_rest(t
 
 
 def test_rows_of_a_batch_are_limited(folder: Path) -> None:
-    """I2: cut between row groups if a whole one fits the limit, otherwise inside a row group."""
+    """I2: a batch ends between row groups if a whole row group fits the limit, and otherwise inside a row group."""
     query = FileQuery({"path": str(folder), "maxRowsPerTrigger": "70"})
     sizes = [sum(b - a for _, a, b in pieces) for pieces in query.run()]
     assert max(sizes) <= 70
@@ -114,7 +116,7 @@ def test_trigger_once_has_no_limits(folder: Path) -> None:
 def test_restarts_at_any_batch_read_every_row_once(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
-    """FI-17, SX: limits of every kind, aligned or not, with a restart before any batch."""
+    """FI-17, SX: every row comes once with limits of any kind, aligned or not, with a restart before any batch."""
     folder = tmp_path_factory.mktemp("files")
     for number in range(data.draw(st.integers(1, 6))):
         write(folder / f"{number}.parquet", number * 7 % 5 * 50 * SECOND + 1, rows=60, ids=number * 60)
@@ -133,7 +135,7 @@ def test_restarts_at_any_batch_read_every_row_once(
 
 
 def test_new_files_are_found_and_available_now_leaves_them_to_the_next_run(folder: Path) -> None:
-    """FI-02; `Trigger.AvailableNow` reads what its first look found."""
+    """FI-02: ``Trigger.AvailableNow`` reads what its first look found. The next run reads new files."""
     query = FileQuery({"path": str(folder), "maxFilesPerTrigger": "4"})
     assert query.step()
     write(folder / "sub" / "new.parquet", 1, ids=1000)
@@ -153,7 +155,8 @@ def test_a_running_query_finds_new_files(folder: Path) -> None:
 
 
 def test_planning_with_nothing_new_returns_the_start(folder: Path) -> None:
-    """I8, also after the last batch: retiring files alone is no batch."""
+    """I8: a plan with nothing new returns the start offset, also after the last batch. Files that
+    retire are no batch."""
     query = FileQuery({"path": str(folder)}, available_now=False)
     assert query.step()
     assert query.coordinator.latest_offset(query.offset, None) is query.offset
@@ -178,7 +181,7 @@ def test_empty_files_are_no_splits(tmp_path: Path) -> None:
 
 
 def test_a_bounded_source_reads_what_was_there_when_it_began(folder: Path) -> None:
-    """FI-05: also after a restart."""
+    """FI-05: a bounded source reads the files that were there when it began, also after a restart."""
     options = {"path": str(folder), "source.monitor-interval": "0", "maxFilesPerTrigger": "4"}
     query = FileQuery(options, available_now=False)
     assert query.step()
@@ -196,7 +199,8 @@ def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("max_drift", ["10 s", None])
 def test_without_a_strategy_of_its_own_a_source_is_read_once_too(folder: Path, max_drift: str | None) -> None:
-    """Each run of ``Trigger.Once`` plans a single batch: it has all there is, in the first run and after restarts."""
+    """Each run of ``Trigger.Once`` plans a single batch. It has all files that there are, in the first run
+    and after a restart."""
     options = {"path": str(folder), "maxFilesPerTrigger": "3"}
     query = FileQuery(options, max_drift=max_drift, knows_strategy=False, available_now=False)
     query.step(limit=None)
@@ -207,7 +211,8 @@ def test_without_a_strategy_of_its_own_a_source_is_read_once_too(folder: Path, m
 
 
 def test_an_aligned_query_whose_files_are_all_read_waits_for_more(folder: Path) -> None:
-    """I8: nothing is assigned, nothing is planned, nothing is held; then a file that is older than all is read."""
+    """I8: when all files are read, plans assign nothing and return the start. A new file is read though it is
+    older than all others."""
     options = {"path": str(folder), "source.monitor-interval": "10 ms"}
     query = FileQuery(options, max_drift="10 s", available_now=False)
     while len(query.rows) < 1000:
@@ -221,7 +226,7 @@ def test_an_aligned_query_whose_files_are_all_read_waits_for_more(folder: Path) 
 
 
 class Plain(TimestampAssigner):
-    """An assigner that says nothing of itself."""
+    """An assigner without a column, and without a ``__repr__`` of its own."""
 
     def __init__(self, scale: object = 1) -> None:
         self.scale = scale
@@ -231,7 +236,8 @@ class Plain(TimestampAssigner):
 
 
 def test_an_order_has_the_same_name_in_every_process() -> None:
-    """The checkpoint says in which order files were being read; an address in memory changes with a restart."""
+    """The checkpoint says in which order files are read, so the name of an order may not hold an
+    address in memory."""
     assert EventTimeOrder.of(Plain()).name == EventTimeOrder.of(Plain()).name
     assert EventTimeOrder.of(Plain(1)).name != EventTimeOrder.of(Plain(2)).name
     with pytest.raises(OptionError, match=r"has another name in every process.*__repr__"):
@@ -252,7 +258,7 @@ LINES: list[tuple[str, Callable[[int], str], dict[str, str]]] = [
 def test_big_files_of_lines_are_read_in_parts(
     tmp_path: Path, format_: str, line: Callable[[int], str], limit: dict[str, str]
 ) -> None:
-    """FI-17: several batches, each line once, with a restart in between."""
+    """FI-17: a big file is read in several batches, with a restart in between, and each line comes once."""
     rows = 40_000
     (tmp_path / f"lines.{format_}").write_text("\n".join(map(line, range(rows))) + "\n")
     schema = pa.schema([("id", pa.int64()), ("ts", pa.timestamp("us", "UTC")), ("other", pa.string())])
@@ -267,7 +273,7 @@ def test_big_files_of_lines_are_read_in_parts(
 def test_a_store_that_answers_slowly_is_asked_for_many_footers_at_once(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Otherwise a plan of a thousand files would take half a minute."""
+    """Footers are read by several threads. A plan of a thousand files would otherwise take half a minute."""
     asking: set[int] = set()
     at_once = [0]
     units = ParquetFormat.units

@@ -1,4 +1,4 @@
-"""Storage options of a Delta table: what delta-rs gets of them, and what Arrow. No store is asked."""
+"""Storage options of a Delta table, as delta-rs gets them and as Arrow gets them. The tests ask no store."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_what_arrow_has_no_counterpart_of_is_refused_by_name(name: str) -> None:
 
 
 def filesystem(path: str, options: dict[str, str], format_: str = "delta") -> fs.FileSystem:
-    """The file system in which the data files of a table are looked for."""
+    """Returns the file system that reads the data files of a table."""
     named = {f"files.storage.option.{name}": value for name, value in options.items()}
     parsed = parse_file_options({"path": path, "files.format": format_, **named})
     if parsed.delta is not None:

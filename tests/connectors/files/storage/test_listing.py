@@ -1,4 +1,4 @@
-"""FI-06, FI-07, FI-10: what is listed; and where it is."""
+"""FI-06, FI-07, FI-10: which files a listing has, and in which file system a path is."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_an_empty_file_is_not_there_yet(tmp_path: Path) -> None:
 
 
 def test_folders_with_their_subfolders(tmp_path: Path) -> None:
-    """FI-06"""
+    """FI-06: a listing has the files of all subfolders, or of the folder alone."""
     names = ("file1", "nested/file.out", "nested/deeper/anotherfile.txt")
     make(tmp_path, *names)
     assert listed(tmp_path) == set(names)
@@ -45,7 +45,8 @@ def test_folders_with_their_subfolders(tmp_path: Path) -> None:
 
 
 def test_hidden_names_are_skipped(tmp_path: Path) -> None:
-    """FI-07: of folders, too; a partition column may begin with an underscore."""
+    """FI-07: hidden files and the files of hidden folders are skipped. The folder of a partition column may
+    begin with an underscore."""
     make(
         tmp_path,
         "visiblefile",
@@ -78,7 +79,7 @@ def test_a_folder_below_a_hidden_one_can_be_named(tmp_path: Path) -> None:
     ],
 )
 def test_whole_paths_by_pattern(tmp_path: Path, regex: str, found: set[str]) -> None:
-    """FI-10: hidden names stay excluded."""
+    """FI-10: a pattern is compared with whole paths. Hidden names stay excluded."""
     make(tmp_path, "dir/nested/file.out", "dir/nested/a.txt", "dir/nested/x/file.out", "dir/_x/file.out")
     assert listed(tmp_path, path_regex=f"{tmp_path}{regex}") == found
 
@@ -171,7 +172,8 @@ def test_names_of_any_characters(tmp_path: Path) -> None:
 
 
 def test_question_marks_and_hashes_are_part_of_a_uri() -> None:
-    """As globs and names, not as a query and a fragment."""
+    """A question mark and a hash are parts of a glob or a name. They begin neither a query nor a
+    fragment of a URI."""
     assert locate("s3://bucket/2026-0?/a", {}) == (Storage("s3://bucket"), "bucket/2026-0?/a")
     assert locate("file:///data/a#b%23", {}) == (Storage(), "/data/a#b#")
 
@@ -184,7 +186,8 @@ def test_a_name_that_is_not_utf8_is_an_error_that_says_so(tmp_path: Path) -> Non
 
 
 def test_links_to_folders_are_followed_but_no_folder_is_visited_twice(tmp_path: Path) -> None:
-    """Loops end, and a folder below the one that is listed is listed under its own name, however links are called."""
+    """Loops of links end. A folder below the listed one is listed under its own name, whatever
+    names its links have."""
     make(tmp_path, "data/real/a", "elsewhere/b", "data/c")
     for name, target in {
         "data/loop": "data",
@@ -201,7 +204,7 @@ def test_links_to_folders_are_followed_but_no_folder_is_visited_twice(tmp_path: 
 
 
 def test_globs_that_match_links(tmp_path: Path) -> None:
-    """A folder that the glob matches only by the name of a link is listed under that, and loops end."""
+    """A folder that the glob matches only by the name of a link is listed under this name. Loops of links end."""
     make(tmp_path, "x/a", "2026-02/b")
     (tmp_path / "2026-01").symlink_to(tmp_path / "x")
     (tmp_path / "x/up").symlink_to(tmp_path)
@@ -243,7 +246,8 @@ def test_only_folders_of_partitions_keep_their_escapes() -> None:
     ],
 )
 def test_what_begins_with_a_scheme_and_a_slash_is_a_uri(uri: str, storage: str, path: str) -> None:
-    """As in Hadoop; it was taken for a path in the folder that the query was started in."""
+    """A text with a scheme and a slash is a URI, as in Hadoop, and no path below the folder in which
+    the query was started."""
     assert locate(uri, {}) == (Storage(storage), path)
 
 
@@ -287,7 +291,7 @@ def test_a_colon_in_a_name_makes_no_uri(tmp_path: Path, monkeypatch: pytest.Monk
 @pytest.mark.parametrize("format_", ["parquet", "delta"])
 @pytest.mark.parametrize("several", [False, True])
 def test_credentials_in_a_uri_are_refused_and_never_shown(uri: str, format_: str, several: bool) -> None:
-    """They got into the name of the bucket, the fingerprint and the offset."""
+    """Credentials in a URI would become part of the bucket's name, the fingerprint and the offset."""
     paths = {"paths": json.dumps(["s3://bucket/b", uri])} if several else {"path": uri}
     with pytest.raises(OptionError, match="'path'") as refused:
         FileSource({**paths, "files.format": format_})

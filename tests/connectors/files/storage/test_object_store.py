@@ -1,4 +1,4 @@
-"""Files and a Delta table in an S3 store: a server of its own that speaks S3. No JVM."""
+"""Files and a Delta table in an S3 store, which is a server of the tests. No JVM."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SECRET = "hush-hush"
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Where the server listens: host and port."""
+    """The address at which the server listens: host and port."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -71,7 +71,7 @@ def ids(query: SourceQuery, expected: int) -> list[int]:
 
 
 def test_files_are_found_read_and_followed(store: str) -> None:
-    """With the names that Arrow has for the store's options; over a restart, too."""
+    """Files are read with Arrow's names for the options of a store, also after a restart."""
     given = {"access_key": "me", "secret_key": SECRET, "region": "us-east-1", "scheme": "http"}
     options = {f"files.storage.option.{name}": value for name, value in given.items()}
     options["files.storage.option.endpoint_override"] = store
@@ -89,7 +89,7 @@ def test_files_are_found_read_and_followed(store: str) -> None:
 
 
 def test_a_delta_table_is_found_read_and_followed(store: str) -> None:
-    """With the names that delta-rs has for them, also those that Arrow does not know."""
+    """A Delta table is read with delta-rs' names for the options of a store, also those that Arrow does not have."""
     storage = {
         "aws_access_key_id": "me",
         "aws_secret_access_key": SECRET,

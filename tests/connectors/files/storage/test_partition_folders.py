@@ -1,4 +1,4 @@
-"""Partition columns from names of folders, as Spark's file source has them."""
+"""Partition columns from the names of folders, as in Spark's file source."""
 
 from __future__ import annotations
 
@@ -92,7 +92,8 @@ def put(folder: Path, format_: str, rows: dict[str, list[Any]]) -> None:
 
 @pytest.mark.parametrize("format_", ["parquet", "orc", "csv", "json"])
 def test_rows_have_the_columns_of_their_folders(tmp_path: Path, format_: str) -> None:
-    """The user's types win; a column of the same name in a file does not count; files without the folder have null."""
+    """The user's types win over inferred types. A partition column replaces a file's column of the same name, and is
+    null for the default partition."""
     put(tmp_path / "dt=2026-11-01" / "h=05", format_, {"id": [1, 2]})
     put(tmp_path / "dt=2026-11-01" / "h=__HIVE_DEFAULT_PARTITION__", format_, {"id": [3]})
     put(tmp_path / "dt=2026-11-02" / "h=a%3Ab", format_, {"id": [4]})
@@ -106,7 +107,8 @@ def test_rows_have_the_columns_of_their_folders(tmp_path: Path, format_: str) ->
 
 
 def test_columns_without_a_schema(tmp_path: Path) -> None:
-    """In the place of a column of that name, or at the end; types by all values."""
+    """A partition column without a schema has the place of a file's column of its name, or comes last. All its
+    values decide its type."""
     put(tmp_path / "a=1" / "b=x", "parquet", {"a": ["of the file"], "id": [1]})
     put(tmp_path / "a=2" / "b=7", "parquet", {"a": ["of the file"], "id": [2]})
     options = {"path": str(tmp_path)}
@@ -142,7 +144,7 @@ def test_base_path(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("knows_strategy", [True, False])
 def test_event_time_is_a_column_of_folders(tmp_path: Path, knows_strategy: bool) -> None:
-    """I3: files are read in its order, with restarts in between."""
+    """I3: files are read in the order of a partition column that is the event time, with restarts in between."""
     for n, ts in enumerate([900, 5, 70, 100_000]):
         put(tmp_path / f"ts={ts}", "parquet", {"id": [n]})
     schema = pa.schema([("ts", pa.int64()), ("id", pa.int64())])
@@ -155,7 +157,8 @@ def test_event_time_is_a_column_of_folders(tmp_path: Path, knows_strategy: bool)
 
 
 def test_a_checkpoint_from_before_folders_were_columns(tmp_path: Path) -> None:
-    """Its splits have no values of partitions: what is left of a file has them all the same."""
+    """Splits of an older checkpoint have no values of partitions. The rest of a begun file has its partition
+    columns nevertheless."""
     write(tmp_path / "day=3" / "a.parquet", 1 * SECOND, 60, group=20)
     schema = pa.schema([("id", pa.int64()), ("day", pa.int32())])
     reading = FileQuery({"path": str(tmp_path), "maxRowsPerTrigger": "20"}, schema=schema)

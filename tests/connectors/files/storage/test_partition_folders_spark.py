@@ -1,4 +1,4 @@
-"""Partitioned folders that Spark writes, beside Spark's own reading: columns, types and rows."""
+"""Partitioned folders that Spark writes. Columns, types and rows are compared with Spark's own reading."""
 
 from __future__ import annotations
 

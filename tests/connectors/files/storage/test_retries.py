@@ -1,4 +1,4 @@
-"""Looks that fail: temporary errors are tried again for a bounded time, all other errors fail the query at once.
+"""Failed looks: temporary errors are tried again for a limited time, and all other errors fail the query at once.
 
 No JVM.
 """
@@ -60,7 +60,7 @@ def test_a_folder_that_is_away_for_a_moment(data: Path) -> None:
 
 
 def test_the_first_look_of_a_run(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A query that goes on looks again; one that begins fails at once, since its path may be wrong."""
+    """A query that goes on repeats a failed first look. A new query fails at once, since its path may be wrong."""
     options = {"path": str(data), "source.monitor-interval": "1 ms"}
     schema = FileSource(options).schema
     reading = FileQuery(options, available_now=False, schema=schema)
@@ -84,7 +84,7 @@ def test_the_first_look_of_a_run(data: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_folder_that_is_away_for_good(data: Path) -> None:
-    """The error says what is wrong, and that waiting did not help."""
+    """The error says that the folder is missing, and that the query tried for some time."""
     reading = running(data)
     shutil.rmtree(data)
     with pytest.raises(UnreachableError, match=r"There is no '.*data' .* tried again and again for"):
@@ -129,7 +129,7 @@ def test_the_time_begins_anew_after_a_look_that_succeeds() -> None:
 
 
 def test_a_look_in_which_the_process_was_suspended_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However long it took: the process had no time to wait for an answer."""
+    """A failed look that took long is made again: a suspended process had no time to wait for an answer."""
     clock, outcomes = SimpleNamespace(now=0.0), [1, None]
 
     def look() -> int:

@@ -1,4 +1,5 @@
-"""Listings that hang, as on a network file system that does not answer. No JVM; what hangs is simulated."""
+"""Listings that hang, as on a network file system that does not answer. The tests simulate the
+hang, without a JVM."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from tests.connectors.files.support.file_query import write
 
 
 class Mount:
-    """Answers the call that lists a folder only while ``answers`` is set."""
+    """A file system that lists a folder only while ``answers`` is set. It counts the listings."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.answers = threading.Event()
@@ -81,7 +82,8 @@ def test_errors_are_those_of_the_listing(tmp_path: Path) -> None:
 
 
 def test_a_query_whose_listing_hangs_fails_by_name(mount: Mount, tmp_path: Path) -> None:
-    """When the columns are found out, and when files are looked for."""
+    """A hanging listing fails the query with the folder's name: when columns are looked for, and when
+    files are looked for."""
     write(tmp_path / "in" / "0.parquet", 1)
     source = FileSource({"path": str(tmp_path / "in")})
     schema = source.schema

@@ -1,4 +1,4 @@
-"""Writes Delta tables with deletion vectors or column mapping without a JVM, since delta-rs writes neither."""
+"""Writes Delta tables with deletion vectors or column mapping without a JVM. delta-rs writes neither."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A query over real files with a driver that behaves like Spark. No JVM."""
+"""A query over real files, planned and read as Spark does it, without a JVM."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ def write(
 
 
 class FileQuery:
-    """Plans and reads batches, and can be restarted from the last offset.
+    """A query that plans and reads batches, and can be restarted from the last offset.
 
     Args:
         options: The options of the file source.
-        max_drift: Turns on alignment by column ``ts``.
+        max_drift: The maximum drift of alignment by column ``ts``; without it the query is not aligned.
         knows_strategy: Whether the source gets the strategy when it is built, as the format does it.
         available_now: Whether the trigger is ``AvailableNow``.
 
@@ -118,9 +118,9 @@ class FileQuery:
         self.coordinator = self._start()
 
     def step(self, limit: int | None = UNLIMITED) -> list[Piece] | None:
-        """Plans and reads one batch, after the one that only announces a run.
+        """Plans and reads one batch, and returns its pieces; ``None`` if there is nothing to do.
 
-        Returns ``None`` if there is nothing to do.
+        The first batch of an aligned run may have no rows and only announce the run. Then the next one is read, too.
         """
         announces = self._max_drift is not None and limit is not None and not self._announced
         self._announced = True
@@ -141,7 +141,7 @@ class FileQuery:
         return sorted((Path(s.path).name, a, b) for s, a, b in ranges if isinstance(s, FileSplit))
 
     def run(self) -> list[list[Piece]]:
-        """Returns all batches until there is nothing to do, without empty ones."""
+        """Runs batches until there is nothing to do, and returns the pieces of each batch that has rows."""
         batches = []
         while (pieces := self.step()) is not None:
             batches.append(pieces)

@@ -1,4 +1,4 @@
-"""A folder that is only a mapping of files, and a query over it that can stop at any point."""
+"""A folder that is a mapping of files, and a query over it that can stop at any point."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from flip27_stream.connectors.files.storage.found_file import FoundFile
 
 
 class ByColumn(TimestampAssigner):
-    """A timestamp assigner for a column. It must never be called."""
+    """A timestamp assigner for a column. Tests never call it."""
 
     @property
     def column(self) -> str:
@@ -72,7 +72,8 @@ class Folder:
 
 
 class Query:
-    """Takes files and logs them. It can be stopped at any point, and then takes again what was not logged."""
+    """A query that takes files and logs them. It can be stopped at any point, and then takes again the files
+    that were not logged."""
 
     def __init__(
         self,
@@ -93,7 +94,7 @@ class Query:
         self.start()
 
     def start(self) -> None:
-        """Starts a process, with its first look."""
+        """Starts a process, which makes its first look."""
         self.files = ListedFiles(
             self.folder.by_path,
             cast(FileStatistics, self.folder),
@@ -105,7 +106,7 @@ class Query:
         self.look()
 
     def look(self) -> None:
-        """Looks for files at once."""
+        """Looks for files at once, and takes in the files that are found."""
         self.files._not_before = 0.0
         self.look_when_due()
 
@@ -135,7 +136,7 @@ class Query:
         self.state = state
 
     def take_all(self) -> None:
-        """Looks and reads until nothing is left."""
+        """Looks for files once, and takes and logs them until none is left."""
         self.look()
         while self.take(3):
             self.log()

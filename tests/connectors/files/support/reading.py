@@ -1,4 +1,4 @@
-"""Reads files with formats."""
+"""Reads local files with a format: rows, positions and units."""
 
 from __future__ import annotations
 

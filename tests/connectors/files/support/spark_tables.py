@@ -1,4 +1,4 @@
-"""Delta tables that Spark writes and reads, beside our reading."""
+"""Delta tables that Spark writes, read by Spark and by the file source."""
 
 from __future__ import annotations
 
@@ -27,13 +27,14 @@ class SparkTable:
             self._spark.sql(statement.replace("{t}", f"delta.`{self.path}`"))
 
     def rows(self) -> Rows:
-        """As Spark reads it."""
+        """Returns the rows that Spark reads."""
         read = self._spark.read.format("delta").load(str(self.path))
         found: pa.Table = read.toArrow()
         return in_order(found.to_pylist())
 
     def read(self, **options: str) -> Rows:
-        """As we read it: the snapshot, in batches of 7 rows, with a restart after each second one."""
+        """Returns the rows that the file source reads: a snapshot in batches of 7 rows, with a restart after
+        every second batch."""
         reading = query(self.path, maxRowsPerTrigger="7", **options)
         count = 0
         while reading.step() is not None:
@@ -51,7 +52,7 @@ def in_order(rows: Rows) -> Rows:
 
 
 def at(n: str = "id") -> str:
-    """An expression for the time of row ``n``, a second after the one before."""
+    """Returns an expression for the time of row ``n``. Each row is a second after its predecessor."""
     return f"timestamp_seconds(1700000000 + {n})"
 
 

@@ -1,4 +1,4 @@
-"""CSV, by Spark's option names."""
+"""CSV files, read with the option names of Spark's CSV source."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\r\n\\\0"), max
 def test_fi17_every_row_once_wherever_it_is_cut(
     tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[int, str]], header: bool, cuts: list[float]
 ) -> None:
-    """FI-17, I1: with and without a header, which is no row."""
+    """FI-17, I1: every row comes once wherever a file is cut, with and without a header. The header is no row."""
     out = io.StringIO()
     csv.writer(out, lineterminator="\n").writerows([*[("id", "name")] * header, *rows])
     text = out.getvalue()
@@ -56,7 +56,7 @@ def test_fi17_every_row_once_wherever_it_is_cut(
 
 
 def test_columns_by_name_with_a_header(path: Path) -> None:
-    """In any case and order; Spark's own source would go by their order."""
+    """Columns are found by the header in any case and order. Spark's own source would go by their order."""
     schema = pa.schema([("B", pa.string()), ("a", pa.int64())])
     assert _rows(path, "a,b,c\n1,x,9\n2,y,9\n", schema, header="true") == [("x", 1), ("y", 2)]
     with pytest.raises(RecordFormatError, match=r"Columns z are not among those of csv file .*: a, b, c"):
@@ -64,7 +64,8 @@ def test_columns_by_name_with_a_header(path: Path) -> None:
 
 
 def test_a_column_that_a_file_lacks_is_null(path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """As in the other formats, and as Spark has it: warned of, wherever the file is cut, unless it is NOT NULL."""
+    """A column that a file lacks is null and warned of, wherever the file is cut, as in the other formats and in
+    Spark. A NOT NULL column fails."""
     at = pa.field("lacking", INSTANT)
     schema = pa.schema([("a", pa.int64()), at, ("b", pa.string()), ("Lacking2", pa.int64())])
     rows = [(1, None, "x", None), (2, None, "y", None)]
@@ -133,14 +134,15 @@ def test_options(path: Path, line: str, options: dict[str, str], value: str | No
 
 
 def test_doubtful_escapes_are_no_guess(path: Path) -> None:
-    """Spark escapes in quotes only, Arrow everywhere: where that makes a difference, the user decides."""
+    """Spark escapes in quotes only, and Arrow everywhere. A line in which that makes a difference is refused, and the
+    user decides by an option."""
     schema = pa.schema([("a", pa.string()), ("b", pa.string())])
     with pytest.raises(RecordFormatError, match=r"line at byte 4 .*Set option escape"):
         _rows(path, 'x,y\nC:\\temp,"a \\"b\\""\n', schema)
 
 
 def test_quoted_line_breaks(path: Path) -> None:
-    """A line break ends a record, unless multiLine is set; then a file is one piece."""
+    """A line break ends a record. With ``multiLine`` it may be in a value, and then a file is read as one piece."""
     text = 'id,name\n1,"two\nlines"\n2,"x"\n'
     schema = pa.schema([("id", pa.int64()), ("name", pa.string())])
     with pytest.raises(RecordFormatError, match=r"line at byte 8 of the csv file"):
@@ -190,7 +192,8 @@ def test_compressed(tmp_path: Path) -> None:
 
 
 def test_schema_is_inferred(path: Path) -> None:
-    """As Spark infers it: text, unless asked to look at the values; without a header columns are numbered."""
+    """The inferred schema is Spark's: columns are text unless ``inferSchema`` is set, and are
+    numbered without a header."""
     path.write_text("id,at,f,t\n1,2024-02-29T12:00:00Z,1.5,12:30:00\n")
     texts = [(name, pa.string()) for name in ("id", "at", "f", "t")]
     assert file_format("csv", HEADER).schema(LOCAL_FS, str(path)) == pa.schema(texts)
@@ -243,7 +246,7 @@ def test_a_lone_carriage_return_is_no_line_end(path: Path, text: str) -> None:
 
 @pytest.mark.parametrize("text", ['1,"x\ny\n2,z', '1,a\n2,"'])
 def test_a_file_that_ends_in_quotes_is_damaged(path: Path, text: str) -> None:
-    """Arrow would take all that follows the quote for the value."""
+    """A file that ends in a quoted value is refused. Arrow would take all text after the quote for the value."""
     schema = pa.schema([("id", pa.int64()), ("s", pa.string())])
     with pytest.raises(RecordFormatError, match="ends in the middle of a value in quotes"):
         _rows(path, text, schema, multiLine="true")

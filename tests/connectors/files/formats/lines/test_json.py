@@ -1,4 +1,5 @@
-"""JSON lines: as Spark reads them, fast where Arrow can and one by one where it cannot."""
+"""JSON lines have the values that Spark reads. Arrow parses them, and lines that it cannot parse
+are read one by one."""
 
 from __future__ import annotations
 
@@ -88,7 +89,8 @@ def test_values(tmp_path: Path, text: str, kind: pa.DataType, value: object) -> 
     ],
 )
 def test_values_that_do_not_fit(tmp_path: Path, text: str, kind: pa.DataType) -> None:
-    """An error that names file, position, field and value, never a silent null."""
+    """A value that does not fit is an error with the file, position, field and value. It never
+    becomes null in silence."""
     with pytest.raises(
         RecordFormatError, match=r"line at byte 0 of the json file .*a\.json .*: field c is .*, and not "
     ):
@@ -112,7 +114,7 @@ SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("tags", pa.list_
 def test_fi17_every_row_once_wherever_it_is_cut(
     tmp_path_factory: pytest.TempPathFactory, rows: list[dict[str, Any]], ascii_: bool, cuts: list[float]
 ) -> None:
-    """FI-17, I1."""
+    """FI-17, I1: every row comes once, wherever a file is cut."""
     path = _file(
         tmp_path_factory.mktemp("json") / "a.json", *(json.dumps(row, ensure_ascii=ascii_) for row in rows)
     )
@@ -137,8 +139,8 @@ BAD = ['{"a": 1', "[1]", "7", "null", '{"a": 1} {"a": 2} x', "{a: 1}", "nonsense
 @pytest.mark.parametrize("at", [0, 321])
 @pytest.mark.parametrize("bad", BAD)
 def test_malformed_lines(tmp_path: Path, bad: str, at: int) -> None:
-    """The default is an error with the position; DROPMALFORMED leaves them out, and says so for each. A null in the
-    first line ended the process: Arrow's parser has a fault there."""
+    """A malformed line is an error with its position. DROPMALFORMED leaves the line out, and tells its position. A
+    null in the first line once ended the process, by a fault of Arrow's parser."""
     lines = [json.dumps({"a": i}) for i in range(500)]
     lines[at] = bad
     position = sum(len(line) + 1 for line in lines[:at])
@@ -155,14 +157,16 @@ def test_malformed_lines(tmp_path: Path, bad: str, at: int) -> None:
 
 
 def test_columns_are_not_found_in_a_file_that_begins_with_null(tmp_path: Path) -> None:
-    """It is refused by name: Arrow's parser would end the process."""
+    """A file that begins with null is refused when its columns are looked for: Arrow's parser
+    would end the process."""
     path = _file(tmp_path / "a.json", "null", '{"a": 1}')
     with pytest.raises(CorruptRecordError, match="a line is null"):
         JSON.schema(LOCAL_FS, str(path))
 
 
 def test_objects_over_several_lines(tmp_path: Path) -> None:
-    """Arrow would take them as long as nobody cuts in between; that must not depend on the pieces."""
+    """An object over several lines is refused. Arrow would take it unless a piece ends inside, and rows must
+    not depend on pieces."""
     path = tmp_path / "a.json"
     path.write_text(json.dumps({"a": 1, "b": 2}, indent=1))
     with pytest.raises(RecordFormatError, match=r"line at byte 0"):
@@ -179,7 +183,7 @@ def test_times_in_a_form_of_ones_own(tmp_path: Path) -> None:
 
 
 def test_schema_is_inferred(tmp_path: Path) -> None:
-    """As Spark infers it: times stay text, what is always null is text."""
+    """The inferred schema is Spark's: times stay text, and a column that is always null is text."""
     path = _file(
         tmp_path / "a.json",
         '{"n": 1, "f": 1.5, "at": "2024-02-29T12:00:00Z", "s": {"t": ["2024-02-29"]}, "x": null}',
@@ -200,7 +204,7 @@ def test_schema_is_inferred(tmp_path: Path) -> None:
 
 
 def test_event_times_of_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The column is read; a unit has the lines that begin in it."""
+    """Event times are read from the column. A unit has the lines that begin in it."""
     monkeypatch.setattr("flip27_stream.connectors.files.formats.lines.line_format._UNIT", 64)
     path = _file(
         tmp_path / "a.json", *(f'{{"x": "padding", "at": {at}}}' for at in (30, 10, 20, 90, -5, 70, 80))
@@ -247,7 +251,7 @@ def test_unknown_format() -> None:
 
 
 def test_text_that_is_not_utf_8_is_malformed(tmp_path: Path) -> None:
-    """As in Spark's own source. Arrow's parser lets any bytes pass."""
+    """A line that is not UTF-8 is malformed, as in Spark's own source. Arrow's parser accepts any bytes."""
     path, schema = tmp_path / "a.json", pa.schema([("s", pa.string())])
     path.write_bytes(b'{"s": "x"}\n{"s": "\xff"}\n{"s": "y"}\n')
     with pytest.raises(RecordFormatError, match=r"line at byte 11 .* does not decode"):

@@ -1,4 +1,4 @@
-"""Lines: every line once wherever a file is cut, encodings, compression; and the text format."""
+"""Lines of files: every line comes once wherever a file is cut; encodings, compression, and the text format."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ def test_fi17_every_line_once_wherever_it_is_cut(
     cuts: list[float],
     block: int,
 ) -> None:
-    """FI-17, I1: a piece has the lines that begin in it, whatever the pieces and the blocks that are read at once."""
+    """FI-17, I1: a piece has the lines that begin in it, for any pieces and any size of the blocks
+    that are read at once."""
     texts = [text.replace("\r", "r") for text in texts]
     data = break_.join(texts).encode() + (break_.encode() if ended and texts else b"")
     path = tmp_path_factory.mktemp("lines") / "a.txt"
@@ -70,7 +71,7 @@ def test_positions_are_bytes(tmp_path: Path) -> None:
 
 
 def test_a_piece_reads_no_more_than_its_lines(tmp_path: Path) -> None:
-    """The rest may even be damaged."""
+    """A piece reads only its own lines: damage behind them is not seen."""
     path = tmp_path / "a.txt"
     path.write_bytes(b"good\n" * 10 + b"\xff\xfe\n" * 10)
     assert [positions for _, positions in pieces_of(TEXT, path, 7, 21, VALUE)] == [[10, 15, 20]]
@@ -83,7 +84,7 @@ def test_mark_of_the_encoding_is_no_text(tmp_path: Path) -> None:
 
 
 def test_bytes_that_are_not_utf8(tmp_path: Path) -> None:
-    """An error with the line's position; binary takes them as they are; DROPMALFORMED is not for text."""
+    """A line that is not UTF-8 is an error with its position. A binary column takes its bytes."""
     path = tmp_path / "a.txt"
     path.write_bytes(b"one\ntwo\nthr\xffe\nfour\n")
     with pytest.raises(
@@ -102,7 +103,8 @@ def test_text_has_one_column(schema: pa.Schema) -> None:
 
 @pytest.mark.parametrize("codec", ["gzip", "bz2", "zstd"])
 def test_compressed_files_belong_to_their_first_byte(tmp_path: Path, codec: str) -> None:
-    """FI-08: they cannot be read from the middle, so one piece has all of it, wherever somebody cuts."""
+    """FI-08: a compressed file cannot be read from the middle. The piece with its first byte has all
+    lines, wherever it is cut."""
     texts = [f"line {i}" for i in range(5000)]
     extension = {"gzip": "gz", "bz2": "bz2", "zstd": "zst"}[codec]
     path = tmp_path / f"a.txt.{extension}"
