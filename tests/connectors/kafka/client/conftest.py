@@ -1,4 +1,4 @@
-"""How long the planner's client waits in tests with fake brokers."""
+"""Fixtures of the tests with fake brokers: how long the planner's client waits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.connectors.kafka.support.fake_cluster_client import SECOND
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All waits are a fifth as long."""
+    """Makes all waits of the client a fifth as long."""
     monkeypatch.setattr(patience, "FULL_S", 1.0)
     monkeypatch.setattr(patience, "_GLANCE_S", 0.05)
     monkeypatch.setattr(patience, "_PROMPT_S", 0.2)
@@ -22,14 +22,14 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def unhurried(quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rounds wait for every answer, however busy the machine is; the other waits are short."""
+    """Makes rounds wait for every answer, however busy the machine is. The other waits are short."""
     monkeypatch.setattr(patience, "FULL_S", 60.0)
     monkeypatch.setattr(patience, "_GLANCE_S", 60.0)
 
 
 @pytest.fixture
 def waits(monkeypatch: pytest.MonkeyPatch) -> dict[float, float]:
-    """How long each round may wait for the second partition (s), by the time at which the round begins."""
+    """How long (s) each round may wait for the second partition, by the time at which the round begins."""
     noted: dict[float, float] = {}
     seconds = patience.AnswerDeadlines.seconds
 

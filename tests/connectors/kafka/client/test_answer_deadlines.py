@@ -1,4 +1,4 @@
-"""How long rounds wait, by numbers."""
+"""Deadlines of answers: how long rounds wait for brokers, computed without a clock."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ MOST_S = 30.0
 
 
 class Rounds:
-    """Rounds, one a second, about one broker that takes ``latency`` seconds; ``None`` for one that never answers."""
+    """Rounds, one a second, with one broker that answers after ``latency`` seconds, or never if it is ``None``."""
 
     def __init__(self, *, at_once: bool = False) -> None:
         self.patience: AnswerDeadlines[str] = AnswerDeadlines(MOST_S)
         self.now, self.at_once = 1000.0, at_once
 
     def run(self, latency: float | None) -> float:
-        """Seconds that one more round waits."""
+        """Runs one more round, and returns how many seconds it waits."""
         allowed = self.patience.seconds("broker", self.now, at_once=self.at_once)
         in_time = latency is not None and latency <= allowed
         waited = latency if in_time and latency is not None else allowed
@@ -41,7 +41,7 @@ def test_one_that_is_prompt_is_waited_for_in_full() -> None:
 
 
 def test_silence_costs_the_others_little() -> None:
-    """A full wait, then glances, and full waits that come ever more seldom."""
+    """A silent broker costs a full wait, then short waits, and full waits that come ever more seldom."""
     rounds = Rounds()
     waits = [rounds.run(None) for _ in range(200)]
     assert waits[0] == 5
@@ -64,7 +64,8 @@ def test_one_that_is_slow_is_heard_and_does_not_hold_every_round(latency: float)
 
 @pytest.mark.parametrize("latency", [6.0, 12.0])
 def test_seldom_rounds_wait_long_enough_for_one_that_is_slow(latency: float) -> None:
-    """With a trigger each ten minutes no answer of the round before is young enough."""
+    """With a trigger every ten minutes no late answer of the round before is recent enough, so a round
+    waits for a slow broker."""
     rounds = Rounds()
     waits = []
     for _ in range(4):
@@ -81,7 +82,8 @@ def test_one_that_is_slow_is_waited_for_where_a_late_answer_is_worth_nothing(lat
 
 
 def test_seldom_rounds_wait_in_full() -> None:
-    """What a glance is for one round a second is nothing for a query with a trigger each ten minutes."""
+    """With a trigger every ten minutes each round waits in full. A short wait serves a query with
+    a round each second."""
     rounds = Rounds()
     for _ in range(3):
         assert rounds.run(None) == 5
@@ -89,7 +91,8 @@ def test_seldom_rounds_wait_in_full() -> None:
 
 
 def test_backoff() -> None:
-    """At once, then later and later up to a second, and at once again after a quiet time."""
+    """The first try is due at once, and later ones after growing pauses up to a second. After a quiet time the
+    pause is short again."""
     backoff, now = Backoff(0.05), 100.0
     delays = []
     for _ in range(8):

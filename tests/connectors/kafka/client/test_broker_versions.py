@@ -1,4 +1,4 @@
-"""Brokers of other versions than the one that the tests run: what each speaks is asked of itself."""
+"""Fake brokers of other versions than the tests' real one. The client asks each broker which versions it speaks."""
 
 from __future__ import annotations
 
@@ -72,14 +72,16 @@ def test_broker_that_speaks_no_version_of_fetches(spoken: Mapping[int, tuple[int
 
 @pytest.mark.parametrize("most", [0, 1, 2, 3])
 def test_broker_that_does_not_know_the_version_of_the_question(most: int) -> None:
-    """It answers in version 0 with an error and the versions that it knows (KIP-511)."""
+    """A broker that does not know the version of ApiVersions answers in version 0, with an error and
+    its versions (KIP-511)."""
     with fetching(fetched, spoken={**SPOKEN, API_VERSIONS: (0, most)}) as (server, fetcher):
         assert records(fetch(fetcher)) == b"abc"
         assert len(server.connections) == 1
 
 
 def test_broker_that_does_not_tell() -> None:
-    """The connection is given up with the reason, and is no error of the query's yet."""
+    """A broker that does not tell its versions loses the connection, which has the reason. The
+    query does not fail yet."""
 
     def serve(connection: socket.socket, request: bytes) -> None:
         connection.sendall(frame(request, struct.pack(">hi", 42, 0)))
@@ -90,7 +92,7 @@ def test_broker_that_does_not_tell() -> None:
 
 
 def sasl_server(tokens: list[bytes], session_ms: int = 0) -> Serve:
-    """Takes the password in requests, in the versions of the requests."""
+    """Returns a server that takes the password in requests, and answers in the versions of the requests."""
 
     def serve(connection: socket.socket, request: bytes) -> None:
         kind, version = struct.unpack_from(">hh", request)
@@ -122,7 +124,7 @@ def test_versions_of_sasl(most: int) -> None:
 
 
 def test_session_that_ends() -> None:
-    """KIP-368: version 1 brought the life time of sessions; a new connection authenticates again."""
+    """KIP-368: from version 1 on a session has a life time. When it is over, a new connection authenticates again."""
     tokens: list[bytes] = []
     spoken = {**SPOKEN, HANDSHAKE: (0, 1), AUTHENTICATE: (0, 1)}
     with fetching(sasl_server(tokens, session_ms=1), PLAIN, spoken) as (server, fetcher):
@@ -135,7 +137,7 @@ def test_session_that_ends() -> None:
 
 @pytest.mark.parametrize("accepts", [True, False])
 def test_sasl_of_brokers_before_1_0(accepts: bool) -> None:
-    """They know version 0 of the handshake, and take tokens that are no requests."""
+    """A broker before 1.0 knows version 0 of the handshake, and takes tokens that are no requests."""
     found: list[bytes] = []
 
     def serve(connection: socket.socket, request: bytes) -> None:

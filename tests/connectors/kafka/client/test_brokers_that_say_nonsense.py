@@ -1,4 +1,4 @@
-"""Brokers whose fetches, coordinators, sizes or throttle times are not to be believed, by fake brokers."""
+"""Fake brokers whose fetches, coordinators, sizes or throttle times cannot be right."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ DAYS_MS = 5 * 24 * 3600 * 1000
 
 @pytest.mark.usefixtures("quick")
 def test_fetches_that_are_never_answered_fail_the_query(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Though the leader tells where its log ends: Spark's source tries as long."""
+    """A leader tells where its log ends and never answers a fetch. The query fails after as long as
+    Spark's source tries."""
     monkeypatch.setattr(event_time_probe, "_PATIENCE_S", 0.1)
     with fake_cluster() as cluster, planning(cluster, BRIEF) as query:
         cluster.brokers[1].silent_about.add("FetchRequest")
@@ -59,7 +60,8 @@ def test_fetches_that_are_never_answered_fail_the_query(monkeypatch: pytest.Monk
 
 
 def plan_for(query: Query, seconds: float) -> None:
-    """Plans with event times, without a pause; a leader that owes an answer is not asked for its logs' ends."""
+    """Plans with event times again and again, for some seconds. A leader that owes an answer is not
+    asked for its log ends."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         ranges = {i: span for i, span in query.ranges().items() if i == "t-1"}
@@ -92,7 +94,8 @@ def test_no_task_waits_for_days_because_of_a_quota(caplog: pytest.LogCaptureFixt
 
 
 def test_response_of_two_gigabytes_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Over a connection that was well so far. The next one is."""
+    """A response claims two gigabytes over a connection that was good so far. The client drops it, and
+    uses another connection."""
     answered, sizes = FakeBroker._answered, iter([2**31 - 1])
 
     def announcing(self: FakeBroker, body: bytes) -> bytes:
@@ -115,7 +118,8 @@ def test_response_of_two_gigabytes_is_not_waited_for(monkeypatch: pytest.MonkeyP
 
 @pytest.fixture
 def coordinated(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], int]], None]:
-    """Makes brokers coordinators, which find themselves with the error codes given and know of offset 5."""
+    """Makes each broker a coordinator with committed offset 5. A search for the coordinator gets
+    the given error codes."""
     kinds = {FindCoordinatorRequest: 2, OffsetFetchRequest: 5, OffsetCommitRequest: 7}
     monkeypatch.setattr(fakes, "REQUESTS", (*fakes.REQUESTS, *kinds))
     monkeypatch.setattr(fakes, "VERSIONS", fakes.VERSIONS | kinds)
@@ -147,7 +151,7 @@ def coordinated(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], int]]
 
 
 def test_coordinator_that_cannot_be_told_just_now(coordinated: Callable[[Callable[[], int]], None]) -> None:
-    """UNKNOWN_SERVER_ERROR, which Java's client asks again after; for a bounded time."""
+    """A coordinator search with UNKNOWN_SERVER_ERROR is repeated, as in Java's client, for a limited time."""
     codes = iter([-1, -1, 15])
     coordinated(lambda: next(codes, 0))
     with fake_cluster(1) as cluster, connected(cluster) as client:
@@ -164,7 +168,8 @@ def test_coordinator_that_cannot_be_told_just_now(coordinated: Callable[[Callabl
 def test_closing_beside_a_coordinator_that_hangs(
     coordinated: Callable[[Callable[[], int]], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is closed at once, and what is under way ends, too: no connection is made any more."""
+    """A committer is closed at once beside a coordinator that hangs. Its thread ends, too, and
+    makes no new connection."""
     monkeypatch.setattr(group_coordinator, "_TRY_S", 0.2)
     coordinated(lambda: 0)
     with fake_cluster(1) as cluster:

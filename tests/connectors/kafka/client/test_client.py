@@ -1,4 +1,4 @@
-"""The client when brokers are away: what the user is told, and that it goes on when they are back."""
+"""The client while brokers are away: its errors, and that it goes on when the brokers are back."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TP = TopicPartition("t", 0)
 
 @pytest.fixture(autouse=True)
 def _no_socket_is_left_open() -> Iterator[None]:
-    """Warnings of the garbage collector are errors."""
+    """Collects garbage after each test: a socket that is left open causes a warning, which is an error here."""
     yield
     gc.collect()
 
@@ -44,7 +44,7 @@ def test_no_level_of_a_logger_changes() -> None:
 
 @pytest.fixture
 def own_broker() -> Iterator[KafkaBroker]:
-    """A broker to freeze and kill."""
+    """A broker that a test may freeze and kill."""
     with KafkaBroker() as running_broker:
         running_broker.create_topic("t")
         running_broker.write("t", [(0, i, None, b"v") for i in range(10)])
@@ -52,7 +52,7 @@ def own_broker() -> Iterator[KafkaBroker]:
 
 
 def wait_for_the_end(query: Query) -> None:
-    """A broker that has just been started or resumed may need some time."""
+    """Waits until a plan has the end of the partition. A broker that has just started may need some time."""
 
     def is_known() -> bool:
         with suppress(UnreachableError, KeyError):
@@ -64,7 +64,7 @@ def wait_for_the_end(query: Query) -> None:
 
 @pytest.mark.jvm
 def test_frozen_and_killed_broker(own_broker: KafkaBroker) -> None:
-    """A frozen broker is unreachable after the time given; when it is back, so are the ranges and the rows."""
+    """A frozen or killed broker is unreachable after the given time. When it is back, plans have the end again."""
     quick = {
         "kafka.default.api.timeout.ms": "2000",
         "kafka.request.timeout.ms": "1000",
@@ -90,7 +90,8 @@ def test_frozen_and_killed_broker(own_broker: KafkaBroker) -> None:
 
 @pytest.mark.jvm
 def test_frozen_broker_and_the_patience_of_a_task(own_broker: KafkaBroker) -> None:
-    """``kafkaConsumer.pollTimeoutMs``: named with broker, partition and offset. Other time-outs are not waited for."""
+    """A task waits for a frozen broker for ``kafkaConsumer.pollTimeoutMs``. The error names the option, broker,
+    partition and offset."""
     made = source(own_broker, {"kafkaConsumer.pollTimeoutMs": "1000"}, subscribe="t")
 
     def is_read() -> bool:
@@ -114,7 +115,7 @@ def test_frozen_broker_and_the_patience_of_a_task(own_broker: KafkaBroker) -> No
 
 @pytest.mark.jvm
 def test_reader_goes_on_after_a_restart(own_broker: KafkaBroker) -> None:
-    """A task that finds the broker down waits for it, and a pooled connection to the broker of before is no harm."""
+    """A task waits for a broker that is down. A kept connection to the broker before its restart does no harm."""
     made = source(own_broker, subscribe="t")
     split = KafkaPartitionSplit("t", 0, 0, 10)
     assert read(made, split).column("offset") == list(range(10))
@@ -129,7 +130,7 @@ def test_reader_goes_on_after_a_restart(own_broker: KafkaBroker) -> None:
 
 @pytest.mark.jvm
 def test_silent_leader_is_left_out(own_broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a leader does not answer in time is missing, not an error; the next round waits less for it."""
+    """A leader that does not answer in time is missing from offsets and fetches, and is no error."""
     client = KafkaClient(ConnectionOptions(own_broker.bootstrap_servers))
 
     def wait_for_the_latest_offset() -> None:

@@ -1,7 +1,7 @@
-"""Brokers that die, freeze, restart, and networks that are slow, cut or half open, in the middle of reading.
+"""Brokers die, freeze and restart, and networks are slow, cut or half open, in the middle of reading.
 
-Rows are complete and none comes twice where trying again helps within the time that the options allow; else the error
-names broker, topic, partition and offset.
+Each row comes once if another try within the time of the options helps. Otherwise the error names broker, topic,
+partition and offset.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _cluster() -> Iterator[KafkaCluster]:
 
 @pytest.fixture
 def cluster(_cluster: KafkaCluster) -> KafkaCluster:
-    """All of its nodes are up: those that the test before killed are started again, if there is a test behind it."""
+    """A cluster whose nodes are all up. Nodes that an earlier test killed are started again."""
     for node in {1, 2, 3}.difference(_cluster.nodes):
         _cluster.restart(node)
     return _cluster
@@ -87,7 +87,7 @@ def network() -> Iterator[FaultyNetwork]:
 
 @pytest.fixture(scope="module")
 def far_broker(network: FaultyNetwork) -> Iterator[KafkaBroker]:
-    """A broker that clients reach by a link."""
+    """A broker that clients reach through a link."""
     with KafkaBroker(FAST_FAILOVER, through=network.link) as running_broker:
         fill(running_broker, "far", 1)
         yield running_broker
@@ -99,7 +99,7 @@ def link(network: FaultyNetwork, far_broker: KafkaBroker) -> Link:
 
 
 def fill(servers: Topics, topic: str, partitions: int, replication: int = -1) -> None:
-    """A topic whose values say where they are, in batches of 50 records."""
+    """Makes a topic whose values have their partition and offset, in batches of 50 records."""
     servers.create_topic(topic, partitions, replication=replication)
     for partition in range(partitions):
         values = pa.array([b"%d:%d" % (partition, i) + b"x" * 1000 for i in range(COUNT)], pa.binary())
@@ -114,7 +114,7 @@ def source(servers: Topics, topic: str, *options: Mapping[str, str]) -> KafkaSou
 
 
 class Reading:
-    """A task that reads all of a topic, step by step."""
+    """A task that reads a whole topic, step by step."""
 
     def __init__(self, made: KafkaSource, topic: str, partitions: int) -> None:
         self.output, self.partitions = Output(), partitions
@@ -128,13 +128,14 @@ class Reading:
         return sum(batch.num_rows for batch in self.output.batches)
 
     def to_the_middle(self) -> None:
-        """Until there are rows of a partition of which there are more to come; a slow leader keeps no other back."""
+        """Reads until there are rows, and some partition has more to come. A slow leader holds back no
+        other partition."""
         while not self._begun():
             assert self.reader.poll_next(self.output) is not InputStatus.END_OF_INPUT
 
     @property
     def begun(self) -> int:
-        """A partition of which a part was read."""
+        """The number of a partition of which not all was read."""
         return self._begun()[0]
 
     def _begun(self) -> list[int]:
@@ -145,7 +146,7 @@ class Reading:
             pass
 
     def assert_complete(self) -> None:
-        """Each record is there once, in order, as it was written."""
+        """Checks that each record was read once, in order, with its value."""
         assert self._offsets() == {n: list(range(COUNT)) for n in range(self.partitions)}
         for batch in self.output.batches:
             at = zip(batch["partition"].to_pylist(), batch["offset"].to_pylist(), strict=True)
@@ -164,7 +165,7 @@ class Reading:
 
 @contextmanager
 def in_the_middle(made: KafkaSource, topic: str, partitions: int) -> Iterator[Reading]:
-    """A task that has read a part; what happens in the block happens to it."""
+    """Yields a task that has read a part of a topic."""
     reading = Reading(made, topic, partitions)
     with closing(reading.reader):
         reading.to_the_middle()
@@ -181,7 +182,8 @@ def paused(cluster: KafkaCluster, node: int) -> Iterator[None]:
 
 
 def wait_for_the_ends(query: Query, topic: str) -> None:
-    """Of three partitions; those whose leader has just changed may be missing for some time."""
+    """Waits until a plan has the ends of three partitions. A partition whose leader has just changed may be
+    missing for some time."""
     expected = {f"{topic}-{n}": COUNT for n in range(3)}
     wait_until(
         lambda: {split: at.end for split, at in query.ranges().items()} == expected,
@@ -206,7 +208,7 @@ def test_leader_killed(cluster: KafkaCluster) -> None:
 
 
 def test_leader_frozen(cluster: KafkaCluster) -> None:
-    """It goes on after the request time-out, when the partition has another leader."""
+    """A task waits for a frozen leader for the request time-out, and then reads from the partition's next leader."""
     fill(cluster, "frozen", 3)
     made = source(cluster, "frozen", QUICK)
     with running(made) as query, in_the_middle(made, "frozen", 3) as reading:
@@ -218,7 +220,8 @@ def test_leader_frozen(cluster: KafkaCluster) -> None:
 
 
 def test_frozen_leader_that_nobody_replaces(cluster: KafkaCluster) -> None:
-    """After default.api.timeout.ms there is an error that says who, what and where."""
+    """If no broker replaces a frozen leader, an error after default.api.timeout.ms names the leader, the
+    partition and the offset."""
     fill(cluster, "alone", 1, replication=1)
     leader = cluster.leader_of("alone")
     with (
@@ -233,7 +236,7 @@ def test_frozen_leader_that_nobody_replaces(cluster: KafkaCluster) -> None:
 
 @pytest.mark.parametrize("frozen", [1, 2, 3])
 def test_metadata_comes_from_a_broker_that_answers(cluster: KafkaCluster, frozen: int) -> None:
-    """One that was silent is not asked again while there are others."""
+    """Metadata comes from the other brokers while one broker is frozen."""
     options = ConnectionOptions(cluster.bootstrap_servers, request_timeout_ms=1000, api_timeout_ms=30_000)
     with closing(KafkaClient(options)) as client:
         client.topics(None)
@@ -244,7 +247,7 @@ def test_metadata_comes_from_a_broker_that_answers(cluster: KafkaCluster, frozen
 
 @pytest.mark.timeout(400)
 def test_query_whose_leader_is_killed(cluster: KafkaCluster, spark: SparkSession, tmp_path: Path) -> None:
-    """Through Spark: the leader of a partition dies after the first of two batches."""
+    """A query in Spark reads on when the leader of a partition dies after the first of two batches."""
     fill(cluster, "query", 2)
     flip27_stream.register(spark)
     killed: list[int] = []
@@ -270,7 +273,7 @@ def test_query_whose_leader_is_killed(cluster: KafkaCluster, spark: SparkSession
 
 
 def test_broker_restarted(far_broker: KafkaBroker) -> None:
-    """The only one, killed and started again: the task waits for it."""
+    """The only broker is killed and started again. The task waits for it."""
     with in_the_middle(source(far_broker, "far"), "far", 1) as reading:
         far_broker.kill()
         back = threading.Thread(target=far_broker.restart)
@@ -283,7 +286,7 @@ def test_broker_restarted(far_broker: KafkaBroker) -> None:
 
 
 def test_slow_connection(far_broker: KafkaBroker, link: Link) -> None:
-    """Responses arrive in small pieces with pauses between them, and are read whole."""
+    """Responses that arrive in small pieces with pauses are read whole."""
     with link.apply(Throttle(2_000_000)), in_the_middle(source(far_broker, "far"), "far", 1) as reading:
         reading.to_the_end()
     reading.assert_complete()
@@ -291,9 +294,9 @@ def test_slow_connection(far_broker: KafkaBroker, link: Link) -> None:
 
 @pytest.mark.parametrize("after", [2, 100, 60_000, 400_000])
 def test_connection_cut_within_an_answer(far_broker: KafkaBroker, link: Link, after: int) -> None:
-    """An incomplete response is not used.
+    """A response that was cut off is not used.
 
-    It is cut in its length, in its header, in the first batch and in a later one.
+    It is cut off in its length, in its header, in the first batch and in a later one.
     """
     with (
         in_the_middle(source(far_broker, "far"), "far", 1) as reading,
@@ -305,7 +308,7 @@ def test_connection_cut_within_an_answer(far_broker: KafkaBroker, link: Link, af
 
 
 def test_black_hole(far_broker: KafkaBroker, link: Link) -> None:
-    """Nothing arrives, and nothing says that the connection is dead: the request time-out does."""
+    """No byte arrives over a connection that does not end. The request time-out ends it."""
     with (
         in_the_middle(source(far_broker, "far", QUICK), "far", 1) as reading,
         link.apply(BlackHole(on_heal="reset")) as applied,
@@ -318,9 +321,9 @@ def test_black_hole(far_broker: KafkaBroker, link: Link) -> None:
 
 
 def test_connections_that_the_network_forgot(far_broker: KafkaBroker, link: Link) -> None:
-    """As Azure drops idle connections after 4 minutes, without telling either end.
+    """A network forgets idle connections without telling either end, as Azure does after 4 minutes.
 
-    No task waits for the request timeout of an hour.
+    No task waits for the request time-out of an hour.
     """
     made = source(far_broker, "far", {"kafka.request.timeout.ms": "3600000"})
     with in_the_middle(made, "far", 1) as before:
@@ -331,7 +334,7 @@ def test_connections_that_the_network_forgot(far_broker: KafkaBroker, link: Link
 
 
 def test_black_hole_that_stays(far_broker: KafkaBroker, link: Link) -> None:
-    """Both tasks and planning end in time, and say what they waited for."""
+    """Tasks and planning end in time if no byte arrives. Their errors have the address that did not answer."""
     made = source(far_broker, "far", IMPATIENT, {"fetchOffset.numRetries": "1"})
     with running(made) as query:
         query.ranges()
@@ -347,7 +350,7 @@ def test_black_hole_that_stays(far_broker: KafkaBroker, link: Link) -> None:
 
 
 def test_metadata_that_names_a_dead_broker(far_broker: KafkaBroker, link: Link) -> None:
-    """The bootstrap address answers, the one that it advertises does not: the error names both."""
+    """The bootstrap address answers, and the address that the broker advertises does not. The error names both."""
     near = link.target
     made = source(far_broker, "far", IMPATIENT, {"kafka.bootstrap.servers": near})
     with link.apply(Refuse()), pytest.raises(UnreachableError) as caught, running(made) as query:

@@ -1,4 +1,4 @@
-"""Host names that the name server does not answer about: a lookup hangs, and the brokers of other names are heard."""
+"""Host names whose lookup hangs, because no name server answers. Brokers with other names are heard."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HUNG = "localhost"
 
 @pytest.fixture
 def answered(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
-    """Lookups of one name wait for this event."""
+    """Makes lookups of one name wait for an event, which the fixture returns."""
     event, lookup = threading.Event(), socket.getaddrinfo
 
     def slow(host: Any, *given: Any, **more: Any) -> Any:
@@ -53,7 +53,7 @@ def test_broker_whose_name_is_not_resolved(answered: threading.Event) -> None:
 
 @pytest.mark.usefixtures("unhurried", "answered")
 def test_bootstrap_servers_whose_names_are_not_resolved() -> None:
-    """Every start succeeds, in any order of servers."""
+    """Every start of a client succeeds, whichever server it tries first."""
     with fake_cluster() as cluster:
         ports = [broker.port for broker in cluster.brokers]
         servers = f"{HUNG}:{ports[0]},127.0.0.1:{ports[1]},{HUNG}:{ports[2]}"
@@ -64,7 +64,7 @@ def test_bootstrap_servers_whose_names_are_not_resolved() -> None:
 
 @pytest.mark.usefixtures("unhurried")
 def test_name_that_does_not_exist() -> None:
-    """The reason is in the error."""
+    """The error about a host name that does not exist has the name."""
     with fake_cluster() as cluster:
         cluster.brokers[1].host = "no-such-host.invalid"
         with (
@@ -76,7 +76,7 @@ def test_name_that_does_not_exist() -> None:
 
 @pytest.mark.usefixtures("unhurried")
 def test_lookup_without_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where no thread can be started, the name is looked up at once."""
+    """If no thread can be started, the name is looked up in the caller's thread."""
 
     def refused(thread: threading.Thread) -> None:
         if thread.name == "flip27-kafka-lookup":

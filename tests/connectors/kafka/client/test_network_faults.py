@@ -65,7 +65,7 @@ def ends(query: Query) -> dict[str, int]:
 
 
 def test_tls_handshake_that_hangs(query: Query, link: Link, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It has a deadline, and is tried again: the partition comes back with the network."""
+    """A TLS handshake that hangs ends at a deadline and is tried again. The partition comes back with the network."""
     monkeypatch.setattr(patience, "FULL_S", 0.5)
     with link.apply(HangInTls()):
         link.cut()
@@ -76,7 +76,7 @@ def test_tls_handshake_that_hangs(query: Query, link: Link, monkeypatch: pytest.
 def test_connections_that_were_dropped_without_a_word(
     query: Query, link: Link, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As load balancers do with those that rest: the same plan asks again, over new ones."""
+    """Load balancers drop idle connections silently. The same plan asks again, over new connections."""
     monkeypatch.setattr(patience, "FULL_S", 60.0)
     monkeypatch.setattr(patience, "_GLANCE_S", 60.0)
     with link.apply(HalfOpen()):
@@ -85,7 +85,8 @@ def test_connections_that_were_dropped_without_a_word(
 
 @pytest.mark.parametrize("seconds", [0.15, 0.5])
 def test_slow_network(query: Query, link: Link, monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
-    """Both ways and in each round trip of a handshake: it is heard after a miss."""
+    """The network is slow both ways, so each round trip of a handshake is. The broker is heard again
+    after a missed round."""
     monkeypatch.setattr(patience, "FULL_S", 1.0)
     monkeypatch.setattr(calls, "_SUSPICIOUS_S", 0.5)
     with link.apply(HangInTls()):

@@ -1,4 +1,5 @@
-"""Brokers, or what answers in their place, that say what no broker should: nothing hangs, spins or goes unsaid."""
+"""Brokers, and servers in their place, that give answers which no broker should give: no client
+hangs, loops or is silent."""
 
 from __future__ import annotations
 
@@ -72,7 +73,7 @@ def connected(
 
 
 def change(monkeypatch: pytest.MonkeyPatch, request: str, by: Change) -> None:
-    """Responses to a kind of request are changed before they are sent."""
+    """Changes each response to a kind of request before it is sent."""
     answer = getattr(FakeBroker, f"_{request}")
 
     def changed(self: FakeBroker, asked: Any) -> Any:
@@ -85,7 +86,7 @@ def change(monkeypatch: pytest.MonkeyPatch, request: str, by: Change) -> None:
 
 @contextmanager
 def addresses(monkeypatch: pytest.MonkeyPatch, port: int) -> Iterator[None]:
-    """Each host has two addresses, and the first one never takes a connection."""
+    """Gives each host two addresses, of which the first one never takes a connection."""
     with closing(socket.create_server(("127.0.0.2", 0), backlog=0)) as full:
         waiting = [socket.socket() for _ in range(3)]
         for each in waiting:
@@ -113,7 +114,8 @@ def test_host_with_an_address_that_hangs(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_host_with_an_address_that_takes_connections_and_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The next attempt begins with the other address."""
+    """A host has an address that accepts connections and is silent. The next attempt begins with
+    the other address."""
 
     def serve(connection: socket.socket, request: bytes) -> None:
         connection.sendall(frame(request, response(b"abc")))
@@ -142,7 +144,8 @@ def test_name_that_no_host_can_have(host: str) -> None:
 
 
 def test_broker_whose_address_is_another_one_now() -> None:
-    """The connection of before is not used any more, though it is open: another broker may be behind it."""
+    """A connection to the old address of a broker is not used any more, though it is open: another
+    broker may be behind it."""
 
     def serve(connection: socket.socket, request: bytes) -> None:
         connection.sendall(frame(request, response(b"old")))
@@ -164,14 +167,14 @@ def trickle(connection: socket.socket, request: bytes) -> None:
 
 
 def test_answer_of_a_byte_now_and_then_is_given_up() -> None:
-    """Otherwise a task would wait for days."""
+    """An answer that comes a byte now and then is given up, or a task would wait for days."""
     with fetching(trickle, replace(OPTIONS, request_timeout_ms=300)) as (_, made):
         assert fetch(made).fetched is None
         assert "no answer for 0.3 s" in str(made.failure)
 
 
 def test_replicas_that_name_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are asked with pauses, and given up in the end."""
+    """Replicas that name each other are asked with pauses, and given up in the end."""
     asked = itertools.count()
 
     def serve(connection: socket.socket, request: bytes) -> None:
@@ -224,7 +227,7 @@ def test_broker_that_refuses_every_version_of_the_question_for_versions(
 
 @pytest.mark.parametrize("error", [-1, 7])
 def test_whole_fetch_that_a_leader_cannot_answer_now(monkeypatch: pytest.MonkeyPatch, error: int) -> None:
-    """Each partition has the error, so that the planner knows it."""
+    """An error of a whole fetch becomes the error of each partition, so that the planner knows it."""
     change(monkeypatch, "FetchRequest", lambda answer: refuse_all(answer, error))
     with fake_cluster(1) as cluster, connected(cluster) as client:
         found = client.fetch({FIRST: FetchFrom(0, 100)}, read_committed=False, max_bytes=100)
@@ -247,7 +250,8 @@ def refuse_all(answer: Any, error: int) -> None:
 
 @pytest.mark.parametrize("error", [-1, 7, 56, 72])
 def test_topic_that_a_broker_cannot_tell_about_now(monkeypatch: pytest.MonkeyPatch, error: int) -> None:
-    """It is asked again, as Java's client does; what stays so has a name."""
+    """Metadata of a topic is asked for again after such an error, as by Java's client. If the error stays, the
+    client's error names the topic."""
     codes: Iterator[int] = itertools.chain([error, error], itertools.repeat(0))
     change(monkeypatch, "MetadataRequest", lambda answer: spoil(answer, codes))
     with fake_cluster(1) as cluster, connected(cluster) as client:
@@ -263,7 +267,7 @@ def spoil(answer: Any, codes: Iterator[int]) -> None:
 
 
 def test_broker_that_closes_each_connection_after_a_response(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The response and the end come together, and the response counts."""
+    """The response and the end of the connection come together. The response counts."""
 
     def serve(self: FakeBroker, connection: socket.socket) -> None:
         with closing(connection), suppress(OSError, struct.error):
@@ -288,7 +292,8 @@ WITH_SASL = SecurityOptions("SASL_PLAINTEXT", sasl=SaslOptions("PLAIN", "user", 
 def test_credentials_that_a_broker_cannot_check_now(
     monkeypatch: pytest.MonkeyPatch, request_: str, error: int
 ) -> None:
-    """The password may be right, so both kinds of connections are made again, as by Java's client."""
+    """The broker may only be unable to check the password now, so planning and fetching connect again,
+    as Java's client does."""
     codes: Iterator[int] = itertools.chain([error] * 3, itertools.repeat(0))
     change(monkeypatch, request_, lambda answer: setattr(answer, "error_code", next(codes)))
     with fake_cluster(1) as cluster, connected(cluster, security=WITH_SASL) as client:
@@ -314,7 +319,8 @@ def forget_sasl(answer: Any) -> None:
 
 @pytest.mark.parametrize("byte", [b"\xff", b"\0"])
 def test_response_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch, byte: bytes) -> None:
-    """The connection is closed, and the broker is heard over the next one in the same round."""
+    """A response that cannot be read closes its connection. The broker is heard over the next
+    one in the same round."""
     answered = FakeBroker._answered
     spoilt = iter([True])
 
@@ -330,7 +336,8 @@ def test_response_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch, byte: byt
 
 
 def test_web_server_in_the_place_of_a_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    """``HTTP`` is no size of a response: neither memory nor time is taken for it."""
+    """A web server's answer begins with ``HTTP``, which is no size of a response. The client does
+    not read so many bytes."""
 
     def answer(self: FakeBroker, body: bytes) -> bytes:
         return b"HTTP/1.1 400 Bad Request\r\n\r\n"
@@ -345,7 +352,7 @@ def test_web_server_in_the_place_of_a_broker(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_coordinator_that_joined_the_cluster_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All brokers of the first contact may have been replaced since."""
+    """The coordinator joined the cluster after the client's first contact, and the client finds its address."""
     monkeypatch.setattr(fakes, "REQUESTS", (*fakes.REQUESTS, FindCoordinatorRequest, OffsetFetchRequest))
     more = {FindCoordinatorRequest: 2, OffsetFetchRequest: 5}
     monkeypatch.setattr(fakes, "VERSIONS", fakes.VERSIONS | more)

@@ -1,4 +1,4 @@
-"""What leaders may answer to ListOffsets besides offsets, by fake brokers."""
+"""Answers of fake leaders to ListOffsets that are not offsets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.connectors.kafka.support.fake_cluster_client import FIRST, SECOND, TH
 
 @pytest.fixture(autouse=True)
 def _unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rounds wait for every answer and send no request again, however busy the machine is."""
+    """Makes rounds wait for every answer and send no request again, however busy the machine is."""
     monkeypatch.setattr(answer_deadlines, "FULL_S", 60.0)
     monkeypatch.setattr(answer_deadlines, "_GLANCE_S", 60.0)
     monkeypatch.setattr(calls, "_SUSPICIOUS_S", 60.0)
@@ -25,7 +25,7 @@ def _unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("error", [-1, 1, 35, 43 + 44, 7, 999])
 def test_offsets_are_asked_for_again_whatever_the_error(error: int) -> None:
-    """As Java's client does."""
+    """Offsets are asked for again after an error, as by Java's client."""
     with fake_cluster() as cluster, connected(cluster) as client:
         cluster.errors[SECOND] = iter([error, error])
         assert ends(client, cluster) == {FIRST, SECOND, THIRD}
@@ -50,7 +50,7 @@ def test_greatest_timestamp_that_a_leader_refuses_is_unknown(error: int) -> None
 
 
 def test_time_that_a_leader_cannot_look_for() -> None:
-    """Logs of Kafka before 0.10: as where no record is that late."""
+    """Logs of Kafka before 0.10 have no timestamps. The answer is that no record is so late."""
     with fake_cluster(1) as cluster, connected(cluster) as client:
         cluster.errors[FIRST, 5] = itertools.repeat(43)
         assert client.offsets({FIRST: 5}, read_committed=False) == {FIRST: -1}
@@ -58,8 +58,8 @@ def test_time_that_a_leader_cannot_look_for() -> None:
 
 @pytest.mark.parametrize("old", [0, 1, 2])
 def test_versions_are_those_of_the_leader_asked(old: int) -> None:
-    """A rolling upgrade: only the leader of a version before Kafka 3.0 has no greatest timestamp, whichever broker is
-    connected first."""
+    """During a rolling upgrade only the leader before Kafka 3.0 has no greatest timestamp, whichever
+    broker is connected first."""
     with fake_cluster() as cluster:
         cluster.brokers[old].versions[ListOffsetsRequest] = 5
         for _ in range(4):

@@ -1,4 +1,4 @@
-"""A cluster of which no broker answers for longer than one request may take, under a running query."""
+"""All brokers of a cluster are silent under a running query, for longer than one request may take."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def stop(cluster: FakeCluster, how: str) -> None:
 @pytest.mark.parametrize(("ends_by", "begins_by"), [("down", "up"), ("freeze", "resume")])
 @pytest.mark.parametrize("more", [0, 1])
 def test_an_outage_of_all_brokers(ends_by: str, begins_by: str, more: int) -> None:
-    """The query goes on where it was, with records to read and without."""
+    """The query goes on at its offsets after the outage, whether there are records to read or not."""
     with fake_cluster() as cluster, planning(cluster, {**OPTIONS, "fetchOffset.numRetries": "100"}) as query:
         until_heard(lambda: len(query.move_to_ends()) == len(ALL))
         stop(cluster, ends_by)
@@ -37,7 +37,7 @@ def test_an_outage_of_all_brokers(ends_by: str, begins_by: str, more: int) -> No
 
 @pytest.mark.usefixtures("quick")
 def test_an_outage_that_does_not_end() -> None:
-    """It fails the query as the silence of one partition does."""
+    """An outage that does not end fails the query, as the silence of one partition does."""
     with fake_cluster() as cluster, planning(cluster, {**OPTIONS, "fetchOffset.numRetries": "4"}) as query:
         until_heard(lambda: len(query.move_to_ends()) == len(ALL))
         stop(cluster, "down")

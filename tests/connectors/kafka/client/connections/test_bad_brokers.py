@@ -1,4 +1,4 @@
-"""The planner's client and brokers that hang, are slow, refuse, throttle or answer with errors, by fake brokers."""
+"""The planner's client with fake brokers that hang, are slow, refuse, throttle or answer with errors."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def tls(certificate: Path) -> SecurityOptions:
 @pytest.mark.parametrize("hung", [1, 2])
 @pytest.mark.parametrize("encrypted", [False, True])
 def test_bootstrap_servers_that_hang(certificate: Path, hung: int, encrypted: bool) -> None:
-    """They accept connections, and answer neither ApiVersions nor the TLS handshake.
+    """The brokers accept connections, and answer neither ApiVersions nor the TLS handshake.
 
-    Every start succeeds, in any order of brokers.
+    Every start of a client succeeds, whichever broker it tries first.
     """
     security = tls(certificate) if encrypted else SecurityOptions()
     with fake_cluster(certificate=certificate if encrypted else None) as cluster:
@@ -62,7 +62,8 @@ def test_bootstrap_servers_that_hang(certificate: Path, hung: int, encrypted: bo
 
 @pytest.mark.usefixtures("quick")
 def test_all_bootstrap_servers_are_slow() -> None:
-    """None is given up for the sake of the others."""
+    """A client whose bootstrap servers are all slow waits for one, and does not give up each of
+    them for another one."""
     with fake_cluster() as cluster:
         for broker in cluster.brokers:
             broker.delay_s = 0.4
@@ -73,7 +74,7 @@ def test_all_bootstrap_servers_are_slow() -> None:
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("encrypted", [False, True])
 def test_connection_that_hangs_while_it_opens(certificate: Path, encrypted: bool) -> None:
-    """The broker's partitions come back when it does, and one that hangs once is asked again in the same round."""
+    """A broker that hangs misses rounds, and its partitions come back when it does."""
     security = tls(certificate) if encrypted else SecurityOptions()
     given = {"security": security, "connection_setup_timeout_ms": 400}
     with (
@@ -91,7 +92,8 @@ def test_connection_that_hangs_while_it_opens(certificate: Path, encrypted: bool
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("late", [False, True])
 def test_slow_broker_is_heard_again_after_a_miss(late: bool) -> None:
-    """Longer than a glance, than what is prompt, and than a full wait; clusters of their own, at the same time."""
+    """A broker is heard again that is slower than a short wait, than a prompt answer, and than a full wait. Each has
+    a cluster of its own, and all run at once."""
     delays_s = [0.06, 0.4, 1.2]
     with ThreadPoolExecutor(len(delays_s)) as pool:
         assert len([*pool.map(lambda delay_s: hear_after_a_miss(delay_s, late=late), delays_s)]) == 3
@@ -125,7 +127,8 @@ def test_broker_that_is_always_slow_does_not_hold_every_round(waits: dict[float,
 
 @pytest.mark.usefixtures("quick")
 def test_frozen_broker_costs_glances_and_few_requests(waits: dict[float, float]) -> None:
-    """Also the rounds of searches, whose answers are worth nothing later."""
+    """A frozen broker costs short waits and few requests, also in rounds of searches, whose late
+    answers are of no use."""
     with fake_cluster() as cluster, connected(cluster) as client:
         until_heard(lambda: ends(client, cluster) == ALL)
         cluster.brokers[1].freeze()
@@ -147,7 +150,8 @@ def test_frozen_broker_costs_glances_and_few_requests(waits: dict[float, float])
 
 @pytest.mark.usefixtures("quick")
 def test_late_answers_are_marked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are ends of some time ago, and are taken once only."""
+    """An answer that comes after its round is marked as late, for it is an end of some time ago.
+    It is taken only once."""
     monkeypatch.setattr("flip27_stream.connectors.kafka.client.offset_round.FULL_S", 0.3)
     with fake_cluster() as cluster, connected(cluster) as client:
         until_heard(lambda: ends(client, cluster) == ALL)
@@ -178,7 +182,8 @@ def test_no_late_answer_where_one_of_now_is_wanted() -> None:
 @pytest.mark.usefixtures("unhurried")
 @pytest.mark.parametrize("everywhere", [False, True])
 def test_connections_that_the_network_cut_without_a_word(everywhere: bool) -> None:
-    """A new one is made within the same round, for offsets, metadata and fetches."""
+    """A connection that the network cut silently is replaced within the same round, for offsets,
+    metadata and fetches."""
     with fake_cluster() as cluster, connected(cluster) as client:
         for _ in range(3):
             assert ends(client, cluster) == {FIRST, SECOND, THIRD}
@@ -202,7 +207,7 @@ def test_connections_that_rest_are_made_anew() -> None:
 
 
 def test_password_refused_by_one_broker() -> None:
-    """Java's SaslAuthenticationException; the message names the broker and has no secret."""
+    """The error is that of Java's SaslAuthenticationException. It names the broker, and has no secret."""
     sasl = SaslOptions("PLAIN", "alice", "hush-hush")
     security = SecurityOptions("SASL_PLAINTEXT", None, sasl)
     with fake_cluster() as cluster, connected(cluster, security=security) as client:
@@ -215,7 +220,8 @@ def test_password_refused_by_one_broker() -> None:
 
 
 def test_certificate_of_one_broker_that_is_not_trusted(certificate: Path, tmp_path: Path) -> None:
-    """Java's SslAuthenticationException, for offsets and for fetches; trusted again, all goes on."""
+    """The error is that of Java's SslAuthenticationException, for offsets and for fetches. When the broker is trusted
+    again, the client goes on."""
     with (
         fake_cluster(certificate=certificate) as cluster,
         connected(cluster, security=tls(certificate), reconnect_backoff_max_ms=100) as client,
@@ -235,7 +241,8 @@ def test_certificate_of_one_broker_that_is_not_trusted(certificate: Path, tmp_pa
 
 @pytest.mark.usefixtures("quick")
 def test_partition_without_a_leader_costs_little(waits: dict[float, float]) -> None:
-    """One full wait for the election, then seldom one, and metadata once a second at most."""
+    """A partition without a leader costs one full wait for the election, and few later. Metadata is asked for
+    once a second at most."""
     with fake_cluster() as cluster, connected(cluster) as client:
         cluster.leaders[SECOND] = -1
         until_heard(lambda: ends(client, cluster) == {FIRST, THIRD})
@@ -249,7 +256,7 @@ def test_partition_without_a_leader_costs_little(waits: dict[float, float]) -> N
 def seconds_of_rounds_without_second(
     client: KafkaClient, cluster: FakeCluster, waits: dict[float, float]
 ) -> float:
-    """Returns how long ten rounds took (s), of which at most two wait in full for the second partition."""
+    """Returns how long (s) ten rounds took. At most two of them wait in full for the second partition."""
     waits.clear()
     began = time.monotonic()
     for _ in range(10):
@@ -281,7 +288,8 @@ def test_leader_that_is_silent_and_replaced(partitions: int) -> None:
 
 @pytest.mark.usefixtures("quick")
 def test_all_brokers_move() -> None:
-    """The bootstrap servers are asked where to, within the same round."""
+    """All brokers move to other addresses. The client asks the bootstrap servers within the same
+    round, and finds them."""
     with fake_cluster(4) as cluster:
         load_balancer, *_, latest = every = cluster.brokers
         cluster.brokers = every[1:3]
@@ -299,7 +307,7 @@ def test_all_brokers_move() -> None:
 
 @pytest.mark.usefixtures("unhurried")
 def test_throttled_by_a_broker() -> None:
-    """Nothing is sent before the time is over, and the broker is not taken for a silent one."""
+    """A throttled client sends no request before the time is over, and does not take the broker for a silent one."""
     with fake_cluster(1) as cluster, connected(cluster) as client:
         cluster.brokers[0].throttle_ms = 300
         for _ in range(4):
@@ -321,7 +329,7 @@ def test_no_answer_about_a_partition_names_the_reason() -> None:
 
 @pytest.mark.usefixtures("quick")
 def test_partition_that_stays_unanswered_fails_the_query() -> None:
-    """Spark's source tries as long."""
+    """A partition that stays unanswered fails the query, after as long as Spark's source tries."""
     with fake_cluster() as cluster, planning(cluster, BRIEF) as query:
         until_heard(lambda: query.ranges().keys() == {"t-0", "t-1", "t-2"})
         cluster.brokers[1].freeze()
@@ -330,7 +338,7 @@ def test_partition_that_stays_unanswered_fails_the_query() -> None:
 
 
 def test_broker_that_refuses_this_client_fails_the_query(certificate: Path, tmp_path: Path) -> None:
-    """In a plan, and where partitions are discovered, where other errors are tried again."""
+    """A refusal fails the query, in a plan and in the discovery of partitions, which repeats after other errors."""
     trusting = {
         "kafka.security.protocol": "SSL",
         "kafka.ssl.truststore.type": "PEM",

@@ -1,4 +1,4 @@
-"""Servers that are no brokers, or do not speak as the options say: what the user is told, and how soon."""
+"""Servers that are no brokers, or do not speak as the options say: which error the user gets, and how soon."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ BAD_REQUEST = b"HTTP/1.1 400 Bad Request\r\n\r\n"
 
 @pytest.fixture(autouse=True)
 def _no_socket_is_left_open() -> Iterator[None]:
-    """Warnings of the garbage collector are errors."""
+    """Collects garbage after each test: a socket that is left open causes a warning, which is an error here."""
     yield
     gc.collect()
 
@@ -59,14 +59,14 @@ def web_server(connection: socket.socket) -> None:
 
 
 def tls_alert(connection: socket.socket) -> None:
-    """What OpenSSL answers where it has no version of TLS in common: alert 70, fatal."""
+    """Answers as OpenSSL does where it has no version of TLS in common: alert 70, fatal."""
     connection.recv(4096)
     connection.sendall(bytes([21, 3, 1, 0, 2, 2, 70]))
 
 
 @pytest.mark.parametrize("security", [SecurityOptions(), TLS, SCRAM])
 def test_no_broker_at_all(security: SecurityOptions) -> None:
-    """Nothing is found, and nothing of kafka-python's or Python's own gets out."""
+    """A web server gives no diagnosis, and no error of kafka-python or Python comes out."""
     with server(web_server) as address:
         assert diagnose(ConnectionOptions(address, security=security)) is None
 
@@ -88,7 +88,7 @@ def test_no_version_of_tls_in_common() -> None:
 
 
 def test_tls_handshake_without_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The time given ends it, and the message says what was not answered."""
+    """A TLS handshake without an answer ends at the given time. The error says which answer is missing."""
     monkeypatch.setattr(diagnosis, "_PATIENCE_S", 0.2)
     options = ConnectionOptions("", first_contact_timeout_ms=200, security=TLS)
     with server(lambda connection: connection.recv(1 << 20) and connection.recv(1)) as address:
@@ -116,7 +116,7 @@ class Impostor:
 
 
 def test_a_broker_that_does_not_know_the_password() -> None:
-    """SCRAM proves both sides. Secrets: the message has none."""
+    """SCRAM proves the password on both sides. The error for a broker without the proof has no secret."""
     assert SCRAM.sasl is not None
     found: ConnectorError | None = diagnosis._authenticate(
         "there:1",
@@ -134,7 +134,7 @@ class _Deceived(FetchConnection):
 
 
 def test_no_records_from_a_broker_that_does_not_know_the_password() -> None:
-    """As above, on the connections that records come over."""
+    """A connection for records refuses a broker that does not prove by SCRAM that it knows the password."""
     with server(lambda connection: connection.recv(1)) as address:
         host, _, port = address.partition(":")
         with pytest.raises(AuthenticationError, match="did not prove by SASL/SCRAM-SHA-256") as caught:

@@ -1,4 +1,4 @@
-"""Fetch connections that are kept between tasks, and what networks and brokers do to them meanwhile."""
+"""Fetch connections that are kept between tasks, and that networks and brokers drop, close or slow down meanwhile."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def quick_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("quick_doubt")
 def test_connection_that_the_network_dropped_is_made_again_within_the_same_fetch() -> None:
-    """Azure forgets a connection after 4 minutes and tells neither end: what is sent over it is never answered."""
+    """Azure forgets a connection after 4 minutes and tells neither end, so a request over it is never answered."""
     swallowed: list[bytes] = []
 
     def serve(connection: socket.socket, request: bytes) -> None:
@@ -52,7 +52,7 @@ def test_connection_that_the_network_dropped_is_made_again_within_the_same_fetch
 
 @pytest.mark.usefixtures("quick_doubt")
 def test_connection_that_was_quiet_within_a_task_is_doubted_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The rows of the last fetch took minutes to write, and the network has forgotten the connection meanwhile."""
+    """Writing the rows of the last fetch took minutes, and the network has forgotten the connection meanwhile."""
     swallowed: list[bytes] = []
 
     def serve(connection: socket.socket, request: bytes) -> None:
@@ -73,7 +73,7 @@ def test_connection_that_was_quiet_within_a_task_is_doubted_too(monkeypatch: pyt
 
 @pytest.mark.usefixtures("quick_doubt")
 def test_new_connection_gets_all_the_time_there_is() -> None:
-    """A broker that is slow, not gone: the fetch is asked twice at most, and its answer is waited for."""
+    """A broker that is slow and not gone gets the fetch twice at most, and the client waits for its answer."""
     slow = threading.Event()
 
     def serve(connection: socket.socket, request: bytes) -> None:
@@ -104,7 +104,7 @@ def test_new_connection_gets_all_the_time_there_is() -> None:
 def test_connection_that_ends_under_its_first_fetch_is_made_again(
     end: Callable[[socket.socket], None],
 ) -> None:
-    """A broker closes what was idle for long, just when the next fetch is sent."""
+    """A broker closes a connection that was idle for long, just when the next fetch is sent."""
     kept: list[socket.socket] = []
     broken = threading.Event()
 
@@ -129,7 +129,8 @@ def test_connection_that_ends_under_its_first_fetch_is_made_again(
 def test_idle_connection_is_not_used_for_longer_than_the_option_says(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """``kafka.connections.max.idle.ms``, for those whose network forgets sooner than a broker does."""
+    """A connection that was idle for longer than ``kafka.connections.max.idle.ms`` is replaced. The option is for
+    networks that forget sooner than brokers."""
     late = 0.0
     replace_time(
         monkeypatch,
@@ -146,7 +147,8 @@ def test_idle_connection_is_not_used_for_longer_than_the_option_says(
 def test_broker_that_is_not_there_is_left_alone_for_longer_and_longer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """``reconnect.backoff.ms`` and ``reconnect.backoff.max.ms``."""
+    """A broker that does not answer is left alone for ``reconnect.backoff.ms``, then for longer and longer, up to
+    ``reconnect.backoff.max.ms``."""
     now = 1000.0
     replace_time(monkeypatch, "flip27_stream.connectors.kafka.fetching.broker_pauses", monotonic=lambda: now)
     pauses = broker_pauses.BrokerPauses(
@@ -166,7 +168,8 @@ def test_broker_that_is_not_there_is_left_alone_for_longer_and_longer(
 
 
 def test_quota_is_kept(caplog: pytest.LogCaptureFixture) -> None:
-    """KIP-219: a broker that asks for a pause is sent nothing until it is over, and the user hears of long ones."""
+    """KIP-219: a broker that asks for a pause gets no request until the pause is over. A long
+    pause is warned of once."""
 
     def serve(connection: socket.socket, request: bytes) -> None:
         connection.sendall(frame(request, response(b"", throttle_ms=60_000)))
@@ -182,7 +185,7 @@ def test_quota_is_kept(caplog: pytest.LogCaptureFixture) -> None:
 
 @pytest.mark.parametrize("wait_ms", [0, 500, 20_000])
 def test_wait_for_the_first_byte(wait_ms: int) -> None:
-    """``fetch.max.wait.ms``: brokers with tiered storage may need long for the first byte."""
+    """A fetch has the time of ``fetch.max.wait.ms``. Brokers with tiered storage may need long for the first byte."""
     asked: list[bytes] = []
 
     def serve(connection: socket.socket, request: bytes) -> None:
