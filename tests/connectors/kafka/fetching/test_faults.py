@@ -1,4 +1,4 @@
-"""Errors that one healthy broker never makes, put into its answers: leaders that move, refusals, damage."""
+"""Errors that one healthy broker never makes, put into its answers: leaders that moved, refusals and damage."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ NOT_LEADER, UNKNOWN_TOPIC, STORAGE, UNKNOWN, AUTHORIZATION, CORRUPT = 6, 3, 56, 
 
 @contextmanager
 def faults(patch: pytest.MonkeyPatch, request_name: str, error: int, times: int) -> Iterator[list[int]]:
-    """Puts an error into every partition of the first answers to requests of a kind; yields the errors put so far."""
+    """Puts an error into every partition of the first answers to requests of a kind. Yields a list of
+    the errors put so far."""
     put: list[int] = []
     send = BrokerConnections.send
 
@@ -72,7 +73,7 @@ def filled(broker: KafkaBroker, topic: MakeTopic) -> str:
 def test_leader_that_moved(
     broker: KafkaBroker, filled: str, monkeypatch: pytest.MonkeyPatch, error: int
 ) -> None:
-    """Asked again after fresh metadata: ends, event times and rows are all there, each row once."""
+    """The client asks again after fresh metadata. Ends and event times are found, and each row comes once."""
     made = source(broker, subscribe=filled, startingOffsets="earliest")
     with running(made) as query:
         with faults(monkeypatch, "ListOffsetsRequest", error, times=2):
@@ -127,7 +128,8 @@ def test_refusals_name_what_was_refused(
 def test_broker_that_cannot_find_the_greatest_timestamp(
     broker: KafkaBroker, filled: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Kafka before 3.0 (KIP-734): nothing waits for an answer that cannot come; the end of the log is looked at."""
+    """A broker before Kafka 3.0 has no greatest timestamp (KIP-734). Planning does not wait for it, and
+    reads the end of the log."""
     api_version = BrokerVersionData.api_version
 
     def of_kafka_2(self: BrokerVersionData, operation: Any, **bounds: Any) -> int:

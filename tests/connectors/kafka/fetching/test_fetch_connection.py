@@ -1,4 +1,5 @@
-"""Fetches over sockets: brokers that are slow, silent, cut off or no brokers at all, by a server made for it."""
+"""Fetches over sockets: brokers that are slow, silent or cut off, and servers that are no
+brokers. A fake server answers."""
 
 from __future__ import annotations
 
@@ -48,7 +49,8 @@ def test_answer_that_comes_byte_by_byte() -> None:
 
 
 def test_large_answers_and_small_ones_in_turn() -> None:
-    """A message of any size is read; its room is not kept, that of ordinary answers is used again."""
+    """Answers of any size are read in turn. The memory of a large one is not kept; that of
+    ordinary ones is used again."""
     sizes = iter((10, 3_000_000, 7, 50_000_000, 1_000))
 
     def serve(connection: socket.socket, request: bytes) -> None:
@@ -64,7 +66,7 @@ def test_large_answers_and_small_ones_in_turn() -> None:
 
 @pytest.mark.parametrize(("rack", "sent"), [("east-1", b"\0\6east-1"), ("", b"\0\0")])
 def test_kr06_rack_of_the_client(rack: str, sent: bytes) -> None:
-    """KR-06, KIP-392: brokers are told, at the end of each fetch; nothing by default."""
+    """KR-06, KIP-392: each fetch ends with the rack of the client, which is empty by default."""
     asked: list[bytes] = []
 
     def serve(connection: socket.socket, request: bytes) -> None:
@@ -77,7 +79,7 @@ def test_kr06_rack_of_the_client(rack: str, sent: bytes) -> None:
 
 
 def test_silent_broker_is_given_up() -> None:
-    """A half-open connection: nothing comes, or the beginning of an answer and then nothing more."""
+    """A half-open connection has no answer, or only the beginning of one. The fetch is given up."""
     quick = replace(OPTIONS, request_timeout_ms=200)
     for part in (0, 6, 20):
 
@@ -125,7 +127,7 @@ def test_answer_under_way_is_told_from_silence() -> None:
     ],
 )
 def test_broken_answers(spoil: Callable[[bytes], bytes], failure: str) -> None:
-    """The connection is dropped, and the next fetch goes over another one."""
+    """A broken answer ends its connection, and the next fetch goes over another one."""
     spoilt: list[bytes] = []
 
     def serve(connection: socket.socket, request: bytes) -> None:
@@ -167,7 +169,7 @@ def test_broker_that_is_not_there() -> None:
 
 
 def test_what_was_asked_before_is_not_answered_to_the_next_task() -> None:
-    """A task may end with a fetch under way: its connection is not used again."""
+    """A task may end with a fetch under way. Its connection is not used for the next task."""
     with fetching(lambda connection, request: connection.sendall(frame(request, response(b"abc")))) as (
         server,
         fetcher,
@@ -181,7 +183,7 @@ def test_what_was_asked_before_is_not_answered_to_the_next_task() -> None:
 
 @pytest.mark.parametrize("version", range(LEAST_VERSION, FETCH_BY_TOPIC_ID + 1))
 def test_reads_what_kafka_python_writes(version: int) -> None:
-    """Every version, whole and cut off anywhere."""
+    """Answers that kafka-python writes are read in every version. An answer that is cut off anywhere is an error."""
     kind = TheirResponse.FetchableTopicResponse.PartitionData.AbortedTransaction
     aborted = [kind(producer_id=5, first_offset=6), kind(producer_id=7, first_offset=2**40)]
     body = response(b"some records", version, 3, aborted_transactions=aborted, preferred_read_replica=4)
@@ -199,7 +201,7 @@ def test_reads_what_kafka_python_writes(version: int) -> None:
 
 @pytest.mark.parametrize("size", [-1, -100, -(2**15)])
 def test_a_name_of_less_than_no_bytes(size: int) -> None:
-    """It never brings the reader of a response back to where it has been."""
+    """A name with a negative length never makes the reader of a response go back."""
     body = bytearray(response(b"abc"))
     at = body.index(b"\0\1t")
     struct.pack_into(">h", body, at, size)
@@ -236,7 +238,8 @@ def test_refusal_of_a_whole_request() -> None:
 
 
 def test_pool_closes_what_nobody_used_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The last one given back is borrowed first; those idle for more than five minutes are closed, without a thread."""
+    """The pool lends the fetcher that came back last. Fetchers that are idle for more than five minutes are
+    closed, without a thread."""
     now = 1000.0
     replace_time(monkeypatch, "flip27_stream.connectors.kafka.fetching.client_pool", monotonic=lambda: now)
     monkeypatch.setattr(

@@ -1,4 +1,4 @@
-"""Connections for fetches at a real broker that encrypts and wants passwords."""
+"""Connections for fetches to a real broker that encrypts and asks for passwords."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def connect(
 
 
 def answers(connection: FetchConnection) -> bool:
-    """A connection that did not authenticate gets no answer."""
+    """Returns whether a request gets an answer. A connection that did not authenticate gets no answer."""
     connection.send(MetadataRequest(topics=[], allow_auto_topic_creation=False), 5)
     while (body := connection.receive()) is None:
         pass

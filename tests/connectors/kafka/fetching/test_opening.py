@@ -1,4 +1,4 @@
-"""Connections for fetches to several brokers are made at the same time. Fake brokers."""
+"""Connections for fetches to several fake brokers are made at the same time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def answer(fetcher: Fetcher) -> Answer:
 
 
 def test_a_broker_that_hangs_does_not_hold_up_the_others() -> None:
-    """The server accepts the connection and sends nothing."""
+    """A broker that accepts its connection and sends nothing does not hold up the fetch from another broker."""
     with fake_cluster(2) as cluster, connected(cluster, connection_setup_timeout_ms=30_000) as client:
         client.topics(["t"])
         cluster.brokers[0].hang()
@@ -56,7 +56,7 @@ def test_a_connection_that_is_not_made_is_told() -> None:
 
 
 class Made:
-    """A connection of which only its end matters."""
+    """A connection that can only be closed."""
 
     is_closed = False
 

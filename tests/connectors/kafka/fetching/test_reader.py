@@ -1,4 +1,4 @@
-"""The reader on a real broker: the same rows as a consumer's, whatever is in the log."""
+"""The reader on a real broker reads the same rows as a consumer, whatever is in the log."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def consumed(broker: KafkaBroker, topic: str, partitions: int, isolation: str) -
 
 
 def test_kr01_bounded_splits(broker: KafkaBroker, topic: MakeTopic) -> None:
-    """KR-01: values, offsets and timestamps in order, each split from its start up to its stop."""
+    """KR-01: values, offsets and timestamps come in order, for each split from its start up to its stop."""
     name = topic(10)
     broker.write(name, [(p, i * 1000, b"%d" % p, b"%d" % i) for i in range(10) for p in range(10)])
     output = read(source(broker, subscribe=name), *(KafkaPartitionSplit(name, p, p, 10) for p in range(10)))
@@ -62,7 +62,7 @@ def test_kr01_bounded_splits(broker: KafkaBroker, topic: MakeTopic) -> None:
 
 
 def test_kr03_empty_ranges(broker: KafkaBroker, topic: MakeTopic) -> None:
-    """KR-03: start >= end is an empty range, also at 0; each ends once."""
+    """KR-03: a range whose start is at or after its end is empty, also at offset 0."""
     name = topic(3)
     broker.write(name, [(0, 1, None, b"v")])
     made = source(broker, subscribe=name)
@@ -78,7 +78,8 @@ def test_kr03_empty_ranges(broker: KafkaBroker, topic: MakeTopic) -> None:
 
 @pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
 def test_kr07_same_rows_as_a_consumer(broker: KafkaBroker, topic: MakeTopic, isolation: str) -> None:
-    """KR-07, SK-29: nulls, markers, aborted records, and a split that ends in a marker."""
+    """KR-07, SK-29: rows are those of a consumer, with null values, markers, aborted records, and a split
+    that ends in a marker."""
     name = topic(2)
     broker.write(name, [(1, 5, None, b""), (1, 4, b"", None), (1, 0, b"key", b"x" * 5000)])
     with transactions(broker, f"{name}-{isolation}") as producer:
@@ -109,7 +110,7 @@ def test_batches_larger_than_a_fetch(broker: KafkaBroker, topic: MakeTopic) -> N
 
 
 def test_many_small_fetches(broker: KafkaBroker, topic: MakeTopic, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every split goes on, and no row comes twice, when a response holds a part of one split only."""
+    """A response holds a part of one split only. Every split goes on, and no row comes twice."""
     monkeypatch.setattr(reader_module, "_LEAST_FETCH", 500)
     monkeypatch.setattr(reader_module, "_GUESSED_RECORD", 1)
     name = topic(3)
@@ -120,7 +121,7 @@ def test_many_small_fetches(broker: KafkaBroker, topic: MakeTopic, monkeypatch: 
 
 
 def test_compacted_topic_has_gaps(broker: KafkaBroker, topic: MakeTopic) -> None:
-    """A split ends although its last offsets hold no records."""
+    """A split ends although its last offsets have no records, but an aborted transaction."""
     name = topic()
     broker.write(name, [(0, i, b"k", b"%d" % i) for i in range(10)])
     with transactions(broker, f"{name}-gap") as producer:
@@ -149,7 +150,8 @@ def delete_records(broker: KafkaBroker, topic: str, before: int) -> None:
 
 
 def test_sk26_records_that_age_out_inside_a_planned_range(broker: KafkaBroker, topic: MakeTopic) -> None:
-    """SK-26: a data loss that names what was wanted and what there is; or what is left, once."""
+    """SK-26: records of a planned range aged out. The error names the wanted and the available offsets, or the reader
+    reads the records that are left, once."""
     name = topic()
     broker.write(name, [(0, i, None, b"v") for i in range(50)])
     delete_records(broker, name, before=30)
@@ -177,7 +179,7 @@ def test_topic_deleted_before_it_was_read(broker: KafkaBroker, topic: MakeTopic)
 
 
 def test_range_beyond_the_end_does_not_wait_for_ever(broker: KafkaBroker, topic: MakeTopic) -> None:
-    """The error names broker, topic, partition and offset."""
+    """A range beyond the end of the log is an error with broker, topic, partition and offset."""
     name = topic()
     broker.write(name, [(0, i, None, b"v") for i in range(5)])
     quick = source(broker, {"kafka.default.api.timeout.ms": "1000"}, subscribe=name)
@@ -189,7 +191,7 @@ def test_range_beyond_the_end_does_not_wait_for_ever(broker: KafkaBroker, topic:
 
 
 def test_topic_names_with_dots_and_dashes(broker: KafkaBroker) -> None:
-    """KR-05: and the split id tells such topics apart."""
+    """KR-05: topics with dots, dashes and underscores in their names are read."""
     name = "dots.dashes-and_underscores-1"
     broker.create_topic(name, 2)
     broker.write(name, [(1, 1, None, b"v")])

@@ -1,4 +1,4 @@
-"""How long the reader waits for a leader that sends nothing, by a client and a clock that are simulated."""
+"""How long the reader waits for a leader that sends no records. Client and clock are simulated."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ Answering = Callable[[list[TopicPartition]], dict[TopicPartition, Fetched]]
 
 
 class Cluster:
-    """Fetcher and client of one broker that leads all partitions; answers come ``ANSWER_S`` after their requests."""
+    """A fetcher and a client of one broker that leads all partitions. An answer comes
+    ``ANSWER_S`` after its request."""
 
     def __init__(self, answering: Answering) -> None:
         self.now, self.answering = 100.0, answering
@@ -92,7 +93,7 @@ MakeReader = Callable[..., KafkaSourceReader]
 
 @pytest.fixture
 def make_reader(monkeypatch: pytest.MonkeyPatch) -> Iterator[MakeReader]:
-    """A reader of 30 partitions with 10 records each, of which a "batch" holds one record."""
+    """Returns a function that makes a reader of 30 partitions with 10 records each."""
     made: list[KafkaSourceReader] = []
 
     def make(cluster: Cluster, **more: str) -> KafkaSourceReader:
@@ -116,7 +117,7 @@ def read_out(reader: KafkaSourceReader) -> None:
 
 
 def test_partitions_in_line_do_not_time_out(make_reader: MakeReader, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each response holds one of 30 partitions, so the last waits for longer than the time-out."""
+    """Each response has records of one of 30 partitions, so the last partition waits for longer than the time-out."""
     order: list[TopicPartition] = []
 
     def first_only(wanted: list[TopicPartition]) -> dict[TopicPartition, Fetched]:
@@ -137,7 +138,8 @@ def test_partitions_in_line_do_not_time_out(make_reader: MakeReader, monkeypatch
 
 
 def test_time_in_which_the_process_was_suspended_is_no_silence(make_reader: MakeReader) -> None:
-    """The answer is there when the process goes on."""
+    """A process was suspended while it waited, and the answer has arrived when it goes on. The time does
+    not count as silence."""
 
     class Suspended(Cluster):
         def next_answer(self, seconds: float) -> Answer | None:
@@ -153,7 +155,7 @@ def test_time_in_which_the_process_was_suspended_is_no_silence(make_reader: Make
 
 
 def test_leader_that_sends_nothing_times_out(make_reader: MakeReader) -> None:
-    """Empty responses are none."""
+    """Empty responses do not count as records: the leader times out."""
     cluster = Cluster(lambda wanted: {tp: Fetched(0, b"", []) for tp in wanted})
     reader = make_reader(cluster)
     while cluster.now + PAUSE_S + ANSWER_S < 100 + TIMEOUT_S:
@@ -166,8 +168,8 @@ def test_leader_that_sends_nothing_times_out(make_reader: MakeReader) -> None:
 
 @pytest.mark.parametrize(("poll_timeout_s", "reachable"), [(1, True), (1, False), (4, True)])
 def test_kafka_consumer_poll_timeout(make_reader: MakeReader, poll_timeout_s: int, reachable: bool) -> None:
-    """``kafkaConsumer.pollTimeoutMs`` goes before ``kafka.default.api.timeout.ms``, and is named; also where nobody can
-    say whether the partition still exists."""
+    """``kafkaConsumer.pollTimeoutMs`` is used in place of ``kafka.default.api.timeout.ms``. The error names it, also
+    if no broker can say whether the partition still exists."""
     cluster = Cluster(lambda wanted: {tp: Fetched(0, b"", []) for tp in wanted})
     cluster.reachable = reachable
     reader = make_reader(cluster, **{"kafkaConsumer.pollTimeoutMs": f"{poll_timeout_s}000"})
@@ -181,7 +183,8 @@ def test_kafka_consumer_poll_timeout(make_reader: MakeReader, poll_timeout_s: in
 
 
 def test_quota_of_the_broker_is_no_silence(make_reader: MakeReader) -> None:
-    """KIP-219: it said that it would send nothing for longer than the time-out; only what comes after that counts."""
+    """KIP-219: the broker said that it would send nothing for longer than the time-out. Only the
+    time after that counts."""
     cluster = Cluster(lambda wanted: {tp: Fetched(0, b"", []) for tp in wanted})
     reader = make_reader(cluster)
     reader.poll_next(Output())
@@ -194,7 +197,7 @@ def test_quota_of_the_broker_is_no_silence(make_reader: MakeReader) -> None:
 
 
 def test_broker_that_answers_with_nothing_is_not_asked_without_end(make_reader: MakeReader) -> None:
-    """It does not wait for the first byte as it should, and says nothing of the partitions it was asked for."""
+    """A broker answers at once, and with nothing about the partitions. It is asked with pauses."""
     for nothing in ({}, {TopicPartition("t", 0): Fetched(0, b"", [])}):
         asked: list[int] = []
 
@@ -222,7 +225,8 @@ def test_broker_that_answers_with_nothing_is_not_asked_without_end(make_reader: 
 def test_sk25_topic_made_again_between_plan_and_fetch(
     make_reader: MakeReader, error: int, strict: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """SK-25: nobody knows the id that was planned, and the name is another topic's: records are lost."""
+    """SK-25: no broker knows the planned id of a topic, and its name belongs to another topic.
+    The records are lost."""
     cluster = Cluster(lambda wanted: {tp: Fetched(error, b"", []) for tp in wanted})
     reader = make_reader(
         cluster, **{"kafkaConsumer.pollTimeoutMs": "60000", "failOnDataLoss": str(strict).lower()}
@@ -239,7 +243,8 @@ def test_sk25_topic_made_again_between_plan_and_fetch(
 
 
 def test_broker_that_does_not_know_a_topic_yet(make_reader: MakeReader) -> None:
-    """It has just started. The others know the topic by its id, so nothing is lost, however long that takes."""
+    """A broker that has just started does not know the topic yet. Others know it by its id, so the records are not
+    lost, however long it takes."""
     cluster = Cluster(lambda wanted: {tp: Fetched(UNKNOWN_TOPIC_ID, b"", []) for tp in wanted})
     reader = make_reader(cluster, **{"kafkaConsumer.pollTimeoutMs": "30000", "failOnDataLoss": "true"})
     for progress in reader._reading.values():
@@ -249,7 +254,8 @@ def test_broker_that_does_not_know_a_topic_yet(make_reader: MakeReader) -> None:
 
 
 def test_answer_about_splits_that_were_given_up(make_reader: MakeReader) -> None:
-    """SK-27: the topic was deleted while the fetch was under way, and the response still arrives."""
+    """SK-27: a topic was deleted while a fetch was under way, and its splits were given up. The response still
+    arrives, and does no harm."""
     cluster = Cluster(lambda wanted: {tp: Fetched(OFFSET_OUT_OF_RANGE, b"", []) for tp in wanted})
     cluster.exists = False
     reader = make_reader(cluster)
@@ -261,7 +267,8 @@ def test_answer_about_splits_that_were_given_up(make_reader: MakeReader) -> None
 
 
 def test_broker_that_led_is_named_when_nobody_leads_any_more(make_reader: MakeReader) -> None:
-    """A leader that froze has lost its partitions by the time the reader gives up, and has no successor."""
+    """A leader that froze has lost its partitions before the reader gives up, and no broker leads them. The
+    error names that leader."""
 
     class Leaderless(Cluster):
         def leaders(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
@@ -279,7 +286,8 @@ def test_broker_that_led_is_named_when_nobody_leads_any_more(make_reader: MakeRe
 
 
 def test_replica_that_the_leader_prefers(make_reader: MakeReader) -> None:
-    """KR-06, KIP-392: the nearest one is asked from then on, and the leader again once that one refuses."""
+    """KR-06, KIP-392: the nearest replica is asked as soon as the leader prefers it, and the leader again once
+    the replica refuses."""
     asked: list[int] = []
 
     class Near(Cluster):

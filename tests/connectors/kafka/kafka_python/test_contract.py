@@ -1,6 +1,6 @@
-"""Every name of kafka-python that is not documented for other projects and that the project uses.
+"""Names of kafka-python that the project uses and that are not documented for other projects.
 
-A new version that moves or changes one fails here by its name.
+A new version of kafka-python that moves or changes one of them fails here, with the name.
 """
 
 from __future__ import annotations
@@ -158,7 +158,8 @@ def test_requests_in_flight_have_the_time_when_they_were_sent_third() -> None:
 
 @pytest.mark.parametrize("adapted", [Connection, TcpTransport, TlsTransport])
 def test_what_the_adapter_replaces_is_there(adapted: type) -> None:
-    """A method that kafka-python does not call any more under its name would be dead code."""
+    """The adapter replaces methods that kafka-python has. If kafka-python renamed one, the
+    replacement would be dead code."""
     own = {"handshake", "last_heard", "last_used", "is_idle", "oldest_request", "throttled_for"}
     own |= {"sasl_steps", "explained", "_sasl_answer"}
     theirs = [base for base in adapted.__mro__ if base.__module__.startswith("kafka.")]
@@ -175,7 +176,8 @@ def imports(path: Path) -> Iterator[str]:
 
 
 def test_only_the_adapter_and_the_test_kit_use_what_is_not_documented() -> None:
-    """The test kit makes records and topics with kafka-python's own protocol."""
+    """Only the adapter and the test kit use undocumented modules. The test kit makes records and topics with
+    kafka-python's protocol."""
     users = {
         str(path.relative_to(ROOT))
         for package in ("flip27_stream", "offsets", "watermark_alignment")
