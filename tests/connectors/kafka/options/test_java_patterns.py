@@ -1,4 +1,4 @@
-"""``subscribePattern`` means what it means to Spark: Java's regular expressions, not Python's."""
+"""``subscribePattern`` means the same as in Spark: it is a regular expression of Java and not of Python."""
 
 from __future__ import annotations
 
@@ -145,7 +145,8 @@ def test_quantifiers_and_groups_that_give_nothing_back(pattern: str, names: str)
 
 @pytest.mark.parametrize("pattern", REFUSED)
 def test_what_is_refused(pattern: str) -> None:
-    """Nothing is read as something else: what Java refuses, what only Python has, what is not translated."""
+    """A pattern is refused that Java refuses, that only Python has, or that is not translated. No pattern is read
+    with another meaning."""
     with pytest.raises((JavaPatternError, re.error)):
         compile_java_pattern(pattern)
 

@@ -1,4 +1,4 @@
-"""Where reading begins and ends: what the options say, and what becomes of it at a cluster."""
+"""Offsets at which reading begins and ends: how options give them, and which offsets they are in a cluster."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def stream(options: Mapping[str, str]) -> KafkaOptions:
 
 @dataclass
 class Log:
-    """A cluster of 10 records a partition, from offset 2 on; each has its offset for a time, and P2 is empty."""
+    """A cluster whose partitions have 10 records from offset 2 on, each with its offset as its time. P2 is empty."""
 
     committed: dict[TopicPartition, int] = field(default_factory=dict)
 
@@ -54,7 +54,8 @@ class Log:
 
 
 def test_sk15_precedence() -> None:
-    """SK-15: startingTimestamp, then startingOffsetsByTimestamp, then startingOffsets; the same for endings."""
+    """SK-15: startingTimestamp comes before startingOffsetsByTimestamp, and that before startingOffsets. The
+    same holds for endings."""
     given = {
         "startingTimestamp": "5",
         "startingOffsetsByTimestamp": '{"t":{"0":7}}',
@@ -71,7 +72,8 @@ def test_sk15_precedence() -> None:
 
 
 def test_sk20_endings_of_batch_reads() -> None:
-    """SK-20, SK-21: the default is latest, in any case; a part of the partitions may end at latest."""
+    """SK-20, SK-21: a batch read ends at latest by default. The word has any case, and a part of the
+    partitions may end at latest."""
     assert batch().stopping_offsets == Latest()
     assert batch(endingOffsets="LaTest").stopping_offsets == Latest()
     assert batch(endingOffsets='{"t":{"0":-1,"1":5}}').stopping_offsets == Specific(
@@ -128,7 +130,7 @@ def test_sk20_endings_of_batch_reads() -> None:
     ],
 )
 def test_wrong_offsets(options: dict[str, str], bounded: bool, message: str) -> None:
-    """SK-16, SK-17, SK-20, SK-40."""
+    """SK-16, SK-17, SK-20, SK-40: the error names the wrong value, and says what is allowed."""
     with pytest.raises(OptionError, match=re.escape(message)):
         parse_kafka_options({**LEAST, **options}, bounded=bounded)
 
@@ -161,14 +163,15 @@ def test_wrong_offsets(options: dict[str, str], bounded: bool, message: str) -> 
     ],
 )
 def test_bounded_streams(options: dict[str, str], end: OffsetsInitializer | None) -> None:
-    """Flink's options of the same names. What is bounded has the splits it began with."""
+    """A stream is bounded by Flink's options of the same names. It has the splits with which it
+    began, without discovery."""
     parsed = stream(options)
     assert parsed.stopping_offsets == end
     assert parsed.discovery_interval_ms == (1000 if end is None else None)
 
 
 def test_ko01_markers() -> None:
-    """KO-01: earliest stays a marker until a split is planned, latest is resolved at once."""
+    """KO-01: earliest stays a marker until a split is planned, and latest becomes an offset at once."""
     assert Earliest().starting_offsets([P0, P1], Log()) == {P0: EARLIEST, P1: EARLIEST}
     assert Latest().starting_offsets([P0, P2], Log()) == {P0: 12, P2: 0}
     assert Specific({P0: 5, P1: -1, P2: -2}).starting_offsets([P0, P1, P2], Log()) == {P0: 5, P1: 12, P2: -2}
@@ -177,7 +180,8 @@ def test_ko01_markers() -> None:
 
 
 def test_sk13_times_without_a_record() -> None:
-    """SK-13, SK-16, KO-03: a start fails unless the strategy is latest; an end is the end of the partition."""
+    """SK-13, SK-16, KO-03: a start without a record at its time fails unless the strategy is latest. Such an end is
+    the end of the partition."""
     error, latest = (
         stream({"startingTimestamp": "4", "startingOffsetsByTimestampStrategy": word}).starting_offsets
         for word in ("error", "Latest")
@@ -204,7 +208,7 @@ def test_sk13_times_without_a_record() -> None:
     ],
 )
 def test_sk33_exactly_the_partitions_read(initializer: OffsetsInitializer, condition: str) -> None:
-    """SK-33: with Spark's names for these errors."""
+    """SK-33: offsets must name exactly the partitions that are read. The errors have Spark's names."""
     message = rf"\[{condition}\] .* Missing: t-1. Named but not read: t-2."
     for find in (initializer.starting_offsets, initializer.stopping_offsets):
         with pytest.raises(OptionError, match=message):
@@ -212,7 +216,8 @@ def test_sk33_exactly_the_partitions_read(initializer: OffsetsInitializer, condi
 
 
 def test_ko05_a_group_that_committed_nothing() -> None:
-    """KO-05, KR-04 adapted: there is no reset policy that would begin somewhere else."""
+    """KO-05, KR-04 adapted: a group without a committed offset is an error, for no reset policy may
+    begin somewhere else."""
     assert Committed("g").stopping_offsets([P0], Log({P0: 7})) == {P0: 7}
     with pytest.raises(ConnectorError, match=r"Consumer group 'g' .* committed no offset for t-1\."):
         Committed("g").stopping_offsets([P0, P1], Log({P0: 7}))

@@ -1,4 +1,4 @@
-"""Options: what is accepted, and what a user reads when one is wrong."""
+"""Options of the Kafka source: which are accepted, and the errors for wrong ones."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LEAST = {**SERVERS, "subscribe": "t"}
 
 
 def parse(**options: str) -> KafkaOptions:
-    """With the least that is needed; ``__`` stands for a dot."""
+    """Parses these options beside the required ones. In names ``__`` stands for a dot."""
     return parse_kafka_options(
         {**LEAST, **{name.replace("__", "."): value for name, value in options.items()}}
     )
@@ -52,7 +52,7 @@ def test_defaults() -> None:
 
 
 def test_sk19_names_and_values_in_any_case() -> None:
-    """SK-19: Spark hands over lower-cased names, users write any."""
+    """SK-19: Spark passes names in lower case, and users write them in any case."""
     options = parse_kafka_options(
         {
             "KAFKA.bootstrap.SERVERS": " a:1 ,b:2,",
@@ -80,12 +80,12 @@ def test_sk19_names_and_values_in_any_case() -> None:
 
 
 def test_discovery_can_be_switched_off() -> None:
-    """KE-01."""
+    """KE-01: the interval 0 switches the discovery off."""
     assert parse(**{"scan.topic-partition-discovery.interval": "0"}).discovery_interval_ms is None
 
 
 def test_sk40_starting_offsets_as_json() -> None:
-    """SK-40: -1 is latest, -2 earliest."""
+    """SK-40: in JSON the offset -1 is latest, and -2 is earliest."""
     options = parse(startingOffsets='{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}')
     expected = {
         TopicPartition("topicA", 0): 23,
@@ -162,14 +162,14 @@ def test_assign() -> None:
     ],
 )  # fmt: skip
 def test_wrong_options(options: dict[str, str], message: str) -> None:
-    """SK-17, SK-30, SK-39, SK-40, KB-03: the errors of Spark's own source, and what is allowed."""
+    """SK-17, SK-30, SK-39, SK-40, KB-03: the errors are those of Spark's own source, and say what is allowed."""
     with pytest.raises(OptionError, match=re.escape(message)):
         parse_kafka_options(options)
 
 
 @pytest.mark.parametrize("name", FORBIDDEN)
 def test_sk18_kafka_settings_that_spark_refuses(name: str) -> None:
-    """SK-18: with the reason."""
+    """SK-18: the error names the setting and the reason."""
     with pytest.raises(
         OptionError, match=f"Kafka option '{name.removeprefix('kafka.')}' is not supported. [A-Z]"
     ):
@@ -177,7 +177,7 @@ def test_sk18_kafka_settings_that_spark_refuses(name: str) -> None:
 
 
 def test_sk20_batch_reads() -> None:
-    """SK-20, SK-21: a batch read begins at earliest and cannot begin at the end."""
+    """SK-20, SK-21: a batch read begins at earliest, and cannot begin at latest."""
     assert parse_kafka_options(LEAST, bounded=True).starting_offsets == Earliest()
     with pytest.raises(OptionError, match="can't be latest for batch queries"):
         parse_kafka_options({**LEAST, "startingOffsets": "latest"}, bounded=True)
@@ -196,14 +196,15 @@ def test_every_option_is_known_to_the_factory() -> None:
     [("7", "start offset 7 .* greater than the end offset 5"), ("-1", "can't be latest for batch")],
 )
 def test_an_end_tells_a_batch_read(start: str, said: str) -> None:
-    """SK-20, SK-33: what is wrong with it is told, not that a stream has no end."""
+    """SK-20, SK-33: an end means a batch read. The error is about its offsets, and not that a stream has no end."""
     offsets = {"startingOffsets": f'{{"t":{{"0":{start}}}}}', "endingOffsets": '{"t":{"0":5}}'}
     with pytest.raises(OptionError, match=said):
         KafkaSourceFactory().check({**LEAST, **offsets})
 
 
 def test_limits() -> None:
-    """SK-06, SK-08, SK-30: a delay without a unit is in milliseconds, as in Spark."""
+    """SK-06, SK-08, SK-30: a delay without a unit is in milliseconds, as in Spark. Batch reads
+    have no limits of rows."""
     given = {"minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "7", "minPartitions": "4"}
     parsed = parse(**given, maxRecordsPerPartition="3", maxTriggerDelay="5s")
     assert parsed.limits == ReadLimits(7, 5, 5000, 4, 3, rows_worth_a_task=500)
@@ -213,7 +214,8 @@ def test_limits() -> None:
 
 
 def test_sk39_groups_headers_and_retries() -> None:
-    """SK-22, SK-39."""
+    """SK-22, SK-39: options of headers, retries and time-outs are read in any case. Without commits a
+    group has no effect."""
     options = parse(
         kafka__group__id="readers",
         includeHeaders="TRUE",
@@ -227,7 +229,8 @@ def test_sk39_groups_headers_and_retries() -> None:
 
 
 def test_committing_is_a_choice_of_its_own(caplog: pytest.LogCaptureFixture) -> None:
-    """The group may belong to another application: naming it moves none of its offsets, and a log line says so."""
+    """Offsets are committed to a group only if an option says so, for the group may belong to another application. A
+    log line says that the group has no effect."""
     warn_without_effect.cache_clear()
     commit, group = {"scan.commit-offsets": "True"}, {"kafka.group.id": "lag"}
     ends = {"scan.bounded.mode": "group-offsets"}
@@ -242,7 +245,7 @@ def test_committing_is_a_choice_of_its_own(caplog: pytest.LogCaptureFixture) -> 
 
 @pytest.mark.parametrize("name", WITHOUT_EFFECT)
 def test_settings_without_effect_are_named_once(name: str, caplog: pytest.LogCaptureFixture) -> None:
-    """SK-39 (groupIdPrefix) and settings of a Java client that mean nothing here."""
+    """SK-39: a setting of a Java client without effect, such as groupIdPrefix, is named in one warning."""
     warn_without_effect.cache_clear()
     for _ in range(2):
         parse_kafka_options({**LEAST, name.upper(): "1"})
@@ -257,7 +260,7 @@ def test_no_name_is_in_two_tables() -> None:
 
 
 def test_options_are_picklable_and_a_connection_hashable() -> None:
-    """They travel to the workers, where connections are pooled by them."""
+    """Options travel to the workers, where they are keys of pooled connections."""
     options = parse(startingOffsets='{"t":{"0":1}}', kafka__security__protocol="SSL")
     copy = pickle.loads(pickle.dumps(options))
     assert copy == options
@@ -290,7 +293,7 @@ TOPICS = {
     ],
 )
 def test_ks03_subscribers(options: dict[str, str], partitions: set[tuple[str, int]]) -> None:
-    """KS-03: exactly these partitions; a pattern matches whole names and no internal topic."""
+    """KS-03: a subscription has exactly these partitions. A pattern matches whole names, and no internal topic."""
     subscriber = parse_kafka_options({**SERVERS, **options}).subscriber
     subscriber.require(TOPICS)
     assert subscriber.partitions(TOPICS) == partitions
@@ -304,7 +307,7 @@ def test_ks03_subscribers(options: dict[str, str], partitions: set[tuple[str, in
     ],
 )
 def test_ks04_missing_topics(options: dict[str, str], missing: str) -> None:
-    """KS-04."""
+    """KS-04: the error names the topics and partitions that are missing."""
     subscriber = parse_kafka_options({**SERVERS, **options}).subscriber
     with pytest.raises(MissingTopicError, match=f"no such topic or partition: {missing}"):
         subscriber.require(TOPICS)

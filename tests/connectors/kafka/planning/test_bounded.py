@@ -1,4 +1,4 @@
-"""Bounded reads of a real broker: where they end is found once, and kept."""
+"""Bounded reads of a real broker: their ends are found once, and kept."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ def write(broker: KafkaBroker, topic: str, count: int, partition: int = 0) -> No
 
 
 def test_a_stream_up_to_the_latest_offsets(broker: KafkaBroker, topic: MakeTopic) -> None:
-    """KB-04, KR-08: found at the first discovery, kept across restarts; partitions found later are not read."""
+    """KB-04, KR-08: the ends are found at the first discovery and kept across restarts. Partitions that are
+    found later are not read."""
     name = topic()
     write(broker, name, 5)
     bounded = {"startingOffsets": "earliest", "scan.bounded.mode": "latest-offset"}
@@ -50,7 +51,8 @@ def test_a_stream_up_to_the_latest_offsets(broker: KafkaBroker, topic: MakeTopic
 
 
 def test_a_stream_up_to_offsets_that_are_still_to_come(broker: KafkaBroker, topic: MakeTopic) -> None:
-    """KR-03, KR-07: a split is finished at its stop and not before; one that begins there is so at once."""
+    """KR-03, KR-07: a split is finished when it is at its stop, and not before. A split that begins at its stop
+    is finished at once."""
     name = topic(2)
     write(broker, name, 3)
     stops = "partition:0,offset:5;partition:1,offset:0"
@@ -68,7 +70,7 @@ def test_a_stream_up_to_offsets_that_are_still_to_come(broker: KafkaBroker, topi
 
 
 def test_sk_16_a_batch_read_between_times(broker: KafkaBroker, topic: MakeTopic) -> None:
-    """SK-16, KO-03: no record at or after the ending time means to the end of that partition."""
+    """SK-16, KO-03: a partition without a record at or after the ending time is read to its end."""
     name = topic(2)
     write(broker, name, 10)
     write(broker, name, 3, partition=1)
@@ -86,7 +88,7 @@ def test_sk_16_a_batch_read_between_times(broker: KafkaBroker, topic: MakeTopic)
 
 
 def test_sk_12_latest_is_found_once(broker: KafkaBroker, topic: MakeTopic) -> None:
-    """SK-12: what comes between the first discovery and the first plan is not lost."""
+    """SK-12: records between the first discovery and the first plan are not lost."""
     name = topic()
     write(broker, name, 2)
     offsets = json.dumps({name: {"0": -1}})
@@ -128,7 +130,7 @@ def batch(broker: KafkaBroker, name: str, start: int, stop: int, *, fail: bool) 
 def test_a_batch_read_of_what_is_not_there(
     broker: KafkaBroker, aged: str, asked: tuple[int, int], kind: type[Flip27Error], said: str
 ) -> None:
-    """SK-26, SK-33: before the log begins, behind its end, or backwards."""
+    """SK-26, SK-33: a batch read from before the log begins, to behind its end, or backwards is an error."""
     with (
         running(batch(broker, aged, *asked, fail=True)) as query,
         pytest.raises(kind, match=said.format(aged)),
@@ -139,7 +141,8 @@ def test_a_batch_read_of_what_is_not_there(
 def test_a_batch_read_of_what_is_not_there_that_goes_on(
     broker: KafkaBroker, aged: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """SK-26: failOnDataLoss false gives what is there, with a warning; backwards is wrong all the same (SK-33)."""
+    """SK-26: without failOnDataLoss a batch read has the records that exist, with a warning. A read backwards is
+    still an error (SK-33)."""
     for asked, there in (((6, 9), (6, 7)), ((9, 12), (7, 7)), ((1, 6), (4, 6)), ((0, 2), (4, 4))):
         with running(batch(broker, aged, *asked, fail=False)) as query:
             found = query.ranges()[f"{aged}-0"]
@@ -150,7 +153,7 @@ def test_a_batch_read_of_what_is_not_there_that_goes_on(
 
 
 def test_a_batch_read_that_asks_for_nothing(broker: KafkaBroker, aged: str) -> None:
-    """SK-33: nothing has to be there then, before the log or behind it."""
+    """SK-33: a batch read of no records needs no records, before the log or behind it."""
     for offset in (2, 12):
         with running(batch(broker, aged, offset, offset, fail=True)) as query:
             assert query.ranges() == {}

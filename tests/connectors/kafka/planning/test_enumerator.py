@@ -39,7 +39,7 @@ def _start(made: KafkaSource) -> None:
 
 
 def test_ke01_one_discovery_or_periodic_ones(broker: KafkaBroker, topic: MakeTopic) -> None:
-    """KE-01."""
+    """KE-01: the interval 0 makes one discovery, and another interval makes periodic ones."""
     name = topic()
     with running(source(broker, {DISCOVERY: "0"}, subscribe=name)) as query:
         assert [call.period_ms for call in query.context.calls] == [None]
@@ -51,7 +51,7 @@ def test_ke01_one_discovery_or_periodic_ones(broker: KafkaBroker, topic: MakeTop
 
 
 def test_ke13_splits_are_assigned_in_order(broker: KafkaBroker, topic: MakeTopic) -> None:
-    """KE-12, KE-13: by topic, then partition; evenly."""
+    """KE-12, KE-13: splits are assigned by topic, then partition, and evenly."""
     names = sorted([topic(3), topic(2)])
     with running(source(broker, subscribe=",".join(names))) as query:
         (assignment,) = query.context.assignments
@@ -64,7 +64,7 @@ def test_ke13_splits_are_assigned_in_order(broker: KafkaBroker, topic: MakeTopic
 
 
 def test_ko01_starting_offsets(broker: KafkaBroker, topic: MakeTopic) -> None:
-    """KO-01: earliest is a marker until the first plan, latest an offset at once."""
+    """KO-01: earliest is a marker until the first plan, and latest is an offset at once."""
     name = topic(2)
     write_rows(broker, name, 10)
     with running(source(broker, subscribe=name, startingOffsets="earliest")) as query:
@@ -80,7 +80,7 @@ def test_ko01_starting_offsets(broker: KafkaBroker, topic: MakeTopic) -> None:
 
 
 def test_sk33_offsets_that_do_not_fit(broker: KafkaBroker, topic: MakeTopic) -> None:
-    """SK-33."""
+    """SK-33: starting offsets that lack a partition are an error with its name."""
     name = topic(2)
     with pytest.raises(OptionError, match=f"Missing: {name}-1"):
         _start(source(broker, subscribe=name, startingOffsets=json.dumps({name: {"0": 4}})))
@@ -109,7 +109,8 @@ def test_ke05_later_partitions_start_at_the_beginning(broker: KafkaBroker, topic
 
 
 def test_restored_enumerator_assigns_only_what_is_new(broker: KafkaBroker, topic: MakeTopic) -> None:
-    """KE-07, SK-12: and what was made while the query was stopped begins at its beginning."""
+    """KE-07, SK-12: a restored enumerator assigns new partitions only. A partition that was made while the query was
+    stopped begins at its beginning."""
     name = topic()
     with running(source(broker, subscribe=name)) as query:
         state = query.enumerator.snapshot_state()
@@ -124,7 +125,7 @@ def test_restored_enumerator_assigns_only_what_is_new(broker: KafkaBroker, topic
 
 
 def test_missing_topic_and_partition(broker: KafkaBroker, topic: MakeTopic) -> None:
-    """KS-04; a pattern that matches nothing is fine."""
+    """KS-04: a missing topic or partition is an error with its name. A pattern may match no topic."""
     with pytest.raises(
         MissingTopicError, match=r"no such topic or partition: nowhere.*'subscribe' \(nowhere\)"
     ):
@@ -139,7 +140,8 @@ def test_missing_topic_and_partition(broker: KafkaBroker, topic: MakeTopic) -> N
 def test_steady_plan_costs_one_round(
     broker: KafkaBroker, topic: MakeTopic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Once begun, a plan asks each leader where its logs end; then one broker for topic ids, if there are records."""
+    """A plan of a running query asks each leader for its log ends and, if there are records, one
+    broker for topic ids."""
     name = topic(3)
     with running(source(broker, subscribe=name, startingOffsets="earliest")) as query:
         query.move_to_ends()
@@ -160,7 +162,8 @@ def test_steady_plan_costs_one_round(
 
 
 def test_starting_offset_beyond_the_end(broker: KafkaBroker, topic: MakeTopic) -> None:
-    """SK-27."""
+    """SK-27: a starting offset beyond the end of the log is a data loss. Without failOnDataLoss the partition is
+    read from its end on."""
     name = topic()
     write_rows(broker, name, 3)
     wrong = json.dumps({name: {"0": 50}})
@@ -174,7 +177,7 @@ def test_starting_offset_beyond_the_end(broker: KafkaBroker, topic: MakeTopic) -
 
 
 def test_open_transaction_is_not_emptiness(broker: KafkaBroker, topic: MakeTopic) -> None:
-    """I9: behind the last stable offset there may be records; only then is the split not drained."""
+    """I9: there may be records behind the last stable offset. Only then is the split not drained."""
     name = topic()
     with transactions(broker, name) as producer:
         write_transaction(producer, name, [1, 2], commit=True)
@@ -194,7 +197,7 @@ def test_open_transaction_is_not_emptiness(broker: KafkaBroker, topic: MakeTopic
 def test_sk27_new_partition_that_does_not_begin_at_0(
     broker: KafkaBroker, topic: MakeTopic, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """SK-27: what was deleted before the partition was found is lost."""
+    """SK-27: records that were deleted before their partition was found are lost."""
     first = topic()
     pattern = f"{first}.*"
     strict = source(broker, subscribePattern=pattern)
@@ -216,7 +219,7 @@ def test_sk27_new_partition_that_does_not_begin_at_0(
 
 
 def test_sk40_positions_as_spark_writes_them(broker: KafkaBroker, topic: MakeTopic) -> None:
-    """SK-40, SK-34: sorted; names with dashes keep them."""
+    """SK-40, SK-34: positions have the form of Spark's offsets, in order. Names with dashes stay as they are."""
     name = topic(2)
     write_rows(broker, name, 3, partition=1)
     with running(source(broker, subscribe=name, startingOffsets="earliest")) as query:
@@ -225,7 +228,7 @@ def test_sk40_positions_as_spark_writes_them(broker: KafkaBroker, topic: MakeTop
 
 
 def test_state_of_a_query_that_never_planned(broker: KafkaBroker, topic: MakeTopic) -> None:
-    """KE-08: a checkpoint from before the discovery starts over."""
+    """KE-08: a checkpoint from before the discovery begins with a new discovery."""
     name = topic()
     write_rows(broker, name, 2)
     with running(source(broker, subscribe=name), KafkaEnumeratorState()) as query:

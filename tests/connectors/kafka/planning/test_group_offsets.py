@@ -1,4 +1,4 @@
-"""What a query has processed is committed to its consumer group, by a worker that never fails the query."""
+"""A worker commits processed offsets to the consumer group of a query, and never fails the query."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 class Coordinator:
-    """Remembers what is committed; fails if told to."""
+    """A coordinator that notes committed offsets, or fails if a test sets an error."""
 
     def __init__(self) -> None:
         self.committed: list[dict[TopicPartition, int]] = []
         self.error: Exception | None = None
 
     def close(self) -> None:
-        """Nothing is under way."""
+        """Does nothing, for no request is under way."""
 
     def ask(self, request: Callable[[], Any], errors: Callable[[Any], Any]) -> None:
         if self.error is not None:
@@ -58,14 +58,14 @@ def committer(coordinator: Coordinator) -> Iterator[GroupCommitter]:
 
 
 def test_kr_11_markers_are_never_committed(committer: GroupCommitter, coordinator: Coordinator) -> None:
-    """KR-11, KR-13: what is committed is the next offset to read; a split still at a marker has none."""
+    """KR-11, KR-13: the committed offset is that of the next record. A split that is still at a marker has none."""
     committer.processed({A: EARLIEST, B: 10})
     assert committer.flush(5)
     assert coordinator.committed == [{B: 10}]
 
 
 def test_kr_10_only_what_changed_is_committed(committer: GroupCommitter, coordinator: Coordinator) -> None:
-    """KR-09, KR-10: an unchanged offset is not said again, an empty set never."""
+    """KR-09, KR-10: an offset is committed once, and a commit is never empty."""
     for offsets in ({}, {A: 1, B: 1}, {A: 1, B: 1}, {A: 1, B: 2}):
         committer.processed(offsets)
         assert committer.flush(5)
@@ -75,7 +75,7 @@ def test_kr_10_only_what_changed_is_committed(committer: GroupCommitter, coordin
 def test_trouble_is_only_warned_of(
     committer: GroupCommitter, coordinator: Coordinator, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Facts 11: the checkpoint has the truth, so a broker's error fails no query; later commits go on."""
+    """Facts 11: the checkpoint decides, so an error of a broker fails no query. Later commits go on."""
     coordinator.error = UnreachableError("nobody answers")
     with caplog.at_level(logging.WARNING):
         committer.processed({A: 1})
@@ -91,7 +91,7 @@ def test_trouble_is_only_warned_of(
 def test_kr_08_processed_offsets_are_committed_to_the_group(
     broker: KafkaBroker, topic: Callable[..., str]
 ) -> None:
-    """KR-08, KR-12, KB-01: finished or not, of all partitions; only where the options say so."""
+    """KR-08, KR-12, KB-01: offsets of all partitions, finished or not, are committed if the options say so."""
     name = topic(2)
     broker.write(name, [(0, 1000 * i, None, b"v") for i in range(10)])
     group = {"kafka.group.id": f"group-{name}", "scan.commit-offsets": "true"}
@@ -121,7 +121,7 @@ def test_kr_08_processed_offsets_are_committed_to_the_group(
 
 @pytest.mark.jvm
 def test_a_restored_query_commits_where_it_begins(broker: KafkaBroker, topic: Callable[..., str]) -> None:
-    """Facts 11: the last batch of a run is known to be processed only by the next one, before it looks at anything."""
+    """Facts 11: only the next run knows that the last batch of a run is processed. It commits before it plans."""
     name = topic()
     group = {"kafka.group.id": f"group-{name}", "scan.commit-offsets": "true"}
     with running(source(broker, group, subscribe=name)) as query:

@@ -1,4 +1,4 @@
-"""What can be read of logs whose brokers answer oddly, by a cluster that is simulated."""
+"""Ranges of logs whose brokers answer in unusual ways, in a simulated cluster."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ AGAIN = {"t": TopicMetadata("new", False, {0: 1})}
 
 
 class Log:
-    """Partition ``t-0``: records 0 to 9, of which those from 5 on are in an open transaction.
+    """Partition ``t-0`` with records 0 to 9. Records from 5 on are in an open transaction.
 
     ``asked`` are the requests made, as "topics" and "offsets".
     """
@@ -91,7 +91,8 @@ def now(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
 @pytest.mark.parametrize("fail", [True, False])
 def test_position_behind_the_last_stable_offset(fail: bool) -> None:
-    """I1: a query that read without isolation goes on with it; nothing is lost, and nothing is read twice."""
+    """I1: a query that read uncommitted records goes on with read_committed. No record is lost,
+    and none is read twice."""
     log = Log()
     query = Query(log, isolation="read_committed", fail=fail)
     for position in (10, 7):
@@ -101,14 +102,14 @@ def test_position_behind_the_last_stable_offset(fail: bool) -> None:
 
 
 def test_leader_that_falls_silent_before_it_tells_the_high_watermark() -> None:
-    """Whether the position is lost is not known then."""
+    """Without the high watermark nobody knows whether the position is lost, so the split is left out."""
     log = Log()
     log.silent_about_all = True
     assert Query(log, isolation="read_committed", fail=True).ranges(10) == {}
 
 
 def test_end_of_some_time_ago_is_no_proof_of_idleness() -> None:
-    """I9: it can be read to, and is not known to be the end still."""
+    """I9: a late answer has an end of some time ago. The log can be read up to it, but the split is not drained."""
     log = Log()
     log.late = True
     assert Query(log).ranges(3) == {"t-0": SplitRange(3, 10, drained=False)}
@@ -118,7 +119,7 @@ def test_end_of_some_time_ago_is_no_proof_of_idleness() -> None:
 
 
 def test_position_beyond_an_end_of_some_time_ago_is_not_lost() -> None:
-    """What is told now counts."""
+    """A position beyond a late end is not lost: the end is asked for again."""
     log = Log()
     log.late, log.high_watermark = True, 5
     query = Query(log, fail=True)
@@ -134,7 +135,8 @@ def test_position_beyond_an_end_of_some_time_ago_is_not_lost() -> None:
 
 
 def test_partition_that_stays_unanswered_fails_the_query(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As long as Spark's source tries, three times 60 s, and not at the first plans after a long pause."""
+    """A partition without an answer fails the query after three times 60 s, as in Spark's source, but not at the
+    first plans after a long pause."""
     clock = SimpleNamespace(now=100.0)
     monkeypatch.setattr(unanswered, "time", SimpleNamespace(monotonic=lambda: clock.now))
     log = Log()
@@ -153,7 +155,8 @@ def test_partition_that_stays_unanswered_fails_the_query(monkeypatch: pytest.Mon
 
 
 def test_time_in_which_the_process_was_suspended_is_no_silence(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The connections of before are dead then, and the network may need a moment."""
+    """The time in which the process was suspended does not count: its connections are dead, and the
+    network may need a moment."""
     clock = SimpleNamespace(now=0.0)
     monkeypatch.setattr(unanswered, "time", SimpleNamespace(monotonic=lambda: clock.now))
     log = Log()
@@ -172,7 +175,8 @@ def test_position_behind_the_high_watermark_is_lost() -> None:
 
 @pytest.mark.parametrize("fail", [True, False])
 def test_topic_that_a_starting_broker_does_not_know_yet(fail: bool, now: SimpleNamespace) -> None:
-    """I9: it is unknown, not gone or drained; and the wait starts anew when it was seen."""
+    """I9: a topic that a starting broker does not know yet is unknown, and neither gone nor drained. The wait begins
+    anew when it was seen."""
     log = Log()
     query = Query(log, fail=fail)
     for _ in range(3):
@@ -186,7 +190,8 @@ def test_topic_that_a_starting_broker_does_not_know_yet(fail: bool, now: SimpleN
 
 
 def test_topic_that_stays_away_is_gone(now: SimpleNamespace, caplog: pytest.LogCaptureFixture) -> None:
-    """SK-27: the error, or once a warning and a range that ends an AvailableNow run but proves nothing idle."""
+    """SK-27: a topic that stays away is a data loss. Without failOnDataLoss there is one warning, and a range that
+    ends an AvailableNow run but proves no idleness."""
     log = Log()
     log.metadata = {}
     strict, lenient = Query(log, fail=True), Query(log)
@@ -203,7 +208,7 @@ def test_topic_that_stays_away_is_gone(now: SimpleNamespace, caplog: pytest.LogC
 
 
 def test_topic_ids_are_asked_for_where_there_is_something_to_read() -> None:
-    """After the ends, so that they vouch for these; and not by a plan in vain."""
+    """Topic ids are asked for after the ends, so that they prove these, and only if there are records to read."""
     log = Log()
     query = Query(log)
     assert query.ranges(9) == {"t-0": SplitRange(9, 10)}
@@ -214,7 +219,8 @@ def test_topic_ids_are_asked_for_where_there_is_something_to_read() -> None:
 
 
 def test_broker_that_does_not_know_yet_that_a_topic_was_made_again() -> None:
-    """I1: its answer takes no query back to the log that is gone; the topic is unknown until it knows."""
+    """I1: the old topic id of a broker that lags behind takes no query back to the lost log. The topic is unknown
+    until the broker knows the new one."""
     log = Log()
     query = Query(log)
     log.metadata = AGAIN
@@ -229,7 +235,8 @@ def test_broker_that_does_not_know_yet_that_a_topic_was_made_again() -> None:
 def test_what_was_there_when_a_run_began_must_not_be_lost_by_it(
     after: Mapping[str, TopicMetadata], now: SimpleNamespace
 ) -> None:
-    """SK-02: whatever failOnDataLoss says, and however much the new topic has."""
+    """SK-02: partitions that existed when an AvailableNow run began must not be lost by it, whatever failOnDataLoss
+    says and however long the new topic is."""
     log = Log()
     query = Query(log)
     query.ranges(3)
@@ -248,7 +255,8 @@ def test_what_was_there_when_a_run_began_must_not_be_lost_by_it(
 def test_what_was_lost_before_a_run_began_does_not_fail_it(
     after: Mapping[str, TopicMetadata], left: SplitRange, now: SimpleNamespace
 ) -> None:
-    """SK-02, SK-24: that is for failOnDataLoss to say."""
+    """SK-02, SK-24: partitions that were lost before an AvailableNow run began do not fail it as such.
+    failOnDataLoss decides."""
     log = Log()
     log.metadata = {}
     query, strict = Query(log), Query(log, fail=True)

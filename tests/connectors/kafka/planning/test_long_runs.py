@@ -1,6 +1,6 @@
-"""Aligned queries that run for longer than any patience of theirs, by a cluster and clocks that are simulated. No JVM.
+"""Aligned queries that run for longer than they wait for a silent leader, in a simulated cluster. No JVM.
 
-Some partitions get a record now and then, one gets none; leaders are silent or move for less than the patience.
+Some partitions get a record now and then, one gets none. Leaders are silent or move for a shorter time than that.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ SILENT, MOVED, LONGEST = "silent", "moved", 4
 
 
 class Cluster:
-    """One topic, whose records have their timestamps in their values, too."""
+    """A cluster with one topic, whose records have their timestamps also in their values."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -112,7 +112,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
 
 
 def change(cluster: Cluster, step: int, draw: random.Random, until: dict[TopicPartition, int]) -> None:
-    """Writes some records, and begins and ends faults; there are none in the first and the last steps."""
+    """Writes some records, and begins and ends faults. The first and the last steps have no faults."""
     for tp in cluster.times:
         if draw.random() < OFTEN[tp.partition]:
             cluster.write(

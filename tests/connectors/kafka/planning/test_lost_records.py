@@ -1,4 +1,4 @@
-"""What the enumerator does on a real broker about topics made again or deleted, and about records that are gone."""
+"""Topics that are made again or deleted, and records that are gone, as the enumerator finds them on a real broker."""
 
 from __future__ import annotations
 
@@ -55,7 +55,8 @@ def test_sk25_recreated_topic(broker: KafkaBroker, topic: MakeTopic) -> None:
 def test_recreated_topic_is_read_from_its_beginning(
     broker: KafkaBroker, topic: MakeTopic, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """SK-24: with failOnDataLoss false there is a warning, and the new id is kept."""
+    """SK-24: without failOnDataLoss a topic that was made again is warned of, and read from its
+    beginning. The new id is kept."""
     name = topic()
     write_rows(broker, name, 3)
     with running(source(broker, subscribe=name, startingOffsets="earliest", failOnDataLoss="false")) as query:
@@ -75,7 +76,7 @@ def test_recreated_topic_is_read_from_its_beginning(
 
 @pytest.mark.parametrize("discovery", ["0", "1 hour"])
 def test_topic_that_was_recreated_longer(broker: KafkaBroker, topic: MakeTopic, discovery: str) -> None:
-    """I1, SK-25: noticed by the plan that would read it, before a row is planned, however seldom topics are listed."""
+    """I1, SK-25: a plan notices the new topic before it plans a row of it, however seldom topics are discovered."""
     name = topic(2)
     write_rows(broker, name, 3)
     made = {"startingOffsets": "earliest", DISCOVERY: discovery, "subscribe": name}
@@ -110,7 +111,8 @@ def test_topic_that_is_made_again_between_plan_and_fetch(
     caplog: pytest.LogCaptureFixture,
     records: int,
 ) -> None:
-    """I1, SK-25, KIP-516: no row of the new topic is read at offsets of the old one; the next plan begins it anew."""
+    """I1, SK-25, KIP-516: no row of the new topic is read at offsets of the old one. The next plan
+    begins the new topic."""
     monkeypatch.setattr(reader, "_GONE_AFTER_S", 0.0)
     name = topic()
     write_rows(broker, name, 5)
@@ -132,7 +134,7 @@ def test_topic_that_is_made_again_between_plan_and_fetch(
 
 
 def test_topic_that_is_made_again_between_plan_and_probe(broker: KafkaBroker, topic: MakeTopic) -> None:
-    """KIP-516: nothing is known of the event times of a topic that is gone; those of its successor are not taken."""
+    """KIP-516: a topic that is gone has no event times. Those of the new topic are not taken."""
     name = topic()
     write_rows(broker, name, 5)
     with running(source(broker, subscribe=name, startingOffsets="earliest")) as query:
@@ -144,7 +146,8 @@ def test_topic_that_is_made_again_between_plan_and_probe(broker: KafkaBroker, to
 
 @pytest.mark.parametrize("hybrid", [False, True])
 def test_ids_of_topics_reach_the_tasks(broker: KafkaBroker, topic: MakeTopic, hybrid: bool) -> None:
-    """KIP-516: in a stream, in a batch read, and where the source is one of several."""
+    """KIP-516: tasks get the ids of topics, in a stream, in a batch read, and where the source is
+    one of a hybrid source."""
     name = topic()
     write_rows(broker, name, 5)
     live = source(broker, subscribe=name, startingOffsets="earliest")
@@ -173,7 +176,7 @@ def broker_topic_ids(broker: KafkaBroker, name: str) -> set[str]:
 
 
 def test_bounded_stream_of_a_topic_that_was_recreated_longer(broker: KafkaBroker, topic: MakeTopic) -> None:
-    """I1: no listing is needed; the stop stays what it was."""
+    """I1: a topic that was made again is found without a discovery, and the stop stays the same."""
     name = topic()
     write_rows(broker, name, 3)
     stops = {
@@ -194,7 +197,8 @@ def test_bounded_stream_of_a_topic_that_was_recreated_longer(broker: KafkaBroker
 def test_partition_that_a_recreated_topic_gets_later(
     broker: KafkaBroker, topic: MakeTopic, monkeypatch: pytest.MonkeyPatch, count: int, restart: bool
 ) -> None:
-    """I1, SK-24: it is a new one, read from its beginning, though its predecessor of the same number was read."""
+    """I1, SK-24: a partition that the new topic gets later is read from its beginning, though a partition of that
+    number was read before."""
     monkeypatch.setattr(log_ranges, "_GONE_AFTER_S", 0.0)
     name = topic(2)
     write_rows(broker, name, 5, partition=1)
@@ -219,7 +223,8 @@ def test_partition_that_a_recreated_topic_gets_later(
 def test_deleted_topic(
     broker: KafkaBroker, topic: MakeTopic, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """SK-27, KE-09: a partition that is gone is a data loss; without failure it has nothing to read, said once."""
+    """SK-27, KE-09: a partition that is gone is a data loss. Without failOnDataLoss it has no
+    records, and one warning."""
     monkeypatch.setattr(log_ranges, "_GONE_AFTER_S", 0.0)
     name, other = topic(), topic()
     write_rows(broker, name, 3)
@@ -249,7 +254,7 @@ def test_deleted_topic(
 
 
 def test_aged_out_records(broker: KafkaBroker, topic: MakeTopic) -> None:
-    """SK-26, SK-27: a checkpoint's position below the beginning of the log."""
+    """SK-26, SK-27: the position of a checkpoint is below the beginning of the log."""
     name = topic()
     write_rows(broker, name, 10)
     with running(source(broker, subscribe=name, startingOffsets="earliest")) as query:
@@ -273,7 +278,7 @@ def test_aged_out_records(broker: KafkaBroker, topic: MakeTopic) -> None:
 
 
 def test_sk02_partitions_lost_under_a_run_that_has_an_end(broker: KafkaBroker, topic: MakeTopic) -> None:
-    """SK-02: an error with the words of Spark's source, whatever failOnDataLoss says."""
+    """SK-02: the error has the words of Spark's source, whatever failOnDataLoss says."""
     name = topic(2)
     write_rows(broker, name, 5)
     with running(source(broker, subscribe=name, startingOffsets="earliest", failOnDataLoss="false")) as query:
@@ -292,7 +297,8 @@ def test_sk02_partitions_lost_under_a_run_that_has_an_end(broker: KafkaBroker, t
 def test_partitions_lost_before_a_run_that_has_an_end(
     broker: KafkaBroker, topic: MakeTopic, monkeypatch: pytest.MonkeyPatch, partitions: int | None
 ) -> None:
-    """SK-02, SK-24: topics of a pattern that were deleted, or made again with less, while the query was stopped."""
+    """SK-02, SK-24: topics of a pattern were deleted, or made again with fewer partitions, while
+    the query was stopped."""
     name, other = topic(2), topic()
     made = source(
         broker, subscribePattern=f"{name}|{other}", startingOffsets="earliest", failOnDataLoss="false"

@@ -1,4 +1,4 @@
-"""What initializers ask, at a real broker."""
+"""Offsets that initializers ask for, at a real broker."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ pytestmark = pytest.mark.jvm
 
 
 def test_offsets_by_place_time_and_group(broker: KafkaBroker, topic: Callable[..., str]) -> None:
-    """KO-01, KO-03: a partition without a record that late is left out, as is one the group has not committed."""
+    """KO-01, KO-03: a partition without so late a record is left out, and so is one for which the group has
+    no committed offset."""
     name = topic(2)
     broker.write(name, [(0, 1000 + i, None, b"v") for i in range(5)])
     p0, p1 = TopicPartition(name, 0), TopicPartition(name, 1)
@@ -39,7 +40,7 @@ def test_offsets_by_place_time_and_group(broker: KafkaBroker, topic: Callable[..
 
 
 def test_fetch_offset_num_retries() -> None:
-    """``fetchOffset.numRetries``: so many attempts, then the last error, which says how many there were."""
+    """``fetchOffset.numRetries`` is the number of attempts. The last error says how many there were."""
     asked: list[int] = []
 
     class Silent(KafkaClient):

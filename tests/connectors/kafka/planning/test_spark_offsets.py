@@ -1,4 +1,4 @@
-"""Offsets of Spark's built-in Kafka source, as states of ours."""
+"""Offsets of Spark's built-in Kafka source become states of the Kafka source of the project."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TWO_TOPICS = {"orders": {"10": 7, "9": 0}, "clicks": {"0": 23}}
 
 
 def test_each_partition_goes_on_at_its_offset() -> None:
-    """Partitions found from now on begin at their beginning, as those that Spark's source finds do."""
+    """Each partition goes on at its offset. New partitions begin at their beginning, as in Spark's source."""
     found = adopted(TWO_TOPICS, lambda ends: {})
     assert found is not None
     assert found.splits == (
@@ -39,7 +39,7 @@ def test_each_partition_goes_on_at_its_offset() -> None:
 
 @dataclass(frozen=True)
 class Lookups:
-    """A cluster whose logs begin at these offsets, and have a record each 10 ms up to 10 records."""
+    """A cluster whose logs begin at these offsets. Each log has a record every 10 ms, up to 10 records."""
 
     first: Mapping[TopicPartition, int]
 
@@ -76,7 +76,7 @@ A, B, C = TopicPartition("clicks", 0), TopicPartition("orders", 9), TopicPartiti
     ],
 )
 def test_where_the_first_batch_begins(start: OffsetsInitializer, logs: Positions, begins: Positions) -> None:
-    """Known where the options name an offset, or a place that is where it was unless records were deleted."""
+    """A first offset is known if the options give an offset, or a place that only deleted records can move."""
     options = replace(OPTIONS, starting_offsets=start)
     ends = {A: 23, B: 0, C: 7}
     assert first_begins(ends, options, Lookups(logs)) == begins

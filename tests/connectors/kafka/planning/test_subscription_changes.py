@@ -1,4 +1,4 @@
-"""What the options subscribe to changes while a query is stopped: as Spark's source takes it."""
+"""The subscription changes while a query is stopped. The query takes the change as Spark's source does."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ def spec(options: dict[str, str], event_time: str | None = None) -> SourceSpec:
 
 @pytest.mark.parametrize("event_time", [None, "timestamp", "/t"])
 def test_checkpoints_of_any_subscription_are_accepted(event_time: str | None) -> None:
-    """Under the same event time: a stored time means nothing under another definition."""
+    """Checkpoints of any subscription are accepted under the same event time. A stored time means
+    nothing under another one."""
     options: list[dict[str, str]] = [
         {"subscribe": "a,b"},
         {"subscribePattern": "(a)|(b)"},
@@ -67,7 +68,8 @@ def test_checkpoints_of_any_subscription_are_accepted(event_time: str | None) ->
 def test_the_table_keeps_the_name_of_the_source(
     broker: KafkaBroker, topic: MakeTopic, tmp_path: Path
 ) -> None:
-    """It is made of the fingerprint that the checkpoint began with; the offset keeps that, as old ones have it."""
+    """The source's name in the table comes from the fingerprint with which the checkpoint began. The offset
+    keeps that fingerprint."""
     first, second = topic(), topic()
     write_rows(broker, first, 3)
     write_rows(broker, second, 3)
@@ -88,7 +90,8 @@ def test_the_table_keeps_the_name_of_the_source(
 def test_partitions_that_are_not_named_any_more(
     broker: KafkaBroker, topic: MakeTopic, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """They are gone, as failOnDataLoss says; once they are named again they are new."""
+    """Partitions that are not named any more are lost, as failOnDataLoss says. If they are named
+    again, they are new."""
     left, kept = topic(2), topic()
     for name in (left, kept):
         write_rows(broker, name, 3)
@@ -113,7 +116,8 @@ def test_partitions_that_are_not_named_any_more(
 
 @pytest.mark.jvm
 def test_one_partition_of_a_topic_is_not_named_any_more(broker: KafkaBroker, topic: MakeTopic) -> None:
-    """Even where nothing comes in the others, it is forgotten at once, and the query is idle then."""
+    """A partition that is not named any more is dropped at once, also if the others have no records.
+    Then the query is idle."""
     name = topic(2)
     write_rows(broker, name, 3, partition=0)
     with SourceQuery(source(broker, EARLIEST, assign=json.dumps({name: [0, 1]}))) as query:
@@ -132,7 +136,8 @@ def test_one_partition_of_a_topic_is_not_named_any_more(broker: KafkaBroker, top
 def test_a_batch_that_was_planned_is_read_under_the_new_subscription(
     broker: KafkaBroker, topic: MakeTopic
 ) -> None:
-    """The process died before it was read: Spark asks for its ranges again, and they are in the two offsets."""
+    """The process died before it read a planned batch. Spark asks for its ranges again, which
+    are in the two offsets."""
     left, kept = topic(), topic()
     for name in (left, kept):
         write_rows(broker, name, 3)
@@ -150,7 +155,7 @@ def test_a_batch_that_was_planned_is_read_under_the_new_subscription(
 
 @pytest.mark.jvm
 def test_what_is_named_anew_must_be_there(broker: KafkaBroker, topic: MakeTopic) -> None:
-    """A misspelt topic is not waited for in silence; one that the checkpoint has may be gone."""
+    """A misspelt topic is an error, and no silent wait. A topic that the checkpoint has may be missing."""
     name, other = topic(), topic()
     with SourceQuery(source(broker, EARLIEST, subscribe=f"{name},{other}")) as query:
         query.run(0)

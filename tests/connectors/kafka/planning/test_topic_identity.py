@@ -1,4 +1,4 @@
-"""A cluster whose topics are others by their ids: made again, or migrated with their offsets kept."""
+"""A cluster whose topics have other ids: they were made again, or migrated with their offsets."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ POSITIONS = {"t-0": 3, "t-1": 3, "u-0": 3}
 
 
 class Cluster(Log):
-    """Partitions t-0, t-1 and u-0 of one cluster, each with records 0 to 9."""
+    """A cluster with the partitions t-0, t-1 and u-0, each with records 0 to 9."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class Cluster(Log):
 
 
 class Planned:
-    """The planner's side of a query, over many looks."""
+    """The planning side of a query, over many plans."""
 
     def __init__(self, cluster: Cluster, state: dict[str, AssignedTopic], **options: str) -> None:
         given = {"kafka.bootstrap.servers": "host:1", "subscribe": "t,u", **options}
@@ -93,7 +93,8 @@ def test_another_cluster_is_named_with_the_old_one_and_the_way_out() -> None:
 
 
 def test_offsets_are_not_trusted_unasked(caplog: pytest.LogCaptureFixture) -> None:
-    """The query that goes on after a loss begins anew there, and is of that cluster then."""
+    """The offsets of another cluster are lost without the user's word. A query that goes on begins anew there, and
+    its topics are of that cluster then."""
     query = Planned(Cluster("B"), MANY, failOnDataLoss="false")
     with caplog.at_level(logging.WARNING):
         assert query.look() == AGAIN
@@ -102,7 +103,7 @@ def test_offsets_are_not_trusted_unasked(caplog: pytest.LogCaptureFixture) -> No
 
 
 def test_one_migration_is_trusted(caplog: pytest.LogCaptureFixture) -> None:
-    """What was migrated goes on at its offsets; a topic that is made again there is lost, as ever."""
+    """Migrated topics go on at their offsets. A topic that is made again in the new cluster is lost, as always."""
     cluster = Cluster("B")
     query = Planned(cluster, MANY, **{TRUSTED: "B"})
     with caplog.at_level(logging.WARNING):
@@ -115,7 +116,8 @@ def test_one_migration_is_trusted(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_a_migration_while_the_query_runs() -> None:
-    """The option may be there before; the next migration needs another word, and so does the way back."""
+    """The option may be set before the migration. The next migration needs another value, and so
+    does the way back."""
     cluster = Cluster("A")
     query = Planned(cluster, MANY, **{TRUSTED: "B"})
     assert query.look() == GO_ON
@@ -129,7 +131,7 @@ def test_a_migration_while_the_query_runs() -> None:
 
 @pytest.mark.parametrize("fail", ["true", "false"])
 def test_offsets_that_the_new_cluster_does_not_have(fail: str) -> None:
-    """The end of what was copied may lie before them, and what was aged out is not copied."""
+    """The copy may end before the offsets, and records that aged out are not copied. Both are data losses."""
     cluster = Cluster("B")
     cluster.start = 5
     query = Planned(cluster, MANY, **{TRUSTED: "B", "failOnDataLoss": fail})
@@ -145,7 +147,8 @@ def test_offsets_that_the_new_cluster_does_not_have(fail: str) -> None:
 
 
 def test_a_topic_is_of_the_new_cluster_once_all_its_leaders_answered() -> None:
-    """A restart in between trusts the rest of it, too, and no more than that."""
+    """A topic belongs to the new cluster when all its leaders have answered. A restart in between trusts the
+    remaining topics only."""
     cluster = Cluster("B")
     cluster.silent = {"t-1"}
     query = Planned(cluster, MANY, **{TRUSTED: "B"})
@@ -158,7 +161,8 @@ def test_a_topic_is_of_the_new_cluster_once_all_its_leaders_answered() -> None:
 
 
 def test_a_checkpoint_that_does_not_know_its_cluster() -> None:
-    """One of an earlier release learns it; where the ids differ already, the word of the user counts."""
+    """A checkpoint of an earlier release learns its cluster. If the ids of its topics differ
+    already, the option decides."""
     unknown = {name: AssignedTopic(topic.topic_id, topic.partitions) for name, topic in MANY.items()}
     same = Planned(Cluster("A"), unknown)
     assert same.look() == GO_ON
@@ -171,7 +175,8 @@ def test_a_checkpoint_that_does_not_know_its_cluster() -> None:
 
 
 def test_a_cluster_that_took_the_ids_along_or_has_none(caplog: pytest.LogCaptureFixture) -> None:
-    """The same id is the same topic; without ids nobody can tell, and it is said."""
+    """A topic with the same id in another cluster is the same topic. Without ids nobody can tell,
+    and a warning says so."""
     cluster = Cluster("B")
     for tells, why in (("{} of A", "its id is the same"), ("", "no topic ids tell")):
         cluster.metadata = {
@@ -186,7 +191,8 @@ def test_a_cluster_that_took_the_ids_along_or_has_none(caplog: pytest.LogCapture
 
 
 def test_a_topic_that_is_not_on_the_new_cluster(now: SimpleNamespace) -> None:
-    """It may not have been migrated yet, or the address is the wrong one."""
+    """A topic that is missing in the new cluster may not be migrated yet, or the address may be wrong. It is
+    lost after some time."""
     cluster = Cluster("B")
     del cluster.metadata["t"]  # type: ignore[attr-defined]
     query = Planned(cluster, MANY, **{TRUSTED: "B"})
@@ -207,7 +213,7 @@ def other_broker() -> Iterator[KafkaBroker]:
 
 @pytest.mark.jvm
 def test_two_real_clusters(broker: KafkaBroker, other_broker: KafkaBroker, topic: Callable[..., str]) -> None:
-    """A query goes on exactly where it was, and its checkpoint is one of the new cluster."""
+    """A query goes on at its offsets in another real cluster. Its checkpoint belongs to that cluster then."""
     name = topic()
     other_broker.create_topic(name)
     write_rows(broker, name, 5)

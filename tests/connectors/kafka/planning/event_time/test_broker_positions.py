@@ -1,4 +1,5 @@
-"""Positions by event time on a real broker, against looking at every record of a log with everything hard in it."""
+"""Positions by event time on a real broker are those of reading every record, in a log with all
+difficult kinds of records."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ LATEST_PLAUSIBLE = START + 1_000_000
 
 
 class TimeInValue(TimestampAssigner):
-    """The value is the event time in digits; anything else is no event time."""
+    """An assigner whose event time is the digits of the value. Any other value has no event time."""
 
     def extract_timestamps(self, records: pa.RecordBatch, timestamps: pa.Int64Array | None) -> pa.Int64Array:
         values = records["value"].cast(pa.string())
@@ -39,7 +40,7 @@ BY_VALUE = WatermarkStrategy(DISORDER).with_timestamp_assigner(TimeInValue())
 
 
 def write_random(broker: KafkaBroker, topic: str, random: random.Random, aligned: bool) -> None:
-    """Disorder, ties, poison, records without a time, transactions that end either way, in several batches each.
+    """Writes batches with disorder, ties, implausible times, records without a time, and transactions of either end.
 
     The record's timestamp is the event time, or (not ``aligned``) only the value is.
     """
@@ -65,7 +66,7 @@ def write_random(broker: KafkaBroker, topic: str, random: random.Random, aligned
 
 
 def readable(query: Query, strategy: WatermarkStrategy, split_id: str) -> list[tuple[int, int]]:
-    """Offset and event time of each record that has one to be believed, by reading it all."""
+    """Returns the offset and event time of each record that has a plausible one. It reads the whole log."""
     rows = query.read(query.ranges()).table.combine_chunks()
     if not rows.num_rows:
         return []
@@ -82,7 +83,7 @@ def readable(query: Query, strategy: WatermarkStrategy, split_id: str) -> list[t
 def test_positions_are_those_of_looking_at_every_record(
     broker: KafkaBroker, topic: MakeTopic, isolation: str, strategy: WatermarkStrategy, seed: int
 ) -> None:
-    """I1, I12; rules 3 and 6."""
+    """I1, I12; rules 3 and 6: the positions are those of the first record at or after each event time."""
     name, dice = topic(), random.Random(seed)
     write_random(broker, name, dice, strategy is BY_TIMESTAMP)
     options = {"kafka.isolation.level": isolation}
@@ -111,7 +112,8 @@ def test_positions_are_those_of_looking_at_every_record(
 def test_positions_cost_few_requests(
     broker: KafkaBroker, topic: MakeTopic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A long log of records in order: some rounds of requests, not one per record or batch."""
+    """Positions in a long log of ordered records cost some rounds of requests, and not one for
+    each record or batch."""
     name = topic(2)
     for partition in range(2):
         times = np.arange(100_000, dtype=np.int64) + START
@@ -139,7 +141,8 @@ def test_positions_cost_few_requests(
 
 
 def test_brokers_index_answers_with_markers(broker: KafkaBroker, topic: MakeTopic) -> None:
-    """The fact that the search leans on: a marker has the wall clock's time, and is an answer of ListOffsets."""
+    """A transaction marker has the time of the wall clock, and ListOffsets may answer with it. The search for
+    positions depends on this fact."""
     name = topic()
     with transactions(broker, name) as producer:
         write_transaction(producer, name, [START], commit=True)

@@ -1,4 +1,4 @@
-"""A source without a strategy finds event time as the query says (``data_source(source)``, HybridSource). No JVM."""
+"""A source without a strategy finds event times as its query says (``data_source(source)``, HybridSource). No JVM."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ OPTIONS = {"kafka.bootstrap.servers": "nowhere:1", "subscribe": "t", "startingOf
 
 
 class Logs:
-    """Stands in for the client of a cluster with one topic: all records have the same timestamp, and an event time in
-    their values; a fetch brings two of them."""
+    """A fake client of a cluster with one topic. All records have the same timestamp, and an event time in their
+    values. A fetch brings two of them."""
 
     of_partition: Mapping[int, list[int]] = {}
 
@@ -83,7 +83,7 @@ class Logs:
 
 @pytest.fixture
 def logs(monkeypatch: pytest.MonkeyPatch) -> type[Logs]:
-    """The client of these tests' sources; bisection goes on to the last record."""
+    """The client of these tests' sources. Bisection goes on to the last record."""
 
     class Mine(Logs):
         pass
@@ -95,7 +95,7 @@ def logs(monkeypatch: pytest.MonkeyPatch) -> type[Logs]:
 
 
 def disordered(seed: int, count: int = 60) -> list[int]:
-    """Event times that fall back by no more than the disorder."""
+    """Returns event times that fall back by no more than the disorder."""
     draw = random.Random(seed)
     return [T0 + 5 * i - draw.randint(0, DISORDER) for i in range(count)]
 
@@ -115,7 +115,7 @@ def naive(times: list[int], event_times: list[int]) -> list[int]:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_positions_are_by_the_event_time_of_the_query(logs: type[Logs], seed: int) -> None:
-    """I1: by payload, under the disorder that the query allows for."""
+    """I1: positions are those of the event time in the payload, under the disorder that the query allows."""
     times = disordered(seed)
     logs.of_partition = {0: times}
     wanted = list(range(T0 - 10, T0 + 310, 3))
@@ -127,7 +127,8 @@ def test_positions_are_by_the_event_time_of_the_query(logs: type[Logs], seed: in
 
 @pytest.mark.parametrize("event_time", range(T0 + 25, T0 + 300, 25))
 def test_a_query_that_allows_for_more_disorder_than_it_said_first(logs: type[Logs], event_time: int) -> None:
-    """I1: HybridSource asks before it knows the options of the query. What came first must not stay."""
+    """I1: HybridSource asks before it knows the options of the query. Positions that it learned under less
+    disorder must not stay."""
     times = disordered(3)
     logs.of_partition = {0: times}
     with running(KafkaSource(OPTIONS)) as query:
@@ -137,7 +138,7 @@ def test_a_query_that_allows_for_more_disorder_than_it_said_first(logs: type[Log
 
 
 def test_what_was_read_outlives_a_look_that_allows_for_less(logs: type[Logs]) -> None:
-    """Two that ask in turns, the query and the chain for its seam, throw away nothing of each other's."""
+    """The query, and the chain that asks for its seam, ask in turns. Neither drops what the other one has read."""
     logs.of_partition = {0: disordered(1)}
     with running(KafkaSource(OPTIONS)) as query:
         for disorder in (DISORDER, 0, DISORDER):
@@ -169,7 +170,7 @@ def test_a_source_that_was_told_goes_by_that(logs: type[Logs]) -> None:
 def test_a_child_of_a_hybrid_source_is_aligned_by_payload(
     logs: type[Logs], tmp_path: Path, of_chain: str | None
 ) -> None:
-    """I1, I2: the query says where event time is, or the chain does; both splits are read up to one event time."""
+    """I1, I2: the query or the chain says where the event time is. Both splits are read up to the same event time."""
     logs.of_partition = {0: disordered(1), 1: [t + 40 for t in disordered(2)]}
     child = KafkaSource(OPTIONS, bounded=True)
     builder = HybridSource.builder(child, event_time=of_chain) if of_chain else HybridSource.builder(child)

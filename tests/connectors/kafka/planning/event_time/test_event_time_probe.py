@@ -1,4 +1,4 @@
-"""The probe for event times in the log, with a client that answers as the test says; no broker, no waiting."""
+"""The probe for event times in the log, with a fake client and a fake clock. No test waits."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Answering = Callable[[Wanted], dict[TopicPartition, Fetched]]
 
 
 class Client:
-    """Answers at once, by a clock of its own."""
+    """A client that answers at once, with a clock of its own."""
 
     def __init__(self, answering: Answering) -> None:
         self.options = ConnectionOptions("nowhere:1")
@@ -57,7 +57,7 @@ def make(monkeypatch: pytest.MonkeyPatch) -> MakeProbe:
 
 @pytest.mark.parametrize("error", [NOT_LEADER, UNKNOWN_TOPIC_ID])
 def test_leader_change_is_waited_for(make: MakeProbe, error: int) -> None:
-    """One second without a leader costs a handful of requests, and the partition that has one is asked once."""
+    """One second without a leader costs few requests. The partition that has a leader is asked once."""
 
     def answering(wanted: Wanted) -> dict[TopicPartition, Fetched]:
         late = Fetched(error, b"", []) if client.now < 1 else Fetched(0, BATCH, [])
@@ -73,7 +73,8 @@ def test_leader_change_is_waited_for(make: MakeProbe, error: int) -> None:
     "answer", [None, Fetched(NOT_LEADER, b"", []), Fetched(0, b"", []), Fetched(0, BATCH[:40], [])]
 )
 def test_patience_ends(make: MakeProbe, answer: Fetched | None) -> None:
-    """Nobody answers, the broker refuses, or it never sends a whole batch: the partition is left out, after 5 s."""
+    """A partition is left out after 5 s if no broker answers, if the broker refuses, or if it never
+    sends a whole batch."""
     client, probe = make(lambda wanted: {} if answer is None else dict.fromkeys(wanted, answer))
     assert probe.read({A: FetchFrom(0, 1000)}) == {}
     assert 3 <= client.now <= 5.1
@@ -92,7 +93,8 @@ def test_batch_larger_than_asked_for_is_asked_again_at_once(make: MakeProbe) -> 
 
 
 def test_ids_of_topics_are_in_the_requests_of_a_plan(make: MakeProbe) -> None:
-    """KIP-516: a topic that was made again under the same name is not looked at in its place."""
+    """KIP-516: requests have the id of the topic, so a topic that was made again under the same name is
+    not read in its place."""
     client, probe = make(lambda wanted: dict.fromkeys(wanted, Fetched(0, BATCH, [])))
     finder = PositionFinder(client, probe, Locator(), read_committed=False)  # type: ignore[arg-type]
     request = PositioningRequest({str(A): SplitRange(0, 3)})

@@ -1,4 +1,4 @@
-"""Positions by the headers of record batches, against searches in decoded records of the same logs."""
+"""Positions by the headers of record batches are those of decoded records of the same logs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ CASES = 1000
 
 
 class Batch(NamedTuple):
-    """A batch of a log, as bytes and as what a reader sees of it: (offset, time) of each data record."""
+    """A batch of a log: its bytes, and the (offset, time) of each data record that a reader gets."""
 
     base: int
     last: int
@@ -56,7 +56,7 @@ def some_time(rng: Random) -> int:
 
 
 def some_log(rng: Random) -> list[Batch]:
-    """Returns a log with batches of all kinds that a broker stores; offsets have gaps, as compaction makes them."""
+    """Returns a log with batches of all kinds that a broker stores. Its offsets have gaps, as after compaction."""
     batches: list[Batch] = []
     offset = rng.randrange(2)
     for _ in range(rng.randrange(5)):
@@ -98,7 +98,7 @@ def _batch(kind: str, base: int, offsets: Sequence[int], times: Sequence[int], t
 
 
 class Broker:
-    """Answers Fetch and ListOffsets about logs of one topic, some batches at a time."""
+    """A broker that answers Fetch and ListOffsets about the logs of one topic, with some batches at a time."""
 
     options = ConnectionOptions("nowhere:1")
 
@@ -152,9 +152,9 @@ def finder(broker: Any, *, by_headers: bool, unanswered: Unanswered | None = Non
 def test_headers_tell_what_records_tell(
     block: int, most_undecoded: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rules 3 and 6, I1, I12: plan after plan, with and without the headers, all answers are the same.
+    """Rules 3 and 6, I1, I12: all answers are the same with and without headers, plan after plan.
 
-    So they are where little memory may be taken, and nearly all records are decoded.
+    The same holds with little memory, when nearly all records are decoded.
     """
     monkeypatch.setattr(headed_logs, "_MOST_UNDECODED", most_undecoded)
     for seed in range(block * CASES, (block + 1) * CASES):
@@ -191,13 +191,13 @@ def _compare(rng: Random) -> None:
 
 
 def _end(log: list[Batch], rng: Random) -> int:
-    """Returns an end of a range: mostly behind a batch, as a broker would say."""
+    """Returns an end of a range, mostly behind a batch, as a broker gives it."""
     last = [batch.last + 1 for batch in log] or [0]
     return rng.choice([last[-1], rng.choice(last), rng.randrange(last[-1] + 1)])
 
 
 def test_headers_are_enough_for_plain_logs() -> None:
-    """No record is decoded, and nothing is read twice while a split is held."""
+    """In plain logs no record is decoded, and a split that is held is not read twice."""
     tp = TopicPartition("t", 0)
     rows = [[Row(10 * n + i, 100 * n + i, None, b"v") for i in range(10)] for n in range(3)]
     log = [Batch(10 * n, 10 * n + 9, v2(batch), []) for n, batch in enumerate(rows)]
@@ -213,7 +213,7 @@ def test_headers_are_enough_for_plain_logs() -> None:
 
 
 def test_only_partitions_without_an_answer_count_as_unanswered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A query whose leaders answer goes on however long it runs; one whose leader is silent fails in the end."""
+    """A query whose leaders answer goes on for any time. A query with a silent leader fails in the end."""
     monkeypatch.setattr(event_time_probe, "_PATIENCE_S", 0)
     heard, silent = TopicPartition("t", 0), TopicPartition("t", 1)
     log = [Batch(n, n, v2([Row(n, n, None, b"v")]), []) for n in range(4)]
@@ -247,7 +247,7 @@ def test_split_that_is_held_is_read_once() -> None:
 
 @pytest.mark.parametrize("at", [18, 30, 40, 62])
 def test_damaged_batch_is_refused(at: int) -> None:
-    """The checksum covers the header and the records; a log that it does not fit is refused as before."""
+    """The checksum covers the header and the records. A batch that does not fit it is refused."""
     tp, data = TopicPartition("t", 0), bytearray(v2([Row(0, 5, None, b"v"), Row(1, 6, None, b"v")]))
     data[at] ^= 1
     maker = finder(Broker({tp: [Batch(0, 1, bytes(data), [])]}, 5), by_headers=True)

@@ -1,4 +1,4 @@
-"""Positions by event time, over simulated logs, against looking at every record."""
+"""Positions by event time in simulated logs are those of reading every record."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ EVENT_TIMES = st.lists(
 
 @pytest.fixture(autouse=True, scope="module")
 def _small_steps() -> Iterator[None]:
-    """Logs of a test are short: bisect to the last record, and look back few."""
+    """Makes bisection go on to the last record, and look back at few, because the logs of a test are short."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(positions, "_NEAR", 1)
         patch.setattr(positions, "_TAIL_RECORDS", 2)
@@ -85,7 +85,7 @@ def test_positions_are_those_of_looking_at_every_record(
     latest: int | None,
     batch: int,
 ) -> None:
-    """I1, I12, rules 3 and 6: markers, aborted, null and implausible records move no position."""
+    """I1, I12, rules 3 and 6: markers and aborted, null and implausible records move no position."""
     by_tp = {TopicPartition("t", n): log for n, log in enumerate(all_logs)}
     ranges = {tp: span_of(log, position) for tp, log in by_tp.items()}
     ranges = {tp: span for tp, span in ranges.items() if span.position < span.end}
@@ -109,7 +109,7 @@ def test_positions_are_those_of_looking_at_every_record(
 
 @given(logs(), st.integers(1, 7), st.integers(0, 30))
 def test_reach_is_the_greatest_time_without_markers_and_poison(log: Log, batch: int, position: int) -> None:
-    """With nothing but believable data the index gives the exact reach, in one look."""
+    """In a log with plausible data records only, the index gives the exact reach with one request."""
     data = [r for r in log if r.data and 0 <= r.time <= LATEST_PLAUSIBLE]
     span = span_of(data, position)
     if span.position < span.end:
@@ -125,7 +125,8 @@ def test_reach_is_the_greatest_time_without_markers_and_poison(log: Log, batch: 
 def test_broken_promise_of_disorder_keeps_answers_monotone(
     log: Log, event_times: list[int], batch: int
 ) -> None:
-    """A payload with more disorder than declared: positions never fall as H grows, and something moves (I6)."""
+    """Event times have more disorder than declared. Positions never fall as the horizon H grows, and a
+    batch is not empty (I6)."""
     tp, span = TopicPartition("t", 0), span_of(log, 0)
     if span.position == span.end:
         return
@@ -140,7 +141,8 @@ def test_broken_promise_of_disorder_keeps_answers_monotone(
 
 
 def test_answers_learned_out_of_order_stay_monotone() -> None:
-    """A later, smaller event time is found at a record that is above a greater one asked for before."""
+    """An event time is found at a record that also answers a greater event time, asked for before.
+    Answers stay monotone."""
     known = KnownPositions(0, 100)
     known.learn(60, 51)
     known.learn(170, 51)
@@ -155,7 +157,8 @@ def test_answers_learned_out_of_order_stay_monotone() -> None:
 def test_plan_after_plan_reads_nothing_twice(
     log: Log, locator: Locator, horizons: list[int], batch: int
 ) -> None:
-    """What was read stays: later plans start where earlier ones ended, and answers stay right as the log grows."""
+    """Records that were read are remembered. Later plans begin where earlier ones ended, and answers stay
+    right as the log grows."""
     tp = TopicPartition("t", 0)
     cluster = SimulatedCluster({tp: log}, batch)
     maker = finder(cluster, locator)
@@ -173,7 +176,7 @@ def test_plan_after_plan_reads_nothing_twice(
 
 
 def test_first_position_already_at_the_horizon() -> None:
-    """H at or below the first event time: nothing is read (a split is PAUSED with a witness, I5)."""
+    """A horizon H at or below the first event time needs no row. The split is PAUSED with a witness (I5)."""
     tp, log = TopicPartition("t", 0), [LogRecord(i, 100 + i) for i in range(10)]
     found = plan(finder(SimulatedCluster({tp: log}), TimestampIndex()), {tp: span_of(log, 3)})
     assert found.event_times() == {"t-0": EventTimes(103, 109)}
@@ -183,14 +186,14 @@ def test_first_position_already_at_the_horizon() -> None:
 
 
 def test_index_answer_below_the_position_proves_nothing() -> None:
-    """Rule 3: the first record of the whole log at or above H may have been read already."""
+    """Rule 3: the first record of the whole log at or above H may have been read already, so it proves nothing."""
     tp, log = TopicPartition("t", 0), [LogRecord(i, time) for i, time in enumerate([50, 10, 20, 60])]
     found = plan(finder(SimulatedCluster({tp: log}), TimestampIndex()), {tp: span_of(log, 1)})
     assert found.first_at_or_after(30) == {"t-0": (3, 2)}
 
 
 def test_split_of_a_silent_leader_is_unknown() -> None:
-    """Rule 5: what a leader did not answer is unknown, neither empty nor idle."""
+    """Rule 5: a split whose leader did not answer is unknown, and neither empty nor idle."""
     answering, silent = TopicPartition("t", 0), TopicPartition("t", 1)
     log = [LogRecord(i, i) for i in range(10)]
     cluster = SimulatedCluster({answering: log, silent: log})
@@ -204,7 +207,8 @@ def test_split_of_a_silent_leader_is_unknown() -> None:
 def test_leader_that_falls_silent_in_the_middle(
     log: Log, locator: Locator, horizons: list[int], after: int
 ) -> None:
-    """Answers stay monotone and never pass a record at or above H."""
+    """Answers stay monotone and never pass a record at or above H, while the leader falls silent
+    and answers again."""
     tp, span = TopicPartition("t", 0), span_of(log, 0)
     cluster = SimulatedCluster({tp: log})
     found = plan(finder(cluster, locator), {tp: span})
