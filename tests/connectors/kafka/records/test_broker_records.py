@@ -1,6 +1,6 @@
-"""Whatever a real broker can have in its log, through the reader: as it was written, and as kafka-python reads it.
+"""Logs of a real broker with every kind of record, read as they were written and as kafka-python reads them.
 
-Formats before record batches: brokers since 4.0 let nobody write them, and still serve what older ones left on disk.
+Brokers since 4.0 let no client write the formats before record batches, and still serve logs that older ones wrote.
 """
 
 from __future__ import annotations
@@ -56,19 +56,19 @@ HEADERS = {"includeHeaders": "true"}
 
 @pytest.fixture(scope="module")
 def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where :func:`own_broker` keeps its partitions."""
+    """The folder in which :func:`own_broker` keeps its partitions."""
     return tmp_path_factory.mktemp("broker") / "logs"
 
 
 @pytest.fixture(scope="module")
 def own_broker(logs: Path) -> Iterator[KafkaBroker]:
-    """A broker that compacts at once, and whose log a test can write to while it is down."""
+    """A broker that compacts at once. A test can write to its log while it is down."""
     with KafkaBroker({"log.cleaner.backoff.ms": "100", "log.dirs": str(logs)}) as running_broker:
         yield running_broker
 
 
 def append(broker: KafkaBroker, topic: str, *batches: bytes, partition: int = 0) -> None:
-    """Batches as they are; the broker gives them their offsets, which have no gaps within a batch."""
+    """Writes batches as they are. The broker gives them their offsets, which have no gaps within a batch."""
     _send(broker.bootstrap_servers, topic, partition, iter(batches))
 
 
@@ -88,7 +88,8 @@ def consumed(broker: KafkaBroker, topic: str, isolation: str = "read_uncommitted
 
 
 def assert_read(broker: KafkaBroker, topic: str, expected: list[Row], end: int, **options: str) -> None:
-    """These rows, by ranges that begin and end anywhere, within batches and gaps, too."""
+    """Checks that the reader gives these rows, in ranges that begin and end anywhere, also
+    within batches and gaps."""
     made = source(broker, options | HEADERS, subscribe=topic)
     rng = random.Random(4)
     cuts = sorted({0, end, *(rng.randrange(end + 1) for _ in range(6))})
@@ -103,7 +104,8 @@ def batch_of(rows: list[Row], codec: int) -> bytes:
 
 
 def test_nulls_and_headers_in_every_codec(broker: KafkaBroker, topic: MakeTopic) -> None:
-    """All codecs in one partition, none among them, and both ways to frame snappy; headers in their order."""
+    """One partition has batches of all codecs, of no codec, and of both frames of snappy.
+    Headers keep their order."""
     name = topic()
     kinds = [
         (None, None, ()),
@@ -126,7 +128,7 @@ def test_nulls_and_headers_in_every_codec(broker: KafkaBroker, topic: MakeTopic)
 
 @pytest.mark.parametrize("codec", ["producer", "gzip", "lz4", "zstd", "uncompressed"])
 def test_the_time_of_the_broker(broker: KafkaBroker, topic: MakeTopic, codec: str) -> None:
-    """LogAppendTime, with compression by the broker as well: all records of a batch have its one time."""
+    """With LogAppendTime all records of a batch have its one time, also if the broker compresses them."""
     name = topic(config={"message.timestamp.type": "LogAppendTime", "compression.type": codec})
     before = int(time.time() * 1000)
     for codec_id in (0, LZ4, GZIP):
@@ -139,7 +141,7 @@ def test_the_time_of_the_broker(broker: KafkaBroker, topic: MakeTopic, codec: st
 
 
 def test_transactions_in_each_other(broker: KafkaBroker, topic: MakeTopic) -> None:
-    """Records of one that is committed, one that is aborted, one that stays open and none at all lie mixed."""
+    """Records of a committed, an aborted and an open transaction, and records of no transaction, lie mixed."""
     name = topic()
     with ExitStack() as stack:
         one, other, left_open = (
@@ -173,7 +175,7 @@ def test_transactions_in_each_other(broker: KafkaBroker, topic: MakeTopic) -> No
 
 
 def test_compacted_topic(own_broker: KafkaBroker) -> None:
-    """What compaction leaves: holes within batches and between them, tombstones, markers; aborted records go."""
+    """Compaction leaves gaps within batches and between them, tombstones and markers. Aborted records are gone."""
     compact = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01", "segment.ms": "1000"}
     own_broker.create_topic("compacted", 1, compact)
     rng = random.Random(7)
@@ -202,7 +204,8 @@ def test_compacted_topic(own_broker: KafkaBroker) -> None:
 
 
 def test_records_larger_than_any_fetch(broker: KafkaBroker, topic: MakeTopic) -> None:
-    """Above max.partition.fetch.bytes and fetch.max.bytes, among small ones; and one batch that is large unpacked."""
+    """Records above max.partition.fetch.bytes and fetch.max.bytes are read among small ones, and so is a batch that
+    is large when it is decompressed."""
     name = topic(config={"max.message.bytes": str(16 << 20)})
     small, large = some_rows(2), [Row(0, T0, b"k", random.Random(1).randbytes(9 << 20))]
     unpacked = [Row(i, T0, None, bytes(3 << 20)) for i in range(8)]
@@ -221,7 +224,8 @@ def test_records_larger_than_any_fetch(broker: KafkaBroker, topic: MakeTopic) ->
 
 
 def test_partitions_with_nothing_in_them(broker: KafkaBroker, topic: MakeTopic) -> None:
-    """Never written to, emptied, and with nothing but an aborted transaction: no rows, and no waiting for any."""
+    """Partitions that were never written, were emptied, or have an aborted transaction only have no rows. The reader
+    does not wait for any."""
     name = topic(4)
     append(broker, name, batch_of(some_rows(5), LZ4), partition=1)
     append(broker, name, batch_of(some_rows(3), 0), partition=3)
@@ -243,7 +247,7 @@ def test_partitions_with_nothing_in_them(broker: KafkaBroker, topic: MakeTopic) 
 
 
 def test_formats_before_record_batches(own_broker: KafkaBroker, logs: Path) -> None:
-    """A log that lived through two upgrades, as a broker finds it on its disk: magic 0, 1 and 2, with each codec."""
+    """A log on a broker's disk went through two upgrades: it has magic 0, 1 and 2, with each codec."""
     own_broker.create_topic("old")
     expected: list[Row] = []
     log = b""

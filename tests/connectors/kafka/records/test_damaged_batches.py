@@ -1,4 +1,5 @@
-"""Damaged record batches: a clear error or the rows that are there; no wrong rows, no crash, no unbounded memory."""
+"""Damaged record batches give a clear error or the rows that are there, and never wrong rows, a
+crash or unbounded memory."""
 
 from __future__ import annotations
 
@@ -64,7 +65,7 @@ def test_checksum_is_checked_unless_told_otherwise() -> None:
     ],
 )
 def test_damage_is_named(changes: dict[str, Any], wrong: str) -> None:
-    """A checksum that fits does not make a batch right; the batch before it is not to blame."""
+    """The error names the damaged batch, and not the one before it. The checksum of the batch is right."""
     log = v2(some_rows(90)) + patched(v2(some_rows(2, 100)), **changes)
     with pytest.raises(CorruptRecordError, match=f"offset 100 of {SOURCE}.*({wrong})"):
         all_rows(log)
@@ -88,7 +89,8 @@ def test_batches_out_of_order() -> None:
 
 @pytest.mark.parametrize("codec", [GZIP, LZ4, ZSTD])
 def test_decompression_is_bounded(codec: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One batch that grows too far is refused; several that do so together are left for the next fetch."""
+    """One batch that is too large when it is decompressed is refused. Of several that are too large together, the
+    later ones are left for the next fetch."""
     monkeypatch.setattr(compression, "LARGEST_BATCH", 1 << 20)
     monkeypatch.setattr("flip27_stream.connectors.kafka.records.record_batches.LARGEST_BATCH", 1 << 20)
     with pytest.raises(CorruptRecordError, match="larger than 1048576 bytes"):
@@ -104,7 +106,8 @@ def test_decompression_is_bounded(codec: int, monkeypatch: pytest.MonkeyPatch) -
 @settings(max_examples=examples(300))
 @given(batches(most_rows=50), st.data())
 def test_damaged_bytes(groups: list[list[Row]], data: st.DataObject) -> None:
-    """Where the checksum can't help (it is made to fit): rows are what is there, or an error; never a crash."""
+    """The checksum is made to fit the damage. The decoder gives the rows that are there or an
+    error, and never crashes."""
     rows = groups[0]
     batch = v2(rows)
     records = bytearray(batch[61:])
@@ -123,7 +126,7 @@ def test_damaged_bytes(groups: list[list[Row]], data: st.DataObject) -> None:
 @settings(max_examples=examples(200))
 @given(st.binary(max_size=200), st.integers(0, 4), st.integers(0, 40))
 def test_random_bytes(records: bytes, codec: int, count: int) -> None:
-    """Bytes that never were records, compressed or not: an error, or they happen to be records."""
+    """Random bytes in place of records, compressed or not, are an error unless they are records by chance."""
     batch = v2(some_rows(1))
     log = patched(batch, codec=codec, records=records, count=count, last_delta=2**31 - 1)
     try:

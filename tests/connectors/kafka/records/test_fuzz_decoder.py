@@ -1,7 +1,7 @@
-"""Mutated record batches: the decoder's rows are kafka-python's, or it raises CorruptRecordError.
+"""Mutated record batches: the decoder gives kafka-python's rows, or raises CorruptRecordError.
 
-Never wrong rows, a hang, a crash, or memory that the bytes at hand don't justify. ``FLIP27_EXPLORE=1`` looks at other
-examples with each run.
+It never gives wrong rows, hangs, crashes, or takes more memory than the input justifies. ``FLIP27_EXPLORE=1`` draws
+other examples in each run.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _MORE_MEMORY = 4 << 30
 
 @pytest.fixture(autouse=True, scope="module")
 def _bounded_memory() -> Iterator[None]:
-    """Whoever wants far more than the bytes at hand justify gets a MemoryError."""
+    """Limits the memory of the process: a decoder that takes far more than the input justifies gets a MemoryError."""
     before = resource.getrlimit(resource.RLIMIT_AS)
     with open("/proc/self/statm") as statm:
         pages = int(statm.read().split()[0])
@@ -56,7 +56,7 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(params=["few", "many", "large"])
 def ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The decoder has other ways for many records, which a few here and there are sent now."""
+    """Makes the decoder read few records as it reads many or large ones."""
     if request.param != "few":
         monkeypatch.setattr(record_starts, "_MANY", 1)
         monkeypatch.setattr(record_starts, "_FEWEST_RUNS", 3)
@@ -68,7 +68,7 @@ def ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def check(log: bytes, start: int, stop: int, **options: Any) -> None:
-    """Rows and the next position are right, or the error says what is wrong where."""
+    """Checks that rows and the next position are right. The decoder may also raise CorruptRecordError."""
     try:
         decoded = decode(log, start, stop, source=SOURCE, headers=True, **options)
     except CorruptRecordError:
@@ -80,7 +80,8 @@ def check(log: bytes, start: int, stop: int, **options: Any) -> None:
 
 
 def check_columns(log: bytes, start: int, stop: int, whole: Decoded) -> None:
-    """Offsets and times are read alone, too, in another way where they are few; and a little at a time."""
+    """Checks that offsets and times are the same when they are read alone, and rows the same when they are
+    read a few at a time."""
     alone = decode(log, start, stop, source=SOURCE, keys=False, values=False)
     assert alone.next_offset == whole.next_offset
     assert alone.records.offsets.tolist() == whole.records.offsets.tolist()
@@ -109,7 +110,7 @@ def test_messages_of_older_formats(log: bytes) -> None:
 
 
 def test_most_damage_gets_past_the_checksums() -> None:
-    """Else the tests above would look at checksums, and at nothing behind them."""
+    """Most damage is found behind the checksums. Otherwise the tests above would only test checksums."""
     found: Counter[str] = Counter()
 
     @settings(max_examples=examples(400))
@@ -127,7 +128,7 @@ def test_most_damage_gets_past_the_checksums() -> None:
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
 def test_decompression_bomb(codec: str) -> None:
-    """Far more zeros than a batch may have, in one that fits a fetch."""
+    """A batch of a size that fits a fetch is refused if it has far more zeros than a batch may have."""
     bomb = bombs(2 * compression.LARGEST_BATCH)[codec]
     with pytest.raises(CorruptRecordError, match=f"offset 0 of {SOURCE}.*larger than 268435456 bytes"):
         decode(bomb, 0, END, source=SOURCE)

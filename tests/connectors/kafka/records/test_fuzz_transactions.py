@@ -1,6 +1,6 @@
-"""Logs that several producers wrote in and out of transactions: read_committed rows are those that were committed.
+"""Logs that several producers wrote in and out of transactions: read_committed gives the committed rows.
 
-They are kafka-python's as well, wherever a fetch begins and in however many steps its answer is decoded (I12).
+They are kafka-python's rows, too, wherever a fetch begins and in however many steps it is decoded (I12).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ PRODUCERS = [7, 8, 2**62]
 
 
 class Transaction(NamedTuple):
-    """An aborted one, as a broker tells of it: from its first record to its marker."""
+    """An aborted transaction as a broker reports it: from its first record to its marker."""
 
     producer_id: int
     first_offset: int
@@ -43,7 +43,7 @@ class Transaction(NamedTuple):
 
 
 class History(NamedTuple):
-    """A log's batches with the first offset of each, its rows that count, its aborted transactions, and its end."""
+    """A log's batches with their first offsets, its committed rows, its aborted transactions, and its end."""
 
     batches: list[tuple[int, bytes]]
     committed: list[Row]
@@ -55,14 +55,15 @@ class History(NamedTuple):
         return [offset for offset, _ in self.batches]
 
     def fetched_at(self, start: int) -> tuple[bytes, list[Transaction]]:
-        """What a broker answers: from the batch that has ``start`` on, and the transactions that overlap with it."""
+        """Returns a broker's answer: batches from the one that has ``start`` on, and the aborted transactions that
+        overlap with them."""
         first = max(offset for offset in self.offsets if offset <= start)
         data = b"".join(batch for offset, batch in self.batches if offset >= first)
         return data, [transaction for transaction in self.aborted if transaction.last_offset >= start]
 
 
 class _Writing:
-    """A log that grows by a batch at a time."""
+    """A log that grows by one batch at a time."""
 
     def __init__(self, draw: st.DrawFn) -> None:
         self._draw = draw
@@ -103,7 +104,8 @@ class _Writing:
 
 @st.composite
 def histories(draw: st.DrawFn) -> History:
-    """Each producer has one transaction at a time; all end, since a broker hides what comes after an open one."""
+    """Draws a log in which each producer has one transaction at a time. All transactions end, since a broker hides
+    records behind an open one."""
     log = _Writing(draw)
     log.write("plain", 7)
     what = st.sampled_from(["transactional"] * 3 + ["end", "plain", "emptied"])
@@ -117,7 +119,7 @@ def histories(draw: st.DrawFn) -> History:
 def in_steps(
     data: bytes, start: int, stop: int, aborted: list[tuple[int, int]] | None, enough: int
 ) -> list[Row]:
-    """The rows, decoded a little at a time, as a reader does it."""
+    """Returns the rows, decoded a few at a time, as a reader does it."""
     whole, found = decode(data, start, stop, source=SOURCE, aborted=aborted), list[Row]()
     while start < whole.next_offset:
         part = decode(data, start, stop, source=SOURCE, aborted=aborted, headers=True, enough=enough)
@@ -128,7 +130,7 @@ def in_steps(
 
 
 def by_kafka_python(data: bytes, start: int, stop: int, aborted: list[Transaction]) -> list[Row]:
-    """What its consumer would hand out."""
+    """Returns the rows that kafka-python's consumer gives."""
     records = Fetcher.PartitionRecords(
         start,
         TopicPartition("clicks", 3),
@@ -143,7 +145,8 @@ def by_kafka_python(data: bytes, start: int, stop: int, aborted: list[Transactio
 @settings(max_examples=examples(300))
 @given(histories(), st.data())
 def test_rows_are_those_committed(history: History, data: st.DataObject) -> None:
-    """I12, KR-07: from any offset, to any other, aborted transactions told of in any order."""
+    """I12, KR-07: the rows are the committed ones, from any offset to any other, in any order of the
+    aborted transactions."""
     offsets = history.offsets
     start = data.draw(st.sampled_from(offsets) | st.integers(offsets[0], offsets[-1]))
     stop = data.draw(st.just(END) | st.integers(start, offsets[-1] + 2))

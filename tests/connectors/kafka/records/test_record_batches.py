@@ -1,4 +1,4 @@
-"""Columns out of record batches: what kafka-python reads record by record (magic 2)."""
+"""Record batches (magic 2) decoded into columns have the records that kafka-python reads one by one."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ from tests.exploring import examples
 @settings(max_examples=examples(180))
 @given(batches(), st.lists(st.integers(0, 4), min_size=4, max_size=4), st.data())
 def test_equals_kafka_python(groups: list[list[Row]], codec_ids: list[int], data: st.DataObject) -> None:
-    """Any records, any codecs side by side, trimmed at both ends, the last batch cut off."""
+    """The rows are kafka-python's for any records and codecs, with both ends trimmed, and with
+    the last batch cut off."""
     plain = b"".join(v2(rows) for rows in groups)
     expected = by_kafka_python(plain)
     assert expected == [row for rows in groups for row in rows]
@@ -62,14 +63,14 @@ def test_equals_kafka_python(groups: list[list[Row]], codec_ids: list[int], data
 @pytest.mark.parametrize("count", [1, 47, 48, 64, 65, 1025, 9000])
 @pytest.mark.parametrize("codec", range(5))
 def test_many_records_of_one_size(count: int, codec: int) -> None:
-    """Runs of equal records, broken where the varints of offset and time grow."""
+    """Runs of records of one size are read, also where the varints of offset and time grow."""
     rows = some_rows(count, base=7)
     assert all_rows(v2(rows, codec)) == rows
 
 
 @pytest.mark.parametrize("batch_size", [1, 7, 64])
 def test_values_that_look_like_records(batch_size: int) -> None:
-    """Records within values and keys, zeros, ends like a record's: a search for beginnings must not fall for them."""
+    """Values and keys hold records, zeros and bytes like a record's end. The search for beginnings is not misled."""
     decoy = v2([Row(i, T0 + i, None, b"x" * (50 + i)) for i in range(4)])[61:]
     values = [
         decoy,
@@ -90,7 +91,7 @@ def test_values_that_look_like_records(batch_size: int) -> None:
 
 
 def test_value_that_ends_like_a_record_of_its_own() -> None:
-    """The search misses the first record, too long for it, finds another in its value, and must notice."""
+    """The first record is too long for the search, which finds another one in its value. The decoder notices."""
     decoy = (
         b"\x00" + bytes([0x90, 0x01]) + b"\x00" + b"y" * 70
     )  # 72 bytes with the header count behind the value
@@ -99,7 +100,7 @@ def test_value_that_ends_like_a_record_of_its_own() -> None:
 
 
 def test_search_finds_what_the_loop_finds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ordinary records need no loop; and where nothing is searched for, the loop gives the same."""
+    """Ordinary records are found without the loop, and the loop alone finds the same records."""
     rows = [Row(i, T0 + i // 3, None, b"v" * (i * 37 % 200)) for i in range(7000)]
     log = b"".join(v2(rows[i : i + 500]) for i in range(0, len(rows), 500))
     with monkeypatch.context() as patch:
@@ -111,7 +112,7 @@ def test_search_finds_what_the_loop_finds(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_search_finds_records_with_headers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A zero byte ends records without headers only; the first record tells whether to look for it."""
+    """A zero byte ends only records without headers. The first record says whether to search for it."""
     monkeypatch.setattr(record_starts, "_follow", None)
     headers = (("trace", b"0123456789abcdef"), ("null", None))
     rows = [Row(i, T0 + i // 3, b"key", b"v" * (i * 37 % 200), headers) for i in range(2000)]
@@ -120,7 +121,7 @@ def test_search_finds_records_with_headers(monkeypatch: pytest.MonkeyPatch) -> N
 
 @given(st.lists(st.sampled_from([0, 0, 0, 1, 2, 200]), min_size=5, max_size=90))
 def test_search_marks_every_place(zeros: list[int]) -> None:
-    """Its counting of flags by eights gives what numpy gives."""
+    """The search counts flags in groups of eight, and finds the same positions as numpy."""
     flags = np.array(zeros, np.uint8) == 1
     expected = np.flatnonzero(flags)
     assert record_starts._true_positions(flags, len(flags)).tolist() == expected.tolist()
@@ -129,7 +130,7 @@ def test_search_marks_every_place(zeros: list[int]) -> None:
 
 @pytest.mark.parametrize("size", [100, 20_000])
 def test_gaps_between_pieces_are_left_out(size: int) -> None:
-    """Large pieces are joined, small ones are taken; nulls and empty pieces among them."""
+    """Large pieces are joined and small ones are gathered, with nulls and empty pieces among them."""
     sizes = np.array([size, -1, 0, size + 1, size // 2])
     at = np.cumsum(np.maximum(sizes, 0) + 7) - np.maximum(sizes, 0)
     buffer = np.random.default_rng(5).integers(0, 256, int(at[-1] + sizes[-1]), np.uint8)
@@ -179,7 +180,7 @@ def test_no_complete_batch_leaves_the_position(data: bytes) -> None:
 
 
 def test_headers_are_null_where_a_record_has_none() -> None:
-    """As in Spark's own source."""
+    """The column of headers is null for a record without headers, as in Spark's own source."""
     rows = [Row(0, T0, None, b"a"), Row(1, T0, None, b"b", (("k", None), ("k", b""), ("k", b"2")))]
     headers = decode(v2(rows), 0, END, source=SOURCE, headers=True).records.headers
     assert headers is not None
@@ -190,21 +191,21 @@ def test_headers_are_null_where_a_record_has_none() -> None:
 
 
 def test_many_headers() -> None:
-    """More records with headers, and more headers in one record, than one way of reading them takes."""
+    """More records have headers, and one record has more headers, than one of the ways to read them allows."""
     many = tuple((f"h{i}", b"%d" % i) for i in range(300))
     rows = [Row(i, T0, None, b"v", many if i == 40 else many[: i % 5]) for i in range(100)]
     assert all_rows(v2(rows)) == rows
 
 
 def test_header_key_that_is_no_text() -> None:
-    """Kafka's own client puts U+FFFD where a key isn't UTF-8."""
+    """A header key that is not UTF-8 has U+FFFD in it, as in Kafka's own client."""
     batch = v2([Row(0, T0, None, b"v", (("key!", b"1"),))])
     broken = patched(batch, records=batch[61:].replace(b"key!", b"key\xff"))
     assert all_rows(broken) == [Row(0, T0, None, b"v", (("key\ufffd", b"1"),))]
 
 
 def test_log_append_time() -> None:
-    """The broker's time stands once, in the header; the other batch keeps its producer's times."""
+    """A batch with LogAppendTime has one time, in its header. The other batch keeps its producer's times."""
     log = v2(some_rows(3), attributes=LOG_APPEND_TIME, max_timestamp=T0 + 99) + v2(some_rows(2, base=3))
     records = decode(log, 0, END, source=SOURCE).records
     assert records.timestamps.tolist() == [T0 + 99] * 3 + [T0, T0 + 1]
@@ -213,13 +214,14 @@ def test_log_append_time() -> None:
 
 
 def test_delete_horizon_is_the_base_of_the_deltas() -> None:
-    """KIP-534 keeps the horizon in the base timestamp and writes the deltas for it: no other rule for reading."""
+    """KIP-534 keeps the delete horizon in the base timestamp, and writes the deltas relative to it.
+    They are read as others."""
     rows = [Row(0, T0 + 500, b"k", None), Row(1, T0 - 500, b"k", None)]
     assert all_rows(v2(rows, attributes=DELETE_HORIZON)) == rows
 
 
 def test_timestamps_wrap_as_in_kafka() -> None:
-    """A delta that only fits 64 bits by wrapping gives the time that the producer set."""
+    """A delta that fits 64 bits only by wrapping gives the time that the producer set."""
     batch = v2([Row(0, 2**62, None, b"")], base_timestamp=-(2**62))
     grown = bytearray(batch[61:])
     assert grown[:3] == bytes([12, 0, 0])
@@ -241,7 +243,8 @@ def in_transaction(offset: int, producer: int, codec: int = 0) -> bytes:
 
 
 def transactional_log() -> bytes:
-    """Producer 7 aborts 0..1 and 5..6, then commits 9..10; producer 8 commits 2..3, producer 9 writes plainly at 12."""
+    """Returns a log: producer 7 aborts 0..1 and 5..6, then commits 9..10; producer 8 commits 2..3, producer
+    9 writes 12 plainly."""
     return b"".join([
         in_transaction(0, 7), in_transaction(2, 8, LZ4), marker(4, 8, 1), in_transaction(5, 7), marker(7, 7, 0),
         v2([Row(8, T0, None, b"p")]), in_transaction(9, 7), marker(11, 7, 1), v2(some_rows(1, 12), producer=9),
@@ -259,7 +262,8 @@ def transactional_log() -> bytes:
     ],
 )
 def test_aborted_transactions(aborted: list[tuple[int, int]] | None, expected: list[int]) -> None:
-    """I12: markers never show, aborted records only when read_uncommitted asks; plain records of a producer always."""
+    """I12: markers are never rows. Aborted records are rows of read_uncommitted only, and plain records of a
+    producer always are."""
     decoded = decode(transactional_log(), 0, END, source=SOURCE, aborted=aborted)
     assert decoded.records.offsets.tolist() == expected
     assert decoded.next_offset == 13
@@ -279,7 +283,7 @@ def test_marker_without_a_type_is_corrupt() -> None:
 
 
 def test_next_offset_goes_behind_batches_without_data() -> None:
-    """I12: a tail of markers and of batches emptied by compaction moves the position, but not beyond ``stop``."""
+    """I12: batches of markers, and batches that compaction emptied, move the position, but not beyond ``stop``."""
     empty = patched(v2(some_rows(5, 20)), records=b"", count=0)
     log = v2(some_rows(2, 10)) + marker(12, 1, 1) + empty
     assert decode(log, 0, END, source=SOURCE).next_offset == 25
@@ -293,7 +297,7 @@ def test_next_offset_goes_behind_batches_without_data() -> None:
 
 
 def test_batch_headers_of_truncated_data() -> None:
-    """Planning fetches little: all that a header says is known as soon as its 61 bytes are there."""
+    """Planning fetches little data. The headers are known as soon as the 61 bytes of a batch's header are there."""
     first = v2(some_rows(3, 5), LZ4, LOG_APPEND_TIME, max_timestamp=T0 + 9)
     second = v2(some_rows(4, 10), 0, TRANSACTIONAL | CONTROL, producer=77)
     one, two = batch_headers(first + second[:61])

@@ -1,4 +1,4 @@
-"""Records one by one, beside the columns that numpy reads: the same offsets and times, or the same error. No JVM."""
+"""Few records, read one by one, have the same offsets and times as in numpy's columns, or the same error. No JVM."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ Reading = Callable[[bytes, int, int], object]
 
 
 def both(data: bytes, start: int = 0, stop: int = END, read: Reading = times) -> tuple[object, object]:
-    """The outcome with the path for a few records, and without it."""
+    """Returns the outcomes with and without the path for few records."""
     found = []
     for are_few in (few_records.are_few, lambda *_: False):
         with pytest.MonkeyPatch.context() as patch:
@@ -77,13 +77,13 @@ def test_the_same_as_in_columns_compressed(groups: list[list[Row]], codec: int) 
 @settings(max_examples=examples(300))
 @given(logs())
 def test_what_is_refused_is_the_same(log: tuple[bytes, int, int]) -> None:
-    """Where keys, values and headers are wanted, one path is as strict as the other."""
+    """Both paths refuse the same batches when keys, values and headers are wanted."""
     few, columns = both(*log, read=rows)
     assert few == columns
 
 
 def test_large_values_are_read_in_columns() -> None:
-    """Records one by one are copied once more than columns."""
+    """Large values are read in columns, for records that are read one by one are copied once more."""
     assert len(v2(some_rows(2, value=bytes(40_000)))) > few_records._SMALL
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(record_batches, "read_few", None)
@@ -94,7 +94,7 @@ def test_large_values_are_read_in_columns() -> None:
 
 @given(st.data())
 def test_damaged_bytes_are_no_wrong_times(data: st.DataObject) -> None:
-    """What the columns refuse is refused; lengths that lie are never followed out of the batch."""
+    """Batches that the columns refuse are refused. Wrong lengths are never followed out of the batch."""
     damaged = bytearray(v2(some_rows(3, value=b"v" * 9)))
     for _ in range(data.draw(st.integers(1, 3))):
         damaged[data.draw(st.integers(61, len(damaged) - 1))] = data.draw(st.integers(0, 255))

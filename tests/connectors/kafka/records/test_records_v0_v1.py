@@ -1,4 +1,4 @@
-"""Messages of the formats before record batches (magic 0 and 1)."""
+"""Messages of the formats before record batches (magic 0 and 1) are decoded."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.connectors.kafka.support.batch_bytes import (
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("codec", [0, GZIP, SNAPPY, LZ4])
 def test_old_formats(magic: int, codec: int) -> None:
-    """Among record batches, too, as in a topic that lived through an upgrade."""
+    """Old messages lie among record batches, as in a topic that went through an upgrade."""
     rows = old_rows(magic)
     log = old(rows, magic, codec) + v2(some_rows(2, 10)) + old([Row(20, T0, None, b"z")], 1)
     if (magic, codec) != (0, LZ4):  # for which kafka-python wants one more library
@@ -55,7 +55,8 @@ def test_old_format_with_log_append_time() -> None:
 
 @pytest.mark.parametrize("before", [old([Row(5, T0, None, b"a")], 0), v2(some_rows(1, 5))])
 def test_offsets_within_a_message_that_were_there_before(before: bytes) -> None:
-    """Its header says 9 only, and is no witness; offsets would come twice."""
+    """The header of a compressed message has its last offset only. Its first offset was there before and would come
+    twice, so it is refused."""
     inner = bytes(compressed(old([Row(5, T0, None, b"b"), Row(9, T0, None, b"c")], 0), GZIP))
     with pytest.raises(
         CorruptRecordError, match=r"offset 9 of .*begins at offset 5, the one before it ends at 5"
@@ -64,7 +65,8 @@ def test_offsets_within_a_message_that_were_there_before(before: bytes) -> None:
 
 
 def test_lz4_frame_of_clients_before_0_10() -> None:
-    """KIP-57: they took the checksum over the magic number as well; the frame's own one proves our arithmetic."""
+    """KIP-57: clients before 0.10 took the checksum of an LZ4 frame over the magic number, too. The checksum of a
+    right frame proves the computation."""
     rows = old_rows(0)
     frame = compressed(old(rows, 0), LZ4)
     size = 14 if frame[4] & 8 else 6

@@ -1,4 +1,4 @@
-"""The client of schema registries: what it sends, and what becomes of a registry that is not well."""
+"""The client of schema registries: its requests, and registries that fail, are silent or give wrong answers."""
 
 from __future__ import annotations
 
@@ -76,7 +76,8 @@ def next_token() -> tuple[str, float]:
 
 
 def test_a_token_is_kept_until_it_is_refused(server: RegistryServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A token that was revoked long after it was fetched is replaced, one that was just fetched is wrong."""
+    """A token that is refused long after it was fetched was revoked, and is replaced. A token that was
+    just fetched is wrong."""
     from flip27_stream.connectors.kafka.schema_registry import credentials
     from flip27_stream.connectors.kafka.security.tokens.token_cache import TokenCache
 

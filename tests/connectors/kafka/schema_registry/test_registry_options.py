@@ -110,7 +110,7 @@ def test_the_subject_gives_the_schema_that_values_are_read_as() -> None:
 
 
 def test_options_are_checked_without_the_registry() -> None:
-    """``load()`` asks nobody."""
+    """``load()`` checks the options without a request to the registry."""
     kafka = {"kafka.bootstrap.servers": "there:1", "subscribe": "t"}
     KafkaSourceFactory().check(kafka | AVRO | {URL: "http://127.0.0.1:1"})
     with pytest.raises(OptionError, match="needs a schema that names the columns"):

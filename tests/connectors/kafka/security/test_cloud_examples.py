@@ -1,4 +1,4 @@
-"""The options that the pages of the clouds show for Spark, pasted: each works, or is refused by name."""
+"""The options that the pages of the clouds show for Spark work as they are, or are refused by name."""
 
 from __future__ import annotations
 

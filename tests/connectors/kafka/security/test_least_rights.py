@@ -1,4 +1,4 @@
-"""The rights that ``docs/security.md`` lists are enough at a real broker, and none of them can be spared."""
+"""The rights that ``docs/security.md`` lists are enough at a real broker, and each of them is needed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _numbers = itertools.count()
 
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[KafkaBroker]:
-    """A broker that lets who has logged in do nothing without an ACL, and others everything."""
+    """A broker that allows nothing without an ACL to a user who logged in, and everything to others."""
     rules = {
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS",
@@ -41,7 +41,7 @@ def guarded() -> Iterator[KafkaBroker]:
 
 @pytest.fixture
 def topic(guarded: KafkaBroker) -> str:
-    """A topic with three records."""
+    """The name of a topic with three records."""
     name = f"guarded-{next(_numbers)}"
     guarded.create_topic(name)
     guarded.write(name, [(0, 1000 * i, None, b"v") for i in range(3)])
@@ -69,7 +69,8 @@ def source(broker: KafkaBroker, options: dict[str, str], *, logged_in: bool = Tr
 
 
 def read_all(source: KafkaSource) -> list[str]:
-    """The topic of each row. Everything is said to be processed, so that it is committed if the options say so."""
+    """Reads all rows, and returns the topic of each. All rows count as processed, so offsets are committed
+    if the options say so."""
     with running(source) as query:
         rows: list[str] = query.read(query.move_to_ends()).column("topic")
         query.enumerator.notify_checkpoint_complete({s.split_id: p or 0 for s, p in query.positions.items()})

@@ -1,6 +1,6 @@
-"""Authentication and encryption at a real broker: who gets in, and what those are told who do not.
+"""Authentication and encryption at a real broker: which clients it accepts, and the errors of the others.
 
-Options are those of Java's client, and so are the stores, which its ``keytool`` made.
+Options are those of Java's client. Java's ``keytool`` made the stores.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def sasl(broker: KafkaBroker, mechanism: str = "PLAIN", password: str | None = N
 
 
 def store(broker: KafkaBroker, name: str, kind: StoreType) -> Settings:
-    """``truststore`` or ``keystore``."""
+    """Returns the settings of a store, whose name is ``truststore`` or ``keystore``."""
     secure = broker.secure
     pair = secure.broker_keys if name == "truststore" else secure.client_keys
     path = pair.trust_store(kind) if name == "truststore" else pair.key_store(kind)
@@ -99,7 +99,8 @@ def test_key_stores(secure_broker: KafkaBroker, kind: StoreType) -> None:
 
 
 def test_pem_in_the_options(secure_broker: KafkaBroker) -> None:
-    """KIP-651, with spaces for line breaks, as they come out of a secret store."""
+    """KIP-651: certificates and keys may be in the options, with spaces for line breaks, as
+    secret stores give them."""
     secure = secure_broker.secure
     pem = {
         "kafka.ssl.truststore.type": "PEM",
@@ -112,13 +113,14 @@ def test_pem_in_the_options(secure_broker: KafkaBroker) -> None:
 
 
 def test_a_pkcs12_store_of_type_jks_opens(secure_broker: KafkaBroker) -> None:
-    """As in Java: keytool makes PKCS12 by default, and the default type of the options is JKS."""
+    """A PKCS12 store opens under type JKS, as in Java: keytool makes PKCS12 by default, and the
+    options' default is JKS."""
     settings = store(secure_broker, "truststore", "PKCS12") | {"kafka.ssl.truststore.type": "JKS"}
     assert topics(options(secure_broker, "SSL", "SSL", settings)) == {"there"}
 
 
 def test_rows_are_read_over_it(secure_broker: KafkaBroker) -> None:
-    """The connections that records come over are as secure as those of the enumerator."""
+    """Connections for records are as secure as those of the enumerator."""
     secure_broker.create_topic("secured")
     secure_broker.write("secured", [(0, i, None, b"%d" % i) for i in range(100)])
     settings = [store(secure_broker, "truststore", "PEM"), sasl(secure_broker, "SCRAM-SHA-256")]
@@ -161,7 +163,7 @@ def test_who_is_not_let_in_is_told_why(
     kind: type[ConnectorError],
     words: str,
 ) -> None:
-    """Secrets: the message names broker, cause and option, but no password."""
+    """Secrets: the error names the broker, the cause and the option, and has no password."""
     settings = store(secure_broker, "truststore", "JKS") if "SSL" in protocol else {}
     settings |= sasl(secure_broker, "PLAIN", WRONG) if "SASL" in protocol else {}
     with pytest.raises(kind, match=words) as error:
@@ -173,7 +175,7 @@ def test_who_is_not_let_in_is_told_why(
 
 
 def test_a_wrong_password_by_scram(secure_broker: KafkaBroker) -> None:
-    """Secrets: as above."""
+    """Secrets: the error of SCRAM has no password."""
     settings = sasl(secure_broker, "SCRAM-SHA-256", WRONG)
     with pytest.raises(
         AuthenticationError, match="refused the user name and password by SASL/SCRAM"
@@ -190,7 +192,8 @@ def test_an_unknown_authority(secure_broker: KafkaBroker) -> None:
 
 
 def test_a_name_that_the_certificate_has_not(secure_broker: KafkaBroker) -> None:
-    """``ssl.endpoint.identification.algorithm``: on by default, and off when it is empty."""
+    """The host name is compared with the certificate by default, and not if
+    ``ssl.endpoint.identification.algorithm`` is empty."""
     other = secure_broker.secure.bootstrap_servers("SSL").replace(
         "127.0.0.1", "127.1"
     )  # the same by another name
@@ -224,7 +227,7 @@ def test_stores_that_do_not_open(secure_broker: KafkaBroker, change: Settings, w
 def test_a_key_leaves_no_file_behind(
     secure_broker: KafkaBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Secrets: OpenSSL gets the key through a file, which is gone when the context is made."""
+    """Secrets: OpenSSL gets the key through a file, which is removed when the context is made."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     given = options(secure_broker, "MUTUAL_TLS", "SSL", store(secure_broker, "keystore", "JKS"))
     assert parse_kafka_options(given).connection.security.ssl_context() is not None
@@ -236,7 +239,8 @@ def test_a_key_leaves_no_file_behind(
 def test_the_log_has_no_password(
     secure_broker: KafkaBroker, mechanism: str, password: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Secrets: kafka-python logs what it sends and receives at DEBUG. What is no secret is still logged."""
+    """Secrets: kafka-python logs requests and answers at DEBUG. The log has no password, and still has
+    requests without secrets."""
     given = options(
         secure_broker, "SASL_PLAINTEXT", "SASL_PLAINTEXT", sasl(secure_broker, mechanism, password)
     )
@@ -249,7 +253,8 @@ def test_the_log_has_no_password(
 
 
 def test_a_user_whose_name_needs_escapes(secure_broker: KafkaBroker) -> None:
-    """The broker gets the name as it is, and so finds that nobody has it; a name not escaped is no SCRAM at all."""
+    """The broker gets the name with its special characters, and finds no such user. A name without escapes
+    would be malformed SCRAM."""
     settings = sasl(secure_broker, "SCRAM-SHA-256", WRONG)
     name = "kafka.sasl.jaas.config"
     settings[name] = settings[name].replace('"alice"', '"a=b,c"')

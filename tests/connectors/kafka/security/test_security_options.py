@@ -1,4 +1,5 @@
-"""Encryption and authentication by the names of Java's client: what is understood, and what is refused."""
+"""Encryption and authentication by the names of Java's client: which settings are understood,
+and which are refused."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ SSL = {"security.protocol": "SSL"}
 
 
 def parse(settings: dict[str, str]) -> SecurityOptions:
-    """Settings without their ``kafka.``."""
+    """Parses settings, which are given without their ``kafka.``."""
     given = {f"kafka.{name}": value for name, value in settings.items()}
     return parse_kafka_options({**LEAST, **given}).connection.security
 
@@ -71,7 +72,7 @@ def parse(settings: dict[str, str]) -> SecurityOptions:
     ],
 )
 def test_what_is_understood(settings: dict[str, str], expected: SecurityOptions) -> None:
-    """The values survive the way to a worker, and make a pool's key."""
+    """The values survive pickling, as on the way to a worker, and are hashable, as keys of a pool."""
     parsed = parse(settings)
     assert parsed == expected
     copy = pickle.loads(pickle.dumps(parsed))
@@ -113,7 +114,7 @@ def test_what_is_understood(settings: dict[str, str], expected: SecurityOptions)
     ],
 )  # fmt: skip
 def test_what_is_refused(settings: dict[str, str], message: str) -> None:
-    """By name, and without repeating a secret."""
+    """A wrong setting is refused by its name, and without a secret in the error."""
     with pytest.raises(OptionError, match=re.escape(message)) as error:
         parse(settings)
     assert "hush-hush" not in str(error.value)
@@ -133,7 +134,7 @@ def test_what_is_refused(settings: dict[str, str], message: str) -> None:
     ],
 )
 def test_jaas(text: str, password: str) -> None:
-    """Quotes, escapes and comments as Java's ``StreamTokenizer`` has them."""
+    """JAAS texts have the quotes, escapes and comments of Java's ``StreamTokenizer``."""
     assert parse({**SASL, "sasl.jaas.config": text}).sasl == SaslOptions("PLAIN", "u", password)
 
 
@@ -165,12 +166,12 @@ def test_wrong_jaas(text: str, message: str) -> None:
 
 @pytest.mark.parametrize(("mechanism", "name"), [("PLAIN", b"a=b,c"), ("SCRAM-SHA-256", b"n=a=3Db=2Cc,r=")])
 def test_names_are_escaped_for_scram(mechanism: str, name: bytes) -> None:
-    """RFC 5802: its messages separate by commas and equals signs."""
+    """RFC 5802: messages of SCRAM have commas and equals signs as separators, so names are escaped."""
     assert name in SaslOptions(mechanism, "a=b,c", "hush-hush").exchange("there").auth_bytes()
 
 
 def test_no_secret_is_in_a_repr() -> None:
-    """Secrets: reprs get into logs and messages."""
+    """Secrets: reprs are part of logs and errors."""
     stores = {
         "ssl.truststore.location": "/ca.jks",
         "ssl.truststore.password": "hush-hush",
@@ -188,7 +189,7 @@ def test_no_secret_is_in_a_repr() -> None:
 
 
 def test_settings_of_another_protocol_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:
-    """Java ignores them silently."""
+    """Settings of another protocol are warned of. Java ignores them silently."""
     warn_without_effect.cache_clear()
     parse({"ssl.truststore.location": "/x", "ssl.truststore.password": "hush-hush"})
     said = [record.getMessage() for record in caplog.records]

@@ -1,7 +1,7 @@
-"""SASL/GSSAPI at a real broker and a real Kerberos server, on all kinds of connections.
+"""SASL/GSSAPI at a real broker with a real Kerberos server, on the connections of planning and of tasks.
 
-The package ``gssapi`` is built where it is installed, and needs the headers of MIT Kerberos (``libkrb5-dev``): without
-it these tests are skipped.
+The package ``gssapi`` is built where it is installed, and needs the headers of MIT Kerberos (``libkrb5-dev``).
+Without it these tests are skipped.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ BROKER = "kafka/127.0.0.1"
 
 @dataclass(frozen=True)
 class Office:
-    """A broker that wants tickets, and the Kerberos server that grants them."""
+    """A broker that asks for tickets, and the Kerberos server that grants them."""
 
     broker: KafkaBroker
     kdc: Kdc
@@ -92,7 +92,7 @@ def office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Office]:
 
 
 def answers(connection: FetchConnection) -> bool:
-    """A connection that did not authenticate gets no answer."""
+    """Returns whether a request gets an answer. A connection that did not authenticate gets no answer."""
     connection.send(MetadataRequest(topics=[], allow_auto_topic_creation=False), 5)
     while (body := connection.receive()) is None:
         pass
@@ -107,7 +107,7 @@ def test_a_keytab_lets_in(office: Office) -> None:
 
 
 def test_a_ticket_cache_lets_in(office: Office, tmp_path: Path) -> None:
-    """As ``kinit`` writes it."""
+    """A ticket cache as ``kinit`` writes it lets the client in."""
     import gssapi
 
     cache = tmp_path / "tickets"
@@ -124,7 +124,7 @@ def test_a_ticket_cache_lets_in(office: Office, tmp_path: Path) -> None:
 
 
 def test_sessions_that_end_are_authenticated_again(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
-    """KIP-368: the broker ends a session after 2 s, and closes connections that go on without a new one."""
+    """KIP-368: the broker ends a session after 2 s, and closes connections that go on without a new session."""
     made: list[SaslExchange] = []
     exchange = Kerberos.exchange
 
@@ -159,7 +159,7 @@ def test_sessions_that_end_are_authenticated_again(office: Office, monkeypatch: 
 def test_without_a_ticket_the_reason_is_said(
     office: Office, name: str, changed: dict[str, Any], message: str
 ) -> None:
-    """On connections of planning and of tasks, and by the diagnosis."""
+    """Without a ticket, connections of planning and of tasks and the diagnosis give the reason."""
     wrong = replace(office.alice, **changed)
     with pytest.raises(AuthenticationError, match=message):
         office.topics(wrong)
@@ -171,7 +171,7 @@ def test_without_a_ticket_the_reason_is_said(
 def test_tickets_of_another_kerberos_server_are_refused(
     office: Office, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same names, and other keys: the broker cannot read the ticket."""
+    """Tickets of another Kerberos server have the same names and other keys, so the broker cannot read them."""
     with kerberos_server(tmp_path / "other", ["alice", BROKER]) as other:
         monkeypatch.setenv("KRB5_CONFIG", str(other.config))
         impostor = replace(office.alice, keytab=str(other.keytab))
@@ -184,7 +184,8 @@ def test_tickets_of_another_kerberos_server_are_refused(
 def test_a_kerberos_server_that_is_down_is_tried_again(
     office: Office, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Kept tickets are used meanwhile; without any, the error says what is missing once its time is over."""
+    """While the Kerberos server is down, kept tickets are used. Without any, the error after the client's time
+    says what is missing."""
     down = tmp_path / "krb5.conf"
     down.write_text(krb5_conf(free_port()))
     assert office.topics(office.alice) == {"there"}
@@ -202,7 +203,7 @@ def test_a_kerberos_server_that_is_down_is_tried_again(
 
 
 def test_a_broker_that_does_not_prove_its_identity(office: Office) -> None:
-    """A listener that answers without the key of the service."""
+    """An answer that does not prove the key of the service is refused."""
     exchange = office.alice.exchange("127.0.0.1")
     assert isinstance(exchange, GssapiExchange)
     with pytest.raises(ValueError, match=r"(GSS|token)"):

@@ -1,4 +1,4 @@
-"""The options of SASL/GSSAPI. No JVM and no Kerberos."""
+"""The options of SASL/GSSAPI are parsed. The tests need neither a JVM nor Kerberos."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def parse(settings: dict[str, str]) -> object:
     ],
 )
 def test_what_is_understood(jaas: str | None, expected: Kerberos) -> None:
-    """The values survive the way to a worker, and make a pool's key."""
+    """The values survive pickling, as on the way to a worker, and are hashable, as keys of a pool."""
     found = parse({**SASL, **({} if jaas is None else {"sasl.jaas.config": jaas})})
 
     assert found == expected

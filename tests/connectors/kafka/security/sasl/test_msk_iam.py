@@ -1,4 +1,4 @@
-"""AWS_MSK_IAM: options as MSK documents them, and signatures as AWS's own library makes them."""
+"""AWS_MSK_IAM: its options are those that MSK documents, and its signatures those of AWS's own library."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_the_region_is_in_the_name_of_the_broker(host: str, region: str) -> None
 
 @pytest.mark.parametrize("session_token", [None, "a/session+token="])
 def test_the_signature_is_that_of_aws(session_token: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The library signs a request to the region's own name; signed for that name, ours has the same signature."""
+    """The library signs a request to the host of the region. A request for that host has the same signature here."""
     if session_token is not None:
         monkeypatch.setenv("AWS_SESSION_TOKEN", session_token)
     token, _ = MSKAuthTokenProvider.generate_auth_token("eu-west-1")
@@ -102,7 +102,7 @@ def test_the_signature_is_that_of_aws(session_token: str | None, monkeypatch: py
 
 @pytest.mark.parametrize("region", ["eu-west-1", None])
 def test_a_token_is_that_of_aws(region: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same query, and the same signature if it is made at the same time."""
+    """A token has the query of the library's token, and the same signature if both are made at the same time."""
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
     at = datetime.datetime(2026, 11, 1, tzinfo=datetime.timezone.utc).replace(tzinfo=None)
     monkeypatch.setattr("botocore.auth.get_current_datetime", lambda *_, **__: at)
@@ -139,7 +139,8 @@ def test_the_message_to_the_broker() -> None:
 
 
 def test_a_role_is_assumed_and_its_credentials_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stand-in for STS: the credentials of this machine are those of no account."""
+    """The client assumes a role and keeps its credentials. A fake stands for STS, because the tests
+    have no AWS account."""
     asked: list[dict[str, Any]] = []
 
     class Sts:

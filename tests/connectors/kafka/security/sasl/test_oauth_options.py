@@ -1,4 +1,4 @@
-"""Java's options for OAUTHBEARER, as the clouds document them for Spark."""
+"""Java's options for OAUTHBEARER, as the pages of the clouds show them for Spark."""
 
 from __future__ import annotations
 
@@ -119,12 +119,13 @@ def test_options_of_another_mechanism_are_warned_of(caplog: pytest.LogCaptureFix
 
 @pytest.mark.parametrize("name", ["acks", "linger.ms", "retries", "key.serializer", "bootstrap.controllers"])
 def test_settings_of_producers_and_of_the_admin_client_are_no_error(name: str) -> None:
-    """Spark's source ignores them; users share one dictionary of options."""
+    """Spark's source ignores settings of producers and admin clients, and so does this one: users share one
+    dictionary of options."""
     assert parse_kafka_options({"kafka.bootstrap.servers": "there:1", "subscribe": "t", f"kafka.{name}": "1"})
 
 
 def test_the_message_of_the_mechanism() -> None:
-    """RFC 7628, section 3.1; after an error of the broker one byte ends the exchange."""
+    """The message is that of RFC 7628, section 3.1. After an error of the broker one byte ends the exchange."""
     exchange = OAuthBearerExchange("abc", [("logicalCluster", "lkc-1")])
     assert exchange.auth_bytes() == b"n,,\x01auth=Bearer abc\x01logicalCluster=lkc-1\x01\x01"
     exchange.receive(b'{"status":"invalid_token"}')

@@ -1,4 +1,4 @@
-"""OAUTHBEARER at a real broker, which checks tokens with a set of keys of its own, as those of the clouds do."""
+"""OAUTHBEARER at a real broker, which checks tokens with its own set of keys, as the brokers of the clouds do."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ SECRET = "hush-hush"
 
 @dataclass
 class Cloud:
-    """A broker, a token server, and what signs the tokens that the broker accepts."""
+    """A broker, a token server, and a signer of the tokens that the broker accepts."""
 
     broker: KafkaBroker
     server: TokenServer
     signer: Signer
 
     def options(self, client_id: str, extensions: tuple[tuple[str, str], ...] = ()) -> ConnectionOptions:
-        """Each test has a client of its own, so that none finds the token of another."""
+        """Returns options of one client. Each test has its own client, so that no test finds the token of another."""
         source = TokenEndpoint(
             self.server.url, client_id, SECRET, timeout_ms=2000, retry_ms=1, retry_max_ms=100
         )
@@ -88,7 +88,7 @@ def _good_tokens(cloud: Cloud) -> None:
 
 
 def answers(connection: FetchConnection) -> bool:
-    """A connection that did not authenticate gets no answer."""
+    """Returns whether a request gets an answer. A connection that did not authenticate gets no answer."""
     connection.send(MetadataRequest(topics=[], allow_auto_topic_creation=False), 5)
     while (body := connection.receive()) is None:
         pass
@@ -106,7 +106,7 @@ def test_planning_and_fetches_share_a_token(cloud: Cloud) -> None:
 
 
 def test_sessions_that_end_are_authenticated_again(cloud: Cloud) -> None:
-    """KIP-368: the broker ends a session after 2 s; it closes connections that go on without a new one."""
+    """KIP-368: the broker ends a session after 2 s, and closes connections that go on without a new session."""
     options = cloud.options("sessions")
     with closing(KafkaClient(options)) as client, closing(cloud.fetching(options)) as connection:
         end = time.monotonic() + 5
@@ -154,7 +154,7 @@ def test_a_token_server_that_refuses(cloud: Cloud) -> None:
 
 
 def test_a_token_server_that_is_down_for_a_while(cloud: Cloud) -> None:
-    """The first contact goes on trying; when its time is over, the error says why."""
+    """The first contact goes on while the token server is down. When its time is over, the error says why."""
     asked: list[int] = []
 
     def well_later() -> tuple[int, bytes]:
@@ -174,7 +174,7 @@ def test_a_token_server_that_is_down_for_a_while(cloud: Cloud) -> None:
 
 
 def test_a_token_that_was_good_and_is_not_any_more(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is renewed, and the query goes on."""
+    """A token that was good and is refused now is renewed, and the query goes on."""
     options = cloud.options("revoked")
     cloud.server.answer = lambda: granted(cloud.signer.token(aud="another"))
     assert isinstance(options.security.sasl, OAuthBearer)
@@ -199,7 +199,8 @@ def test_no_token_and_no_secret_is_logged(cloud: Cloud, caplog: pytest.LogCaptur
 
 
 def test_through_spark(cloud: Cloud, spark: SparkSession, capfd: pytest.CaptureFixture[str]) -> None:
-    """The options as the clouds document them; the planning process and the tasks each get a token."""
+    """A query in Spark takes the options that the clouds document. The planning process and the
+    tasks each get a token."""
     cloud.broker.create_topic("read")
     cloud.broker.write("read", [(0, 1000, None, b"x")] * 3)
     flip27_stream.register(spark)

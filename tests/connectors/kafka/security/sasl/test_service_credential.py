@@ -1,4 +1,5 @@
-"""Option ``databricks.serviceCredential``; the runtime of Databricks is a stand-in."""
+"""Option ``databricks.serviceCredential`` gives tokens and signatures. A fake stands for the
+runtime of Databricks."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ MODULES = ("databricks", "databricks.service_credentials", "databricks.sdk", "da
 
 @pytest.fixture
 def modules(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Sets the modules of the runtime; those that are not given cannot be imported."""
+    """Returns a function that sets the modules of the runtime. Modules that are not given cannot be imported."""
 
     def use(**found: Any) -> None:
         for name in MODULES:
@@ -85,7 +86,7 @@ def test_a_credential_gives_tokens(modules: Callable[..., None], found: dict[str
 
 
 def test_a_credential_of_aws_signs_requests_to_amazon_msk(modules: Callable[..., None]) -> None:
-    """The runtime gives a session of botocore for it."""
+    """For a credential of AWS the runtime gives a session of botocore, with which requests are signed."""
 
     def session(name: str) -> Any:
         found = botocore.session.Session()
@@ -161,7 +162,7 @@ def test_options_that_say_otherwise(modules: Callable[..., None]) -> None:
 
 
 def test_a_credential_that_gives_no_token(modules: Callable[..., None]) -> None:
-    """Without the text of the runtime's error, which may have a secret in it; an outage is tried again."""
+    """The error has no text of the runtime's error, which may hold a secret. An outage is tried again."""
     raised: list[Exception] = [PermissionError("hush"), ValueError("hush"), AttributeError("get_token")]
 
     def refuse(_: str) -> Any:

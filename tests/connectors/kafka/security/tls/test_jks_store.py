@@ -1,4 +1,4 @@
-"""Java key stores, made by Java's own keytool."""
+"""Java key stores that Java's own keytool made are read."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def key_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.jvm
 def test_key_and_certificate(key_store: Path) -> None:
-    """The key has a password of its own."""
+    """A key has a password of its own, with which it opens."""
     store = read_jks(key_store.read_bytes(), "store-secret")
     (key,) = store.keys
     certificate = load_der_x509_certificate(key.chain[0])

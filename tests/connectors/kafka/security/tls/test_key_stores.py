@@ -1,4 +1,4 @@
-"""Key stores and trust stores as people write them, and what is said of those that do not open."""
+"""Key stores and trust stores in the forms that users have them, and the errors of stores that do not open."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def context() -> SSLContext:
 
 @pytest.mark.parametrize("line_break", ["\n", " ", "", r"\n", r"\r\n"])
 def test_pem_in_one_line(line_break: str) -> None:
-    """As it comes out of JSON, environment variables and secret stores."""
+    """PEM text in one line is read, as JSON, environment variables and secret stores give it."""
     certificate, key = CERTIFICATE.replace("\n", line_break), KEY.replace("\n", line_break)
     trusting = context()
     TrustStore(StoreType.PEM, certificates=certificate).load_into(trusting)
@@ -53,7 +53,7 @@ def test_pem_in_one_line(line_break: str) -> None:
 
 
 def test_pem_of_another_type(tmp_path: Path) -> None:
-    """The default type is JKS, so this is what those read who forget the type."""
+    """A PEM store without its type is opened as JKS, the default type. The error says so."""
     path = tmp_path / "ca.pem"
     path.write_text(CERTIFICATE)
     with pytest.raises(OptionError, match=r"cannot be opened as JKS: it is PEM text.*truststore\.type'"):
@@ -62,7 +62,7 @@ def test_pem_of_another_type(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("key_password", [None, "hush-hush"])
 def test_pkcs12_has_one_password(tmp_path: Path, key_password: str | None) -> None:
-    """As in Java, where a key does not open with a password that is not its own."""
+    """A PKCS12 store has one password, as in Java: a key does not open with another one."""
     path = tmp_path / "keys.p12"
     path.write_bytes(PKCS12)
     KeyStore(StoreType.PKCS12, str(path), "hush-hush", key_password=key_password).load_into(context())

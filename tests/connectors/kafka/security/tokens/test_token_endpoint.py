@@ -1,4 +1,4 @@
-"""Tokens of an OAuth server: what is asked, what is kept, and what becomes of a server that is not well."""
+"""Tokens of an OAuth server: the request, tokens that are kept, and servers that fail or are silent."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_a_server_that_hangs_up_or_says_nothing(says: bytes) -> None:
 
 
 class Provider:
-    """Counts the tokens that it gave; each lives for 100 s."""
+    """A provider that counts its tokens. Each token lives for 100 s."""
 
     def __init__(self, clock: list[float]) -> None:
         self.given, self.clock = 0, clock
@@ -159,7 +159,7 @@ def test_a_token_that_cannot_be_renewed_is_used_until_it_expires(caplog: pytest.
 
 
 def test_a_refused_token_is_forgotten() -> None:
-    """One that was good before may have been revoked; one that is new is wrong."""
+    """A refused token is not used again. If it was good before, it may have been revoked; a new one is wrong."""
     now = [1000.0]
     cache, provider = TokenCache(lambda: now[0]), Provider(now)
     cache.token(provider)
@@ -182,7 +182,7 @@ def test_connections_that_are_made_at_the_same_time_share_a_token(server: TokenS
 
 
 def test_connections_that_wait_for_a_server_that_is_down_share_the_error() -> None:
-    """They do not wait for it one after the other."""
+    """Connections that wait for a server that is down get the same error. They do not try one after the other."""
     asked, may_fail = threading.Event(), threading.Event()
     errors: list[str] = []
 
