@@ -29,9 +29,9 @@ _systems = itertools.count()
 
 
 class KafkaTopics(PausedServerSystem):
-    """A topic for each split; event times rise by 10 ms and fall back by 25 at every third record.
+    """A topic for each split. Event times rise by 10 ms, and every third one falls back by 25 ms.
 
-    They are the records' timestamps and stand in their values, too.
+    They are the timestamps of the records, and are also in their values.
     """
 
     def __init__(self, broker: KafkaBroker, strategy: WatermarkStrategy) -> None:
@@ -97,7 +97,7 @@ class KafkaTopics(PausedServerSystem):
         return topic
 
     def restore(self, split: int) -> None:
-        """The same records at the same offsets, in a topic that is another one."""
+        """Makes a new topic with the same records at the same offsets."""
         topic = f"{self._prefix}{split}"
         self._broker.create_topic(topic)
         self._send(topic, self._written[split])
@@ -110,7 +110,7 @@ class KafkaTopics(PausedServerSystem):
 
 @pytest.fixture(scope="module")
 def own_broker() -> Iterator[KafkaBroker]:
-    """One that may be paused."""
+    """A broker of this module alone, for it is paused."""
     with KafkaBroker() as running:
         yield running
 
@@ -127,13 +127,14 @@ class OnBroker(Checks):
 
 
 class TestRecordTimestamps(OnBroker, SourceConformanceSuite):
-    """Event time is the record's timestamp: the broker's index is asked."""
+    """The event time is the record's timestamp, which the broker's index finds."""
 
     strategy = WatermarkStrategy.for_bounded_out_of_orderness(DISORDER_MS)
 
 
 class TestTimesInTheValue(OnBroker, EventTimeChecks, RunningChecks):
-    """Event time is in the payload: it is probed. That plays a part only in the checks of event times and runs."""
+    """The event time is in the payload, where the source probes for it. Only checks of event times and of runs
+    are affected by that."""
 
     strategy = WatermarkStrategy.for_bounded_out_of_orderness(DISORDER_MS).with_timestamp_assigner(
         timestamp_assigner("/t", KafkaSource({"kafka.bootstrap.servers": "host:1", "subscribe": "t"}).schema)

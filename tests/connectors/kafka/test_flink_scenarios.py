@@ -1,4 +1,4 @@
-"""What Flink's Kafka connector promises, where a source that is planned batch by batch keeps it in another way."""
+"""The promises of Flink's Kafka connector that a source which is planned batch by batch keeps in another way."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ def values(output: Output) -> list[int]:
 
 
 def test_ke04_no_more_splits_is_said_of_bounded_reads_only(broker: KafkaBroker, topic: MakeTopic) -> None:
-    """KE-04 adapted: ranges are final. A stream goes on, whether it looks for partitions or not."""
+    """KE-04 adapted: the ranges of a bounded read are final. A stream goes on, whether it
+    discovers partitions or not."""
     name = topic()
     write(broker, name, range(3))
     for interval in ("0", "1 minute"):
@@ -47,7 +48,8 @@ def test_ke04_no_more_splits_is_said_of_bounded_reads_only(broker: KafkaBroker, 
 def test_ke06_a_restored_split_goes_on_where_it_was(
     broker: KafkaBroker, topic: MakeTopic, start: str
 ) -> None:
-    """KE-06 adapted: readers give no splits back; a restart begins at the positions reached, not where it began."""
+    """KE-06 adapted: readers give no splits back. A restarted query goes on at its positions,
+    and not where it began."""
     name = topic(2)
     write(broker, name, range(10), partitions=2)
     offsets = json.dumps({name: {"0": 4, "1": 10}}) if start == "offsets" else start
@@ -69,7 +71,8 @@ def test_ke06_a_restored_split_goes_on_where_it_was(
 
 
 def test_kr02_a_reader_that_is_given_up_in_the_middle(broker: KafkaBroker, topic: MakeTopic) -> None:
-    """KR-02 adapted: nothing wakes a task up, but Spark may end one; the next one in its process reads all the same."""
+    """KR-02 adapted: nothing wakes a task, but Spark may end it at any point. The next task in its
+    process reads all records."""
     name = topic()
     broker.write(name, [(0, 1000, None, b"%d" % i + b" " * 2000) for i in range(200)])
     made = source(broker, {"kafka.max.partition.fetch.bytes": "500"}, subscribe=name)
@@ -85,7 +88,8 @@ def test_kr02_a_reader_that_is_given_up_in_the_middle(broker: KafkaBroker, topic
 
 
 def test_kr15_a_paused_split(broker: KafkaBroker, topic: MakeTopic) -> None:
-    """KR-15: planned with its end where it stands, it has no rows; the other one finishes; then it goes on."""
+    """KR-15: a split is planned with an empty range and has no rows, while the other one is read to its end.
+    Then the split goes on."""
     name = topic(2)
     write(broker, name, range(10), partitions=2)
     with running(source(broker, subscribe=name, startingOffsets="earliest")) as query:
@@ -99,7 +103,7 @@ def test_kr15_a_paused_split(broker: KafkaBroker, topic: MakeTopic) -> None:
 
 
 def one_record(query: Query, read_max: dict[str, int | None]) -> Plan:
-    """A plan of a batch that has room for one record."""
+    """Plans a batch that has room for one record."""
     ranges = query.ranges()
     readable = {i: r for i, r in ranges.items() if r.position < r.end}
     found = query.enumerator.event_time_positions(PositioningRequest(readable))
@@ -120,7 +124,8 @@ def one_record(query: Query, read_max: dict[str, int | None]) -> Plan:
 
 
 def test_ki04_no_record_is_behind_the_watermark(broker: KafkaBroker, topic: MakeTopic) -> None:
-    """KI-04, I10: two partitions, record by record, a watermark after each."""
+    """KI-04, I10: two partitions are read record by record. No record is behind the watermark
+    after its predecessor."""
     name = topic(2)
     for partition, times in enumerate([(100, 200, 300), (150, 250, 350)]):
         broker.write(name, [(partition, time, None, b"v") for time in times])
@@ -146,7 +151,8 @@ def test_ki04_no_record_is_behind_the_watermark(broker: KafkaBroker, topic: Make
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_ki07_a_checkpoint_of_an_older_release(broker: KafkaBroker, topic: MakeTopic, version: int) -> None:
-    """KI-07: 100 records were read before it was taken, 100 came after: exactly these are read, by fewer readers."""
+    """KI-07: 100 records were read before the checkpoint, and 100 came after it. Exactly the latter are
+    read, by fewer readers."""
     name = topic(2)
     write(broker, name, range(50), partitions=2)
     made = source(broker, subscribe=name, startingOffsets="earliest")

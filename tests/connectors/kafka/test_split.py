@@ -1,4 +1,4 @@
-"""Splits, the enumerator's state, and their serializers."""
+"""Splits of Kafka, the enumerator's state, and their serializers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ STATES = KafkaEnumeratorStateSerializer()
 
 @pytest.mark.parametrize("stop", [None, -3, 0, 1, 2**62])
 def test_ks02_split_survives(stop: int | None) -> None:
-    """KS-02: a stopping offset of 0 is not "unset" on the way to a reader; an offset keeps who the split is."""
+    """KS-02: a stopping offset of 0 reaches the reader as 0. The stored form has only the partition."""
     split = KafkaPartitionSplit("a.topic_with-all", 7, 12, stop)
     assert pickle.loads(pickle.dumps(split)) == split
     stored = json.loads(json.dumps(SPLITS.serialize(split)))
@@ -45,7 +45,8 @@ def test_split_between() -> None:
 
 
 def test_splits_for_readers_have_the_ids_of_their_topics() -> None:
-    """KIP-516: those of the state that the batch ends with; none where it is not known, as from old brokers."""
+    """KIP-516: splits of tasks have the topic ids of the state with which the batch ends. Unknown topics and topics
+    of old brokers have no id."""
     state = KafkaEnumeratorState({"t": AssignedTopic("id", (0, 1, 2), (2,)), "old": AssignedTopic("", (0,))})
     given = [KafkaPartitionSplit(*each) for each in (("t", 0), ("t", 2), ("old", 0), ("unknown", 0))]
     made = KafkaSource(LEAST).splits_for_readers(given, state)
@@ -56,7 +57,8 @@ def test_splits_for_readers_have_the_ids_of_their_topics() -> None:
 
 
 def test_batch_of_a_migrated_topic_is_replayed_by_name() -> None:
-    """It was planned on the other cluster, whose topic id means nothing on the one whose offsets are trusted."""
+    """A batch that was planned on another cluster has a topic id that means nothing on the trusted one. It is read by
+    the name of the topic."""
     state = KafkaEnumeratorState({"t": AssignedTopic("id", (0,), (), "old cluster")})
     split = KafkaPartitionSplit("t", 0)
     for trusted, topic_id in ((None, "id"), ("new cluster", ""), ("old cluster", "id")):
@@ -69,7 +71,7 @@ def test_batch_of_a_migrated_topic_is_replayed_by_name() -> None:
     st.dictionaries(st.text(min_size=1), st.tuples(st.uuids(), st.sets(st.integers(0, 999)))), st.booleans()
 )
 def test_ks01_enumerator_state_survives(topics: dict[str, tuple[object, set[int]]], discovered: bool) -> None:
-    """KS-01."""
+    """KS-01: every state comes back equal from its serialized form."""
     state = KafkaEnumeratorState(
         {name: AssignedTopic(str(uuid), tuple(sorted(ps))) for name, (uuid, ps) in topics.items()}, discovered
     )
@@ -79,7 +81,8 @@ def test_ks01_enumerator_state_survives(topics: dict[str, tuple[object, set[int]
 
 @pytest.mark.parametrize("stops", [{}, {("t", 1): 0, ("t", 0): 7, ("u-1", 0): 2**62}])
 def test_ks01_stops_survive(stops: dict[tuple[str, int], int]) -> None:
-    """KS-01, KS-02: where a bounded source ends; no partition at all, or offset 0, is not "no end"."""
+    """KS-01, KS-02: the ends of a bounded source come back equal, also if no partition has one,
+    or if one is offset 0."""
     offsets = {TopicPartition(*tp): offset for tp, offset in stops.items()}
     state = KafkaEnumeratorState({"t": AssignedTopic("id", (0, 1))}, True, offsets)
     stored = json.loads(json.dumps(STATES.serialize(state)))
@@ -87,13 +90,13 @@ def test_ks01_stops_survive(stops: dict[tuple[str, int], int]) -> None:
 
 
 def test_ks01_version_1_has_no_end() -> None:
-    """KS-01: what older releases wrote stays readable."""
+    """KS-01: a state that an older release wrote is still read, and has no ends."""
     stored: JsonValue = {"discovered": True, "topics": {"t": ["id", [0, 1]]}}
     assert STATES.deserialize(1, stored) == KafkaEnumeratorState({"t": AssignedTopic("id", (0, 1))}, True)
 
 
 def test_orphans_survive() -> None:
-    """KS-01: partitions that a topic lacks, and that its predecessor had."""
+    """KS-01: orphans, which are partitions that a topic does not have and its predecessor had, come back equal."""
     state = KafkaEnumeratorState(
         {"t": AssignedTopic("id", (0, 1, 2), (1, 2)), "u": AssignedTopic("", (0,))}, True
     )
@@ -127,7 +130,7 @@ def test_corrupt_state(data: JsonValue) -> None:
 
 
 def test_versions_nobody_knows() -> None:
-    """SK-35: a newer version fails and names both; version 0 was never written."""
+    """SK-35: a newer version is refused, and the error names both versions. Version 0 was never written."""
     with pytest.raises(NewerCheckpointError, match=r"Kafka split .* version 9; this release reads up to 1"):
         SPLITS.deserialize(9, ["t", 0, 0])
     with pytest.raises(
@@ -143,12 +146,12 @@ def test_versions_nobody_knows() -> None:
     [("topic", [1, 2, 0, 1]), ("pattern-topic", [2, 0, 1, 2]), ("dynamic_topic", [0, 1, 2, 0])],
 )
 def test_ke12_owner_of_a_partition(topic: str, owners: list[int]) -> None:
-    """KE-12: Java's hash with its 32 bits."""
+    """KE-12: the owner of a partition is that of Java's hash with 32 bits."""
     assert [reader_of(TopicPartition(topic, n), 3) for n in range(4)] == owners
 
 
 def test_clusters_survive() -> None:
-    """That of most topics is stored once; version 3 did not know of clusters."""
+    """The cluster of most topics is stored once. Version 3 has no clusters."""
     topics = {"t": AssignedTopic("x", (0,), (), "A"), "u": AssignedTopic("y", (0, 1), (1,), "A")}
     state = KafkaEnumeratorState(
         {**topics, "v": AssignedTopic("z", (0,), (0,), "B"), "w": AssignedTopic("", (0,))}
@@ -174,7 +177,7 @@ def test_corrupt_clusters(data: dict[str, JsonValue]) -> None:
 
 
 def test_state_grows_by_what_was_assigned() -> None:
-    """KE-08: nothing is stored before starting offsets are known; equal while nothing changes."""
+    """KE-08: a state has no partitions before starting offsets are known, and gets those that are assigned."""
     state = KafkaEnumeratorState()
     assert (state.partitions, state.initial_discovery_finished) == (frozenset(), False)
     state = state.with_partitions({TopicPartition("t", 1): "x", TopicPartition("t", 0): "x"})
@@ -182,7 +185,8 @@ def test_state_grows_by_what_was_assigned() -> None:
 
 
 def test_state_of_a_topic_that_was_made_again() -> None:
-    """I1: partitions that the successor lacks are remembered as another log's, until the successor has them, too."""
+    """I1: partitions that a new topic lacks are remembered as those of another log, until the new
+    topic has them, too."""
     zero, one, two = (TopicPartition("t", n) for n in range(3))
     state = KafkaEnumeratorState({"t": AssignedTopic("x", (0, 1, 2))}, True)
     state = state.with_successors({zero: "y"})
@@ -195,7 +199,8 @@ def test_state_of_a_topic_that_was_made_again() -> None:
 
 
 def test_state_without_partitions() -> None:
-    """A partition that was found but never planned is not in the checkpoint, nor is a topic without any."""
+    """A partition that was found and never planned is not in the checkpoint, and neither is a
+    topic without partitions."""
     state = KafkaEnumeratorState({"t": AssignedTopic("id", (0, 1)), "u": AssignedTopic("id", (0,))}, True)
     assert state.without({TopicPartition("t", 1), TopicPartition("u", 0)}) == KafkaEnumeratorState(
         {"t": AssignedTopic("id", (0,))}, True

@@ -57,18 +57,18 @@ VERSIONS = {
 
 
 class FakeBroker:
-    """One broker.
+    """A fake broker.
 
     Attributes:
-        delay_s: how long it takes to answer a request, those that open a connection too.
-        throttle_ms: what it says in its answers about offsets; requests that come before that time are counted.
-        fetch_throttle_ms: what it says in its answers to fetches.
+        delay_s: how long it takes to answer each request, also requests that open a connection.
+        throttle_ms: the throttle time in its answers about offsets.
+        fetch_throttle_ms: the throttle time in its answers to fetches.
         silent_about: names of requests that it never answers.
-        impatient: requests that came while the client should have waited.
-        refuses: every password is wrong.
-        versions: the greatest version it speaks, by request.
-        requests: how many it took, by name.
-        connections: how many it accepted.
+        impatient: the number of requests that came while the client should have waited.
+        refuses: whether every password is wrong.
+        versions: the greatest version of each request that it speaks.
+        requests: the number of requests that it took, by name.
+        connections: the number of connections that it accepted.
         host: the name by which the brokers advertise it.
     """
 

@@ -1,4 +1,4 @@
-"""What the HTTP servers of the tests share: their answers, and how long they run."""
+"""The HTTP servers of the tests: their answers, and how they run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Answer = tuple[int, bytes] | tuple[int, bytes, Mapping[str, str]]
 
 
 class AnswerHandler(BaseHTTPRequestHandler):
-    """Sends answers, and writes nothing on stderr."""
+    """A request handler that sends answers, and writes nothing to stderr."""
 
     def send_answer(self, answer: Answer) -> None:
         status, body, *more = answer
@@ -29,7 +29,7 @@ class AnswerHandler(BaseHTTPRequestHandler):
 
 
 class QuietServer(ThreadingHTTPServer):
-    """A server that writes nothing on stderr about clients that hang up."""
+    """A server that writes nothing to stderr about clients that close their connection."""
 
     daemon_threads = True
     block_on_close = False

@@ -27,12 +27,12 @@ _SETTINGS = {
 
 @dataclass(frozen=True)
 class Kdc:
-    """A running server.
+    """A running Kerberos server.
 
     Attributes:
-        keytab: the keys of all principals.
+        keytab: the file with the keys of all principals.
         config: the configuration of Kerberos clients (``krb5.conf``).
-        child: the process.
+        child: the process of the server.
     """
 
     keytab: Path
@@ -41,7 +41,7 @@ class Kdc:
 
 
 def krb5_conf(port: int) -> str:
-    """Returns a configuration in which the server listens on a port. Names of hosts are taken as they are."""
+    """Returns a configuration in which the server listens on a port. Host names are used as they are."""
     return f"""[libdefaults]
 default_realm = {REALM}
 udp_preference_limit = 1

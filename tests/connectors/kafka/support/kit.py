@@ -1,4 +1,4 @@
-"""Replaces Spark in tests of the Kafka source: contexts, and an output that collects rows."""
+"""Stands for Spark in tests of the Kafka source: contexts, and an output that collects rows."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Call:
 
 @dataclass
 class EnumeratorContext(SplitEnumeratorContext[KafkaPartitionSplit]):
-    """Runs one-time calls at once, and periodic calls on request."""
+    """A context that runs one-time calls at once, and periodic calls on request."""
 
     parallelism: int = 2
     calls: list[Call] = field(default_factory=list)
@@ -124,7 +124,7 @@ class ReaderContext(SourceReaderContext):
 
 
 class Output(ReaderOutput):
-    """Collects what was emitted: rows and timestamps, and the splits that were released."""
+    """An output that collects rows, timestamps, and the splits that were released."""
 
     def __init__(self) -> None:
         self.batches: list[pa.RecordBatch] = []
@@ -143,7 +143,7 @@ class Output(ReaderOutput):
         assert len(timestamps) == records.num_rows
         records.validate(full=True)
         self.batches.append(records)
-        self.timestamps += timestamps.to_pylist()  # none is null here: Kafka's producers set one
+        self.timestamps += timestamps.to_pylist()  # no timestamp is null: Kafka's producers set them
 
     @property
     def table(self) -> pa.Table:

@@ -1,4 +1,4 @@
-"""A schema registry on this machine that speaks the REST API of Confluent's, with faults."""
+"""A schema registry on this machine that speaks the REST API of Confluent's registry. Tests can cause faults."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from flip27_stream.connectors.kafka.split import TopicPartition
 class LogRecord:
     """A record. ``data`` is false for transaction markers and aborted records.
 
-    ``time`` is negative if there is none.
+    ``time`` is negative if the record has no event time.
     """
 
     offset: int
@@ -48,7 +48,7 @@ def logs(draw: st.DrawFn, most: int = 40, disorder: int = 5) -> list[LogRecord]:
 
 
 class SimulatedCluster:
-    """Answers ListOffsets like a broker, and reads like the probe, some records at a time."""
+    """A cluster that answers ListOffsets like a broker, and is read like the probe, some records at a time."""
 
     def __init__(self, logs: Mapping[TopicPartition, Log], batch: int = 3) -> None:
         self.logs = dict(logs)

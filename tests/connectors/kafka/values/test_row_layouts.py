@@ -1,4 +1,4 @@
-"""Which columns a user gets: by options, and by a schema."""
+"""The columns of a query's rows, by its options and by its schema."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ HEADER_LISTS = [None, [("a", b"1"), ("a", None)]]
 
 
 def records(values: list[bytes | None]) -> RecordColumns:
-    """Records from offset 5; the second has headers."""
+    """Returns records from offset 5 on. Records after the first one have headers."""
     count = len(values)
     return RecordColumns(
         offsets=np.arange(5, 5 + count),
@@ -65,7 +65,7 @@ def made(schema: pa.Schema, values: ValueOptions, rows: list[bytes | None]) -> p
 
 
 def test_headers_are_a_column_more() -> None:
-    """SK-22: the schema of Spark's source with headers."""
+    """SK-22: with headers the schema is that of Spark's source with headers."""
     schema = records_schema(RAW, include_headers=True)
     assert schema.names == [*SCHEMA.names, "headers"]
     headers = made(schema, RAW, [b"x", b"y"])["headers"].to_pylist()
@@ -136,14 +136,14 @@ def test_nothing_is_needed_for_a_count() -> None:
     ids=lambda value: "" if not isinstance(value, list) or not isinstance(value[0], str) else value[0],
 )
 def test_a_schema_that_does_not_fit(schema: list[object], values: ValueOptions, words: list[str]) -> None:
-    """Fact 25: column, type given and types allowed are named."""
+    """Fact 25: the error names the column, its type and the allowed types."""
     with pytest.raises(OptionError) as refused:
         row_layout(pa.schema(schema), values)
     assert [word for word in words if word not in str(refused.value)] == []
 
 
 def test_not_null_holds_or_fails() -> None:
-    """Fact 26: the field says so to Spark, which then relies on it."""
+    """Fact 26: a NOT NULL column has no nulls or fails, because Spark relies on it."""
     schema = pa.schema(
         [pa.field("offset", pa.int64(), nullable=False), pa.field("value", pa.binary(), nullable=False)]
     )
@@ -153,7 +153,7 @@ def test_not_null_holds_or_fails() -> None:
 
 
 def test_columns_of_the_record_come_before_fields_of_the_value() -> None:
-    """A field ``timestamp`` of the value is had with a prefix."""
+    """A column of the record hides a field of the value with the same name. The field is read with a prefix."""
     value = b'{"timestamp": "2026-01-02", "value": 7, "key": "k"}'
     plain = pa.schema([("timestamp", TIMESTAMP), ("value", pa.int64()), ("key", pa.binary())])
     row = made(plain, JSON, [value]).to_pylist()[0]
@@ -172,7 +172,8 @@ def test_columns_of_the_record_come_before_fields_of_the_value() -> None:
     ids=["json", "string"],
 )
 def test_the_two_modes(kind: ValueOptions, column: str, bad: bytes, why: str) -> None:
-    """Permissive: nulls and the bytes; failfast: topic, partition and offset."""
+    """In permissive mode a bad value has nulls and its bytes. In failfast mode the error has topic,
+    partition and offset."""
     good = b'{"a": "x"}'
     schema = pa.schema([("raw", pa.binary()), (column, pa.string()), ("offset", pa.int64())])
     rows = made(schema, replace(kind, corrupt_column="RAW"), [good, bad, None]).to_pylist()
@@ -224,7 +225,7 @@ def test_wrong_options_of_values(options: dict[str, str], words: list[str]) -> N
 
 
 def test_an_avro_value_out_of_bounds_in_the_two_modes() -> None:
-    """One record does not stop a permissive query; a failing one says which it is."""
+    """One bad value does not stop a permissive query. A failfast query names the record."""
     good, bad = b"\x02\x00", b"\x80\x80\x80\x80\x80\x40\x00"
     schema = pa.schema([("a", pa.int32()), ("raw", pa.binary())])
     assert made(schema, replace(AVRO, corrupt_column="raw"), [good, bad]).to_pylist() == [

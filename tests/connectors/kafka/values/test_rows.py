@@ -1,4 +1,4 @@
-"""Rows in the schema of Spark's built-in source."""
+"""Rows of Kafka records in the schema of Spark's built-in source."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def records(timestamps: list[int]) -> RecordColumns:
 
 
 def test_schema_is_that_of_spark() -> None:
-    """Names, order and types of the built-in source, all nullable, nothing that Spark does not read."""
+    """The schema has the names, order and types of Spark's built-in source. All columns are nullable."""
     kinds = {"key": "binary", "value": "binary", "topic": "string", "partition": "int32", "offset": "int64"}
     kinds |= {"timestamp": "timestamp[us, tz=UTC]", "timestampType": "int32"}
     assert {field.name: str(field.type) for field in SCHEMA} == kinds
@@ -33,7 +33,7 @@ def test_schema_is_that_of_spark() -> None:
 
 
 def test_rows_of_growing_batches() -> None:
-    """The constant columns are shared between batches, and still right."""
+    """Constant columns are shared between batches of any size, and are still right."""
     maker = RowMaker(TopicPartition("t", 3))
     for count in (1, 5000, 2):
         rows = maker.rows(records([7] * count))
@@ -45,7 +45,7 @@ def test_rows_of_growing_batches() -> None:
 
 
 def test_missing_timestamp() -> None:
-    """As in Spark the row has -1 ms; as an event time it is none."""
+    """A record without a timestamp has -1 ms in its row, as in Spark, and no event time."""
     made = records([5, -1])
     rows = RowMaker(TopicPartition("t", 0)).rows(made)
     assert rows["timestamp"].cast(pa.int64()).to_pylist() == [5000, -1000]
@@ -56,14 +56,15 @@ GREATEST = (2**63 - 1) // 1000
 
 
 def test_timestamps_at_the_ends_of_time() -> None:
-    """What fits microseconds comes as it is."""
+    """A timestamp that microseconds can hold is unchanged."""
     rows = RowMaker(TopicPartition("t", 0)).rows(records([GREATEST, -GREATEST]))
     assert rows["timestamp"].cast(pa.int64()).to_pylist() == [GREATEST * 1000, -GREATEST * 1000]
 
 
 @pytest.mark.parametrize("time", [GREATEST + 1, -GREATEST - 1, 2**62, 2**63 - 1, -(2**63)])
 def test_timestamp_that_microseconds_cannot_hold(time: int) -> None:
-    """Spark's own source fails, too (Math.multiplyExact); 64 bits would wrap to another time."""
+    """A timestamp that microseconds cannot hold is an error, as in Spark's own source (Math.multiplyExact). It would
+    wrap to another time."""
     made = records([5, time, time])
     with pytest.raises(RecordFormatError, match=f"t-3 at offset 1 has the timestamp {time} ms"):
         RowMaker(TopicPartition("t", 3)).rows(made)

@@ -1,4 +1,4 @@
-"""Avro values into columns."""
+"""Avro values are decoded into columns."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_a_bad_value_spoils_no_other(value: bytes, why: str) -> None:
 
 
 def test_framed_values() -> None:
-    """Confluent's framing: a zero byte, and the id of a schema in 4 bytes."""
+    """Confluent's framing is a zero byte, and the id of a schema in 4 bytes."""
     framed = b"\x00\x00\x00\x01\x02" + written(ORDER)
     found = decoder(framed=True).decode(pa.array([framed, written(ORDER), b"\x00\x00"]))
     assert found.bad is not None
@@ -142,7 +142,7 @@ def test_columns_that_the_record_has_not(name: str, kind: pa.DataType) -> None:
 
 
 def single(kind: Any, wanted: pa.DataType, *extra: dict[str, Any]) -> AvroDecoder:
-    """Of records with a field ``a``, and others that are not wanted."""
+    """Returns a decoder of records with a field ``a``. Other fields are not wanted."""
     fields = [{"name": "a", "type": kind}, *extra]
     schema = {"type": "record", "name": "r", "namespace": "n.s", "fields": fields}
     return AvroDecoder(pa.schema([("a", wanted)]), json.dumps(schema), False)
@@ -196,7 +196,8 @@ ENUM = {"type": "enum", "name": "E", "symbols": ["A", "B"]}
 def test_a_value_out_of_bounds_is_bad(
     kind: Any, wanted: pa.DataType, good: bytes, value: bytes, why: str
 ) -> None:
-    """Neither an error, nor another number, nor harm to its neighbours."""
+    """A value out of bounds is bad: the decoder raises no error, gives no other number, and decodes
+    the values around it."""
     decoder = single(kind, wanted)
     found = decoder.decode(pa.array([good, value, None, good]))
     assert found.bad is not None
@@ -209,7 +210,7 @@ def test_a_value_out_of_bounds_is_bad(
 
 
 def test_numbers_of_64_bits_are_good() -> None:
-    """Beside long runs of bytes that look like the start of one that is longer."""
+    """Numbers of 64 bits are good, also beside long runs of bytes that look like the start of a longer number."""
     decoder = single("string", pa.string(), {"name": "b", "type": "long"})
     values = [
         bytes([2 * 30]) + "\u4e2d".encode() * 10 + end
@@ -222,7 +223,7 @@ def test_numbers_of_64_bits_are_good() -> None:
 
 
 def test_times_after_the_year_9999() -> None:
-    """Arrow and Spark hold them, and Python does not."""
+    """Arrow and Spark have times after the year 9999, and Python does not."""
     day = single({"type": "int", "logicalType": "date"}, pa.date32())
     millis = single(MILLIS, pa.timestamp("us", tz="UTC"))
     value = b"\xfe\xff\xff\xff\x0f"
@@ -233,14 +234,14 @@ def test_times_after_the_year_9999() -> None:
 
 
 def test_a_field_that_is_not_wanted_need_not_be_what_it_says() -> None:
-    """Its bytes only have to be there."""
+    """A field that is not wanted may have any value, but its bytes must be there."""
     extra = {"name": "b", "type": {"type": "string", "logicalType": "uuid"}}
     found = single("int", pa.int32(), extra).decode(pa.array([b"\x02\x04no"]))
     assert (found.bad, found.columns[0].to_pylist()) == (None, [1])
 
 
 def test_a_type_that_contains_itself() -> None:
-    """Nesting that would exhaust the stack, which nothing survives, is bad."""
+    """A value whose nesting would exhaust the stack, and end the process, is bad."""
     node = {"type": "record", "name": "N", "fields": [{"name": "next", "type": ["null", "N"]}]}
     decoder = single("int", pa.int32(), {"name": "b", "type": node})
     found = decoder.decode(pa.array([b"\x02" * 50 + b"\x00", b"\x02" * 1_000_000 + b"\x00", b"\x02" * 50]))
@@ -285,7 +286,7 @@ def mutated(draw: st.DrawFn) -> bytes:
 
 
 def accepted(value: bytes) -> dict[str, Any] | None:
-    """What fastavro reads, if it reads all."""
+    """Returns the record that fastavro reads, or ``None`` if it does not read the whole value."""
     data = BytesIO(value)
     try:
         record: Any = fastavro.schemaless_reader(data, SCHEMA, None)

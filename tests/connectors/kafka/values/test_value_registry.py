@@ -1,4 +1,4 @@
-"""Values with the id of a schema in front, decoded with the schemas of a registry."""
+"""Values with the id of a schema in front are decoded with the schemas of a registry."""
 
 from __future__ import annotations
 
@@ -72,7 +72,8 @@ def bad(found: DecodedValues) -> list[int]:
 
 
 def test_each_value_is_decoded_with_the_schema_of_its_id(server: RegistryServer) -> None:
-    """Reordered, promoted, removed and added fields; rows keep their order; each id is asked for once."""
+    """Values have reordered, promoted, removed and added fields. Rows keep their order, and each
+    id is asked for once."""
     first, second = server.register("orders-value", FIRST), server.register("orders-value", SECOND)
     values: list[bytes | None] = []
     for i in range(20):
@@ -257,7 +258,7 @@ def test_no_values_and_only_nulls(server: RegistryServer) -> None:
 
 
 def test_schemas_that_refer_to_others(server: RegistryServer) -> None:
-    """A reference of a reference, in the writer's schema and in a type that two fields have."""
+    """A schema refers to another one, which refers to a third, in the writer's schema and in a type of two fields."""
     currency = {"type": "enum", "name": "shop.Currency", "symbols": ["EUR", "USD"]}
     money = record(of("amount", "long"), of("currency", "shop.Currency"), name="shop.Money")
     server.register("currency", currency)
@@ -321,7 +322,7 @@ def test_json_values(server: RegistryServer) -> None:
 def test_an_id_that_is_registered_later_is_found(
     server: RegistryServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An id that was not there is asked for again after a minute."""
+    """An id that the registry did not have is asked for again after a minute."""
     from flip27_stream.connectors.kafka.schema_registry.registered_schemas import SCHEMAS, SchemaCache
 
     now = [0.0]
