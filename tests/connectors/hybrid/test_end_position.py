@@ -117,7 +117,7 @@ def test_limits_and_order_hold_and_the_end_is_the_greatest_event_time(
     if limit and "maxFilesPerTrigger" not in limit:
         assert max(map(len, batches)) <= 10
     if limit:
-        span = 1000 if "maxFilesPerTrigger" in limit else 250  # of a file, or of a row group
+        span = 1000 if "maxFilesPerTrigger" in limit else 250  # event times of a file, or of a row group
         for earlier, later in pairwise(accumulate(batches)):
             assert min(later[len(earlier) :], default=FAR) > max(earlier, default=0) - span - 100
 

@@ -167,7 +167,7 @@ def test_vectors_of_several_commits(table: Path) -> None:
     commit(table, 1, kept, changed, gone)
     before = query(table)
     before.run()
-    assert before.ids() == dict.fromkeys(set(range(30)) - {1}, 1)  # row 20 of the last file is not there
+    assert before.ids() == dict.fromkeys(set(range(30)) - {1}, 1)  # the last file has 10 rows, and no row 20
     commit(table, 2, added(table / changed["add"]["path"], inline([0])), removed(changed), removed(gone))
     after = query(table)
     after.run()

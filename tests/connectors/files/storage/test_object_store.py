@@ -115,7 +115,7 @@ def test_a_delta_table_is_found_read_and_followed(store: str) -> None:
 
 def test_a_store_that_lets_nobody_in_is_named_without_its_secrets(tmp_path: Path) -> None:
     with socket.socket() as deaf:
-        deaf.bind(("127.0.0.1", 0))  # and does not listen
+        deaf.bind(("127.0.0.1", 0))  # the socket does not listen
         options = {
             "files.storage.option.secret_key": SECRET,
             "files.storage.option.access_key": "me",

@@ -133,7 +133,7 @@ class FileQuery:
             return None
         tasks = self.coordinator.tasks(self.offset, end)
         for task in tasks:
-            # Without reports, which no test here needs and which take most of the time.
+            # Tasks send no reports: no test here needs them, and they take most of the time.
             for batch in read_task(self._job, replace(task, report_to=None)):
                 self.rows += batch.to_pylist()
         self.offset = end

@@ -198,7 +198,7 @@ def test_random_copies_of_random_logs_make_the_logs_again() -> None:
         upto = draw.randrange(1000, 1200)
         files: dict[str, list[Copied]] = {}
         for name, log in logs.items():
-            # The copying job stops at one moment: each log up to its first record that comes after it.
+            # The copying job stops at one time: it copies each log up to the first record after that time.
             cut = next((i for i, _ in enumerate(log) if 1000 + 5 * i > upto), len(log))
             for i in range(cut):
                 time = log[i]

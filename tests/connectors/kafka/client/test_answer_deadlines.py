@@ -25,7 +25,7 @@ class Rounds:
         self.now += waited
         if not in_time:
             self.patience.gave_up("broker", allowed, self.now)
-        if latency is not None:  # be it before the next round
+        if latency is not None:  # a late answer arrives before the next round
             self.patience.answered("broker", latency)
         if in_time:
             self.patience.waited("broker", waited, self.now)

@@ -194,7 +194,7 @@ def test_reads_what_kafka_python_writes(version: int) -> None:
         with pytest.raises(struct.error):
             read_fetch_response(memoryview(body)[:size], version, ASKED)
     nothing = response(None, version, aborted_transactions=None, throttle_ms=70)
-    # Brokers of old versions have waited themselves.
+    # Brokers of old versions waited before they answered.
     expected = FetchResponse({TP: Fetched(0, b"", [], -1)}, 70 if version >= 8 else 0)
     assert read_fetch_response(memoryview(nothing), version, ASKED) == expected
 

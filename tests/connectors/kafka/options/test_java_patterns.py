@@ -77,7 +77,7 @@ PATTERNS = {
     "(?:a|b){2}": "aa ab",
     "(?!a).b": "Ab",
     ".(?<!a)b": "Ab",
-    # Flags, to the end of the group that they stand in.
+    # Flags, which hold to the end of their group.
     "(?i)AB": "ab aB Ab AB",
     "a(?i)b": "ab aB",
     "a(?i)b|b|m": "ab aB b m M",

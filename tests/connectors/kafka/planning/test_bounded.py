@@ -66,7 +66,7 @@ def test_a_stream_up_to_offsets_that_are_still_to_come(broker: KafkaBroker, topi
         looked = query.move_to_ends()
         assert looked[f"{name}-0"] == SplitRange(3, 5, final=True)
         ends = query.enumerator.describe_positions(query.enumerator.log_ends(looked))
-        assert ends == {name: {"0": 12, "1": 0}}  # SK-34: what is reported is not bounded
+        assert ends == {name: {"0": 12, "1": 0}}  # SK-34: the reported ends are not bounded
 
 
 def test_sk_16_a_batch_read_between_times(broker: KafkaBroker, topic: MakeTopic) -> None:

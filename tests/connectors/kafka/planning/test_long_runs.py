@@ -153,7 +153,7 @@ def test_twenty_minutes_of_a_trickle(cluster: Cluster, tmp_path: Path, in_payloa
             batch = query.next_batch(limit=1000)
             if batch is not None:
                 query.offset = batch[1]
-        for _ in range(10):  # what the idle ones held back
+        for _ in range(10):  # plans of records that idle partitions held back
             clock.advance(STEP_S * 1000)
             if (batch := query.next_batch(limit=1000)) is not None:
                 query.offset = batch[1]

@@ -64,7 +64,7 @@ def test_recreated_topic_is_read_from_its_beginning(
         before = query.enumerator.snapshot_state()
         broker.delete_topic(name)
         broker.create_topic(name)
-        write_rows(broker, name, 2)  # shorter than the position: found although no discovery ran
+        write_rows(broker, name, 2)  # the log ends before the position, so no discovery is needed
         with caplog.at_level(logging.WARNING):
             assert query.move_to_ends() == {f"{name}-0": SplitRange(0, 2)}
         assert "changed from 3 to 2" in caplog.text
@@ -273,7 +273,7 @@ def test_aged_out_records(broker: KafkaBroker, topic: MakeTopic) -> None:
         assert query.ranges() == {split.split_id: SplitRange(6, 10)}
     with running(
         source(broker, subscribe=name, startingOffsets="earliest")
-    ) as query:  # no loss: nothing was promised
+    ) as query:  # no loss: a new query has no position
         assert query.ranges() == {split.split_id: SplitRange(6, 10)}
 
 

@@ -259,7 +259,7 @@ def test_formats_before_record_batches(own_broker: KafkaBroker, logs: Path) -> N
     after = [row._replace(offset=1000 + i) for i, row in enumerate(some_rows(3))]
     log += v2(after, ZSTD)
     expected += after
-    append(own_broker, "old", batch_of(some_rows(1), 0))  # so that the log is there
+    append(own_broker, "old", batch_of(some_rows(1), 0))  # makes the log
     own_broker.kill()
     (logs / "old-0" / f"{0:020}.log").write_bytes(log)
     own_broker.restart()

@@ -73,7 +73,7 @@ def check(log: bytes, start: int, stop: int, **options: Any) -> None:
         decoded = decode(log, start, stop, source=SOURCE, headers=True, **options)
     except CorruptRecordError:
         return
-    # What lies behind ``next_offset`` was not looked at.
+    # The decoder did not read behind ``next_offset``.
     assert rows_of(decoded) == by_kafka_python(log, start, min(stop, decoded.next_offset))
     assert start <= decoded.next_offset <= max(start, stop)
     check_columns(log, start, stop, decoded)

@@ -82,7 +82,7 @@ class _Writing:
         elif what == "plain":
             batch = v2(rows, codec, producer=self._draw(st.sampled_from([-1, producer])))
             self.history.committed.extend(rows)
-        elif what == "emptied":  # by compaction, which keeps the last batch of a producer
+        elif what == "emptied":  # compaction keeps the last batch of a producer, without records
             batch = patched(v2(rows, producer=producer), attributes=TRANSACTIONAL, records=b"", count=0)
         else:
             batch = v2(rows, codec, TRANSACTIONAL, producer)

@@ -225,7 +225,7 @@ def test_timestamps_wrap_as_in_kafka() -> None:
     batch = v2([Row(0, 2**62, None, b"")], base_timestamp=-(2**62))
     grown = bytearray(batch[61:])
     assert grown[:3] == bytes([12, 0, 0])
-    delta = bytes([0xFF] * 9 + [0x01])  # the least of all, -2**63
+    delta = bytes([0xFF] * 9 + [0x01])  # the least number, -2**63
     wrapped = patched(batch, base_timestamp=-5, records=bytes([12 + 18, 0]) + delta + bytes(grown[3:]))
     assert decode(wrapped, 0, END, source=SOURCE).records.timestamps.tolist() == [2**63 - 5]
 

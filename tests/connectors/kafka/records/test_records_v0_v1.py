@@ -35,7 +35,7 @@ def test_old_formats(magic: int, codec: int) -> None:
     """Old messages lie among record batches, as in a topic that went through an upgrade."""
     rows = old_rows(magic)
     log = old(rows, magic, codec) + v2(some_rows(2, 10)) + old([Row(20, T0, None, b"z")], 1)
-    if (magic, codec) != (0, LZ4):  # for which kafka-python wants one more library
+    if (magic, codec) != (0, LZ4):  # kafka-python needs one more library for this pair
         theirs = by_kafka_python(old(rows, magic, codec))
         assert [row._replace(timestamp=row.timestamp or -1) for row in theirs] == rows
     assert all_rows(log) == [*rows, *some_rows(2, 10), Row(20, T0, None, b"z")]

@@ -196,7 +196,7 @@ def test_a_name_that_the_certificate_has_not(secure_broker: KafkaBroker) -> None
     ``ssl.endpoint.identification.algorithm`` is empty."""
     other = secure_broker.secure.bootstrap_servers("SSL").replace(
         "127.0.0.1", "127.1"
-    )  # the same by another name
+    )  # another name of the same host
     settings = store(secure_broker, "truststore", "PEM") | {"kafka.bootstrap.servers": other}
     with pytest.raises(
         AuthenticationError, match=r"not trusted: Hostname mismatch.*identification.algorithm'"

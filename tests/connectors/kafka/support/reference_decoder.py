@@ -31,7 +31,7 @@ def by_kafka_python(
         reached = batch.last_offset + 1 if is_new else batch.base_offset + 1
         is_aborted = is_new and transactions is not None and transactions.has(batch)
         if reached <= start or is_aborted:
-            continue  # nobody looks into what comes before
+            continue  # batches before ``start`` and aborted ones are not decoded
         if not is_new:
             found += [_row(record, ()) for record in batch]
         elif not batch.is_control_batch:
@@ -67,7 +67,8 @@ def _rows_of_batch(batch: DefaultRecordBatch, start: int, stop: int) -> list[Row
 
 
 def _has_wide_attributes(batch: DefaultRecordBatch) -> bool:
-    """Whether the attributes of a record, which are one byte, would extend to the next byte if they were a varint."""
+    """Returns whether the attributes of a record, which are one byte, would extend to the next byte
+    if they were a varint."""
     data, at = batch._buffer, 0 if batch.compression_type else DefaultRecordBatch.HEADER_STRUCT.size
     for _ in range(batch.records_count):
         size, at = decode_varint(data, at)

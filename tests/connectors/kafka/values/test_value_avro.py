@@ -310,7 +310,7 @@ def test_damaged_bytes_are_bad_or_what_fastavro_reads(values: list[bytes | None]
         elif record is not None:
             expected = pa.array([record], pa.struct(list(FIELDS)))
             assert repr([cell.as_py() for cell in row]) == repr(list(expected[0].as_py().values()))
-        # What is good but not to fastavro is a time that Python has not.
+        # A good value that fastavro refuses has a time that Python does not have.
         if value is not None and not wrong and record is None:
             assert re.search("year|date|range", _why(value))
         if record is not None and wrong:

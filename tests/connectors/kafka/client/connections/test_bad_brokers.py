@@ -83,7 +83,7 @@ def test_connection_that_hangs_while_it_opens(certificate: Path, encrypted: bool
     ):
         hanging = cluster.brokers[1]
         hanging.hang()
-        for _ in range(6):  # on a busy machine one that is well may miss a round
+        for _ in range(6):  # on a busy machine a healthy broker may miss a round
             until_heard(lambda: ends(client, cluster) == {FIRST, THIRD})
         hanging.hang(False)
         until_heard(lambda: ends(client, cluster) == {FIRST, SECOND, THIRD})
@@ -144,7 +144,7 @@ def test_frozen_broker_costs_glances_and_few_requests(waits: dict[float, float])
         assert cluster.requests("MetadataRequest") - metadata <= 12 + 2 * took
         cluster.brokers[1].resume()
         tries = until_heard(lambda: ends(client, cluster) == ALL)
-        # What was asked in vain did not pile up.
+        # Requests without an answer did not pile up.
         assert cluster.brokers[1].requests["ListOffsetsRequest"] < 8 + took + tries
 
 
@@ -235,7 +235,7 @@ def test_certificate_of_one_broker_that_is_not_trusted(certificate: Path, tmp_pa
         with pytest.raises(AuthenticationError, match="is not trusted"):
             client.fetch({SECOND: FetchFrom(0, 100)}, read_committed=False, max_bytes=100)
         odd.untrusted(certificate)
-        time.sleep(0.15)  # the longest back-off and a fifth
+        time.sleep(0.15)  # the longest back-off, plus a fifth of it
         until_heard(lambda: ends(client, cluster) == {FIRST, SECOND, THIRD})
 
 

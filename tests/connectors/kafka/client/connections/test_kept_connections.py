@@ -90,7 +90,7 @@ def test_new_connection_gets_all_the_time_there_is() -> None:
         slow.set()
         assert records(fetch(fetcher)) == b"abc"
         assert len(server.connections) == 2
-        assert records(fetch(fetcher)) == b"abc"  # the same task: the connection is proven now
+        assert records(fetch(fetcher)) == b"abc"  # the connection has answered in this task
         assert len(server.connections) == 2
 
 
@@ -122,7 +122,7 @@ def test_connection_that_ends_under_its_first_fetch_is_made_again(
         assert len(server.connections) == 2
         fetcher.give_up()
         broken.set()
-        assert fetch(fetcher).fetched is None  # a new connection, too: the caller hears of that
+        assert fetch(fetcher).fetched is None  # the new connection ends, too: the caller gets no records
         assert len(server.connections) == 3
 
 

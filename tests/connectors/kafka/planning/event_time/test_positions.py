@@ -89,7 +89,7 @@ def test_positions_are_those_of_looking_at_every_record(
     by_tp = {TopicPartition("t", n): log for n, log in enumerate(all_logs)}
     ranges = {tp: span_of(log, position) for tp, log in by_tp.items()}
     ranges = {tp: span for tp, span in ranges.items() if span.position < span.end}
-    if latest is None:  # then the far future is believed, and breaks the promise of bounded disorder
+    if latest is None:  # then times in the far future are plausible, and the disorder is not bounded
         locator = TimestampIndex()
     found = plan(finder(SimulatedCluster(by_tp, batch), locator), ranges, latest, budget)
     for tp, span in ranges.items():

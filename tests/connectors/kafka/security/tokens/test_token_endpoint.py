@@ -136,7 +136,7 @@ def test_a_token_is_kept_and_renewed_ahead_of_its_expiry() -> None:
     cache, provider = TokenCache(lambda: now[0]), Provider(now)
     assert [cache.token(provider).value for _ in range(3)] == ["1", "1", "1"]
     now[0] += 81
-    assert cache.token(provider).value == "1"  # and no connection waits
+    assert cache.token(provider).value == "1"  # no connection waits for the renewal
     wait_until(lambda: provider.given == 2, "the token to be renewed", 10)
     wait_until(lambda: cache.token(provider).value == "2", "the new token to be used", 10)
     now[0] += 96
