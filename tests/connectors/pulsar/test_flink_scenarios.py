@@ -18,8 +18,8 @@ pytestmark = pytest.mark.jvm
 
 @pytest.mark.parametrize("interval", ["0", "50 ms"])
 def test_pu05_no_partitions_yet(pulsar_server: PulsarServer, topic: str, interval: str) -> None:
-    """PU-05 adapted: a stream without partitions reads nothing and goes on. It reads topics
-    that are made later only with discovery on."""
+    """PU-05 adapted: a stream without partitions reads nothing and goes on. It reads topics that are made later
+    only with discovery on."""
     more = {
         "admin.url": pulsar_server.admin_url,
         "topicsPattern": f"{topic}-.*",
@@ -42,8 +42,8 @@ def test_pu05_a_bounded_read_of_an_empty_topic_ends(pulsar_server: PulsarServer,
 
 @pytest.mark.parametrize("bounded", [True, False])
 def test_pu09_the_only_split_is_paused(pulsar_server: PulsarServer, topic: str, bounded: bool) -> None:
-    """PU-09: a range that ends where it begins has no rows, and another range of
-    the same split has its rows afterwards."""
+    """PU-09: a range that ends where it begins has no rows, and another range of the same split has
+    its rows afterwards."""
     pulsar_server.create_topic(topic, 1)
     pulsar_server.put(f"{topic}-partition-0", numbers(0, 10))
     source = PulsarSource(
@@ -57,8 +57,8 @@ def test_pu09_the_only_split_is_paused(pulsar_server: PulsarServer, topic: str, 
 
 
 def test_pu10_a_cut_at_a_publish_time(pulsar_server: PulsarServer, topic: str) -> None:
-    """PU-10: one message comes before the time, and one after it. The first is read,
-    and the next range to that time is empty."""
+    """PU-10: one message comes before the time, and one after it. The first is read, and the next range
+    to that time is empty."""
     pulsar_server.create_topic(topic, 1)
     pulsar_server.put(f"{topic}-partition-0", [b"before"])
     time.sleep(0.01)

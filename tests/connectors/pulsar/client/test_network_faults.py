@@ -82,8 +82,8 @@ def test_slow_and_cut_connections_are_got_over(linked: PulsarServer, topic: str,
 
 
 def test_a_server_that_is_killed_and_comes_back(linked: PulsarServer, topic: str) -> None:
-    """The server keeps messages and their ids. The query waits for the server,
-    and a planned range has the same messages."""
+    """The server keeps messages and their ids. The query waits for the server, and a planned range
+    has the same messages."""
     put = Writer(linked, topic)
     put(20)
     patient = {"pulsar.client.operationTimeoutMs": "60000", "pollTimeoutMs": "60000"}

@@ -1,5 +1,5 @@
-"""Options of the Pulsar source have the names of StreamNative's source. An
-option that cannot be honoured is refused by name."""
+"""Options of the Pulsar source have the names of StreamNative's source. An option that cannot be
+honoured is refused by name."""
 
 from __future__ import annotations
 

@@ -95,8 +95,8 @@ def test_partitions_that_were_added_while_it_was_stopped(pulsar_server: PulsarSe
 
 @pytest.mark.parametrize("seed", range(2))
 def test_a_storm(pulsar_server: PulsarServer, topic: str, seed: int) -> None:
-    """Every message comes exactly once, in spite of batches, unloads, new partitions,
-    small limits, and restarts after any plan."""
+    """Every message comes exactly once, in spite of batches, unloads, new partitions, small limits, and
+    restarts after any plan."""
     rng = random.Random(seed)
     pulsar_server.create_topic(topic, 2)
     writer, rows, offset = Writer(pulsar_server, topic, 2), list[dict[str, Any]](), None
@@ -121,8 +121,8 @@ def test_a_storm(pulsar_server: PulsarServer, topic: str, seed: int) -> None:
 
 
 def test_limits_are_kept_within_batches_and_over_ledgers(pulsar_server: PulsarServer, topic: str) -> None:
-    """A micro-batch may begin and end inside an entry. A replay has the same
-    rows, whatever messages came meanwhile."""
+    """A micro-batch may begin and end inside an entry. A replay has the same rows, whatever
+    messages came meanwhile."""
     pulsar_server.create_topic(topic, 1)
     writer, rows = Writer(pulsar_server, topic, 1), list[dict[str, Any]]()
     writer.put(20, batch=20)
@@ -199,8 +199,8 @@ def test_where_a_new_query_begins(pulsar_server: PulsarServer, topic: str) -> No
 def test_trimmed_ledgers_are_data_loss(
     pulsar_server: PulsarServer, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Pulsar's reader goes on silently at the first message that is left. The
-    source compares ids, and finds the loss."""
+    """Pulsar's reader goes on silently at the first message that is left. The source compares
+    ids, and finds the loss."""
     pulsar_server.create_topic(topic, 1)
     partition = f"{topic}-partition-0"
     pulsar_server.put(partition, numbers(0, 10))
@@ -292,8 +292,8 @@ def test_topics_by_pattern(pulsar_server: PulsarServer, topic: str) -> None:
 
 
 def test_the_cursor_of_a_subscription_follows(pulsar_server: PulsarServer, topic: str) -> None:
-    """PU-08: the backlog of the subscription has the messages that are not processed
-    yet. The query itself goes by its offset."""
+    """PU-08: the backlog of the subscription has the messages that are not processed yet. The query
+    itself goes by its offset."""
     pulsar_server.create_topic(topic, 1)
     partition = f"{topic}-partition-0"
     source = source_of(pulsar_server, topic, predefinedSubscription="ours", maxRecordsPerTrigger="4")
