@@ -165,7 +165,7 @@ def generations(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("was_read", [True, False])
 def test_a_file_that_becomes_unreadable_while_a_generation_is_open(folder: Path, was_read: bool) -> None:
     """A file becomes unreadable while a generation is open. After a restart nobody knows whether it was read, so the
-    query fails, or skips it if it may."""
+    query fails, or skips the file if an option says so."""
     options = {"path": str(folder), "maxFilesPerTrigger": "3"}
     query = FileQuery(options, max_drift="1 h")
     while not query.rows:

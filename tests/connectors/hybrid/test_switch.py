@@ -61,8 +61,8 @@ def test_hy_02_a_factory_gets_the_enumerator_before_and_where_it_ends(tmp_path: 
 
 
 def test_hy_04_the_switch_waits_until_every_split_is_processed() -> None:
-    """HY-03, HY-04: the plan that finds every split processed switches. No batch is empty, and all rows of the first
-    source come before those of the second."""
+    """HY-03, HY-04: the plan that finds every split processed makes the switch. No batch is empty, and all rows of
+    the first source come before those of the second."""
     made = Made(NEW)
     query = HybridQuery(two(made))
     assert query.step(3) is not None
@@ -284,7 +284,7 @@ def test_an_enumerator_can_say_where_its_source_ends(monkeypatch: pytest.MonkeyP
 
 
 class Talkative(MemoryEnumerator):
-    """An enumerator that writes down what it is told, and signals that there are no more splits."""
+    """An enumerator that notes the calls that it gets, and signals that there are no more splits."""
 
     told: list[Any]
 

@@ -124,8 +124,8 @@ def one_record(query: Query, read_max: dict[str, int | None]) -> Plan:
 
 
 def test_ki04_no_record_is_behind_the_watermark(broker: KafkaBroker, topic: MakeTopic) -> None:
-    """KI-04, I10: two partitions are read record by record. No record is behind the watermark
-    after its predecessor."""
+    """KI-04, I10: two partitions are read record by record, with a watermark after each record. No record is
+    behind the watermark."""
     name = topic(2)
     for partition, times in enumerate([(100, 200, 300), (150, 250, 350)]):
         broker.write(name, [(partition, time, None, b"v") for time in times])

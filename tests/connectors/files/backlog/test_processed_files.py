@@ -332,7 +332,7 @@ def test_files_that_wait_long_keep_the_cut_below_them() -> None:
 
 
 def test_nothing_new_makes_no_new_state() -> None:
-    """I8: files without news leave the state equal, because an offset that changes is a micro-batch."""
+    """I8: a look that finds no new file leaves the state equal, because an offset that changes is a micro-batch."""
     folder = many(30)
     query = Query(folder, window=WINDOW)
     query.take_all()

@@ -221,7 +221,7 @@ def single_rows(count: int) -> FileUnits:
 
 @given(st.data())
 def test_limits_count_the_rows_that_are_left(data: st.DataObject) -> None:
-    """I2: a batch has as many rows as there are, and never more than the limit. A deleted row does not count."""
+    """I2: a batch has as many rows as are left, up to the limit. A deleted row does not count."""
     length = data.draw(st.integers(1, 40))
     gone = np.array(sorted(data.draw(st.sets(st.integers(0, length - 1)))), np.int64)
     count = np.zeros(1, np.int64)

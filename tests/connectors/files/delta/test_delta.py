@@ -1,5 +1,5 @@
-"""Delta tables: the query reads a snapshot, then what commits add. Options say how commits that
-change rows are read."""
+"""Delta tables: a query reads a snapshot, and then the rows that commits add. Options say how commits
+that change rows are read."""
 
 from __future__ import annotations
 

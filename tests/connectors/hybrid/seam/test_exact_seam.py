@@ -1,4 +1,4 @@
-"""An exact seam: each split of the next source begins at the position where the history ends of it. No JVM."""
+"""An exact seam: each split of the next source begins at the position where its history ends. No JVM."""
 
 from __future__ import annotations
 

@@ -292,8 +292,8 @@ WITH_SASL = SecurityOptions("SASL_PLAINTEXT", sasl=SaslOptions("PLAIN", "user", 
 def test_credentials_that_a_broker_cannot_check_now(
     monkeypatch: pytest.MonkeyPatch, request_: str, error: int
 ) -> None:
-    """The broker may only be unable to check the password now, so planning and fetching connect again,
-    as Java's client does."""
+    """A broker that cannot check credentials now says nothing about the password, so planning and fetching connect
+    again, as Java's client does."""
     codes: Iterator[int] = itertools.chain([error] * 3, itertools.repeat(0))
     change(monkeypatch, request_, lambda answer: setattr(answer, "error_code", next(codes)))
     with fake_cluster(1) as cluster, connected(cluster, security=WITH_SASL) as client:

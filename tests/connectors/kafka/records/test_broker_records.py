@@ -224,8 +224,8 @@ def test_records_larger_than_any_fetch(broker: KafkaBroker, topic: MakeTopic) ->
 
 
 def test_partitions_with_nothing_in_them(broker: KafkaBroker, topic: MakeTopic) -> None:
-    """Partitions that were never written, were emptied, or have an aborted transaction only have no rows. The reader
-    does not wait for any."""
+    """Partitions that were never written or were emptied, or that hold only an aborted transaction, have no rows. The
+    reader does not wait for any."""
     name = topic(4)
     append(broker, name, batch_of(some_rows(5), LZ4), partition=1)
     append(broker, name, batch_of(some_rows(3), 0), partition=3)

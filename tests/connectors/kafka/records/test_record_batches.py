@@ -214,8 +214,8 @@ def test_log_append_time() -> None:
 
 
 def test_delete_horizon_is_the_base_of_the_deltas() -> None:
-    """KIP-534 keeps the delete horizon in the base timestamp, and writes the deltas relative to it.
-    They are read as others."""
+    """KIP-534 keeps the delete horizon in the base timestamp, and writes the deltas relative to it. Reading
+    needs no other rule."""
     rows = [Row(0, T0 + 500, b"k", None), Row(1, T0 - 500, b"k", None)]
     assert all_rows(v2(rows, attributes=DELETE_HORIZON)) == rows
 

@@ -123,8 +123,7 @@ def test_a_subscription_that_ends_is_renewed_where_reading_stands(filled: Kinesi
 )
 @pytest.mark.parametrize("within", [False, True])
 def test_what_passes_is_got_over(filled: KinesisServer, stream: str, code: str, *, within: bool) -> None:
-    """Every second subscription fails, because of a limit or because another subscription is too young: before its
-    first event, or after some records."""
+    """Every second subscription fails with an error that passes, before its first event or after some records."""
     turns = itertools.count()
 
     def answer(asked: dict[str, Any]) -> Any:

@@ -74,7 +74,7 @@ def test_all_bootstrap_servers_are_slow() -> None:
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("encrypted", [False, True])
 def test_connection_that_hangs_while_it_opens(certificate: Path, encrypted: bool) -> None:
-    """A broker that hangs misses rounds, and its partitions come back when it does."""
+    """The partitions of a broker that hangs are missing. They come back when the broker answers again."""
     security = tls(certificate) if encrypted else SecurityOptions()
     given = {"security": security, "connection_setup_timeout_ms": 400}
     with (

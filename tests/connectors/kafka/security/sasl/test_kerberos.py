@@ -159,7 +159,7 @@ def test_sessions_that_end_are_authenticated_again(office: Office, monkeypatch: 
 def test_without_a_ticket_the_reason_is_said(
     office: Office, name: str, changed: dict[str, Any], message: str
 ) -> None:
-    """Without a ticket, connections of planning and of tasks and the diagnosis give the reason."""
+    """A missing ticket is an error with its reason, on connections of planning and of tasks, and in the diagnosis."""
     wrong = replace(office.alice, **changed)
     with pytest.raises(AuthenticationError, match=message):
         office.topics(wrong)
