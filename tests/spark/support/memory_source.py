@@ -39,7 +39,10 @@ class World:
         logs: The event times of each log.
         silent: Logs whose leader does not answer.
         mute: Logs whose leader returns ends but no event times.
-        finished: Logs that end where they end now, for ever.
+        finished: Logs that get no more records.
+        undrained: Logs that have records after their ends, as with an open transaction.
+        calls: The calls that enumerators have recorded.
+        requests: The requests for positions by event time.
     """
 
     logs: dict[str, list[int | None]]
