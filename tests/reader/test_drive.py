@@ -19,7 +19,7 @@ STEPS = [InputStatus.MORE_AVAILABLE, InputStatus.NOTHING_AVAILABLE, InputStatus.
 
 
 class ScriptedReader(SourceReader[SourceSplit]):
-    """Answers as the test says, and keeps which calls were made."""
+    """A reader that answers as the test says, and records its calls."""
 
     def __init__(self, steps: Sequence[Any], left: Sequence[str] = (), *, comes: bool = True) -> None:
         self.calls: list[str] = []
