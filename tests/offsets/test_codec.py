@@ -43,7 +43,8 @@ class Shard(SourceSplit):
 
 
 class ShardSerializer(SimpleVersionedSerializer[Shard]):
-    """Version 0 wrote ``name``; version 1 writes ``{"origin", "name"}`` where there is an origin."""
+    """A serializer of splits. Version 0 wrote ``name``; version 1 writes ``{"origin", "name"}`` where there is an
+    origin."""
 
     version = 1
 
@@ -62,7 +63,7 @@ class ShardSerializer(SimpleVersionedSerializer[Shard]):
 
 
 class NamesSerializer(SimpleVersionedSerializer[frozenset[str]]):
-    """Version 0 wrote comma-separated names, version 1 a list."""
+    """A serializer of names. Version 0 wrote text with commas between the names; version 1 writes a list."""
 
     version = 1
 

@@ -1,4 +1,4 @@
-"""The loop that drives a reader, which tasks, the hybrid source and the test kit share."""
+"""One loop drives a reader in tasks, in the hybrid source and in the test kit."""
 
 from __future__ import annotations
 

@@ -184,7 +184,7 @@ def test_sr15_a_split_reader_is_closed_only_after_its_last_records_were_emitted(
 
 
 def test_added_splits_wake_a_waiting_fetch() -> None:
-    """A split reader that waits for records of one split hears of the next one at once."""
+    """A split reader that waits for records of one split is woken up, and gets the next split at once."""
     made = Waiting()
     reader = NumbersSourceReader(SingleThreadFetcherManager(lambda: made))
     first, second = splits((0, 9), (0, 9))

@@ -1,4 +1,4 @@
-"""The reader base over fetchers in every threading model."""
+"""``SourceReaderBase`` with fetchers in every threading model."""
 
 from __future__ import annotations
 

@@ -175,7 +175,7 @@ def test_who_is_held_holds_up_nobody(make: Make, monkeypatch: pytest.MonkeyPatch
     every batch. It makes a plan each time while the other source moves, and fewer plans after that."""
     rests: list[float] = []
 
-    costly = itertools.count().__next__  # each plan
+    costly = itertools.count().__next__  # each plan costs a second
     replace_time(monkeypatch, "flip27_stream.spark.planning.coordinator", process_time=costly)
     slow, fast = make({"a": [*range(0, 100, 10)]}, ReadLimits(max_rows=1)), make({"b": [1000]})
     pace = IdleBackoff(1.0)

@@ -1,4 +1,4 @@
-"""``Trigger.AvailableNow``: the coordinator reads what was there when the run began. No JVM."""
+"""With ``Trigger.AvailableNow`` the coordinator reads the rows that existed when the run began. No JVM."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
         time_ns=lambda: machine.wall * 1_000_000,
         monotonic_ns=lambda: machine.monotonic * 1_000_000,
     )
-    monkeypatch.setattr(clock, "_TICK_S", 3600)  # the tests tick
+    monkeypatch.setattr(clock, "_TICK_S", 3600)  # the tests read the clock themselves
     return machine
 
 

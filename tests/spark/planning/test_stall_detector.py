@@ -27,14 +27,14 @@ from tests.spark.support.memory_source import LogEnumerator, MemorySource, Memor
 
 
 class Hoards(LogEnumerator):
-    """Returns that a split is pending, and never assigns it."""
+    """An enumerator that says that a split is pending, and never assigns it."""
 
     def pending(self) -> int:
         return 1
 
 
 class Dangles(LogEnumerator):
-    """Returns for every range that there are more records after its end."""
+    """An enumerator that returns for every range that there are more records after its end."""
 
     def split_ranges(self, positions: Mapping[MemorySplit, int | None]) -> Mapping[str, SplitRange]:
         return {
@@ -90,7 +90,7 @@ def test_a_batch_read_fails_the_same_way(short: None, enumerator: type[LogEnumer
 
 
 class Listing(Hoards):
-    """Assigns its second log when a long call has returned."""
+    """An enumerator that assigns its second log when a long call has returned."""
 
     def start(self) -> None:
         super().start()
@@ -128,7 +128,7 @@ def test_a_call_that_takes_its_time_is_waited_for(short: None, caplog: pytest.Lo
 
 
 class Looking(Hoards):
-    """Makes periodic calls that find nothing."""
+    """An enumerator that makes periodic calls, which find nothing."""
 
     def start(self) -> None:
         super().start()
@@ -144,7 +144,8 @@ def test_a_periodic_call_is_waited_for_until_its_next_turn(short: None) -> None:
 
 
 class Slow(BacklogEnumerator):
-    """Assigns a log at every twelfth look, which is soon enough for each log, but not for all logs together."""
+    """An enumerator that assigns a log at every twelfth look, which is soon enough for each log, but not for all logs
+    together."""
 
     looks = 0
 

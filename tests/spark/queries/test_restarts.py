@@ -93,7 +93,7 @@ def when_written(pattern: str, more: int = 2) -> Kill:
     return lambda queries: (written(queries.folder, pattern, more), 0)
 
 
-# The first batch of a run reads nothing, it is the second that matters.
+# The first batch of a run reads nothing, so most kills come in the second one.
 KILLS: Mapping[str, Kill] = {
     "batch 0 committed": when_logged("commits", more=1),
     "between offset log and commit log": when_logged("offsets"),
@@ -164,7 +164,7 @@ def test_a_killed_driver_neither_loses_nor_doubles(queries: KafkaQueries, topic:
     outputs = {query: queries.output(query) for query in (SINK, FOREACH_BATCH)}
     log = queries.folder / "driver.log"
 
-    # One query alone: Spark 4.2 refuses to start again one that was killed while it wrote its very first offset.
+    # Only one query: Spark 4.2 refuses to start a query again that was killed while it wrote its first offset.
     _kill_inside_batch_0(replace(assignment, queries=[SINK]), outputs[SINK], log)
     write(queries, name, times)
     assert positions(outputs[SINK].offset(0), name) == dict.fromkeys(range(3), old)

@@ -1,4 +1,4 @@
-"""Mistakes that make alignment void are warned of once: by the planning process, ``StatusListener`` and ``status``.
+"""The planning process, ``StatusListener`` and ``status`` warn once of mistakes that make alignment useless.
 
 Coordinators and tables are real; Spark's progress is made as Spark makes it. No JVM.
 """

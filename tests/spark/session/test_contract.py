@@ -311,7 +311,7 @@ def test_readers_that_are_not_registered(slot: Any) -> None:
 def context(kind: str) -> SplitEnumeratorContext[Any]:
     """Returns the context of a query, or the context that a child of a hybrid source gets."""
     own = CoordinatorContext(2, "host")
-    stage = cast(Any, None)  # nothing gets as far as that
+    stage = cast(Any, None)  # no call of these tests uses it
     return own if kind == "own" else ChildContext(own, stage, {}, at_once=True)
 
 

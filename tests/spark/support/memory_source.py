@@ -90,7 +90,8 @@ class CountSerializer(SimpleVersionedSerializer[int]):
 
 
 class LogEnumerator(SplitEnumerator[MemorySplit, int]):
-    """Assigns every log of its world. Its state is their number. It does not support positions by event time."""
+    """An enumerator that assigns every log of its world. Its state is the number of assigned logs. It does not
+    support positions by event time."""
 
     def __init__(self, world: World, context: SplitEnumeratorContext[MemorySplit], assigned: int = 0) -> None:
         self.world = world

@@ -74,7 +74,7 @@ class _Writer:
                 partition=rng.choice(partitions),
                 timestamp_ms=T0 + rng.randrange(HOUR),
                 key=key,
-                value=b"both null" if key is value is None else value,  # the producer refuses to send that
+                value=b"both null" if key is value is None else value,  # the producer refuses two nulls
                 headers=[
                     (rng.choice("ab"), rng.choice([b"", b"1"])) for _ in range(rng.choice([0, 0, 1, 3]))
                 ],
