@@ -29,7 +29,7 @@ FIXTURE = Path(__file__).parent / "fixtures" / "offset-v1.json"
 
 @dataclass(frozen=True)
 class Shard(SourceSplit):
-    """A split with or without something more than its id to remember."""
+    """A split with an id, and in some cases an origin to remember."""
 
     name: str
     origin: str | None = None
@@ -43,7 +43,8 @@ class Shard(SourceSplit):
 
 
 class ShardSerializer(SimpleVersionedSerializer[Shard]):
-    """Version 0 wrote ``name``; version 1 writes ``{"origin", "name"}`` where there is an origin."""
+    """A serializer of splits. Version 0 wrote ``name``; version 1 writes ``{"origin", "name"}`` where there is an
+    origin."""
 
     version = 1
 
@@ -62,7 +63,7 @@ class ShardSerializer(SimpleVersionedSerializer[Shard]):
 
 
 class NamesSerializer(SimpleVersionedSerializer[frozenset[str]]):
-    """Version 0 wrote comma-separated names, version 1 a list."""
+    """A serializer of names. Version 0 wrote text with commas between the names; version 1 writes a list."""
 
     version = 1
 
@@ -131,12 +132,14 @@ def test_layout_is_sorted_integers_strings_and_nulls(codec: OffsetCodec[Shard, f
 def test_sk_35_stored_offset_of_format_version_1_is_read_for_ever(
     codec: OffsetCodec[Shard, frozenset[str]],
 ) -> None:
-    """CO-11, SK-35: the fixture is a released format; never regenerate it."""
+    """CO-11, SK-35: a stored offset of format version 1 is read. The fixture is a released format; never regenerate
+    it."""
     assert codec.from_json(json.loads(FIXTURE.read_text())) == _offset()
 
 
 def test_initial_is_a_constant_that_is_no_offset(codec: OffsetCodec[Shard, frozenset[str]]) -> None:
-    """Spark asks for the initial offset several times and does not log it (fact 5)."""
+    """The initial offset is a constant from which no offset is read. Spark asks for it several times and does not log
+    it (fact 5)."""
     assert codec.from_json(json.loads(json.dumps(INITIAL))) is None
     assert MARKER in INITIAL
 
@@ -164,7 +167,7 @@ def offsets(draw: st.DrawFn) -> ShardOffset:
 
 
 def _shuffled(value: Any, rng: random.Random) -> Any:
-    """The same JSON with the keys of every object in another order."""
+    """Returns the same JSON with the keys of every object in another order."""
     if isinstance(value, dict):
         keys = list(value)
         rng.shuffle(keys)
@@ -174,7 +177,8 @@ def _shuffled(value: Any, rng: random.Random) -> Any:
 
 @given(offsets(), st.randoms(use_true_random=False))
 def test_py_12_equal_offsets_are_equal_text(offset: ShardOffset, rng: random.Random) -> None:
-    """PY-12: Spark compares offsets as text, so neither a round trip nor the order of keys may change it."""
+    """PY-12: equal offsets have equal text, after a round trip and with any order of keys. Spark compares offsets as
+    text."""
     codec = _codec()
     text = json.dumps(codec.to_json(offset))
     assert codec.from_json(json.loads(text)) == offset
@@ -204,7 +208,7 @@ def _places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 @st.composite
 def mutants(draw: st.DrawFn) -> Any:
-    """Stored documents with one to three places replaced, removed or added."""
+    """Returns stored documents with one to three places replaced, removed or renamed."""
     document: Any = json.loads(FIXTURE.read_text())
     for _ in range(draw(st.integers(1, 3))):
         path = draw(st.sampled_from(_places(document)))
@@ -274,7 +278,8 @@ def test_sk_35_and_hy_16_a_newer_version_is_refused(
 def test_where_splits_began_in_earlier_offsets_is_format_version_2(
     codec: OffsetCodec[Shard, frozenset[str]],
 ) -> None:
-    """Documents without it stay version 1, which older releases read."""
+    """A document with the begins of splits in earlier offsets has format version 2. Documents without them stay
+    version 1, which older releases read."""
     offset = _offset(earlier_begins={"views-1": (0, 11), "clicks-0": (7, 3)})
     document = codec.to_json(offset)
     assert (codec.to_json(_offset())[MARKER], document[MARKER], FORMAT_VERSION) == (1, 2, 2)
@@ -299,7 +304,8 @@ def test_another_source_is_refused_with_both_fingerprints(codec: OffsetCodec[Sha
 
 
 def test_what_another_source_began_is_read_where_that_is_accepted() -> None:
-    """It keeps the fingerprint that it began with."""
+    """An offset of another source is read if the codec accepts that source. It keeps the fingerprint of that
+    source."""
     taking = OffsetCodec(FINGERPRINT, ShardSerializer(), NamesSerializer(), lambda began: "kafka" in began)
     offset = taking.from_json(_with(["source"], "kafka subscribe=orders"))
     assert offset is not None
@@ -310,7 +316,8 @@ def test_what_another_source_began_is_read_where_that_is_accepted() -> None:
 
 @pytest.mark.parametrize("document", [{"logOffset": 0}, {"sourceVersion": 1, "reservoirId": "a", "index": 3}])
 def test_an_offset_of_another_format_of_spark_is_not_called_corrupt(document: dict[str, object]) -> None:
-    """The file source and the Delta source write such offsets."""
+    """An offset of another format of Spark is refused as foreign, and not as corrupt. The file source and the Delta
+    source write such offsets."""
     with pytest.raises(ForeignCheckpointError, match="not written by a source of flip27-stream") as refused:
         OffsetCodec(FINGERPRINT, ShardSerializer(), NamesSerializer()).from_json(document)
     assert str(list(document)) in str(refused.value)
@@ -383,7 +390,8 @@ def test_a_float_in_a_state_is_not_written() -> None:
 def test_1000_partitions_of_a_long_topic_name_stay_below_120_kb(
     codec: OffsetCodec[Shard, frozenset[str]],
 ) -> None:
-    """The largest document: batch 0, where every split has a begin, all seen at their ends."""
+    """The offset of 1000 partitions has less than 120 kB of text. The largest document is that of batch 0, where
+    every split has a begin, if all splits were seen at their ends."""
     names = [f"prod.eu-west-1.payments.transaction-authorised.v2-{number}" for number in range(1000)]
     now = 1_760_000_000_000
     splits = {name: SplitState(Shard(name), 1_234_567_890, now, now) for name in names}

@@ -37,7 +37,7 @@ PATIENCE_S = 30.0
 
 @dataclass(frozen=True)
 class Numbers(RangeSplit):
-    """The value at a position is ``number * 10 + position``."""
+    """A split of numbers. The value at a position is ``number * 10 + position``."""
 
     number: int
 
@@ -69,7 +69,7 @@ class Context(SourceReaderContext):
 
 
 class Output(ReaderOutput):
-    """Keeps the values that were emitted, by split, and what was released."""
+    """An output that keeps the emitted values by split, and the names of the released outputs."""
 
     def __init__(self, split_id: str = "", root: Output | None = None) -> None:
         self._split_id = split_id
@@ -104,7 +104,7 @@ class Output(ReaderOutput):
 
 
 class NumbersReader(SplitReader[Numbers]):
-    """Several splits multiplexed: each fetch has ``per_fetch`` records of every split.
+    """A split reader that multiplexes its splits: each fetch has ``per_fetch`` records of every split.
 
     Args:
         per_fetch: records of a split in one fetch.
@@ -164,7 +164,7 @@ class NumbersReader(SplitReader[Numbers]):
 
 
 class Waiting(NumbersReader):
-    """A client that waits for records which never come, until it is woken up."""
+    """A split reader whose fetch waits for records that never come, until it is woken up."""
 
     def fetch(self) -> RecordsWithSplitIds:
         self.fetches += 1
@@ -185,14 +185,14 @@ class NumbersSourceReader(SourceReaderBase[Numbers]):
 
 
 def splits(*ranges: tuple[int, int]) -> list[Numbers]:
-    """Split number i with the i-th range."""
+    """Returns splits with the given ranges. The first split has number 0."""
     return [Numbers(number=i, start=start, end=end) for i, (start, end) in enumerate(ranges)]
 
 
 def poll_until(
     reader: SourceReader[Numbers], output: Output, wanted: Callable[[InputStatus], object]
 ) -> None:
-    """Poll as a task does, until ``wanted`` is true of a status."""
+    """Polls a reader as a task does, until ``wanted`` is true of a status."""
     while not wanted(status := reader.poll_next(output)):
         assert status is not InputStatus.END_OF_INPUT
         if status is InputStatus.NOTHING_AVAILABLE:
@@ -200,7 +200,7 @@ def poll_until(
 
 
 def read_all(reader: SourceReader[Numbers], to_read: Sequence[Numbers]) -> Output:
-    """Run a whole task."""
+    """Runs a reader as a whole task does, and returns its output."""
     output = Output()
     try:
         reader.start()

@@ -1,4 +1,5 @@
-"""Logs in memory that can be aligned, read by a source with at most one fault: what the conformance suite must tell."""
+"""Logs in memory, and a source over them that can be aligned. The source has at most one fault, which the conformance
+suite must tell."""
 
 from __future__ import annotations
 
@@ -43,14 +44,15 @@ _numbers = itertools.count()
 
 @dataclass
 class Logs:
-    """Event times of each log, ``None`` for a record without one; which logs are gone, and whether all fails."""
+    """The event times of each log, which logs are gone, and whether all requests fail. An event time is ``None`` for
+    a record without one."""
 
     times: list[list[int | None]] = field(default_factory=list)
     gone: set[int] = field(default_factory=set)
     fails: bool = False
 
     def known(self, log: int, first: int, end: int, latest: int | None) -> list[tuple[int, int]]:
-        """Positions and event times of the records of a range that have one which is believed."""
+        """Returns positions and event times of the records of a range that have an event time up to ``latest``."""
         times = self.times[log][first:end]
         return [
             (i, t) for i, t in enumerate(times, first) if t is not None and (latest is None or t <= latest)
@@ -83,7 +85,7 @@ class MemoryLogs(ExternalSystem):
         return MemoryLogSource(self.number, self._fault)
 
     def write(self, split: int, count: int) -> Sequence[Hashable]:
-        """Event times rise by 10 but fall back by 25 at every third record."""
+        """Writes records whose event times rise by 10, but fall back by 25 at every third record."""
         first = len(self._log(split))
         numbers = range(first, first + count)
         return self.write_at(
@@ -242,7 +244,7 @@ class Enumerator(SplitEnumerator[Log, Assigned], SupportsEventTimePositions):
         return int(self._source.fault == "has something pending for ever")
 
     def split_ranges(self, positions: Mapping[Log, int | None]) -> Mapping[str, SplitRange]:
-        """What is gone is unknown until it is back."""
+        """Returns the ranges of the logs. A log that is gone has no range until it is back."""
         fault = self._source.fault
         if self._logs.fails and fault != "hides its failures":
             raise ConnectorError("" if fault == "fails without a word" else "the system is not there")
@@ -342,7 +344,7 @@ class Forgetful(IteratorSourceReader[Log]):
 
 
 class Careless(SourceReader[Log]):
-    """A reader from scratch, that no base keeps from its faults."""
+    """A reader without a base class, since a base class would prevent its faults."""
 
     def __init__(self, fault: str) -> None:
         self._fault = fault
@@ -352,7 +354,7 @@ class Careless(SourceReader[Log]):
         self._splits += splits
 
     def notify_no_more_splits(self) -> None:
-        """Known."""
+        """Does nothing, because the reader gets all its splits at once."""
 
     def snapshot_state(self) -> Sequence[Log]:
         return self._splits

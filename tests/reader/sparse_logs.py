@@ -27,7 +27,7 @@ class SparseLog(Log):
         return False
 
     def between(self, start: int, end: int) -> SparseLog:
-        """Only at positions that the source named."""
+        """Returns the split with a range. Both positions must be positions that the source has named."""
         return replace(self, start=dense_of(start), end=dense_of(end))
 
 
@@ -56,7 +56,7 @@ class SparseLogSource(MemoryLogSource):
 
 
 class SparseEnumerator(Enumerator):
-    """Says of its ranges how many rows they have, and places all cuts."""
+    """An enumerator that returns how many rows its ranges have, and finds the positions of all cuts."""
 
     _ranges: Mapping[str, SplitRange] = {}
 

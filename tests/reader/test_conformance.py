@@ -1,4 +1,4 @@
-"""The conformance suite lets a right source pass and tells what is wrong with others."""
+"""The conformance suite passes for a correct source. For other sources its errors say what is wrong."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from tests.reader.sparse_logs import SparseLogs
 
 
 class TestMemoryLogs(SourceConformanceSuite):
-    """SX-01 to SX-08, CO-11, CO-25, and event-time positions under disorder."""
+    """The checks for logs in memory: SX-01 to SX-08, CO-11, CO-25, and event-time positions under disorder."""
 
     def create_system(self) -> ExternalSystem:
         return MemoryLogs()
 
 
 class TestSparseLogs(SourceConformanceSuite):
-    """The same where positions do not count rows: no position is made up, and limits hold for rows."""
+    """The checks for a source whose positions do not count rows. No position is made up, and limits hold for rows."""
 
     def create_system(self) -> ExternalSystem:
         return SparseLogs()
@@ -40,7 +40,7 @@ class Faulty(SourceConformanceSuite):
 
 
 class Plain(ExternalSystem):
-    """What is needed, and no more."""
+    """An external system with the methods that are required, and no others."""
 
     def __init__(self) -> None:
         self._logs = MemoryLogs()
@@ -172,7 +172,7 @@ FAULTS: list[tuple[str, Check, str]] = [
 
 @pytest.mark.parametrize(("fault", "check", "told"), FAULTS, ids=lambda v: getattr(v, "__name__", str(v)))
 def test_a_fault_is_told(fault: str, check: Check, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each by the check that is there for it, in words that lead to it."""
+    """The check for a fault fails for a source with this fault, with an error that leads to it."""
     monkeypatch.setattr(source_query, "_PATIENCE_S", 0.3)
     monkeypatch.setattr(faults, "_PATIENCE_S", 1.0)
     monkeypatch.setattr(faults, "_NOTICED_S", 0.5)
@@ -183,7 +183,7 @@ def test_a_fault_is_told(fault: str, check: Check, told: str, monkeypatch: pytes
 
 
 def test_a_run_that_does_not_end_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The coordinator says what a run waits for (SK-01)."""
+    """A run that does not end fails. The coordinator says in the error what the run waits for (SK-01)."""
     monkeypatch.setattr(stall_detector, "GIVE_UP_S", 0.3)
     with pytest.raises(ContractError, match=r"does not end: .*pending\(\) returns 1"):
         Faulty("has something pending for ever").test_available_now()
@@ -200,7 +200,8 @@ HOOKS: list[tuple[Check, str]] = [
 
 @pytest.mark.parametrize(("check", "hook"), HOOKS, ids=lambda v: getattr(v, "__name__", str(v)))
 def test_what_is_not_checked_is_said(check: Check, hook: str) -> None:
-    """A system without a hook is no fault of the source, and no proof either."""
+    """A check says that it was not made, if the external system lacks the hook for it. That is no fault of the
+    source, and no proof of its correctness either."""
     with pytest.raises(NotProvided, match=rf"^Not checked: .* Plain does not provide {hook}\(\)"):
         check(WithoutHooks())
 
@@ -215,7 +216,8 @@ def test_a_large_split_that_is_too_small_is_said() -> None:
 
 
 def test_an_enumerator_that_forgets_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The coordinator refuses to assign a split twice (CO-14)."""
+    """An enumerator that forgets its splits fails a check, because the coordinator refuses to assign a split twice
+    (CO-14)."""
     with pytest.raises(ValueError, match="assigned already"):
         Faulty("assigns again after a restart").test_restart()
 

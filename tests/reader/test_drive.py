@@ -1,4 +1,4 @@
-"""The loop that drives a reader, which tasks, the hybrid source and the test kit share."""
+"""One loop drives a reader in tasks, in the hybrid source and in the test kit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STEPS = [InputStatus.MORE_AVAILABLE, InputStatus.NOTHING_AVAILABLE, InputStatus.
 
 
 class ScriptedReader(SourceReader[SourceSplit]):
-    """Answers as the test says, and keeps which calls were made."""
+    """A reader that answers as the test says, and records its calls."""
 
     def __init__(self, steps: Sequence[Any], left: Sequence[str] = (), *, comes: bool = True) -> None:
         self.calls: list[str] = []

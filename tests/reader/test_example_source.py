@@ -1,4 +1,4 @@
-"""The example of a source of one's own: short, and all that a source must be."""
+"""The example of a source that a user writes is short, and passes the conformance suite."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class LogFolderSystem(ExternalSystem):
         return self.write_at(split, [NOON + 1000 * split + 10 * n for n in range(first, first + count)])
 
     def write_at(self, split: int, times: Sequence[int | None]) -> Sequence[Hashable]:
-        """A line begins with its time, so one before the epoch stands for none."""
+        """Writes lines that begin with their event times. A negative time stands for ``None``."""
         name = f"{split}.log"
         first = self._written.get(split, 0)
         self._written[split] = first + len(times)
@@ -77,7 +77,7 @@ class FiveLines(LogFolder):
 
 
 class UpToNow(LogFolderEnumerator):
-    """Reads what is there, and then nothing more."""
+    """An enumerator of a bounded source, which ends at the existing lines."""
 
     def _assign(self, paths: list[str], error: BaseException | None) -> None:
         super()._assign(paths, error)
@@ -99,7 +99,7 @@ class Bounded(LogFolder):
 
 
 class TestLogFolder(SourceConformanceSuite):
-    """SX-01 to SX-08, CO-11, CO-25, and alignment by pausing."""
+    """The checks for the example source: SX-01 to SX-08, CO-11, CO-25, and alignment by pausing."""
 
     strategy = WatermarkStrategy().with_timestamp_assigner(timestamp_assigner("timestamp", SCHEMA))
 
@@ -112,20 +112,21 @@ class TestLogFolder(SourceConformanceSuite):
 
 
 def test_it_is_short() -> None:
-    """Someone writes a source of their own in under 100 lines."""
+    """The example has fewer than 100 lines, so a user can write a source in as many."""
     text = Path(log_folder.__file__ or "").read_text()
     assert len(text.splitlines()) < 100
 
 
 def test_the_page_has_it_whole() -> None:
-    """docs/write-a-source.md shows the very file that is tested here."""
+    """The page docs/write-a-source.md shows the same file that is tested here."""
     page = (Path(__file__).parents[2] / "docs" / "write-a-source.md").read_text()
     assert f"```python\n{Path(log_folder.__file__ or '').read_text()}```" in page
 
 
 def test_only_a_line_feed_ends_a_line(tmp_path: Path) -> None:
-    """What counts lines and what reads them agree, so no line is lost: not at a lone CR, nor at any other character at
-    which ``str.splitlines`` cuts. A CR LF ends a line as it does elsewhere; a line without an end is not there yet."""
+    """The code that counts lines and the code that reads them agree, so that no line is lost. Neither a lone CR nor
+    another character at which ``str.splitlines`` cuts ends a line. A CR LF ends a line, and a line without an end is
+    not read yet."""
     breaks = "\r \x0b \x0c \x1c \x1d \x1e \x85 \u2028 \u2029"
     texts = [f"a{one}b" for one in breaks.split(" ")] + ["\r", "", " padded "]
     written = (
@@ -150,7 +151,7 @@ def test_only_a_line_feed_ends_a_line(tmp_path: Path) -> None:
 
 
 def test_a_task_of_a_micro_batch_reads_it(tmp_path: Path) -> None:
-    """What Spark runs in a Python worker: planned ranges of two files, one of them beyond what the other has."""
+    """A task, which Spark runs in a Python worker, reads the planned ranges of two files."""
     (tmp_path / "a.log").write_text("0 a0\n1 a1\n2 a2\n3 a3\n")
     (tmp_path / "b.log").write_text("0 b0\n1 b1\n")
     spec = SourceSpec(LogFolder(str(tmp_path)), WatermarkStrategy(), alignment=None, driver=Driver())

@@ -31,7 +31,7 @@ from tests.reader.kit import (
 
 
 class Exits:
-    """What a fetcher tells its manager."""
+    """Callbacks that keep what a fetcher tells its manager."""
 
     def __init__(self) -> None:
         self.errors: list[BaseException] = []
@@ -48,7 +48,8 @@ class Exits:
 
 
 def test_availability_follows_the_queue() -> None:
-    """A future is done once there is an element or a notice, and a new one waits after the last was polled."""
+    """The future of a queue is done once there is an element or a notice. After the last element was polled, a new
+    future waits."""
     queue: HandOverQueue[int] = HandOverQueue(2)
     waiting = queue.availability()
     assert not waiting.done()
@@ -91,7 +92,7 @@ def test_closing_the_queue_lets_its_producer_go() -> None:
 
 @pytest.mark.parametrize("capacity", [1, 3])
 def test_fetchers_run_ahead_by_no_more_than_the_queue_holds(capacity: int) -> None:
-    """Back-pressure: one fetch more than there is room for waits for room."""
+    """Fetchers run ahead by as many fetches as the queue holds, and by one more, which waits for room in it."""
     made = NumbersReader(per_fetch=1)
     manager = SingleThreadFetcherManager(lambda: made, queue_capacity=capacity)
     reader, output = NumbersSourceReader(manager), Output()
@@ -113,7 +114,8 @@ def test_fetchers_run_ahead_by_no_more_than_the_queue_holds(capacity: int) -> No
 
 
 def test_sr11_idle_is_to_have_no_splits() -> None:
-    """SR-11: idle at first, not with a split, idle again after its end, and then whoever waits is told."""
+    """SR-11: a fetcher without a split is idle, at first and again after the end of its split. Then the queue
+    notifies whoever waits."""
     queue: HandOverQueue[RecordsWithSplitIds] = HandOverQueue(9)
     exits = Exits()
     fetcher = SplitFetcher(NumbersReader(per_fetch=5), queue, exits.failed, exits.ended)
@@ -134,7 +136,8 @@ def test_sr11_idle_is_to_have_no_splits() -> None:
 
 
 def test_sr11_a_reader_that_is_quicker_than_the_fetcher_hears_that_it_is_idle() -> None:
-    """SR-11: it has taken the last records before the fetcher lets go of their split, and would wait for ever."""
+    """SR-11: a reader that takes the last records before the fetcher lets go of their split is notified once the
+    fetcher is idle. Otherwise the reader would wait for ever."""
 
     class Quick(HandOverQueue[RecordsWithSplitIds]):
         def put(self, element: RecordsWithSplitIds) -> bool:
@@ -165,7 +168,8 @@ def test_sr13_a_fetcher_that_waits_for_the_reader_can_be_closed() -> None:
 
 
 def test_sr15_a_split_reader_is_closed_only_after_its_last_records_were_emitted() -> None:
-    """SR-15: its buffers may lie under them."""
+    """SR-15: a split reader is closed only after its last records were emitted, because they may lie in its
+    buffers."""
     made = NumbersReader(per_fetch=5)
     reader = NumbersSourceReader(SingleThreadFetcherManager(lambda: made))
     output = Output()
@@ -180,7 +184,7 @@ def test_sr15_a_split_reader_is_closed_only_after_its_last_records_were_emitted(
 
 
 def test_added_splits_wake_a_waiting_fetch() -> None:
-    """A split reader that waits for records of one split hears of the next one at once."""
+    """A split reader that waits for records of one split is woken up, and gets the next split at once."""
     made = Waiting()
     reader = NumbersSourceReader(SingleThreadFetcherManager(lambda: made))
     first, second = splits((0, 9), (0, 9))
@@ -193,7 +197,8 @@ def test_added_splits_wake_a_waiting_fetch() -> None:
 
 
 def test_closing_does_not_wait_for_a_fetch_that_is_stuck(caplog: pytest.LogCaptureFixture) -> None:
-    """It is left behind with a warning that names its splits; what it still brings goes nowhere."""
+    """Closing a reader does not wait for a fetch that is stuck. A warning names the splits of the fetch, and what it
+    still brings is dropped."""
     release = threading.Event()
     made = NumbersReader(on_fetch=lambda number: release.wait())
     manager = SingleThreadFetcherManager(lambda: made)
@@ -210,7 +215,7 @@ def test_closing_does_not_wait_for_a_fetch_that_is_stuck(caplog: pytest.LogCaptu
 
 
 def test_fetchers_are_daemons() -> None:
-    """A stuck one does not keep the worker alive."""
+    """Fetchers run in daemon threads, so that a stuck one does not keep the worker process alive."""
     daemons: list[bool] = []
     made = NumbersReader(on_fetch=lambda number: daemons.append(threading.current_thread().daemon))
     read_all(NumbersSourceReader(SingleThreadFetcherManager(lambda: made)), splits((0, 2)))
@@ -218,7 +223,7 @@ def test_fetchers_are_daemons() -> None:
 
 
 def test_idle_fetchers_end_and_new_ones_start() -> None:
-    """Between splits no thread is left; the next split gets a new split reader."""
+    """An idle fetcher ends, so that no thread is left between splits. The next split gets a new split reader."""
     made: list[NumbersReader] = []
 
     def make() -> NumbersReader:

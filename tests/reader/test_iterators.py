@@ -1,4 +1,4 @@
-"""Readers made of one function."""
+"""Readers that are made from one function of the user."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ def test_plain_rows_become_record_batches() -> None:
 
 
 def test_columns_pass_as_they_are() -> None:
-    """Record batches, rows and columns with positions, in the order they came."""
+    """A function may return rows, record batches and ``Records`` in turn. They keep their order, and record batches
+    pass unchanged."""
     columns = pa.RecordBatch.from_pydict({"value": [5, 6]}, schema=SCHEMA)
 
     def mixed(split: Numbers) -> Iterator[Any]:
@@ -56,7 +57,8 @@ def test_columns_pass_as_they_are() -> None:
 
 
 def test_with_positions_the_range_is_kept_for_the_author() -> None:
-    """A function may begin before the range and never end."""
+    """If a function returns positions, only the records in the range are emitted. The function may begin before the
+    range and never end; it is closed."""
     closed = threading.Event()
 
     def for_ever(split: Numbers) -> Iterator[Record]:
@@ -102,7 +104,8 @@ def test_a_long_list_of_rows_is_cut_into_batches() -> None:
     ],
 )
 def test_a_row_that_does_not_fit_is_named(row: Any, why: str) -> None:
-    """Split, number of the row and, where it has one, position."""
+    """The error of a row that does not fit the schema names the split, the number of the row and, if the row has one,
+    its position."""
     schema = pa.schema([pa.field("value", pa.int64(), nullable=False)])
     rows = [(0,), (1,), row, (3,)]
     with pytest.raises(
@@ -144,7 +147,8 @@ def test_our_own_errors_come_out_as_they_are() -> None:
 
 @pytest.mark.parametrize("positions", [[3, 2], [3, 3]])
 def test_positions_of_single_records_rise(positions: list[int]) -> None:
-    """Rows that share a position must not be torn apart by the end of a fetch, so they come as Records."""
+    """Positions of single records must rise. Rows that share a position must come as ``Records``, so that the end of
+    a fetch does not separate them."""
     with pytest.raises(ConnectorError, match=rf"position {positions[1]} comes after 3"):
         read(lambda split: [Record((p,), p) for p in positions], (0, 9))
     together = read(lambda split: [Records([(1,), (2,), (3,)], positions=[3, 3, 4])], (3, 4))
@@ -152,7 +156,8 @@ def test_positions_of_single_records_rise(positions: list[int]) -> None:
 
 
 def test_threads_read_splits_at_the_same_time() -> None:
-    """Each waits for the other, so one thread would never end."""
+    """Two threads read two splits at the same time. Each split waits for the other one, so one thread would never
+    end."""
     met = threading.Barrier(2, timeout=PATIENCE_S)
 
     def meets(split: Numbers) -> Iterator[tuple[int]]:
@@ -164,7 +169,7 @@ def test_threads_read_splits_at_the_same_time() -> None:
 
 
 def test_woken_up_it_returns_with_what_it_has() -> None:
-    """And goes on from there."""
+    """A fetch that is woken up returns the rows that it has. The next fetch goes on after them."""
     made: IteratorSplitReader[Numbers]
 
     def wakes(split: Numbers) -> Iterator[tuple[int]]:
@@ -204,7 +209,8 @@ def test_removed_splits_are_closed() -> None:
 
 @pytest.mark.parametrize("told", [{}, {"timestamp": None}])
 def test_records_without_a_timestamp_are_not_records_of_a_source_without_any(told: dict[str, None]) -> None:
-    """A range of nothing but the former is read all the same; alignment of the latter needs a column."""
+    """Records whose timestamp is ``None`` give null timestamps, and records of a source without timestamps give no
+    column of timestamps. Both are read."""
     output = read(lambda split: [Record((n,), n, **told) for n in range(3)], (0, 3))
     assert output.values["s0"] == [0, 1, 2]
     assert output.timestamps == [None] * (3 if told else 0)

@@ -1,4 +1,4 @@
-"""What of the fetched records lies in the planned range."""
+"""``SplitProgress`` takes those of the fetched records that are in the planned range."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ LOGS = st.lists(st.integers(0, 60), unique=True).map(sorted)
 def test_every_record_of_the_range_is_taken_once(
     log: list[int], start: int, length: int, steps: list[tuple[int, int]]
 ) -> None:
-    """Whatever blocks are fetched, with gaps in the positions, and each beginning again before the last one's end."""
+    """Every record of the range is taken once, whatever blocks are fetched. Positions may have gaps, and a block may
+    begin before the end of the last one."""
     end = start + length
     progress = SplitProgress(Numbers(number=0), start, end)
     taken: list[int] = []
@@ -37,7 +38,8 @@ def test_every_record_of_the_range_is_taken_once(
 
 
 def test_the_rest_of_a_split() -> None:
-    """From the first position that was not taken; a range that is not known is left whole."""
+    """The rest of a split begins at the first position that was not taken. A split without a known range is left
+    whole."""
     split = Numbers(number=0, start=2, end=9)
     progress = SplitProgress(split, 2, 9)
     progress.take(Records(["a", "b"], positions=[3, 5]))

@@ -1,4 +1,4 @@
-"""Dataclasses in offsets."""
+"""``DataclassSerializer`` stores dataclasses in offsets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class State:
 
 
 def test_round_trip() -> None:
-    """Tuples stay tuples; equal values give equal JSON."""
+    """A dataclass that is stored and read is equal to the first one. Tuples stay tuples."""
     serializer = DataclassSerializer(State)
     state = State(("a", "b"), (("c", 1),))
     stored = serializer.serialize(state)

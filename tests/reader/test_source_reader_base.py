@@ -1,4 +1,4 @@
-"""The reader base over fetchers in every threading model."""
+"""``SourceReaderBase`` with fetchers in every threading model."""
 
 from __future__ import annotations
 
@@ -55,7 +55,8 @@ def reader(request: pytest.FixtureRequest) -> SourceReader[Numbers]:
 
 
 def test_sr01_many_splits(reader: SourceReader[Numbers]) -> None:
-    """SR-01: 10 splits of 10 records, in every model: 100 distinct values, in order inside each split."""
+    """SR-01: 10 splits of 10 records give 100 distinct values in every threading model, in order inside each
+    split."""
     output = read_all(reader, splits(*[(0, 10)] * 10))
     assert output.all_values == list(range(100))
     assert all(values == sorted(values) for values in output.values.values())
@@ -63,7 +64,7 @@ def test_sr01_many_splits(reader: SourceReader[Numbers]) -> None:
 
 
 def test_sr02_splits_added_while_one_is_read(reader: SourceReader[Numbers]) -> None:
-    """SR-02: adding splits does not disturb the running one."""
+    """SR-02: splits that are added while another one is read do not disturb the reading of that one."""
     output = Output()
     first, *others = splits(*[(0, 10)] * 10)
     reader.add_splits([first])
@@ -76,7 +77,8 @@ def test_sr02_splits_added_while_one_is_read(reader: SourceReader[Numbers]) -> N
 
 
 def test_sr03_nothing_available_is_not_the_end(reader: SourceReader[Numbers]) -> None:
-    """SR-03: a split read to its end leaves nothing to wait for, until somebody says that no more will come."""
+    """SR-03: a reader at the end of its split has nothing available, and waits. It ends only when it is told that no
+    more splits will come."""
     output = Output()
     reader.add_splits(splits((0, 10)))
     poll_until(reader, output, lambda status: output.released)
@@ -94,12 +96,12 @@ def test_sr03_nothing_available_is_not_the_end(reader: SourceReader[Numbers]) ->
 
 
 def test_no_splits_at_all(reader: SourceReader[Numbers]) -> None:
-    """SX-07: a reader that gets nothing ends."""
+    """SX-07: a reader that gets no splits ends."""
     assert read_all(reader, []).released == []
 
 
 def test_empty_ranges(reader: SourceReader[Numbers]) -> None:
-    """A range that holds nothing is finished without asking anybody."""
+    """A split with an empty range is finished and gives no records."""
     output = read_all(reader, splits((0, 0), (7, 7), (2, 4)))
     assert output.all_values == [22, 23]
     assert sorted(output.released) == ["s0", "s1", "s2"]
@@ -107,7 +109,8 @@ def test_empty_ranges(reader: SourceReader[Numbers]) -> None:
 
 @pytest.mark.parametrize("end_apart", [False, True])
 def test_sr06_the_end_comes_with_the_last_records_or_alone(end_apart: bool) -> None:
-    """SR-06: splits of 10 and 12 records, 2 per fetch."""
+    """SR-06: a fetch may say that a split is finished with the last records of the split, or without records. The
+    splits have 10 and 12 records, and a fetch has 2 of each."""
     made = NumbersReader(per_fetch=2, end_apart=end_apart)
     reader = NumbersSourceReader(SingleThreadFetcherManager(lambda: made))
     output = read_all(reader, splits((0, 10), (0, 12)))
@@ -118,7 +121,7 @@ def test_sr06_the_end_comes_with_the_last_records_or_alone(end_apart: bool) -> N
 
 
 def test_sr07_the_last_records_come_while_fetchers_end() -> None:
-    """SR-07: they are emitted, not taken for the end."""
+    """SR-07: records that come while fetchers end are emitted, and the input does not end without them."""
 
     class Late(SingleThreadFetcherManager[Numbers]):
         def add_splits(self, splits: Sequence[Numbers]) -> None:
@@ -134,7 +137,8 @@ def test_sr07_the_last_records_come_while_fetchers_end() -> None:
 
 @pytest.mark.parametrize("manager", [SingleThreadFetcherManager, FetcherPerSplitManager])
 def test_sr09_the_planned_end_cuts_a_reader_that_would_go_on(manager: Any) -> None:
-    """SR-09: the record at the end is not emitted, and the split reader is told to drop the split."""
+    """SR-09: a split reader that would go on is cut at the planned end. The record at the end is not emitted, and the
+    split reader is told to drop the split."""
     made: list[NumbersReader] = []
 
     def make() -> NumbersReader:
@@ -150,7 +154,7 @@ def test_sr09_the_planned_end_cuts_a_reader_that_would_go_on(manager: Any) -> No
 
 
 class Blocks(NumbersReader):
-    """Fetches whole blocks of four, also when only a part is wanted, and the same block again after it."""
+    """A split reader that fetches whole blocks of four, even if only a part is wanted, and each block twice."""
 
     def fetch(self) -> RecordsWithSplitIds:
         (split,) = self.splits.values()
@@ -160,14 +164,15 @@ class Blocks(NumbersReader):
 
 
 def test_blocks_are_trimmed_at_both_ends_and_emitted_once() -> None:
-    """A fetch may hold what lies before the range, was emitted already, or lies behind the end."""
+    """Each record of the range is emitted once, although a fetch may have records before the range, records after it,
+    and records that were emitted already."""
     reader = NumbersSourceReader(SingleThreadFetcherManager(Blocks))
     output = read_all(reader, splits((3, 13)))
     assert output.all_values == output.positions == list(range(3, 13))
 
 
 class Gaps(NumbersReader):
-    """Only even positions hold records."""
+    """A split reader that finds records at even positions only."""
 
     def fetch(self) -> RecordsWithSplitIds:
         (split,) = self.splits.values()
@@ -176,7 +181,7 @@ class Gaps(NumbersReader):
 
 
 def test_gaps_at_both_ends() -> None:
-    """Neither end need be the position of a record."""
+    """A range may begin and end at positions that have no record."""
     output = read_all(NumbersSourceReader(SingleThreadFetcherManager(Gaps)), splits((3, 9)))
     assert output.all_values == [4, 6, 8]
 
@@ -221,7 +226,7 @@ class Sum(SplitProgress[Numbers]):
 
 
 class RunningSums(RecordEmitter[Numbers]):
-    """Understands texts, and keeps a sum for each split."""
+    """An emitter that takes numbers as texts, and emits a running sum for each split."""
 
     def emit_records(self, records: Records, output: SourceOutput, progress: SplitProgress[Numbers]) -> None:
         assert isinstance(progress, Sum)
@@ -258,7 +263,8 @@ class Texts(NumbersReader):
 
 
 def test_an_emitter_of_ones_own_with_a_state_for_each_split() -> None:
-    """What is fetched may be anything; what is outside the range is cut before the emitter sees it."""
+    """An emitter of the user may take any fetched values, and keep a state for each split. Records outside the range
+    are cut before the emitter gets them."""
     fetchers = SingleThreadFetcherManager(lambda: Texts(endless=True))
     reader = SummingReader(Context(), fetchers, RunningSums())
     output = read_all(reader, splits((1, 4), (0, 3)))
@@ -279,12 +285,13 @@ def test_snapshot_is_what_is_left() -> None:
 
 
 class ForeignError(Exception):
-    """Not of this project."""
+    """An error that is not of this project."""
 
 
 @pytest.mark.parametrize("bad_fetch", [1, 3])
 def test_sr05_sr14_an_error_of_a_fetcher_surfaces_with_its_cause(bad_fetch: int) -> None:
-    """SR-05, SR-14: on the first fetch or after two good ones, and never the end of the input."""
+    """SR-05, SR-14: an error in the first fetch or after two good ones is raised by the reader, with its cause. It is
+    not taken for the end of the input."""
     error = ForeignError("no such sector")
 
     def fail(number: int) -> None:
@@ -304,7 +311,8 @@ def test_sr05_sr14_an_error_of_a_fetcher_surfaces_with_its_cause(bad_fetch: int)
 
 
 def test_sr14_our_own_errors_come_out_as_they_are() -> None:
-    """SR-14: the very object, so that whoever asks for data loss by its class finds it."""
+    """SR-14: an error of this project is raised as the same object, so that whoever asks for data loss by its class
+    finds it."""
     error = DataLossError("positions 3 to 5 of s0 are gone")
 
     def fail(number: int) -> None:
@@ -317,7 +325,7 @@ def test_sr14_our_own_errors_come_out_as_they_are() -> None:
 
 
 def test_sr14_an_error_on_closing_surfaces() -> None:
-    """SR-14: also where every fetch was good."""
+    """SR-14: an error on closing a split reader is raised, even if every fetch was good."""
 
     class Clinging(NumbersReader):
         def close(self) -> None:
@@ -328,7 +336,8 @@ def test_sr14_an_error_on_closing_surfaces() -> None:
 
 
 def test_sr05_an_error_while_fetchers_end_is_not_the_end() -> None:
-    """SR-05: it may come between the look for errors and the look for fetchers."""
+    """SR-05: an error while fetchers end is raised, and not taken for the end of the input. It may come between the
+    look for errors and the look for fetchers."""
 
     class FailsLate(SingleThreadFetcherManager[Numbers]):
         def shut_down_idle(self) -> bool:
@@ -351,7 +360,7 @@ def test_an_error_in_one_of_several_threads_names_its_split() -> None:
 
 
 def test_closing_ends_a_fetch_that_waits() -> None:
-    """A task that is ended early wakes the fetcher up."""
+    """Closing a reader wakes up a fetch that waits, so that a task can be ended early."""
     made = Waiting()
     reader = NumbersSourceReader(SingleThreadFetcherManager(lambda: made))
     reader.add_splits(splits((0, 9)))

@@ -1,4 +1,4 @@
-"""What the tests on a real Spark share."""
+"""Fixtures for queries on a real Spark, and for queries in memory."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def queries(registered: SparkSession, broker: KafkaBroker, tmp_path: Path) -> Ka
 
 @pytest.fixture
 def make(tmp_path: Path) -> Callable[..., Query]:
-    """Makes a query without Spark over logs in memory, driven by hand."""
+    """Returns a function that makes a query without Spark over logs in memory. The test drives the query."""
 
     def query(
         logs: Mapping[str, list[int | None]],

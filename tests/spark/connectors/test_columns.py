@@ -37,7 +37,8 @@ def read(
 
 
 def test_a_schema_prunes(queries: KafkaQueries, topic: MakeTopic) -> None:
-    """Facts 25 and 26: any case and order of names, NOT NULL, and a schema without columns; also in a stream."""
+    """Facts 25 and 26: a schema of the user chooses columns, in a batch read and in a stream. Names may be in any
+    case and order, a column may be NOT NULL, and a schema may have no columns."""
     name = topic()
     written(queries, name, [b"a", None, b"c"])
     wanted = "Value binary, timestamp timestamp NOT NULL, PARTITION int"
@@ -58,7 +59,7 @@ def test_a_schema_prunes(queries: KafkaQueries, topic: MakeTopic) -> None:
 
 
 def test_headers(queries: KafkaQueries, topic: MakeTopic) -> None:
-    """SK-22: the schema is that of the built-in source, and so are the rows."""
+    """SK-22: schema and rows with headers are those of the built-in source."""
     name = topic()
     queries.broker.write(name, [(0, T0, None, b"a"), (0, T0, None, b"b", [("h", b"1"), ("h", b"")])])
     ours, theirs = (
@@ -99,7 +100,8 @@ def test_formats_and_modes(queries: KafkaQueries, topic: MakeTopic) -> None:
 
 
 def test_alignment_by_a_decoded_column(queries: KafkaQueries, topic: MakeTopic) -> None:
-    """I1, I3: event time is a field of the value; the records' own timestamps say nothing."""
+    """I1, I3: a query is aligned by a field of the values, while all records have the same timestamp. A schema
+    without that field is refused."""
     name = topic(partitions=2)
     times = {0: range(0, 600, 2), 1: range(540, 600)}
     queries.broker.write(
@@ -138,7 +140,8 @@ def test_alignment_by_a_decoded_column(queries: KafkaQueries, topic: MakeTopic) 
 
 
 def test_a_view_has_options_and_a_table_has_not(queries: KafkaQueries, topic: MakeTopic) -> None:
-    """Spark forgets the options of a table of a Python source; better no such table than one that cannot be read."""
+    """A table of the format is refused when it is created, because Spark forgets the options of a table of a Python
+    source. A temporary view keeps its options and can be read."""
     name = topic()
     written(queries, name, [b"a", b"b"])
     options = ", ".join(f"'{key}' '{value}'" for key, value in queries.kafka(name).items())

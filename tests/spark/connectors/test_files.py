@@ -1,4 +1,5 @@
-"""``flip27_files`` on a real Spark: beside Spark's own sources, aligned, from Delta tables, over restarts."""
+"""Queries over ``flip27_files`` on a real Spark: compared with Spark's own sources, aligned, over Delta tables, and
+across restarts."""
 
 from __future__ import annotations
 
@@ -62,7 +63,8 @@ def shuffled(tmp_path: Path) -> Path:
 def test_parquet_is_read_as_by_spark_in_batch_and_in_parts(
     registered: SparkSession, shuffled: Path, tmp_path: Path
 ) -> None:
-    """Schema and rows are the same. A second run reads the files that came meanwhile, and no row twice."""
+    """Parquet files have the same schema and rows as with Spark's own reader. A second run of a stream reads the
+    files that came meanwhile, and no row twice."""
     builtin = registered.read.parquet(str(shuffled))
     batch = registered.read.format("flip27_files").load(str(shuffled))
     assert batch.schema == builtin.schema
@@ -77,7 +79,8 @@ def test_parquet_is_read_as_by_spark_in_batch_and_in_parts(
 
 
 def counted(stream: DataFrame, checkpoint: Path) -> tuple[int, int]:
-    """Returns the rows in hourly windows with a delay of half an hour, and the greatest number of rows of state."""
+    """Returns the number of rows that hourly windows count with a delay of 90 minutes, and the greatest number of
+    rows of state."""
     counts: dict[Any, int] = {}
     windows = stream.withWatermark("time", "90 minutes").groupBy(window("time", "1 hour")).agg(count("*"))
 
@@ -94,7 +97,8 @@ def counted(stream: DataFrame, checkpoint: Path) -> tuple[int, int]:
 def test_a_shuffled_backlog_in_event_time_order_loses_nothing(
     registered: SparkSession, shuffled: Path, tmp_path: Path
 ) -> None:
-    """I4: drift 30 minutes, a row group spans 30 minutes, delay 90 minutes; Spark's own source loses rows."""
+    """I4: a shuffled backlog loses no row with a max-drift of 30 minutes and a delay of 90 minutes, where a row group
+    spans 30 minutes. Spark's own source loses rows."""
     schema = registered.read.parquet(str(shuffled)).schema
     builtin = registered.readStream.schema(schema).option("maxFilesPerTrigger", 4).parquet(str(shuffled))
     ours = (
@@ -114,7 +118,8 @@ def test_a_shuffled_backlog_in_event_time_order_loses_nothing(
 
 
 def test_a_delta_table_is_followed(registered: SparkSession, shuffled: Path, tmp_path: Path) -> None:
-    """A table that Spark writes: the snapshot, then an append, with a partition column."""
+    """A stream reads the snapshot of a Delta table with a partition column, and then the rows that Spark appends to
+    it."""
     table = tmp_path / "table"
     rows = registered.read.parquet(str(shuffled)).selectExpr("*", "id % 3 as part")
     rows.where("id < 1000").write.format("delta").partitionBy("part").save(str(table))
@@ -129,8 +134,8 @@ def test_a_delta_table_is_followed(registered: SparkSession, shuffled: Path, tmp
 
 
 def test_columns_of_a_delta_table_that_change(registered: SparkSession, tmp_path: Path) -> None:
-    """A DataFrame from before the change is refused, in a running query and afterwards; one from after it reads the
-    column, and one whose columns the user named is not concerned. Spark tells the source which of them it has."""
+    """When a column is added to a Delta table, a query of an older DataFrame fails, whether it runs or is started
+    later. A newer DataFrame reads the column. A DataFrame with a schema of the user is not affected."""
     table = str(tmp_path / "table")
     registered.range(10).write.format("delta").save(table)
 
@@ -156,7 +161,8 @@ def test_columns_of_a_delta_table_that_change(registered: SparkSession, tmp_path
 
 
 def test_a_table_with_deletion_vectors_and_renamed_columns(registered: SparkSession, tmp_path: Path) -> None:
-    """In batch and as a stream over a restart: the names in data files travel to the tasks with the splits."""
+    """A Delta table with deletion vectors and a renamed column is read in batch, and as a stream across a restart.
+    Splits bring the column names of the data files to the tasks."""
     table = str(tmp_path / "table")
     rows = registered.range(10).coalesce(1).write.format("delta")
     rows.option("delta.enableDeletionVectors", "true").option("delta.columnMapping.mode", "name").save(table)

@@ -1,4 +1,5 @@
-"""``flip27_kinesis`` on a real Spark: kill -9, enhanced fan-out, a group with Kafka, a history in Delta."""
+"""Queries over ``flip27_kinesis`` on a real Spark: killed processes, enhanced fan-out, a group with Kafka, and a
+history in Delta."""
 
 from __future__ import annotations
 
@@ -69,7 +70,8 @@ def check(output: Output, count: int) -> None:
 
 @pytest.mark.timeout(900)
 def test_killed_at_ten_moments_with_resharding_between(queries: KafkaQueries, server: KinesisServer) -> None:
-    """SX-08: shards are split and merged between the kills. Nothing is lost or doubled."""
+    """SX-08: a query that is killed at ten moments loses and doubles nothing. Shards are split and merged between the
+    kills."""
     writer = Writer(server)
     options = {**server.options, **QUICK, **queries.aligned("1 hour"), "streamName": STREAM}
     changes: list[Callable[[], None]] = [
@@ -92,7 +94,8 @@ def test_killed_at_ten_moments_with_resharding_between(queries: KafkaQueries, se
 
 
 def test_enhanced_fan_out(queries: KafkaQueries, server: KinesisServer) -> None:
-    """The driver registers the consumer, and tasks subscribe; over restarts and a split."""
+    """With enhanced fan-out the driver registers one consumer, and tasks subscribe. Each record is read once, across
+    a restart and a split of a shard."""
     writer = Writer(server)
     options = {"consumerMode": "efo", "consumerName": "spark", "maxRecordsPerTrigger": "40"}
     for splits in (False, True):
@@ -110,7 +113,8 @@ def test_enhanced_fan_out(queries: KafkaQueries, server: KinesisServer) -> None:
 def test_one_group_of_kafka_and_kinesis(
     queries: KafkaQueries, server: KinesisServer, topic: Callable[..., str]
 ) -> None:
-    """A topic and a stream are aligned with each other, in one query, by the records' times."""
+    """A Kafka topic and a Kinesis stream are aligned with each other in one query, by the timestamps of their
+    records."""
     writer = Writer(server)
     writer.put(120)
 
@@ -122,7 +126,8 @@ def test_one_group_of_kafka_and_kinesis(
 
 
 def test_a_history_in_delta_then_the_stream(queries: KafkaQueries, server: KinesisServer) -> None:
-    """A hybrid source: all of a table, then the stream from the time at which the table ends; over restarts."""
+    """A hybrid source reads a whole Delta table, and then the stream from the time at which the table ends. Each row
+    is read once, across restarts."""
     writer = Writer(server)
     history, hour_ago = str(queries.folder / "history"), time.time_ns() // 1000 - 3_600_000_000
     rows = [

@@ -1,4 +1,5 @@
-"""``flip27_pulsar`` on a real Spark and a real server: kill -9, a group with Kafka, a history in Delta."""
+"""Queries over ``flip27_pulsar`` on a real Spark and a real server: killed processes, a group with Kafka, and a
+history in Delta."""
 
 from __future__ import annotations
 
@@ -65,7 +66,8 @@ class Writer:
 
 @pytest.mark.timeout(900)
 def test_killed_at_ten_moments_with_unloads_between(queries: KafkaQueries, server: PulsarServer) -> None:
-    """SX-08: partitions move to new ledgers between the kills. Nothing is lost or doubled."""
+    """SX-08: a query that is killed at ten moments loses and doubles nothing. Partitions move to new ledgers between
+    the kills."""
     writer, output = Writer(server), queries.output()
     options = options_of(server, **queries.aligned("1 hour"))
 
@@ -83,7 +85,8 @@ def test_killed_at_ten_moments_with_unloads_between(queries: KafkaQueries, serve
 def test_one_group_of_kafka_and_pulsar(
     queries: KafkaQueries, server: PulsarServer, topic: Callable[..., str]
 ) -> None:
-    """PU-09: a topic of one partition is paused while Kafka is behind, and goes on then."""
+    """PU-09: a Pulsar topic of one partition is paused while a Kafka topic of its group is behind, and is read
+    afterwards."""
     server.create_topic("single", 1)
     values = numbers(0, 120)
     server.put("single-partition-0", values, batch=7)
@@ -96,7 +99,8 @@ def test_one_group_of_kafka_and_pulsar(
 
 
 def test_a_history_in_delta_then_the_topic(queries: KafkaQueries, server: PulsarServer) -> None:
-    """A hybrid source: all of a table, then the topic from the time at which the table ends; over restarts."""
+    """A hybrid source reads a whole Delta table, and then the topic from the time at which the table ends. Each row
+    is read once, across restarts."""
     writer = Writer(server)
     history, hour_ago = str(queries.folder / "history"), time.time_ns() // 1000 - 3_600_000_000
     rows: list[dict[str, Any]] = [

@@ -22,7 +22,8 @@ from watermark_alignment.table.table_writer import TableWriter
 
 
 class Waiting:
-    """Time that passes while a plan waits inside ``latestOffset``, and nowhere else; hearts beat in it."""
+    """Time that passes only while a plan waits inside ``latestOffset``. The heartbeats of other members run in that
+    time."""
 
     STEP_MS = 10_000
 
@@ -31,7 +32,7 @@ class Waiting:
         self.before_it_passes: Callable[[], None] = lambda: None
 
     def for_a_while(self, run: Query, others: Sequence[Query], ms: int) -> None:
-        """Runs plans of ``run`` that wait for a total time."""
+        """Runs plans of ``run`` that read nothing, until they have waited for ``ms`` milliseconds in total."""
         self._begin(run, others)
         until = run.clock() + ms
         while run.clock() < until:
@@ -69,7 +70,8 @@ def make(tmp_path: Path) -> Iterator[Make]:
 
 
 def test_two_sources_of_one_query_reach_their_ends_together(make: Make) -> None:
-    """I3, I11: Spark asks one after the other, so none waits in its answer for one that is asked after it."""
+    """I3, I11: two sources of one query read all their rows, and the early one comes near to the late one first.
+    Spark asks one after the other, so no source waits in its answer for one that is asked after it."""
     hours = [*range(0, 400, 7)]
     early, late = make({"a": [t + 1 for t in hours]}), make({"b": [t + 201 for t in hours]})
     for query in (early, late):
@@ -96,7 +98,8 @@ def waiting(monkeypatch: pytest.MonkeyPatch) -> Waiting:
 def test_a_run_held_by_others_alone_goes_on_after_the_timeout(
     make: Make, waiting: Waiting, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Rule 8: exactly after the timeout, with a warning that names the member that held it.
+    """Rule 8: a run that only other members hold back goes on right after the source timeout, with a warning that
+    names the member.
 
     Until then the run does not end.
     """
@@ -113,7 +116,8 @@ def test_a_run_held_by_others_alone_goes_on_after_the_timeout(
 
 
 def test_only_time_in_which_a_plan_waited_counts(make: Make, waiting: Waiting) -> None:
-    """Rule 8: Spark may run a batch of another source of the query for hours, the heart of which beats."""
+    """Rule 8: only time in which a plan waited counts. Spark may run a batch of another source of the query for
+    hours, while the heartbeats of that source go on."""
     slow, run = make({"a": [100, 1000]}), make({"b": [500]}, update_interval="10 ms")
     step(slow)
     run.coordinator.prepare_available_now()
@@ -128,7 +132,7 @@ def test_only_time_in_which_a_plan_waited_counts(make: Make, waiting: Waiting) -
 def test_only_time_in_which_the_member_was_heard_counts(
     make: Make, waiting: Waiting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rule 8: while the table is down, a member that moves cannot say so."""
+    """Rule 8: time in which the table cannot be read does not count, because a member that moves cannot say so."""
     slow, run = make({"a": [100, 1000]}), make({"b": [500]})
     step(slow)
     run.coordinator.prepare_available_now()
@@ -143,8 +147,9 @@ def test_only_time_in_which_the_member_was_heard_counts(
 def test_a_member_that_stands_still_is_given_up_where_each_look_ends_after_the_plan_that_began_it(
     make: Make, waiting: Waiting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rule 8: a plan waits 5 s for the table. How much of each look counts depends on when its thread runs, so the end
-    may be later than the timeout: ``until_it_moves`` allows ten of them."""
+    """Rule 8: a member that stands still is given up, although each look at the table ends after the plan that began
+    it. A plan waits 5 s for the table. How much of each look counts depends on when its thread runs, so the end may
+    be later than the timeout: ``until_it_moves`` allows ten of them."""
     slow, run = make({"a": [100]}), make({"b": [500]})
     step(slow)
     run.coordinator.prepare_available_now()
@@ -160,7 +165,8 @@ def looked(query: Query) -> None:
 
 
 def test_a_member_whose_watermark_stands_in_ties_makes_progress(make: Make, waiting: Waiting) -> None:
-    """Many rows with one event time are read in many batches, and each of them counts as progress."""
+    """A member that reads many rows with one event time makes progress with each batch, although its watermark stands
+    still. The run does not give it up."""
     slow, run = make({"a": [100] * 30 + [600]}, ReadLimits(max_rows=2)), make({"b": [500]})
     step(slow)
     run.coordinator.prepare_available_now()
@@ -186,7 +192,7 @@ def test_who_was_given_up_counts_again_once_it_has_moved(make: Make, waiting: Wa
 
 
 def test_who_comes_below_a_member_that_was_given_up_is_waited_for(make: Make, waiting: Waiting) -> None:
-    """I3: the run has given up one member, but waits for other members that are behind it."""
+    """I3: a run that has given up one member waits for a new member that is behind it."""
     slow, run = make({"a": [100]}), make({"b": [150, 500]}, ReadLimits(max_rows=1))
     step(slow)
     run.coordinator.prepare_available_now()
@@ -200,7 +206,7 @@ def test_who_comes_below_a_member_that_was_given_up_is_waited_for(make: Make, wa
 
 
 def test_who_is_not_stuck_still_counts(make: Make, waiting: Waiting) -> None:
-    """I3: the run goes on without the member that is stuck, but stays aligned with the others."""
+    """I3: a run goes on without the member that is stuck, but stays aligned with the others."""
     stuck, live, run = make({"a": [100]}), make({"b": [105]}), make({"c": [106, 115, 116, 500]})
     for query in (stuck, live):
         assert step(query) == []
@@ -212,7 +218,8 @@ def test_who_is_not_stuck_still_counts(make: Make, waiting: Waiting) -> None:
 
 
 def test_hold_leaves_what_others_hold_to_the_next_run(make: Make) -> None:
-    """Rule 8."""
+    """Rule 8: with ``available-now`` set to ``hold`` a run ends, and leaves the rows that other members hold back to
+    the next run."""
     slow, run = make({"a": [100]}), make({"b": [100, 500]}, available_now="hold")
     step(slow)
     run.coordinator.prepare_available_now()
@@ -224,7 +231,8 @@ def test_hold_leaves_what_others_hold_to_the_next_run(make: Make) -> None:
 
 
 def test_the_plan_that_ends_a_run_frees_the_others(make: Make) -> None:
-    """Rule 8: at its frozen end a source is finished for this run, though its process may be there for a while."""
+    """Rule 8: a source at its frozen end is finished for this run and holds no other member back, though its process
+    may still exist for a while."""
     run, other = make({"a": [100]}), make({"b": [100, 500]})
     run.coordinator.prepare_available_now()
     assert [step(run), step(other), step(run), step(other)] == [[], [], [100], [100]]
@@ -235,7 +243,8 @@ def test_the_plan_that_ends_a_run_frees_the_others(make: Make) -> None:
 def test_an_outage_of_the_table_is_waited_for_once(
     make: Make, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A source of a query is asked in every batch of the others, though its own run is at its end."""
+    """A run at its end waits for an outage of the table only once. Spark asks a source in every batch of the other
+    sources of its query, even if the source's own run is at its end."""
     waits: list[tuple[float, float | None]] = []
     flush = TableWriter.flush
 

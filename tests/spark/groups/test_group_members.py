@@ -40,7 +40,8 @@ def unreachable(_: GroupLog) -> list[tuple[int, Entry]]:
 
 
 def test_a_member_all_of_whose_splits_are_idle_holds_nobody_and_comes_back(make: Make) -> None:
-    """AL-02, AL-03, AL-04, AO-04: its floor falls back to its own front, behind what the others have read by then."""
+    """AL-02, AL-03, AL-04, AO-04: a member whose splits are all idle holds no other member back. When it gets data,
+    it holds them back with its own front, behind what they have read by then."""
     slow, fast = make({"a": [100]}), make({"b": [100, 500]})
     for query in (slow, fast, slow, fast):
         step(query)
@@ -57,7 +58,7 @@ def test_a_member_all_of_whose_splits_are_idle_holds_nobody_and_comes_back(make:
 
 
 def test_a_finished_member_holds_nobody(make: Make) -> None:
-    """AO-06, AS-06."""
+    """AO-06, AS-06: a finished member holds no other member back."""
     short, long = make({"a": [100]}), make({"b": [100, 500]})
     short.world.finished.add("a")
     for query in (short, long, short, long):
@@ -68,7 +69,8 @@ def test_a_finished_member_holds_nobody(make: Make) -> None:
 
 
 def test_while_no_split_counts_the_last_front_stands(make: Make) -> None:
-    """Rule 7: a hybrid source between two of its sources has no splits for a moment, and at its end none for ever."""
+    """Rule 7: a member without splits keeps its last watermark until it is told that no more splits come. A hybrid
+    source has no splits for a moment between two of its sources, and for ever at its end."""
     query = make({"a": [100]})
     step(query)
     step(query)
@@ -92,7 +94,8 @@ def test_a_member_that_stops_leaves_at_once(make: Make) -> None:
 
 
 def test_a_member_that_dies_leaves_after_the_timeout(make: Make) -> None:
-    """AL-20: the reader measures the timeout by its own clock, from when it first saw the entry, to the millisecond."""
+    """AL-20: a member that was killed counts until the source timeout is over, to the millisecond. Each reader
+    measures the timeout by its own clock, from when it first saw the entry."""
     slow, fast = make({"a": [100]}), make({"b": [500]})
     assert [step(slow), step(fast), step(fast)] == [[], [], None]
     kill(slow)
@@ -103,7 +106,8 @@ def test_a_member_that_dies_leaves_after_the_timeout(make: Make) -> None:
 
 
 def test_a_member_in_a_long_batch_or_with_a_long_trigger_stays(make: Make) -> None:
-    """Its heartbeats go on although Spark does not call it."""
+    """A member stays in its group during a long batch or a long trigger interval. Its heartbeats go on although Spark
+    does not call it."""
     slow, fast = make({"a": [100]}, source_timeout="1 s"), make({"b": [500]}, source_timeout="1 s")
     assert [step(slow), step(fast), step(fast)] == [[], [], None]
     for _ in range(3):
@@ -115,7 +119,8 @@ def test_a_member_in_a_long_batch_or_with_a_long_trigger_stays(make: Make) -> No
 
 
 def test_a_member_with_a_longer_timeout_is_seen_by_who_joins(make: Make, tmp_path: Path) -> None:
-    """I3: its last heartbeat may be older than the timeout of the member that joins."""
+    """I3: a member that joins counts another one with a longer source timeout, whose last heartbeat may be older than
+    its own timeout."""
     slow = make({"a": [100]}, source_timeout="1 h")
     assert step(slow) == []
     for commit in (tmp_path / "table" / "_delta_log").iterdir():
@@ -127,7 +132,8 @@ def test_a_member_with_a_longer_timeout_is_seen_by_who_joins(make: Make, tmp_pat
 
 
 def test_a_restarted_member_comes_back_with_the_watermark_of_its_offset(make: Make) -> None:
-    """AL-19: and is the same member in another run, so its last words before do not hold beside it."""
+    """AL-19: a restarted member publishes the watermark of its offset. It is the same member in another run, so its
+    last entry from before the restart does not count beside the new one."""
     slow, fast = make({"a": [100, 104]}), make({"b": [500]})
     assert [step(slow), step(slow), step(fast)] == [[], [100, 104], []]
     kill(slow)
@@ -143,7 +149,8 @@ def test_a_restarted_member_comes_back_with_the_watermark_of_its_offset(make: Ma
 def test_a_restarted_member_stands_where_it_stood_until_it_can_speak(
     make: Make, tmp_path: Path, is_forgotten: bool
 ) -> None:
-    """I3: of one of its splits nothing is known yet, its leader being silent; and its last entry may be long gone."""
+    """I3: a restarted member keeps its watermark while the leader of one of its splits is silent, even if its last
+    entry is lost with the table."""
     slow, fast = make({"a": [100], "b": []}), make({"c": [500]})
     assert [step(slow), step(slow), step(fast)] == [[], [100], []]
     slow.world.silent.add("b")
@@ -161,7 +168,8 @@ def test_a_restarted_member_stands_where_it_stood_until_it_can_speak(
 
 
 def test_a_member_that_left_stands_where_it_stood_when_it_comes_back(make: Make) -> None:
-    """I3: its offset tells only what was read, and the next record of "b" is much later."""
+    """I3: a member that left its group comes back with the watermark that it had. Its offset alone tells only what
+    was read, and the next record of "b" is much later."""
     slow = make({"a": [100, 200, 300], "b": [100, 500]}, ReadLimits(max_rows=3))
     assert [step(slow), step(slow), step(slow)] == [[], [100, 200, 100], [300]]
     assert member_of(slow).entry.watermark == 299
@@ -173,7 +181,8 @@ def test_a_member_that_left_stands_where_it_stood_when_it_comes_back(make: Make)
 
 
 def test_a_member_that_runs_a_batch_again_stands_where_it_stood(make: Make) -> None:
-    """I3: Spark asks a restarted query for the tasks of the batch that was not committed, and for a plan only after."""
+    """I3: a restarted member that runs a batch again keeps its watermark. Spark asks it for the tasks of the batch
+    that was not committed, and for a plan only after that."""
     slow, fast = make({"a": [*range(100, 200, 10)]}, ReadLimits(max_rows=1)), make({"c": [500]})
     assert [step(slow), step(slow), step(fast)] == [[], [100], []]
     start, end = slow.offset, slow.coordinator.latest_offset(slow.offset, 1)
@@ -191,7 +200,8 @@ def test_a_member_that_runs_a_batch_again_stands_where_it_stood(make: Make) -> N
 def test_a_restarted_member_that_could_not_read_the_table_stands_where_it_stood_once_it_can(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """I3: and a leader is silent, so that no plan tells where it stands; nor does the offset, nothing being read."""
+    """I3: a restarted member that could not read the table keeps its last watermark once it can. No plan gives a
+    watermark because a leader is silent, and the offset gives no watermark because nothing was read."""
     slow, fast = make({"a": [100]}), make({"c": [500]})
     assert [step(slow), step(fast)] == [[], []]
     slow.world.silent.add("a")
@@ -212,7 +222,7 @@ def test_a_restarted_member_that_could_not_read_the_table_stands_where_it_stood_
 
 
 def test_a_restarted_member_without_a_split_stands_where_it_stood(make: Make) -> None:
-    """I3: its enumerator has not found one yet."""
+    """I3: a restarted member keeps its watermark while its enumerator has not found a split."""
     slow, fast = make({"a": [100]}), make({"c": [500]})
     assert [step(slow), step(slow), step(fast)] == [[], [100], []]
     kill(slow)
@@ -236,7 +246,8 @@ class LateEnumerator(MemoryEnumerator):
 def test_a_member_that_may_run_unaligned_holds_nobody_once_it_does(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """I11: what it said while it was aligned would stand for ever, since its heart beats."""
+    """I11: a member that begins to run unaligned holds no other member back. Otherwise its last aligned watermark
+    would count for ever, since its heartbeats go on."""
     allowed = {"allow_unaligned": "true"}
     slow = make({"a": [*range(100, 200, 10)]}, ReadLimits(max_rows=1), LogEnumerator, **allowed)
     fast = make({"b": [500]})
@@ -249,7 +260,8 @@ def test_a_member_that_may_run_unaligned_holds_nobody_once_it_does(
 
 
 def test_al_09_a_query_that_was_never_asked_for_a_plan_is_no_member(make: Make) -> None:
-    """A process that Spark leaked while the query failed to start: it may have been asked for the rest."""
+    """A process that was never asked for a plan is no member of the group, even if it was asked for everything else.
+    Spark leaves such a process behind when a query fails to start."""
     leaked, fast = make({"a": [100]}), make({"b": [500]})
     leaked.coordinator.prepare_available_now()
     leaked.coordinator.report_latest_offset()
@@ -260,7 +272,8 @@ def test_al_09_a_query_that_was_never_asked_for_a_plan_is_no_member(make: Make) 
 def test_a_table_that_cannot_be_read_keeps_the_last_minimum(
     make: Make, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rule 7: queries go on with the last minimum, and the failure is logged once."""
+    """Rule 7: while the table cannot be read, queries go on with the last least watermark of the others. The failure
+    is logged once."""
     slow, fast = make({"a": [100]}), make({"b": [100, 500]})
     assert [step(slow), step(fast), step(slow), step(fast)] == [[], [], [100], [100]]
 
@@ -278,7 +291,7 @@ def test_a_table_that_cannot_be_read_keeps_the_last_minimum(
 def test_a_run_that_has_not_read_its_group_once_reads_nothing(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """I3: the query was killed, and started again while the store is down.
+    """I3: a query that was killed and is started again while the table cannot be read reads nothing.
 
     It must not assume that it is alone in the group.
     """
@@ -312,8 +325,8 @@ def test_a_run_that_has_not_read_its_group_once_reads_nothing(
 def test_a_table_that_nobody_can_write_keeps_the_last_minimum(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rule 7, I3: all go on with the last minimum, and no member considers another one dead, however long the outage
-    is."""
+    """Rule 7, I3: while the table cannot be written, all members go on with the last least watermark. No member
+    considers another one dead, however long the outage is."""
     slow, fast = make({"a": [100, 104]}), make({"b": [100, 500]})
     assert [step(slow), step(fast), step(slow), step(fast)] == [[], [], [100, 104], [100]]
 
@@ -346,7 +359,7 @@ def meet(older: Query, younger: Query) -> None:
 
 
 def test_al_14_of_two_live_holders_of_one_id_the_younger_fails(make: Make) -> None:
-    """The error names both holders. The older one goes on."""
+    """Of two live sources with the same id the younger one fails, and the older one goes on. The error names both."""
     older, younger = make({"a": [100]}, source_id="clicks"), make({"b": [100, 101]}, source_id="clicks")
     meet(older, younger)
     with pytest.raises(AlignmentError, match=r"of group 'g' have the id 'clicks': process \d+ on ") as e:
@@ -359,7 +372,8 @@ def test_al_14_of_two_live_holders_of_one_id_the_younger_fails(make: Make) -> No
 
 
 def test_an_id_whose_holder_is_dead_can_be_had(make: Make) -> None:
-    """An entry that has not timed out yet does not prove that its process is alive."""
+    """A source can take the id of a killed source at once. An entry that has not timed out yet does not prove that
+    its process is alive."""
     dead, new = make({"a": [100]}, source_id="clicks"), make({"b": [100]}, source_id="clicks")
     step(dead)
     step(dead)
@@ -368,7 +382,8 @@ def test_an_id_whose_holder_is_dead_can_be_had(make: Make) -> None:
 
 
 def test_the_two_processes_of_a_self_join_are_two_members(make: Make) -> None:
-    """Fact 18: they have one definition, and each its own lineage."""
+    """Fact 18: the two processes of a self-join are two members of the group. They have one definition, and each has
+    its own lineage."""
     one, two = make({"a": [100]}, source_id="clicks"), make({"b": [100, 101]}, source_id="clicks")
     object.__setattr__(two.spec, "definition", one.spec.definition)
     meet(one, two)
@@ -377,7 +392,8 @@ def test_the_two_processes_of_a_self_join_are_two_members(make: Make) -> None:
 
 
 def test_a_copied_checkpoint_is_noticed(make: Make) -> None:
-    """One lineage, planned for by two live processes: the one whose place was taken says so when it plans again."""
+    """Two live processes with one lineage, which come from a copied checkpoint, are noticed. The one whose place was
+    taken fails when it plans again."""
     original, copy = make({"a": [100]}), make({"a": [100]})
     step(original)
     copy.offset = original.offset

@@ -1,4 +1,5 @@
-"""How long an AvailableNow run waits for a member, by what it hears of it. No JVM, no clock."""
+"""How long an AvailableNow run waits for a member of its group, by the entries of the member that it reads. No JVM,
+no clock."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ def wait() -> GroupWait:
 
 
 def test_a_member_that_is_not_heard_is_not_given_up(wait: GroupWait) -> None:
-    """It may have a longer source-timeout, and not be able to write; when it is heard again the time counts."""
+    """A member from which no entry comes is not given up, because it may have a longer source timeout and be unable
+    to write. When an entry comes again, the whole time counts."""
     silent = entry("slow", 5, progress=1)
     for listened_ms in range(0, 10 * TIMEOUT_MS, 100):
         assert not wait.gives_up(silent, 7, listened_ms, listened_ms)
@@ -49,7 +51,8 @@ def test_time_in_which_the_group_cannot_be_heard_does_not_count(wait: GroupWait)
 
 
 def test_what_was_waited_before_a_batch_is_not_heard_in_it(wait: GroupWait) -> None:
-    """A look that hangs, and ends while Spark runs a batch of an hour in which all goes well again."""
+    """A wait during which the group could not be read does not count, even if the group is read again during a later
+    batch that takes an hour."""
     slow = entry("slow", 5)
     for waited in range(0, 10 * TIMEOUT_MS, 100):
         assert not wait.gives_up(slow, waited // TIMEOUT_MS, waited, 0)
@@ -57,7 +60,8 @@ def test_what_was_waited_before_a_batch_is_not_heard_in_it(wait: GroupWait) -> N
 
 
 def test_looks_that_take_longer_than_a_plan_count(wait: GroupWait) -> None:
-    """Where each takes 6 s, no look ends within the plan that waits, or begins for it."""
+    """Time counts although each look at the group takes longer than a plan, such as 6 s. No such look ends within the
+    plan that waits for it."""
     slow, given_up = entry("slow", 5), False
     for turn in range(1, 40):
         now, heard_until = turn * TIMEOUT_MS // 10, turn // 5 * TIMEOUT_MS // 2
@@ -79,7 +83,8 @@ def test_progress_begins_the_wait_anew(wait: GroupWait) -> None:
 
 
 def test_the_wait_for_one_goes_on_after_another_held_the_run(wait: GroupWait) -> None:
-    """Other members that hold the run for a while do not make it wait for ever."""
+    """The wait for a member goes on after another member has held the run back for a while. So other members cannot
+    make the run wait for ever."""
     slow, passing = entry("slow", 5), entry("passing", 1)
     now, given_up = 0, False
     for turn in range(5):
@@ -93,7 +98,8 @@ def test_the_wait_for_one_goes_on_after_another_held_the_run(wait: GroupWait) ->
 def test_an_answer_is_held_back_for_some_time_even_with_a_short_update_interval(
     update_interval_ms: int,
 ) -> None:
-    """Otherwise no time would count, and the run would make empty batches for ever."""
+    """A plan without progress of the awaited member holds its answer back for at least 50 ms, even with a short
+    update interval. Otherwise no time would count, and the run would make empty batches for ever."""
     options: Any = SimpleNamespace(source_timeout_ms=TIMEOUT_MS, update_interval_ms=update_interval_ms)
     now = [0.0]
     wait = GroupWait(options, monotonic=lambda: now[0])
@@ -106,7 +112,8 @@ def test_an_answer_is_held_back_for_some_time_even_with_a_short_update_interval(
 
 
 def test_while_only_others_move_some_time_counts(wait: GroupWait) -> None:
-    """I11: a member that never stands still must not keep a run waiting for another one for ever."""
+    """I11: while only other members move, about a tenth of the time counts for the wait. A member that never stands
+    still must not keep a run waiting for another one for ever."""
     options: Any = SimpleNamespace(source_timeout_ms=60_000, update_interval_ms=1000)
     now, waited = 0.0, 0.0
     wait = GroupWait(options, monotonic=lambda: now)

@@ -1,4 +1,4 @@
-"""What members of a group publish and read, and how far that lets each of them read (rule 7). No JVM."""
+"""What members of a group publish and read, and how far each of them may read because of it (rule 7). No JVM."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ def make(tmp_path: Path) -> Iterator[Make]:
 
 
 def test_the_first_plan_of_a_run_only_announces_it(make: Make) -> None:
-    """Rule 7: so that no source of a query passes another one that has not been asked yet."""
+    """Rule 7: the first plan of a run only announces the run, so that no source of a query passes another one that
+    has not been asked yet."""
     early, late = make({"a": [100, 105, 200]}), make({"b": [500]})
     assert step(late) == []
     assert step(early) == []
@@ -49,7 +50,8 @@ def test_a_run_with_nothing_to_read_announces_itself_without_a_batch(make: Make)
 
 
 def test_members_of_a_group_wait_for_each_other(make: Make) -> None:
-    """I3, AL-12, AL-15: each is read up to the front of the other and the drift; a front is that of before a batch."""
+    """I3, AL-12, AL-15: each member is read up to max-drift after the front of the other one. A member publishes the
+    front that it had before its last batch."""
     one, two = make({"a": [100, 130, 160]}), make({"b": [105, 128, 150]})
     assert [step(one), step(two)] == [[], []]
     rounds = [(step(one), step(two)) for _ in range(4)]
@@ -57,7 +59,8 @@ def test_members_of_a_group_wait_for_each_other(make: Make) -> None:
 
 
 def test_the_cap_across_members_at_its_boundary(make: Make) -> None:
-    """Rule 2: front + max-drift is read, one more is not; with an out-of-orderness, too."""
+    """Rule 2: a record at front + max-drift of the other member is read, and a record 1 ms later is not. This holds
+    with an out-of-orderness, too."""
     slow = make({"a": [100]}, out_of_orderness="5 ms")
     fast = make({"b": [100, 110, 111]}, out_of_orderness="5 ms")
     assert [step(slow), step(fast), step(slow), step(fast)] == [[], [], [100], [100, 110]]
@@ -65,7 +68,8 @@ def test_the_cap_across_members_at_its_boundary(make: Make) -> None:
 
 
 def test_drift_is_that_from_the_slowest_of_the_group(make: Make) -> None:
-    """I3: and so it shows when a member came that is further behind."""
+    """I3: the recorded drift of a member is measured from the slowest member of the group, also when a member that is
+    further behind has come."""
     fast = make({"b": [500, 501]})
     assert [step(fast), step(fast)] == [[], [500, 501]]
     slow = make({"a": [100]})
@@ -78,7 +82,7 @@ def test_drift_is_that_from_the_slowest_of_the_group(make: Make) -> None:
 
 
 def test_each_member_adds_its_own_drift(make: Make) -> None:
-    """AL-13."""
+    """AL-13: each member may read up to its own max-drift after the front of the slowest member."""
     slow = make({"a": [100]})
     fast = make({"b": [*range(100, 200)]}, max_drift="20 ms")
     assert [step(slow), step(fast), step(slow)] == [[], [], [100]]
@@ -86,14 +90,14 @@ def test_each_member_adds_its_own_drift(make: Make) -> None:
 
 
 def test_groups_of_one_table_do_not_see_each_other(make: Make) -> None:
-    """AL-06."""
+    """AL-06: groups in one table do not hold each other back."""
     slow, other = make({"a": [100]}), make({"b": [5000]}, group="another")
     assert [step(slow), step(other)] == [[], []]
     assert step(other) == [5000]
 
 
 def test_the_group_is_named_where_it_binds_and_the_backlog_where_that_does(make: Make) -> None:
-    """I5, I11."""
+    """I5, I11: a plan says that the group holds it back, or that its own backlog does."""
     slow = make({"a": [100]})
     files = make({"b": [100, 150], "c": [120]}, ReadLimits(max_files=1), BacklogEnumerator)
     step(slow)
@@ -112,7 +116,8 @@ def test_the_group_is_named_where_it_binds_and_the_backlog_where_that_does(make:
 
 @pytest.mark.parametrize("name", ["group", "backlog"])
 def test_a_split_may_have_the_name_of_what_else_can_hold(make: Make, name: str) -> None:
-    """I11: a member that such a split of its own holds back does not wait for other members."""
+    """I11: a split may be named "group" or "backlog". A member that such a split of its own holds back does not wait
+    for other members."""
     alone = make({"other": [100, 500], name: [100]}, ReadLimits(max_rows=10))
     holders = held_by(alone)
     assert [step(alone), step(alone), step(alone)] == [[], [100, 100], None]
@@ -121,7 +126,7 @@ def test_a_split_may_have_the_name_of_what_else_can_hold(make: Make, name: str) 
 
 
 def test_a_source_paused_by_reports_waits_for_the_group(make: Make) -> None:
-    """Rule 2 holds for the plan by pausing, too."""
+    """Rule 2: a source whose splits are paused by reports waits for its group, too."""
     slow = make({"a": [100]})
     fast = make({"b": [*range(100, 200, 5)]}, ReadLimits(max_rows=3), LogEnumerator)
     holders = held_by(fast)
@@ -166,10 +171,11 @@ def test_the_group_is_read_once_in_an_interval_unless_it_holds(
 
 
 def test_who_is_held_holds_up_nobody(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A source of the same query is asked after it, in every batch: while that moves, it is planned each time."""
+    """A source that the group holds back does not delay the other source of its query, which Spark asks after it in
+    every batch. It makes a plan each time while the other source moves, and fewer plans after that."""
     rests: list[float] = []
 
-    costly = itertools.count().__next__  # each plan
+    costly = itertools.count().__next__  # each plan costs a second
     replace_time(monkeypatch, "flip27_stream.spark.planning.coordinator", process_time=costly)
     slow, fast = make({"a": [*range(0, 100, 10)]}, ReadLimits(max_rows=1)), make({"b": [1000]})
     pace = IdleBackoff(1.0)
@@ -187,7 +193,7 @@ def test_who_is_held_holds_up_nobody(make: Make, monkeypatch: pytest.MonkeyPatch
         fast.coordinator.committed(fast.offset)
         assert step(fast) is None
         assert step(slow) == [time_of_slow]
-    assert set(rests[2:]) == {0.005}  # at first the other one is where it was when it came
+    assert set(rests[2:]) == {0.005}  # in the first two plans the other member has not moved yet
     rests.clear()
     for _ in range(20):
         fast.coordinator.committed(fast.offset)

@@ -39,8 +39,8 @@ SOON = {"scan.watermark.alignment.update-interval": "100 ms"}
 
 
 def test_a_join_of_two_topics_with_hours_between_them(queries: KafkaQueries, topic: MakeTopic) -> None:
-    """I3, I4, rule 8: one is a click stream, the other what followed from each click, of which the older part was
-    there first. Every pair is found, with a delay just above max-drift; the run comes to its end by itself."""
+    """I3, I4, rule 8: a join of clicks and orders, which are two topics of two hours, finds every pair with a delay
+    just above max-drift. The run comes to its end by itself."""
     clicks, orders = topic(2), topic(1)
     minutes = range(0, 2 * 60, 3)
     queries.broker.write(
@@ -80,7 +80,8 @@ def leads(rows: list[dict[str, Any]]) -> float:
 
 
 def test_kafka_and_files_in_two_queries_of_a_session(queries: KafkaQueries, topic: MakeTopic) -> None:
-    """I3: files wait for a topic that is behind. Once its query is stopped, and so has left, they go on at once."""
+    """I3: files wait for a Kafka topic of their group that is behind. When the query of the topic is stopped, its
+    source leaves the group, and the files are read."""
     name, folder = topic(1), queries.folder / "files"
     queries.broker.write(name, records(0, [T0, T0 + MINUTE]))
     write_files(folder)
@@ -124,7 +125,7 @@ def committed(queries: KafkaQueries) -> int:
 def other_process(
     queries: KafkaQueries, name: str, options: dict[str, str]
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A driver program of its own that reads a topic."""
+    """Runs a separate driver program that reads a topic, and yields its process."""
     arguments = [json.dumps(queries.kafka(name, options)), str(queries.output("other").table)]
     with (queries.folder / "member.log").open("wb") as log:
         process = subprocess.Popen(
@@ -151,7 +152,8 @@ def kill_all(process: subprocess.Popen[bytes]) -> None:
 
 @pytest.mark.timeout(300)
 def test_two_processes_one_of_which_is_killed(queries: KafkaQueries, topic: MakeTopic) -> None:
-    """I3, AL-20: what is held by another process is held for source-timeout after it died, and read then."""
+    """I3, AL-20: rows that a source in another process holds back are read after that process was killed. A query
+    that is stopped leaves its group."""
     slow, fast = topic(1), topic(1)
     queries.broker.write(slow, records(0, [T0]))
     queries.broker.write(fast, records(0, [T0, T0 + DRIFT, T0 + DRIFT + 1, T0 + HOUR]))
@@ -192,7 +194,7 @@ def entries(queries: KafkaQueries) -> int:
 
 
 def told(queries: KafkaQueries) -> list[dict[str, Any]]:
-    """What the members have said, in order."""
+    """Returns the entries that the members have published, in order."""
     found = []
     for commit in sorted((queries.split_watermarks / "_delta_log").glob("*.json")):
         for line in commit.read_text().splitlines():

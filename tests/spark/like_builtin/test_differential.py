@@ -1,6 +1,6 @@
-"""Random topics and random options, through the built-in Kafka source and through ours.
+"""Random queries over random topics have the same result with Spark's built-in Kafka source and with this project's.
 
-``FLIP27_EXPLORE=1`` draws others than the last run did.
+With the environment variable ``FLIP27_EXPLORE`` each run draws new topics and options. Otherwise the seed is fixed.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ def logs(broker: KafkaBroker) -> Iterator[list[Log]]:
 
 
 def drawn(logs: list[Log], case: str) -> OptionSets:
-    """What a case reads: one topic, seldom two; the last one, which has an open transaction, often."""
+    """Returns the random option sets of a case, which reads one topic, or seldom two. The last topic, which has an
+    open transaction, is chosen more often than the others."""
     rng = random.Random(f"{SEED}-{case}")
     chosen = rng.sample(logs, 2 if rng.random() < 0.2 else 1)
     return OptionSets(rng, [logs[-1]] if rng.random() < 0.15 else chosen)
@@ -46,7 +47,8 @@ def drawn(logs: list[Log], case: str) -> OptionSets:
 
 @pytest.mark.parametrize("case", range(BATCH_READS))
 def test_batch_reads_give_the_same_rows(queries: KafkaQueries, logs: list[Log], case: int) -> None:
-    """SK-15, SK-16, SK-20, SK-33: every column of every row is equal, or both fail."""
+    """SK-15, SK-16, SK-20, SK-33: batch reads through both sources return rows that are equal in every column, or
+    both fail."""
     options = drawn(logs, f"batch-{case}").batch()
 
     def read(source: str) -> Batches:
@@ -59,7 +61,8 @@ def test_batch_reads_give_the_same_rows(queries: KafkaQueries, logs: list[Log], 
 
 @pytest.mark.parametrize("case", range(STREAMS))
 def test_streams_have_the_same_batches(queries: KafkaQueries, logs: list[Log], case: int) -> None:
-    """SK-01, SK-04: AvailableNow with a read limit: the same rows in each batch, or both fail."""
+    """SK-01, SK-04: AvailableNow runs with a read limit have the same rows in each batch with both sources, or both
+    fail."""
     options = drawn(logs, f"stream-{case}").stream()
 
     def start(source: str) -> Collected:

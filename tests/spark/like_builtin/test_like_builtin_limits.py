@@ -1,4 +1,5 @@
-"""Read limits and triggers, as Spark's built-in Kafka source keeps them: each test runs on both sources."""
+"""Read limits and triggers in this project's Kafka source and in Spark's built-in one. Each test runs on both
+sources."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ MakeTopic = Callable[..., str]
 
 
 def fill(queries: KafkaQueries, topic: str, counts: Mapping[int, int]) -> None:
-    """Appends so many records to each partition, to one partition all at once."""
+    """Appends the given number of records to each partition. The records of a partition are written all at once."""
     for partition, count in counts.items():
         write_bulk(queries.broker.bootstrap_servers, topic, partition, T0 + np.arange(count), b"v")
 
@@ -35,7 +36,7 @@ def fill(queries: KafkaQueries, topic: str, counts: Mapping[int, int]) -> None:
 def test_available_now_ends_after_as_many_batches_as_the_limit_makes(
     queries: KafkaQueries, topic: MakeTopic, source: str
 ) -> None:
-    """SK-01."""
+    """SK-01: an AvailableNow run reads 15 records in three batches under a limit of 5."""
     name = topic(5)
     fill(queries, name, {0: 15})
     batches = collect(queries.stream(name, {"maxOffsetsPerTrigger": "5"}, source), queries.folder / "c")
@@ -46,7 +47,8 @@ def test_available_now_ends_after_as_many_batches_as_the_limit_makes(
 def test_a_limit_is_divided_by_size_and_small_shares_are_rounded_up(
     queries: KafkaQueries, topic: MakeTopic, source: str
 ) -> None:
-    """SK-04: also across a restart with the same checkpoint."""
+    """SK-04: a limit is divided among partitions by the number of records that are left in each. A share below one
+    record is rounded up. This holds across a restart with the same checkpoint, too."""
     name = topic(3)
     fill(queries, name, {0: 40, 1: 11, 2: 1})
     stream, checkpoint = queries.stream(name, {"maxOffsetsPerTrigger": "10"}, source), queries.folder / "c"
@@ -62,7 +64,8 @@ def test_a_limit_is_divided_by_size_and_small_shares_are_rounded_up(
 def test_once_takes_everything_whatever_the_limits(
     queries: KafkaQueries, topic: MakeTopic, source: str
 ) -> None:
-    """SK-05: the next run reads what has come since, even if that is less than the minimum."""
+    """SK-05: Trigger.Once reads everything in one batch, whatever the limits. The next run reads what has come since,
+    even if that is less than the minimum."""
     name = topic(2)
     fill(queries, name, {0: 20, 1: 4})
     limits = {"maxOffsetsPerTrigger": "15", "minOffsetsPerTrigger": "12", "maxTriggerDelay": "1h"}
@@ -74,7 +77,8 @@ def test_once_takes_everything_whatever_the_limits(
 
 @both_formats
 def test_a_batch_waits_for_its_minimum(queries: KafkaQueries, topic: MakeTopic, source: str) -> None:
-    """SK-06: except the first batch. Records below the minimum are read with those that follow."""
+    """SK-06: each batch but the first one waits for the minimum number of rows. Records below the minimum are read
+    together with later ones."""
     name = topic(3)
     fill(queries, name, {0: 10, 1: 5, 2: 1})
     stream = queries.stream(name, {"minOffsetsPerTrigger": "15"}, source)
@@ -90,7 +94,7 @@ def test_a_batch_waits_for_its_minimum(queries: KafkaQueries, topic: MakeTopic, 
 
 @both_formats
 def test_a_batch_waits_no_longer_than_the_delay(queries: KafkaQueries, topic: MakeTopic, source: str) -> None:
-    """SK-06, SK-08: the last trigger is remembered by the running query only."""
+    """SK-06, SK-08: a batch below the minimum runs once ``maxTriggerDelay`` has passed since the last batch."""
     name = topic()
     fill(queries, name, {0: 16})
     limits = {"minOffsetsPerTrigger": "15", "maxTriggerDelay": "2s"}
@@ -114,8 +118,8 @@ def arrived(running: Collected, rows: int) -> bool:
 def test_available_now_and_a_minimum(
     queries: KafkaQueries, topic: MakeTopic, source: str, runs: list[list[int]]
 ) -> None:
-    """SK-08: the first batch of a run is never held back. The built-in source leaves a rest below the minimum to the
-    next run; ours reads all that was there, as AvailableNow promises."""
+    """SK-08: the first batch of a run does not wait for the minimum. With AvailableNow the built-in source leaves
+    records below the minimum to the next run. This project's source reads them in the same run."""
     name = topic()
     fill(queries, name, {0: 12})
     limits = {"minOffsetsPerTrigger": "4", "maxOffsetsPerTrigger": "5"}
@@ -125,7 +129,7 @@ def test_available_now_and_a_minimum(
 
 @both_formats
 def test_the_greatest_limit_does_not_overflow(queries: KafkaQueries, topic: MakeTopic, source: str) -> None:
-    """SK-09."""
+    """SK-09: with the greatest possible limit, 2^63 - 1, a query reads all records that are left."""
     name = topic()
     fill(queries, name, {0: 10})
     start = json.dumps({name: {"0": 5}})
@@ -135,7 +139,8 @@ def test_the_greatest_limit_does_not_overflow(queries: KafkaQueries, topic: Make
 
 @both_formats
 def test_the_progress_shows_the_true_end(queries: KafkaQueries, topic: MakeTopic, source: str) -> None:
-    """SK-34: in Spark's JSON form, with a limit that stays behind it."""
+    """SK-34: ``latestOffset`` in the progress is the end of the log in Spark's JSON form, even if a limit lets the
+    batch end before it."""
     name = topic(2)
     fill(queries, name, {0: 4, 1: 2})
     running = Collected(queries.stream(name, {"maxOffsetsPerTrigger": "3"}, source), queries.folder / "c")

@@ -1,4 +1,5 @@
-"""A partition whose last records vanish under an AvailableNow run, on Spark's built-in source and on ours."""
+"""A partition loses its last records during an AvailableNow run. The test runs on Spark's built-in source and on this
+project's."""
 
 from __future__ import annotations
 
@@ -19,13 +20,14 @@ FIRST, LAST = 8, 3
 
 @pytest.fixture(scope="module")
 def fragile() -> Iterator[KafkaBroker]:
-    """A broker of its own, which is killed."""
+    """A broker that the test may kill."""
     with KafkaBroker() as broker:
         yield broker
 
 
 def written(broker: KafkaBroker, topic: str) -> tuple[Path, int]:
-    """The log on the broker's disk, and how long it was before its last records came."""
+    """Creates and fills a topic. Returns its log file on the broker's disk, and the length (bytes) that the file had
+    before the last records were written."""
     broker.create_topic(topic, 1)
     broker.write(topic, records(0, [T0] * FIRST))
     assert broker._home is not None
@@ -39,7 +41,8 @@ def written(broker: KafkaBroker, topic: str) -> tuple[Path, int]:
 def test_an_available_now_run_fails_when_a_partition_loses_its_tail(
     queries: KafkaQueries, fragile: KafkaBroker, source: str
 ) -> None:
-    """C11: whatever ``failOnDataLoss`` says; a disk that was restored stands for an unclean leader election, too."""
+    """C11: the run fails even with ``failOnDataLoss`` false. The shortened log file stands for a restored disk, and
+    for an unclean leader election, too."""
     queries = replace(queries, broker=fragile)
     log, length = written(fragile, f"tail-{source}")
     options = {"maxOffsetsPerTrigger": "5", "failOnDataLoss": "false"}

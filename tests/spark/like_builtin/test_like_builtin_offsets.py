@@ -1,4 +1,5 @@
-"""Where reading begins and ends, as with Spark's built-in Kafka source: each test runs on both sources."""
+"""Where reading begins and ends, in this project's Kafka source and in Spark's built-in one. Each test runs on both
+sources."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ MakeTopic = Callable[..., str]
 
 @pytest.fixture
 def steps(queries: KafkaQueries, topic: MakeTopic) -> str:
-    """Ten records in each of two partitions, at T0 + 0, 10, ..., 90 ms; the second's are 5 ms later."""
+    """A topic with ten records in each of two partitions, at T0 + 0, 10, ..., 90 ms. Those of the second partition
+    are 5 ms later."""
     name = topic(2)
     for partition in (0, 1):
         queries.broker.write(name, records(partition, [T0 + 5 * partition + 10 * n for n in range(10)]))
@@ -36,12 +38,12 @@ def steps(queries: KafkaQueries, topic: MakeTopic) -> str:
 
 
 def begins(queries: KafkaQueries, name: str, source: str, **options: str) -> list[int]:
-    """The first offset that a batch read gives of each partition."""
+    """Returns the offset of the first record that a batch read gives for each partition."""
     return [offsets[0] for offsets in read(queries, name, source, **options)]
 
 
 def read(queries: KafkaQueries, name: str, source: str, **options: str) -> list[list[int]]:
-    """The offsets that a batch read gives, by partition."""
+    """Returns the offsets of the records that a batch read gives, by partition."""
     table = rows(queries.batch(name, options, source))
     pairs = list(zip(table["partition"].to_pylist(), table["offset"].to_pylist(), strict=True))
     return [[offset for p, offset in pairs if p == partition] for partition in (0, 1)]
@@ -55,7 +57,8 @@ def offsets(name: str, *of_partitions: int) -> str:
 def test_the_time_for_all_goes_before_times_and_these_before_offsets(
     queries: KafkaQueries, steps: str, source: str
 ) -> None:
-    """SK-15: for the beginning and for the end."""
+    """SK-15: a time for all partitions overrides times by partition, and these override offsets. This holds for the
+    beginning and for the end."""
     start = {"startingOffsets": offsets(steps, 7, 8)}
     assert begins(queries, steps, source, **start) == [7, 8]
     start["startingOffsetsByTimestamp"] = offsets(steps, T0 + 20, T0 + 30)
@@ -72,7 +75,8 @@ def test_the_time_for_all_goes_before_times_and_these_before_offsets(
 
 @both_formats
 def test_no_record_after_the_time(queries: KafkaQueries, steps: str, source: str) -> None:
-    """SK-16: an end is then the end of the partition, a beginning an error, SK-13: or the end if told so."""
+    """SK-16, SK-13: an ending time after the last record means the end of the partition. A starting time after the
+    last record is an error, or with the strategy ``latest`` the end of the partition."""
     late = {"startingOffsetsByTimestamp": offsets(steps, T0 + 20, T0 + 1000)}
     assert read(queries, steps, source, endingTimestamp=str(T0 + 92)) == [[*range(10)], [*range(9)]]
     assert "No offset matched from request" in failure(lambda: read(queries, steps, source, **late))
@@ -84,7 +88,8 @@ def test_no_record_after_the_time(queries: KafkaQueries, steps: str, source: str
 def test_a_stream_from_a_time_that_a_partition_has_not(
     queries: KafkaQueries, steps: str, source: str
 ) -> None:
-    """SK-13, not KO-03: an error, or the end of that partition, and later records are read."""
+    """SK-13, not KO-03: a stream fails if a partition has no record after its starting time. With the strategy
+    ``latest`` the stream begins at the end of that partition, and reads later records."""
     options, checkpoint = {"startingTimestamp": str(T0 + 92)}, queries.folder / "c"
     assert "No offset matched from request" in failure(
         lambda: collect(queries.stream(steps, options, source), queries.folder / "failed")
@@ -116,21 +121,24 @@ def test_a_stream_from_a_time_that_a_partition_has_not(
 def test_a_batch_read_neither_begins_at_the_end_nor_ends_at_the_beginning(
     queries: KafkaQueries, source: str, option: str, value: str, said: str
 ) -> None:
-    """SK-20: with the partition named."""
+    """SK-20: a batch read that begins at the latest or ends at the earliest offset is refused. If that is the offset
+    of one partition, the error names the partition."""
     assert said.lower() in refusal(queries, source, {"subscribe": "t", option: value}, bounded=True).lower()
 
 
 @both_formats
 @pytest.mark.parametrize("text", ["soon", "[1]", '{"a":0}', '{"a":{"x":1}}', '{"a":{"0":"x"}}'])
 def test_offsets_of_a_wrong_shape_are_refused(queries: KafkaQueries, source: str, text: str) -> None:
-    """SK-40: ours says what is expected, whatever is wrong."""
+    """SK-40: both sources refuse offsets of a wrong shape. The error of this project's source shows the right
+    shape."""
     said = refusal(queries, source, {"subscribe": "t", "startingOffsets": text}, bounded=True)
     assert source == BUILT_IN or '{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}' in said
 
 
 @both_formats
 def test_a_batch_read_is_bound_when_it_is_executed(queries: KafkaQueries, steps: str, source: str) -> None:
-    """SK-21: from earliest to latest; a union of it with itself works."""
+    """SK-21: a batch read goes from the earliest to the latest offset at the time of its execution, not of
+    ``load()``. A union of it with itself has each row twice."""
     given = {"kafka.bootstrap.servers": queries.broker.bootstrap_servers, "subscribe": steps}
     frame = queries.spark.read.format(source).options(**given).load()
     queries.broker.write(steps, records(0, [T0, T0]))
@@ -144,7 +152,8 @@ def test_a_batch_read_is_bound_when_it_is_executed(queries: KafkaQueries, steps:
 def test_offsets_and_times_name_exactly_the_partitions_that_are_read(
     queries: KafkaQueries, steps: str, source: str
 ) -> None:
-    """SK-33, not KO-04: one too few, one too many; a stream as well."""
+    """SK-33, not KO-04: offsets and times for too few partitions fail a batch read, and offsets for too few
+    partitions fail a stream. Offsets for too many partitions fail a batch read."""
     for option in (
         "startingOffsets",
         "startingOffsetsByTimestamp",
@@ -159,7 +168,8 @@ def test_offsets_and_times_name_exactly_the_partitions_that_are_read(
 
 @both_formats
 def test_a_beginning_behind_the_end_is_an_error(queries: KafkaQueries, steps: str, source: str) -> None:
-    """SK-33: whether both are offsets, or one is found by time or is the end of the log."""
+    """SK-33: a beginning after the end is an error, whether both are offsets, or one is found by time or is the end
+    of the log."""
     both = {"startingOffsets": offsets(steps, 5, 5), "endingOffsets": offsets(steps, 6, 4)}
     said = failure(lambda: read(queries, steps, source, **both))
     assert "start offset 5" in said
@@ -175,7 +185,8 @@ def test_a_beginning_behind_the_end_is_an_error(queries: KafkaQueries, steps: st
 
 @both_formats
 def test_a_batch_read_of_more_than_there_is(queries: KafkaQueries, topic: MakeTopic, source: str) -> None:
-    """SK-26, SK-33: offsets after the end of the log, before its beginning, or an empty range."""
+    """SK-26, SK-33: offsets outside the log fail a batch read. With ``failOnDataLoss`` false the batch read has the
+    records that exist. An empty range outside the log is no error."""
     name = topic(2)  # offsets 30 to 49 and 0 to 9
     queries.broker.write(name, records(0, [T0] * 50) + records(1, [T0] * 10))
     with closing(KafkaAdminClient(bootstrap_servers=queries.broker.bootstrap_servers)) as admin:
@@ -200,6 +211,6 @@ def test_a_batch_read_of_more_than_there_is(queries: KafkaQueries, topic: MakeTo
 
 @both_formats
 def test_a_batch_read_of_an_empty_topic(queries: KafkaQueries, topic: MakeTopic, source: str) -> None:
-    """SK-21: no rows, all columns."""
+    """SK-21: a batch read of an empty topic has no rows, and all columns."""
     table = rows(queries.batch(topic(2), {}, source))
     assert (len(table), len(table.column_names)) == (0, 7)

@@ -1,4 +1,5 @@
-"""Options as Spark's built-in Kafka source takes and refuses them: each test runs on both sources."""
+"""Options that this project's Kafka source and Spark's built-in one accept and refuse. Most tests run on both
+sources."""
 
 from __future__ import annotations
 
@@ -65,7 +66,8 @@ def servers(queries: KafkaQueries) -> dict[str, str]:
 
 
 def test_the_list_of_built_in_options_is_that_of_spark(registered: SparkSession) -> None:
-    """So that an upgrade of Spark that brings one is noticed."""
+    """The list of built-in options has exactly the read options of the installed Spark. A release of Spark with a new
+    option fails this test."""
     jvm = cast(Any, registered)._jvm
     loader = jvm.Thread.currentThread().getContextClassLoader()
     provider = loader.loadClass("org.apache.spark.sql.kafka010.KafkaSourceProvider$")
@@ -83,10 +85,11 @@ def test_the_list_of_built_in_options_is_that_of_spark(registered: SparkSession)
 @pytest.mark.parametrize("bounded", [False, True])
 @pytest.mark.parametrize("name", BUILT_IN_OPTIONS)
 def test_every_built_in_option_is_known(name: str, bounded: bool) -> None:
-    """Those of streams have no effect on a batch read, as in Spark; those of batch reads are errors of a stream."""
+    """This project's source accepts every option of the built-in source. Only the options of the end of a batch read
+    are errors of a stream."""
     strategy = {} if name in STRATEGIES else {"subscribe": "t"}
     given = {"kafka.bootstrap.servers": "127.0.0.1:9"} | strategy | {name: BUILT_IN_OPTIONS[name]}
-    # Of endingTimestamp Spark says nothing in a stream, and ignores it.
+    # This project refuses endingTimestamp in a stream, which Spark ignores.
     if name.startswith("ending") and not bounded:
         with pytest.raises(OptionError, match="not valid in streaming queries"):
             parse_kafka_options(given)
@@ -123,7 +126,7 @@ def test_every_built_in_option_is_known(name: str, bounded: bool) -> None:
 def test_wrong_options_are_refused(
     queries: KafkaQueries, source: str, options: Mapping[str, str], said: str
 ) -> None:
-    """SK-17, SK-30, KB-03: before the query runs, in Spark's words."""
+    """SK-17, SK-30, KB-03: wrong options are refused before the query runs, in Spark's words."""
     assert said.lower() in refusal(queries, source, options).lower()
 
 
@@ -141,14 +144,14 @@ def test_wrong_options_are_refused(
 def test_kafka_settings_that_the_source_keeps_for_itself(
     queries: KafkaQueries, source: str, name: str
 ) -> None:
-    """SK-18, KB-02, KB-05."""
+    """SK-18, KB-02, KB-05: Kafka settings that a source sets itself are refused as options."""
     said = refusal(queries, source, {"subscribe": "t", f"kafka.{name}": "anything"})
     assert f"Kafka option '{name}' is not supported" in said
 
 
 @both_formats
 def test_names_and_words_in_any_case(queries: KafkaQueries, topic: MakeTopic, source: str) -> None:
-    """SK-19: and blanks around values."""
+    """SK-19: names of options and words in their values may be in any case. Values may have blanks around them."""
     name = topic()
     queries.broker.write(name, records(0, [T0, T0]))
     given = servers(queries) | {
@@ -165,7 +168,7 @@ def test_names_and_words_in_any_case(queries: KafkaQueries, topic: MakeTopic, so
 
 @both_formats
 def test_limits_have_no_effect_on_a_batch_read(queries: KafkaQueries, topic: MakeTopic, source: str) -> None:
-    """SK-05."""
+    """SK-05: read limits of a stream have no effect on a batch read."""
     name = topic()
     queries.broker.write(name, records(0, [T0, T0, T0]))
     limits = {"maxOffsetsPerTrigger": "2", "minOffsetsPerTrigger": "1", "maxTriggerDelay": "1m"}
@@ -174,7 +177,8 @@ def test_limits_have_no_effect_on_a_batch_read(queries: KafkaQueries, topic: Mak
 
 @both_formats
 def test_the_isolation_level(queries: KafkaQueries, topic: MakeTopic, source: str) -> None:
-    """SK-39: both levels and no other, a prefix and an id for the group."""
+    """SK-39: both isolation levels of Kafka are accepted, and no other value. ``groupIdPrefix`` and
+    ``kafka.group.id`` are accepted."""
     name = topic()
     queries.broker.write(name, records(0, [T0]))
     level = "kafka.isolation.level"

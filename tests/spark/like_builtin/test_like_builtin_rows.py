@@ -1,4 +1,5 @@
-"""Rows, transactions and tasks as with Spark's built-in Kafka source: each test runs on both sources."""
+"""Rows, transactions and tasks in this project's Kafka source and in Spark's built-in one. Each test runs on both
+sources."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ MakeTopic = Callable[..., str]
 
 @both_formats
 def test_headers_are_a_column_if_asked_for(queries: KafkaQueries, topic: MakeTopic, source: str) -> None:
-    """SK-22: null where there are none, all of one key in their order; KI-01: times are those of the records."""
+    """SK-22: column ``headers`` is null for a record without headers, and keeps the order of headers with one key.
+    KI-01: column ``timestamp`` has the times of the records."""
     name = topic()
     pairs = [("a", b"1"), ("b", b""), ("a", b"2")]
     queries.broker.write(name, [(0, T0, b"k", b"v"), (0, T0 + 1, b"k", b"v", pairs)])
@@ -40,7 +42,8 @@ def test_headers_are_a_column_if_asked_for(queries: KafkaQueries, topic: MakeTop
 def test_open_aborted_and_committed_transactions(
     queries: KafkaQueries, topic: MakeTopic, source: str
 ) -> None:
-    """SK-29: five records each, in a topic of their own."""
+    """SK-29: ``read_committed`` reads records of committed transactions only. ``read_uncommitted`` reads those of
+    open and aborted transactions, too."""
     name = topic()
     settings = {"bootstrap_servers": queries.broker.bootstrap_servers, "transactional_id": name}
 
@@ -68,7 +71,7 @@ def test_open_aborted_and_committed_transactions(
 def test_one_range_becomes_as_many_tasks_as_told(
     queries: KafkaQueries, topic: MakeTopic, source: str, limits: Mapping[str, str], tasks: int
 ) -> None:
-    """SK-30."""
+    """SK-30: one range is read by one task, or by ``minPartitions`` tasks."""
     name = topic()
     queries.broker.write(name, records(0, [T0] * 100))
     assert queries.batch(name, limits, source).rdd.getNumPartitions() == tasks
@@ -97,7 +100,8 @@ def test_ranges_are_cut_where_spark_cuts_them(
     least_tasks: int,
     pieces: set[tuple[int, int, int]],
 ) -> None:
-    """SK-31: the last part takes the rounding."""
+    """SK-31: ``minPartitions`` cuts ranges at the same offsets in both sources. The last piece of a range takes the
+    remainder."""
     name = topic(len(ends))
     queries.broker.write(name, [r for p in range(len(ends)) for r in records(p, [T0] * 21)])
     start, end = (json.dumps({name: {str(p): pair[side] for p, pair in enumerate(ends)}}) for side in (0, 1))
@@ -109,7 +113,7 @@ def test_ranges_are_cut_where_spark_cuts_them(
 
 @both_formats
 def test_nothing_there_is_no_error(queries: KafkaQueries, topic: MakeTopic, source: str) -> None:
-    """KR-03, SK-21: an empty topic, and a range that is empty."""
+    """KR-03, SK-21: an empty topic and an empty range give no rows and no error."""
     name = topic(2)
     assert rows(queries.batch(name, source=source)).num_rows == 0
     queries.broker.write(name, records(1, [T0]))
@@ -123,7 +127,8 @@ def test_nothing_there_is_no_error(queries: KafkaQueries, topic: MakeTopic, sour
 def test_two_topics_to_the_end(
     queries: KafkaQueries, topic: MakeTopic, source: str, group: Mapping[str, str]
 ) -> None:
-    """KI-02, KI-03: partition p has the values p to 9; each comes once, with more tasks than partitions too."""
+    """KI-02, KI-03: two topics are read to their ends by more tasks than they have partitions, with and without a
+    group id. Partition p has the values p to 9, and each value comes once."""
     names = [topic(10), topic(10)]
     for name in names:
         queries.broker.write(name, [(p, T0, None, b"%d" % i) for p in range(10) for i in range(p, 10)])
@@ -134,7 +139,7 @@ def test_two_topics_to_the_end(
 
 @both_formats
 def test_input_rows_and_a_window(queries: KafkaQueries, topic: MakeTopic, source: str) -> None:
-    """SK-38: the progress counts them; the records' times make windows and a watermark."""
+    """SK-38: the progress counts the input rows. The timestamps of the records make windows and a watermark."""
     name = topic()
     queries.broker.write(name, records(0, [T0, T0 + 1, T0 + 60_000]))
     counted = Collected(queries.stream(name, source=source), queries.folder / "counted")
@@ -150,7 +155,7 @@ def test_input_rows_and_a_window(queries: KafkaQueries, topic: MakeTopic, source
 
 @both_formats
 def test_a_stream_with_itself(queries: KafkaQueries, topic: MakeTopic, source: str) -> None:
-    """A union gives each row twice, a join each row once, in every batch."""
+    """A union of a stream with itself has each row twice, and a join of a stream with itself has each row once."""
     name = topic(2)
     queries.broker.write(name, [*records(0, [T0, T0 + 1, T0 + 2]), *records(1, [T0])])
     stream = queries.stream(name, {"maxOffsetsPerTrigger": "3"}, source)

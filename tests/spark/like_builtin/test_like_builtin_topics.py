@@ -1,4 +1,5 @@
-"""Topics that come, grow, lose records and go, as with Spark's built-in Kafka source: on both sources."""
+"""Topics are created, grow, lose records and are deleted. Most tests run on this project's Kafka source and on
+Spark's built-in one."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ def recreate(queries: KafkaQueries, topic: str, partitions: int = 1) -> None:
 def test_partitions_that_go_during_an_available_now_run(
     queries: KafkaQueries, topic: MakeTopic, source: str
 ) -> None:
-    """SK-02: the topic is made again with fewer of them."""
+    """SK-02: an AvailableNow run fails if its topic is deleted meanwhile and created again with fewer partitions."""
     name = topic(5)
     fill(queries, name, 5, 3)
     stream = queries.stream(name, {"maxOffsetsPerTrigger": "5"}, source)
@@ -54,8 +55,8 @@ def test_partitions_that_go_during_an_available_now_run(
 
 @both_formats
 def test_nothing_is_lost_or_doubled_across_runs(queries: KafkaQueries, topic: MakeTopic, source: str) -> None:
-    """SK-12: by each strategy, with what is written while the query is stopped and with partitions that are new;
-    assign reads none of these."""
+    """SK-12: two runs read each record once, also records that were written between the runs. With subscribe and
+    subscribePattern the second run reads new partitions, too; with assign it does not."""
     name = topic(2)
     fill(queries, name, 2, 3)
     by = {"subscribe": name, "subscribePattern": f"{name}$", "assign": json.dumps({name: [0, 1]})}
@@ -75,8 +76,9 @@ def test_nothing_is_lost_or_doubled_across_runs(queries: KafkaQueries, topic: Ma
 
 @both_formats
 def test_another_subscription_on_a_checkpoint(queries: KafkaQueries, topic: MakeTopic, source: str) -> None:
-    """What is new is read from its beginning. What is not named any more fails the query by default, or else is
-    forgotten, so that it is read again once it is named again."""
+    """A topic that is new in a changed subscription is read from its beginning. A topic that is no longer in it fails
+    the query. With ``failOnDataLoss`` false that topic is forgotten, and read from its beginning when it is named
+    again."""
     one, other = topic(), topic()
     for name in (one, other):
         fill(queries, name, 1, 2)
@@ -100,7 +102,8 @@ def test_another_subscription_on_a_checkpoint(queries: KafkaQueries, topic: Make
 def test_a_topic_of_a_pattern_goes_and_another_comes(
     queries: KafkaQueries, topic: MakeTopic, source: str
 ) -> None:
-    """SK-24, SK-27: no failure with failOnDataLoss false, and the offset log never says that there is nothing."""
+    """SK-24, SK-27: with ``failOnDataLoss`` false a topic of a pattern can be deleted and another one created. No
+    offset in the offset log is empty."""
     prefix = topic()
     first, second = f"{prefix}-first", f"{prefix}-second"
     queries.broker.create_topic(first)
@@ -118,7 +121,8 @@ def test_a_topic_of_a_pattern_goes_and_another_comes(
 
 @both_formats
 def test_a_topic_that_was_made_again_with_less(queries: KafkaQueries, topic: MakeTopic, source: str) -> None:
-    """SK-25: fails the next run, and says where it was and what there is."""
+    """SK-25: a topic that was deleted and created again with fewer records fails the next run. The error names the
+    offset that was reached and the end of the new topic."""
     name = topic()
     fill(queries, name, 1, 2)
     stream = queries.stream("", {"subscribePattern": f"{name}$"}, source)
@@ -132,7 +136,8 @@ def test_a_topic_that_was_made_again_with_less(queries: KafkaQueries, topic: Mak
 
 @both_formats
 def test_records_that_were_aged_out(queries: KafkaQueries, topic: MakeTopic, source: str) -> None:
-    """SK-26: an error by default; otherwise the remaining records are read once, in a batch read and in a stream."""
+    """SK-26: records that were deleted before they were read fail a batch read. With ``failOnDataLoss`` false a batch
+    read and a stream have each remaining record once."""
     name = topic()
     fill(queries, name, 1, 50)
     with closing(KafkaAdminClient(bootstrap_servers=queries.broker.bootstrap_servers)) as admin:
@@ -146,7 +151,8 @@ def test_records_that_were_aged_out(queries: KafkaQueries, topic: MakeTopic, sou
 
 
 def test_topics_that_come_and_go_at_any_time(queries: KafkaQueries, topic: MakeTopic) -> None:
-    """SK-26: no failure and no row twice; what a topic was named before, its rows count for themselves."""
+    """SK-26: a topic is deleted and created again after each of four runs. With ``failOnDataLoss`` false each run
+    reads each row of the topic that exists at the time once."""
     name = topic(2)
     stream = queries.stream(name, {"failOnDataLoss": "false", "maxOffsetsPerTrigger": "7"})
     made: list[pa.Table] = []

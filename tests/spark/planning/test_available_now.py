@@ -1,4 +1,4 @@
-"""``Trigger.AvailableNow``: the coordinator reads what was there when the run began. No JVM."""
+"""With ``Trigger.AvailableNow`` the coordinator reads the rows that existed when the run began. No JVM."""
 
 from __future__ import annotations
 
@@ -15,10 +15,8 @@ from tests.spark.support.driven_query import Query
 
 
 def test_available_now_reads_all_that_was_there_and_no_more(make: Callable[..., Query]) -> None:
-    """AO-06, AO-07, PY-06, I11: a finished split holds no other split back.
-
-    The next run reads later rows and later splits.
-    """
+    """AO-06, AO-07, PY-06, I11: an AvailableNow run reads the rows that existed at its beginning, and no later ones.
+    A split at its end is finished, so that it holds no other split back."""
     query = make({"a": [1, 2, 3], "b": [1, 900]})
     query.coordinator.prepare_available_now()
     query.step(limit=2)
@@ -69,7 +67,8 @@ def finish(query: Query) -> None:
 
 @pytest.mark.parametrize("aligned", [True, False])
 def test_available_now_fails_when_a_log_loses_its_tail(make: Callable[..., Query], aligned: bool) -> None:
-    """C11, I11: it reads what there is of the others, but does not end as if all had been read. The next run does."""
+    """C11, I11: an AvailableNow run fails when a log loses its tail, and does not end as if all had been read. After
+    the next run all existing rows have been read."""
     query = make({"a": [1, 2, 3, 4], "b": [1, 2, 3, 4, 5, 6, 7, 8]}, aligned)
     query.coordinator.prepare_available_now()
     query.step(limit=2)
@@ -87,7 +86,8 @@ def test_available_now_fails_when_a_log_loses_its_tail(make: Callable[..., Query
 def test_available_now_believes_an_end_that_falls_back_for_a_moment_no_more_than_spark_does(
     make: Callable[..., Query],
 ) -> None:
-    """A new leader may not have caught up when it answers first. Meanwhile the split is neither read nor finished."""
+    """An AvailableNow run waits when the end of a log falls back for a moment, since a new leader may not have caught
+    up when it answers first. Meanwhile the split is neither read nor finished."""
     query = make({"a": [1, 2, 30, 40]}, max_drift="10 ms")
     query.coordinator.prepare_available_now()
     assert query.step(limit=2) == [("a", 1), ("a", 2)]
@@ -146,7 +146,8 @@ def test_available_now_hold_leaves_what_is_held(make: Callable[..., Query], tmp_
 
 @pytest.mark.parametrize("aligned", [True, False])
 def test_available_now_waits_for_no_least_rows(make: Callable[..., Query], aligned: bool) -> None:
-    """I11: the end is reached, although the last batch is below ``minOffsetsPerTrigger``."""
+    """I11: an AvailableNow run reaches its end, although its last batch has fewer rows than
+    ``minOffsetsPerTrigger``."""
     query = make({"a": [1, 2, 3, 4, 5]}, aligned, ReadLimits(max_rows=3, min_rows=3))
     query.coordinator.prepare_available_now()
     while query.step(limit=3) is not None:
@@ -155,7 +156,8 @@ def test_available_now_waits_for_no_least_rows(make: Callable[..., Query], align
 
 
 def test_available_now_freezes_after_the_first_look(make: Callable[..., Query]) -> None:
-    """SK-02: the enumerator hears once that nothing may vanish from now on; no other trigger tells it so."""
+    """SK-02: an AvailableNow run calls ``freeze`` of the enumerator once, after its first look at the splits. From
+    then on no split may vanish. Other triggers do not call it."""
     query = make({"a": [1, 2]})
     query.step()
     assert "freeze" not in query.world.calls

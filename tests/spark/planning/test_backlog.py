@@ -1,4 +1,5 @@
-"""An enumerator with a backlog: what the next batch may read is assigned, what is done leaves the offset. No JVM."""
+"""An enumerator with a backlog assigns what the next batch may read. Splits that were read to their ends leave the
+offset. No JVM."""
 
 from __future__ import annotations
 
@@ -43,7 +44,8 @@ def read_all(query: Query) -> list[list[tuple[str, int | None]]]:
 
 @pytest.mark.parametrize("aligned", [True, False])
 def test_a_batch_reads_what_was_admitted_for_it(make: Make, aligned: bool) -> None:
-    """One file at a time, in event-time order; what is done is in no later offset, and makes no batch by itself."""
+    """With a limit of one file each batch reads one file, in event-time order. A file that is done is in no later
+    offset, and its removal alone makes no batch."""
     query = make(YEAR, ONE_FILE, aligned)
     seen = []
     while (batch := query.step(UNLIMITED)) is not None:
@@ -53,13 +55,14 @@ def test_a_batch_reads_what_was_admitted_for_it(make: Make, aligned: bool) -> No
 
 
 def test_once_admits_all(make: Make) -> None:
-    """With Trigger.Once there is no limit, not even that of the source."""
+    """Trigger.Once reads the whole backlog without any limit, even that of the source."""
     query = make(YEAR, ONE_FILE, aligned=False)
     assert len(query.step() or ()) == 8
 
 
 def test_what_is_to_come_holds_what_was_assigned(make: Make) -> None:
-    """I3: a file that overlaps the next one is read up to the least event time to come and the drift, then paused."""
+    """I3: a file is read up to max-drift after the least event time of the files that are not assigned yet. Then it
+    is paused."""
     query = make(
         {"long": [100, 110, 111, 150, 200], "next": [100, 120], "last": [140]}, ReadLimits(max_files=1)
     )
@@ -120,7 +123,8 @@ def test_a_restart_goes_on_in_the_backlog(make: Make, after: int) -> None:
 
 
 def test_rows_of_a_file_that_is_done_are_recorded_whole(make: Make) -> None:
-    """It is retired before its batch is entered into the table."""
+    """The table has all rows of a file, although the file is retired before the rows of its last batch are
+    recorded."""
     query = make(YEAR, ONE_FILE)
     read_all(query)
     query.coordinator.close()
@@ -132,7 +136,7 @@ def test_rows_of_a_file_that_is_done_are_recorded_whole(make: Make) -> None:
 
 
 class EverySecondLook(BacklogEnumerator):
-    """Takes its time to admit."""
+    """An enumerator that assigns files at every second call of ``admit`` only."""
 
     looks = 0
 
@@ -144,7 +148,8 @@ class EverySecondLook(BacklogEnumerator):
 
 @pytest.mark.parametrize("aligned", [True, False])
 def test_available_now_waits_while_splits_are_pending(make: Make, aligned: bool) -> None:
-    """Spark ends the run at the first answer that changes nothing, so that answer is not given before."""
+    """An AvailableNow run returns no unchanged offset while splits are pending, because Spark ends the run at the
+    first unchanged offset."""
     query = make(YEAR, ONE_FILE, aligned)
     query.source.enumerator = EverySecondLook
     query.coordinator.prepare_available_now()
@@ -171,7 +176,8 @@ def test_a_batch_read_reads_the_whole_backlog() -> None:
 
 @pytest.mark.parametrize("limits", [ONE_FILE, ReadLimits(max_bytes=1), ReadLimits(max_rows=1)])
 def test_spark_is_told_that_there_is_a_limit(limits: ReadLimits) -> None:
-    """So that Once and ProcessingTime can be told apart, PY-*: any limit but "all" stands for those of the options."""
+    """A source with any limit returns ``ReadMaxRows`` to Spark, and a source without one ``ReadAllAvailable``. Only
+    with ``ReadMaxRows`` can Once and ProcessingTime be told apart (PY-*)."""
     spec = SourceSpec(MemorySource(World({}), limits=limits), WatermarkStrategy(), None, Driver())
     assert type(Flip27StreamReader(spec).getDefaultReadLimit()).__name__ == "ReadMaxRows"
     spec = SourceSpec(MemorySource(World({})), WatermarkStrategy(), None, Driver())

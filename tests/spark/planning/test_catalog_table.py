@@ -1,4 +1,5 @@
-"""Planning with a split-watermark table of a catalog: rows reach the spool over restarts; who is refused. No JVM."""
+"""Planning with a split-watermark table of a catalog: rows reach the spool across restarts, and some queries are
+refused. No JVM."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ def spool(tmp_path: Path) -> Iterator[CatalogSpool]:
 
 
 def spec(tmp_path: Path, folder: str = "in", group: str = "web") -> SourceSpec:
-    """A source of files, aligned by a table of a catalog."""
+    """Returns a source of files that is aligned by a table of a catalog."""
     options = {
         "scan.watermark.alignment.group": group,
         "scan.watermark.alignment.max-drift": "1 hour",
@@ -93,7 +94,8 @@ def read(spec: SourceSpec, coordinator: SourceCoordinator, start: Offset, end: O
 
 
 def test_rows_reach_the_spool_over_restarts(tmp_path: Path, spool: CatalogSpool) -> None:
-    """A process that ends in a batch leaves that batch to the next process."""
+    """The rows of all batches reach the spool across restarts. A process that ends in a batch leaves that batch to
+    the next process."""
     for number in range(3):
         write(tmp_path / "in" / f"{number}.parquet", number * 100 * SECOND)
     source = spec(tmp_path)

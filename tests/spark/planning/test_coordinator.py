@@ -20,14 +20,15 @@ from tests.spark.support.memory_source import MemoryEnumerator, MemorySource
 
 
 def test_a_fast_split_waits_for_a_slow_one(make: Callable[..., Query]) -> None:
-    """I3: the split that is ahead is read up to the reach of the other one plus max-drift. Then it is paused."""
+    """I3: a split that is ahead is read up to max-drift after the front of the other split. Then it is paused."""
     query = make({"slow": [100, 110], "fast": [100, 120, 121, 500]})
     assert query.step() == [("fast", 100), ("fast", 120), ("slow", 100), ("slow", 110)]
     assert query.step() is None
 
 
 def test_rows_of_a_batch_are_recorded_when_the_next_is_planned(make: Callable[..., Query]) -> None:
-    """The watermark in a row follows from the front, for which the next record counts, even if it was not read."""
+    """The rows of a batch are recorded when the next batch is planned. The watermark in a row follows from the front,
+    for which the next record counts, even if it was not read."""
     query = make({"a": [100, 110], "b": [100, 500]})
     query.step()
     query.world.logs["a"].append(130)
@@ -51,7 +52,8 @@ def test_rows_of_a_batch_are_recorded_when_the_next_is_planned(make: Callable[..
 def test_rows_are_recorded_by_the_clock_of_the_machine(
     make: Callable[..., Query], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The clock of the query does not count the time in which the process did not run."""
+    """Rows are recorded with the time of the machine, since the clock of the query does not count the time in which
+    the process did not run."""
     query = make({"a": [100]})
     later = query.clock() + 3_600_000
     monkeypatch.setattr(query.coordinator, "_wall_clock", lambda: later)
@@ -62,7 +64,7 @@ def test_rows_are_recorded_by_the_clock_of_the_machine(
 
 
 def test_nothing_new_returns_the_very_start(make: Callable[..., Query]) -> None:
-    """I8, SX (PY-07): the result is the object ``start`` itself. New data make a batch."""
+    """I8, SX (PY-07): with nothing new to read a plan returns the object ``start`` itself. New data make a batch."""
     query = make({"a": [1, 2]})
     query.step()
     assert query.coordinator.latest_offset(query.offset, None) is query.offset
@@ -84,7 +86,8 @@ def test_new_splits_begin_at_their_beginning_and_say_so(make: Callable[..., Quer
 
 
 def test_the_same_offsets_give_the_same_tasks_in_another_process(make: Callable[..., Query]) -> None:
-    """PY-09, PY-14: a replay reads the very same ranges."""
+    """PY-09, PY-14: another process reads the same ranges between the same two offsets, although a row has come
+    meanwhile."""
     query = make({"a": [1, 2, 300], "b": [1, 5]})
     start = query.offset
     first = query.step()
@@ -117,7 +120,8 @@ def test_an_idle_split_lets_the_others_go(make: Callable[..., Query]) -> None:
 
 
 def test_a_clock_that_steps_back_makes_nothing_idle(make: Callable[..., Query]) -> None:
-    """I9: a stored moment in the future restarts at now."""
+    """I9: a clock that steps back makes no split idle. A stored moment in the future is replaced by the current
+    time."""
     query = make({"slow": [100], "fast": [100, 500]})
     query.step()
     query.clock.advance(-600_000)
@@ -130,7 +134,7 @@ def test_a_clock_that_steps_back_makes_nothing_idle(make: Callable[..., Query]) 
 
 
 def test_an_open_transaction_is_not_emptiness(make: Callable[..., Query]) -> None:
-    """I9."""
+    """I9: a split does not turn idle while an open transaction hides its next records."""
     query = make({"slow": [100], "fast": [100, 500]})
     query.world.undrained.add("slow")
     query.step()
@@ -139,7 +143,8 @@ def test_an_open_transaction_is_not_emptiness(make: Callable[..., Query]) -> Non
 
 
 def test_a_silent_leader_is_neither_empty_nor_idle(make: Callable[..., Query]) -> None:
-    """Rule 5: its front stays."""
+    """Rule 5: a split whose leader does not answer keeps its front, so that it holds the others back. It is neither
+    empty nor idle."""
     query = make({"slow": [100, 105], "fast": [100, 112, 120]})
     query.step(limit=2)
     query.world.silent.add("slow")
@@ -156,7 +161,8 @@ def test_a_silent_leader_is_neither_empty_nor_idle(make: Callable[..., Query]) -
 def test_a_split_that_does_not_tell_its_event_times_holds_all_with_a_warning(
     make: Callable[..., Query], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Rule 5. Rows that were read before the split was found are in the table."""
+    """Rule 5: a split without an answer about its event times holds all others back, and a warning names it. Rows
+    that were read before the split was found are in the table."""
     query = make({"a": [100, 110]})
     query.step()
     query.world.logs["a"].append(130)
@@ -179,7 +185,8 @@ def test_a_split_that_does_not_tell_its_event_times_holds_all_with_a_warning(
 
 
 def test_after_a_restart_nobody_passes_a_split_of_which_nothing_is_known(make: Callable[..., Query]) -> None:
-    """Rule 5, AL-19: the split was always paused, so the offset has no event time of it."""
+    """Rule 5, AL-19: after a restart a split whose event times are unknown holds the others back. The split was
+    always paused, so the offset has no event time of it."""
     query = make({"slow": [100, 101, 102, 103], "paused": [104, 105]})
     query.step(limit=1)
     query.world.logs["slow"] += [200, 300]
@@ -194,7 +201,8 @@ def test_after_a_restart_nobody_passes_a_split_of_which_nothing_is_known(make: C
 
 
 def test_periodic_calls_wait_for_their_handler() -> None:
-    """The handler runs before the next call is made, so results do not pile up during a long batch."""
+    """The handler of a periodic call runs before the next call is made, so that results do not pile up during a long
+    batch."""
     context = CoordinatorContext(1, "host")
     calls: list[int] = []
     context.call_async(lambda: calls.append(1), lambda value, error: None, initial_delay_ms=1, period_ms=1)
@@ -207,7 +215,7 @@ def test_periodic_calls_wait_for_their_handler() -> None:
 
 
 def test_a_driver_that_cannot_listen_reads_on(make: Callable[..., Query]) -> None:
-    """Reports are an optimisation: without an address tasks send none."""
+    """A query whose driver cannot listen for reports goes on, because planning does not need reports."""
     query = make({"a": [1, 2]})
     query.spec = replace(query.spec, driver=Driver("host.invalid", "host.invalid", 2))
     query.coordinator = SourceCoordinator(query.spec, query.clock)
@@ -217,14 +225,15 @@ def test_a_driver_that_cannot_listen_reads_on(make: Callable[..., Query]) -> Non
 def test_al_09_a_coordinator_that_is_never_asked_writes_nothing(
     make: Callable[..., Query], tmp_path: Path
 ) -> None:
-    """AL-09, AL-10: Spark creates readers that it never uses for planning."""
+    """AL-09, AL-10: a coordinator that is never asked for a plan writes no table. Spark creates readers that it never
+    uses for planning."""
     query = make({"a": [1]})
     query.coordinator.close()
     assert not (tmp_path / "table").exists()
 
 
 def test_al_11_a_range_reported_twice_counts_once(make: Callable[..., Query]) -> None:
-    """AL-11: retried and speculative tasks report the same key."""
+    """AL-11: a range that is reported twice counts once. Retried and speculative tasks report the same range."""
     query = make({"a": [1, 2, 3]})
     start = query.offset
     query.step()
@@ -236,7 +245,8 @@ def test_al_11_a_range_reported_twice_counts_once(make: Callable[..., Query]) ->
 
 
 def test_al_14_two_lineages_of_one_source_are_two_members(make: Callable[..., Query]) -> None:
-    """AL-14: two sources share an entry only if the user gave them the same id."""
+    """AL-14: two queries of one source have two ids in the table. They share an entry only if the user gave them the
+    same id."""
     for query in (make({"a": [1]}), make({"a": [1]})):
         query.step()
         query.step()
@@ -245,7 +255,7 @@ def test_al_14_two_lineages_of_one_source_are_two_members(make: Callable[..., Qu
 
 
 def test_as_07_time_in_which_a_query_is_stopped_proves_nothing_about_data(make: Callable[..., Query]) -> None:
-    """AS-07, I9: a query that comes back after hours to a split with data does not take it for idle."""
+    """AS-07, I9: a query that is started again after a day does not take a split with data for idle."""
     query = make({"slow": [100], "fast": [100, 500]})
     query.step()
     query.world.logs["slow"].append(101)
@@ -264,7 +274,7 @@ def test_a_checkpoint_of_another_source_is_refused(make: Callable[..., Query]) -
 
 
 def test_an_offset_without_any_field_is_no_initial_one(make: Callable[..., Query]) -> None:
-    """An offset that has lost its content must not be taken for the initial offset."""
+    """An offset that has lost its content is refused as corrupt, and not taken for the initial offset."""
     query = make({"a": [1]})
     with pytest.raises(CorruptCheckpointError):
         query.coordinator.latest_offset({}, None)
@@ -278,8 +288,8 @@ class AnyMemory(MemorySource):
 def test_a_source_that_accepts_the_checkpoint_of_another_goes_on_under_its_name(
     make: Callable[..., Query],
 ) -> None:
-    """The rows of the table and the entries of the group keep the id, which is made from the fingerprint and the
-    lineage."""
+    """A source that accepts the checkpoint of another source keeps the fingerprint and the lineage in it. The id in
+    the table and in the group is made from both."""
     query = make({"a": [1]})
     query.step()
     query.world.logs["a"].append(2)
@@ -300,7 +310,8 @@ def test_everything_before_start_is_announced_as_processed(make: Callable[..., Q
 def test_a_query_does_not_start_without_one_of_its_splits(
     make: Callable[..., Query], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first offset has the begin of every split. A restart would forget a split that it does not have."""
+    """A query does not start before each of its splits has answered. The first offset has the begin of every split,
+    and a restart would forget a split that is not in it."""
     query = make({"a": [1], "b": [1]})
     query.world.silent.add("b")
     monkeypatch.setattr(stall_detector, "TIMEOUT_S", 0.2)
@@ -352,7 +363,7 @@ def test_rows_that_are_held_back_are_none_to_read(make: Callable[..., Query]) ->
 
 
 def test_sk_30_a_split_can_be_read_by_several_tasks_and_counts_once(make: Callable[..., Query]) -> None:
-    """SK-30, AL-11: each piece has its own report.
+    """SK-30, AL-11: a split can be read by several tasks in pieces, and each piece has its own report.
 
     A repeated report counts once; a piece without a report counts as planned.
     """
@@ -369,7 +380,8 @@ def test_sk_30_a_split_can_be_read_by_several_tasks_and_counts_once(make: Callab
 
 
 def test_what_is_reported_is_the_end_of_the_logs(make: Callable[..., Query]) -> None:
-    """SK-34 adapted: no limit caps it. Before the first plan it is unknown."""
+    """SK-34 adapted: the coordinator reports the ends of the logs to Spark, whatever the limit. Before the first plan
+    it reports ``None``."""
     query = make({"a": [1, 2, 3], "b": [1]})
     assert query.coordinator.report_latest_offset() is None
     query.step(limit=1)
@@ -379,7 +391,8 @@ def test_what_is_reported_is_the_end_of_the_logs(make: Callable[..., Query]) -> 
 def test_what_is_reported_of_a_bounded_source(
     make: Callable[..., Query], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """SK-34 adapted: the end of the logs that the enumerator returns, not the end of the range."""
+    """SK-34 adapted: the coordinator reports the ends of the logs that the enumerator returns, and not the ends of
+    the ranges."""
     monkeypatch.setattr(
         MemoryEnumerator, "log_ends", lambda _, looked: {name: r.end + 7 for name, r in looked.items()}
     )
@@ -389,7 +402,7 @@ def test_what_is_reported_of_a_bounded_source(
 
 
 def test_a_split_of_a_bounded_source_is_finished_at_its_end(make: Callable[..., Query]) -> None:
-    """Rule 2: it holds no other split back."""
+    """Rule 2: a split of a bounded source is finished at its end, and holds no other split back."""
     query = make({"short": [100], "long": [100, 500]})
     query.world.finished.add("short")
     query.step()

@@ -1,4 +1,4 @@
-"""How long a source that has nothing to read holds its query up, and how much of a processor it takes. No JVM."""
+"""How long a source that has nothing to read delays its query, and how much processor time it takes. No JVM."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ POLL_S = 0.011
 
 @dataclass
 class Machine:
-    """Its clock, which also advances while somebody sleeps or computes."""
+    """The clock and the processor time of a machine (s). The clock also advances while a process sleeps or
+    computes."""
 
     now: float = 1000.0
     cpu: float = 2.0
@@ -45,7 +46,8 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 
 def asked(machine: Machine, pace: IdleBackoff, *, plan_s: float, answer_s: float, soon: bool = False) -> bool:
-    """Spark asks once, and gets the answer that there is nothing; whether that was planned."""
+    """Lets Spark ask once, and get the answer that there is nothing to read. Returns whether a plan was made for
+    it."""
     machine.computes(answer_s)
     planned = pace.is_due()
     if planned:
@@ -72,7 +74,8 @@ def test_an_idle_query_takes_a_small_part_of_a_processor(
 
 @pytest.mark.parametrize("answer_s", [0.0003, 0.005])
 def test_an_idle_source_holds_no_batch_of_another_one_up(machine: Machine, answer_s: float) -> None:
-    """This holds for every cost of an answer, and for short and long batches."""
+    """An idle source delays the batches of another source by less than 6 ms, whatever an answer costs and however
+    long the batches take."""
     pace = IdleBackoff(1.0)
     for batch in range(100):
         asked(machine, pace, plan_s=0.005, answer_s=answer_s)
@@ -86,7 +89,7 @@ def test_an_idle_source_holds_no_batch_of_another_one_up(machine: Machine, answe
 
 
 def test_what_comes_after_long_idleness_is_found_in_time(machine: Machine) -> None:
-    """The time between two plans that find nothing is bounded."""
+    """The time between two plans that find nothing is bounded, so that new records are found in time."""
     pace, last = IdleBackoff(1.0), machine.now
     for _ in range(1000):
         if asked(machine, pace, plan_s=0.5, answer_s=0.0003):
@@ -96,7 +99,8 @@ def test_what_comes_after_long_idleness_is_found_in_time(machine: Machine) -> No
 
 
 def test_a_trigger_plans_whenever_it_fires(machine: Machine) -> None:
-    """Spark does not ask again at once, so the user's interval bounds the cost of planning."""
+    """With a trigger interval each trigger makes a plan. The user's interval bounds the cost of planning, since Spark
+    does not ask again at once."""
     pace = IdleBackoff(1.0)
     for _ in range(20):
         assert asked(machine, pace, plan_s=0.2, answer_s=0.0003)
@@ -112,7 +116,8 @@ def test_while_something_is_likely_to_come_soon_rests_are_short(machine: Machine
 
 
 def test_a_finished_source_answers_at_once(make: Callable[..., Query], machine: Machine) -> None:
-    """Else it would delay every batch of the other sources of its query by a second."""
+    """A finished source answers without a delay. Otherwise it would delay every batch of the other sources of its
+    query by a second."""
     query = make({"a": [100]}, aligned=False)
     query.world.finished.add("a")
     assert query.step(10) == [("a", 100)]

@@ -33,7 +33,7 @@ def make(tmp_path: Path) -> Iterator[Callable[..., Query]]:
 
 
 def states(query: Query) -> dict[str, str]:
-    """Of a plan made now, by the first letter; the batch is not run."""
+    """Returns the first letter of each split's state in a plan that is made now. The batch is not run."""
     planner = query.coordinator._planner
     plan_batch, found = planner.plan_batch, []
 
@@ -50,8 +50,8 @@ def states(query: Query) -> dict[str, str]:
 
 
 def test_a_split_that_is_paused_while_its_neighbours_fall_silent(make: Callable[..., Query]) -> None:
-    """AS-04, AS-05, AS-08, AS-21, WM-25: paused for however long is not idle; of the silent ones each turns idle by
-    itself, and what was paused goes on once the last of them has."""
+    """AS-04, AS-05, AS-08, AS-21, WM-25: a paused split does not turn idle, however long it is paused. Silent splits
+    turn idle each by itself, and the paused split goes on once the last of them is idle."""
     query = make({"ahead": [100, 500], "one": [100], "two": [100]})
     assert query.step() == [("ahead", 100), ("one", 100), ("two", 100)]
     for _ in range(9):
@@ -69,7 +69,8 @@ def test_a_split_that_is_paused_while_its_neighbours_fall_silent(make: Callable[
 
 
 def test_a_silent_split_that_comes_back_behind(make: Callable[..., Query]) -> None:
-    """WM-11, AL-03, AO-05: the split is read, and holds the others back with its own front, which is behind them."""
+    """WM-11, AL-03, AO-05: an idle split that gets data is read, and holds the others back with its own front, which
+    is behind them."""
     query = make({"ahead": [100, 500, 505], "silent": [100]})
     query.step()
     query.clock.advance(IDLE_AFTER)
@@ -119,7 +120,8 @@ def test_a_split_that_is_removed_while_one_is_paused(make: Callable[..., Query],
 
 
 def test_when_everything_is_idle_nothing_runs_and_nobody_holds(make: Callable[..., Query]) -> None:
-    """AL-04, WM-27, I8: a split that gets data is read, however far ahead it is."""
+    """AL-04, WM-27, I8: while all splits are idle no batch runs. A split that gets data is read, however far ahead it
+    is."""
     query = make({"a": [100], "b": [100]})
     query.step()
     query.clock.advance(IDLE_AFTER)
@@ -132,7 +134,8 @@ def test_when_everything_is_idle_nothing_runs_and_nobody_holds(make: Callable[..
 
 
 def test_the_last_split_that_moves_finishes_while_the_others_are_paused(make: Callable[..., Query]) -> None:
-    """AS-06, AS-10, AO-06: then no split holds the others back."""
+    """AS-06, AS-10, AO-06: a finished split holds no other split back. Paused splits are read one after the other
+    when those behind them are finished."""
     query = make({"last": [100, 105], "one": [100, 500], "two": [100, 600]})
     assert query.step() == [("last", 100), ("last", 105), ("one", 100), ("two", 100)]
     assert states(query) == {"last": "A", "one": "P", "two": "P"}
@@ -144,7 +147,8 @@ def test_the_last_split_that_moves_finishes_while_the_others_are_paused(make: Ca
 
 
 def test_a_query_that_was_stopped_for_longer_than_every_timeout(make: Callable[..., Query]) -> None:
-    """AS-07, I9: the stop makes no split idle. A split with data is read, and a paused split stays paused."""
+    """AS-07, I9: the time in which a query is stopped makes no split idle. A split with data is read, and a paused
+    split stays paused."""
     query = make({"ahead": [100, 500], "busy": [100], "paused": [100, 300]})
     query.step()
     query.world.logs["busy"].append(105)
@@ -163,7 +167,8 @@ def test_a_query_that_was_stopped_for_longer_than_every_timeout(make: Callable[.
 def test_steps_of_the_machines_clock_make_nothing_idle(
     make: Callable[..., Query], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """I9: within a process the monotonic clock counts, and the bound on plausible event times never falls."""
+    """I9: steps of the machine's wall clock make no split idle, because within a process the monotonic clock
+    counts."""
     logs: dict[str, list[int | None]] = {"ahead": [NOW - 500, NOW - 400], "silent": [NOW - 500]}
     query = make(logs, **{"scan.watermark.idle_timeout": "30 minutes"})
     clock = QueryClock()
@@ -180,7 +185,8 @@ def test_steps_of_the_machines_clock_make_nothing_idle(
 
 
 def test_wm_14_watermarks_move_with_plans_and_not_with_reports(make: Callable[..., Query]) -> None:
-    """WM-14, AL-21: the next plan uses the reports. Until then the group has the watermark of the last plan."""
+    """WM-14, AL-21: a report moves the watermark of the group only with the next plan. Until then the group has the
+    watermark of the last plan."""
     query = make({"a": [100, 110], "b": [101]})
     query.step()
     member = query.coordinator._planner._member  # type: ignore[attr-defined]
@@ -190,7 +196,7 @@ def test_wm_14_watermarks_move_with_plans_and_not_with_reports(make: Callable[..
 
 
 def test_a_split_that_was_idle_when_a_replayed_batch_was_planned(make: Callable[..., Query]) -> None:
-    """WM-06: another process planned the replayed batch.
+    """WM-06: a split that was idle when another process planned a replayed batch is idle in the rows of that batch.
 
     The split does not count, so the rows that were read are not ahead of it.
     """

@@ -1,4 +1,4 @@
-"""Records whose event time is not believed, and what is told of them. No JVM."""
+"""Records with an implausible event time are counted in the split-watermark table and in the status. No JVM."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ Make = Callable[..., Query]
 def test_skipped_records_are_counted_in_the_table_and_in_the_status(
     make: Make, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Rule 6. The commit with the rows of a batch has the counts of each split, for the batch and for the run."""
+    """Rule 6: skipped records are counted by split. The commit with the rows of a batch has the counts of the batch,
+    and ``status`` shows those of the run."""
     far = NOW + 4_000_000
     query = make(
         {"a": [1000, far, far, 1001], "b": [1000, far]}, **{"scan.watermark.implausible_event_time": "skip"}

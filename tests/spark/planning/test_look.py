@@ -1,4 +1,5 @@
-"""A look at the splits that fails: it is made again for a limited time, and nothing moves meanwhile. No JVM."""
+"""A failing call of ``split_ranges`` is repeated for a limited time, and the offset does not move meanwhile. No
+JVM."""
 
 from __future__ import annotations
 
@@ -74,7 +75,8 @@ def test_the_first_plan_waits_for_a_look_that_succeeds(
 def test_a_running_query_stands_while_looks_fail(
     coordinator: Callable[[], SourceCoordinator], tmp_path: Path
 ) -> None:
-    """Its offset stays the very same, so Spark runs no batch; the next look that succeeds goes on there."""
+    """While ``split_ranges`` fails, a plan returns the start offset itself, so that Spark runs no batch. The next
+    plan after that goes on from this offset."""
     planning = coordinator()
     first = planning.latest_offset(INITIAL, 1000)
     with open(tmp_path / "a.log", "a") as log:

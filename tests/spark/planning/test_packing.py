@@ -1,4 +1,4 @@
-"""How the ranges of a batch become tasks."""
+"""The ranges of a micro-batch are divided among tasks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def ranges(*spans: tuple[int, int]) -> list[PlannedRange]:
 
 
 def bounds(pieces: Sequence[PlannedRange]) -> list[list[int]]:
-    """By split, where its pieces begin and the last one ends."""
+    """Returns for each split where its pieces begin, and where the last piece ends."""
     found: dict[str, list[int]] = {}
     for split, start, end in pieces:
         known = found.setdefault(split.split_id, [start])
@@ -47,18 +47,18 @@ def bounds(pieces: Sequence[PlannedRange]) -> list[list[int]]:
     ],
 )
 def test_sk_31_min_partitions(least: int, spans: list[tuple[int, int]], expected: list[list[int]]) -> None:
-    """SK-31: the results of Spark's calculator; the last piece takes the rounding."""
+    """SK-31: ranges are cut as Spark's own calculator cuts them. The last piece of a range takes the remainder."""
     assert bounds(divided(ranges(*spans), ReadLimits(min_tasks=least))) == expected
 
 
 @pytest.mark.parametrize(("least", "tasks"), [(None, 1), (1, 1), (4, 4)])
 def test_sk_30_one_range(least: int | None, tasks: int) -> None:
-    """SK-30."""
+    """SK-30: one range is one task, or as many tasks as ``min_tasks`` says."""
     assert len(tasks_of(ranges((0, 100)), 8, ReadLimits(min_tasks=least))) == tasks
 
 
 def test_sk_31_empty_ranges_are_dropped() -> None:
-    """SK-31."""
+    """SK-31: empty ranges give no tasks."""
     assert tasks_of(ranges((5, 5), (0, 0)), 4, ReadLimits(min_tasks=4)) == []
 
 
@@ -71,7 +71,8 @@ def test_sk_31_empty_ranges_are_dropped() -> None:
     ],
 )
 def test_max_records_per_partition(most: int, least: int | None, expected: list[list[int]]) -> None:
-    """First no piece is too large, then there are enough."""
+    """Ranges are cut until no piece has more than ``max_rows_per_task`` rows, and then until there are ``min_tasks``
+    pieces."""
     limits = ReadLimits(max_rows_per_task=most, min_tasks=least)
     tasks = tasks_of(ranges((0, 10), (0, 4)), 1, limits)
     assert all(len(task) == 1 for task in tasks)
@@ -84,7 +85,8 @@ def test_max_records_per_partition(most: int, least: int | None, expected: list[
     st.none() | st.integers(1, 60),
 )
 def test_pieces_are_the_ranges(spans: list[tuple[int, int]], least: int | None, most: int | None) -> None:
-    """I1, KR-03: every position once, in order; none too large; no task has two pieces of one split."""
+    """I1, KR-03: the pieces of the tasks have every position once and in order. No piece is too large, and no task
+    has two pieces of one split."""
     work = ranges(*((start, start + size) for start, size in spans))
     tasks = tasks_of(work, 2, ReadLimits(min_tasks=least, max_rows_per_task=most))
     pieces = sorted((piece for task in tasks for piece in task), key=lambda r: (r[0].split_id, r[1]))
@@ -94,7 +96,7 @@ def test_pieces_are_the_ranges(spans: list[tuple[int, int]], least: int | None, 
 
 
 def test_ki_03_many_small_splits_share_tasks() -> None:
-    """KI-03 adapted: as many tasks as the machine can use, about equally large."""
+    """KI-03 adapted: many small splits are divided among as many tasks as can run at once, in equal parts."""
     tasks = pack(ranges(*[(0, 10)] * 200), 4)
     assert [sum(end - start for _, start, end in task) for task in tasks] == [500] * 4
     assert len(tasks_of(ranges(*[(0, 10)] * 200), 4, ReadLimits(min_tasks=7))) == 7
@@ -105,7 +107,8 @@ def test_ki_03_many_small_splits_share_tasks() -> None:
     [(100, None, 1), (125, None, 1), (126, None, 2), (9000, None, 4), (1, 3, 3)],
 )
 def test_few_rows_are_one_task(rows: int, least: int | None, expected: int) -> None:
-    """KI-03 adapted: a task costs more than some hundred rows, so there is one for each 500; the option goes first."""
+    """KI-03 adapted: there is one task for each 500 rows, because a task costs more than some hundred rows.
+    ``min_tasks`` overrides this."""
     limits = ReadLimits(min_tasks=least, rows_worth_a_task=500)
     assert len(tasks_of(ranges(*[(0, rows)] * 4), 4, limits)) == expected
 
@@ -123,7 +126,8 @@ def test_al_11_pieces_of_a_split_are_counted_once() -> None:
 
 @given(st.lists(st.integers(1, 400_000), min_size=1, max_size=12), st.integers(1, 8))
 def test_large_splits_are_read_by_several_tasks(sizes: list[int], parallelism: int) -> None:
-    """Every position once, every split once in a task, and no task larger than two fair shares."""
+    """The pieces of the tasks have every position once. No task has a split twice, or more than two fair shares of
+    the rows."""
     work = ranges(*((7, 7 + size) for size in sizes))
     tasks = evenly(work, parallelism)
     pieces = sorted((piece for task in tasks for piece in task), key=lambda r: (r[0].split_id, r[1]))

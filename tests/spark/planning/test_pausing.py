@@ -1,4 +1,4 @@
-"""A source whose splits cannot be cut by event time: paused by what its tasks report (FLIP-217). No JVM."""
+"""Splits of a source without positions by event time are paused by what its tasks report (FLIP-217). No JVM."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ def make(tmp_path: Path) -> Make:
 
 
 def test_a_split_that_got_ahead_waits_until_the_others_come_near(make: Make) -> None:
-    """AS-01 adapted: a split is paused after it got ahead, by at most what one batch reads; two rows here."""
+    """AS-01 adapted: a split is paused after it got ahead. Before, it gets ahead by at most what one batch reads,
+    which is two rows here."""
     query = make({"slow": [100, 101, 102, 103, 195], "fast": [100, 150, 200, 250]})
     assert query.step(2) == [("fast", 100), ("slow", 100)]
     assert query.step(2) == [("fast", 150), ("slow", 101)]
@@ -54,7 +55,8 @@ def test_pauses_are_in_the_table(make: Make) -> None:
 
 
 def test_what_was_reported_survives_a_restart(make: Make) -> None:
-    """AS-12 adapted: the offset has the event times of all reports that came before it was written."""
+    """AS-12 adapted: a split that is ahead stays paused after a restart, because the offset has the event times of
+    all reports that came before it was written."""
     query = make({"slow": [100, 101, 102, 103, 104], "fast": [100, 150, 200]})
     query.step(2)
     query.step(2)
@@ -64,13 +66,13 @@ def test_what_was_reported_survives_a_restart(make: Make) -> None:
 
 
 def deaf(query: Query) -> None:
-    """Makes the driver of the query one that cannot listen for reports."""
+    """Gives the query a driver that cannot listen for reports."""
     query.spec = replace(query.spec, driver=Driver("host.invalid", "host.invalid", 2))
     query.coordinator = SourceCoordinator(query.spec, query.clock)
 
 
 def test_as_18_without_reports_it_cannot_be_aligned(make: Make) -> None:
-    """AS-18: the query fails, unless an option allows unaligned splits."""
+    """AS-18: a query whose driver cannot listen for reports fails, unless an option allows unaligned splits."""
     for allowed in ("true", "false"):
         query = make({"a": [1], "b": [10_000]}, **{ALLOW: allowed})
         deaf(query)
@@ -82,7 +84,8 @@ def test_as_18_without_reports_it_cannot_be_aligned(make: Make) -> None:
 
 
 def test_a_driver_that_cannot_listen_tries_again(make: Make, caplog: pytest.LogCaptureFixture) -> None:
-    """The warning is logged once. Meanwhile splits that are read unaligned are in the table, without a watermark."""
+    """A driver that cannot listen for reports tries again later, and splits are aligned from then on. The warning is
+    logged once. Splits that are read unaligned meanwhile are in the table, without a watermark."""
     query = make({"slow": [100, 101, 102, 103], "fast": [100, 150, 200, 250]}, **{ALLOW: "true"})
     deaf(query)
     assert query.step(2) == [("fast", 100), ("slow", 100)]
@@ -122,8 +125,8 @@ def go_on(query: Query, limit: int, seconds: int) -> list[tuple[str, int | None]
 def test_reports_that_never_come_are_not_taken_for_alignment(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It fails by time and batches: many quick batches without a report are no reason yet, nor are few in a long time.
-    Meanwhile little is read."""
+    """A query without reports fails only after enough batches and enough time. Until then it reads little: one batch
+    after a pause of 1 s, 2 s, 4 s, and so on up to 30 s."""
     monkeypatch.setattr("flip27_stream.spark.execution.task.send_report", lambda *_: False)
     query = make({"a": [*range(1, 100)], "b": [10_000] * 100})
     for _ in range(reporting.SILENT_BATCHES):
@@ -153,7 +156,8 @@ def test_two_batches_without_reports_in_a_long_time_are_no_reason_to_fail(
 def test_one_split_of_which_no_report_comes_does_not_run_away(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """I3: reports of the others do not make up for it; before, its front stayed unknown, and it was read for ever."""
+    """I3: a split without reports is read rarely, and then fails the query, although reports of another split
+    arrive."""
     without_reports_of("fast", monkeypatch)
     query = make({"slow": [*range(90)], "fast": [*range(0, 9000, 100)]})
     for _ in range(reporting.SILENT_BATCHES):
@@ -168,7 +172,8 @@ def test_one_split_of_which_no_report_comes_does_not_run_away(
 
 
 def test_a_network_that_works_again_is_noticed(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """C3: an outage of a minute does not fail the query. The split is aligned again after its first report."""
+    """C3: an outage of a minute, in which reports of a split are lost, does not fail the query. The split is aligned
+    again after its first report."""
     query = make({"slow": [*range(300)], "fast": [*range(0, 3000, 100)]})
     with monkeypatch.context() as outage:
         without_reports_of("fast", outage)
@@ -185,9 +190,10 @@ def test_a_network_that_works_again_is_noticed(make: Make, monkeypatch: pytest.M
 def test_where_it_is_allowed_only_the_split_that_never_reports_runs_unaligned(
     make: Make, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """C10: the other splits stay aligned and are in the table.
+    """C10: if an option allows unaligned splits, only the split without reports is read unaligned. The other splits
+    stay aligned and are in the table.
 
-    The split holds no other split back, and is aligned again after a report.
+    The split without reports holds no other split back, and is aligned again after a report.
     """
     logs: dict[str, list[int | None]] = {
         "slow": [*range(300)],
@@ -224,7 +230,8 @@ def test_where_it_is_allowed_only_the_split_that_never_reports_runs_unaligned(
 
 
 def test_a_report_that_is_lost_now_and_then_is_no_error(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """I11: the query goes on reading, with the event times that it knows."""
+    """I11: a query goes on with the event times that it knows, if every third report is lost. It reads each row
+    once."""
     send, sent = report_channel.send_report, itertools.count()
     monkeypatch.setattr(task, "send_report", lambda *report: next(sent) % 3 > 0 and send(*report))
     logs: dict[str, list[int | None]] = {"a": [*range(20)], "b": [*range(20)]}

@@ -1,4 +1,4 @@
-"""What the planning process imports, and when: a query waits for it before its first rows. No JVM."""
+"""What the planning process imports, and when. A query waits for this process before its first rows. No JVM."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The clock of a query on machines that stand still, and what it makes of idleness. No JVM."""
+"""The clock of a query on machines that are suspended or paused, and its effect on idle splits. No JVM."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SECOND, HOUR = 1000, 3_600_000
 
 @dataclass
 class Machine:
-    """Its two clocks (ms)."""
+    """The two clocks of a machine (ms)."""
 
     wall: int = 1_700_000_000_000
     monotonic: int = 5000
@@ -30,7 +30,7 @@ class Machine:
         self.monotonic += ms
 
     def is_suspended(self, ms: int) -> None:
-        """As Linux counts it."""
+        """Lets the machine be suspended. Linux advances only the wall clock in that time."""
         self.wall += ms
 
 
@@ -43,12 +43,12 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
         time_ns=lambda: machine.wall * 1_000_000,
         monotonic_ns=lambda: machine.monotonic * 1_000_000,
     )
-    monkeypatch.setattr(clock, "_TICK_S", 3600)  # the tests tick
+    monkeypatch.setattr(clock, "_TICK_S", 3600)  # the tests read the clock themselves
     return machine
 
 
 def begin(query: Query, *, watched: bool = True) -> QueryClock:
-    """A process of the query that has the machine's clocks."""
+    """Restarts the query as in a new process that has the machine's clocks. Returns the clock of the query."""
     query.restart()
     own = QueryClock(watched=watched)
     coordinator = query.coordinator
@@ -59,14 +59,15 @@ def begin(query: Query, *, watched: bool = True) -> QueryClock:
 
 @pytest.fixture
 def query(make: Callable[..., Query], machine: Machine) -> Query:
-    """One that holds back "ahead" as long as the other split is not idle, which takes more than 60 s."""
+    """A query that holds split "ahead" back until split "silent" is idle, which takes more than 60 s."""
     ahead = [machine.wall - HOUR, machine.wall - 10]
     options = {"scan.watermark.idle_timeout": "60 s"}
     return make({"ahead": [*ahead], "silent": [ahead[0]]}, **options)
 
 
 def test_after_a_suspend_the_stored_moment_is_when_it_really_was(query: Query, machine: Machine) -> None:
-    """C8, I9: what was stored an hour too early made the split idle at once in the process that came after."""
+    """C8, I9: after the machine was suspended, the stored moment since which a split is silent is right by the wall
+    clock. The split does not turn idle too early in the next process."""
     own = begin(query)
     machine.is_suspended(HOUR)
     assert query.step() != []
@@ -83,14 +84,15 @@ def test_after_a_suspend_the_stored_moment_is_when_it_really_was(query: Query, m
 
 
 def run_for(own: QueryClock, machine: Machine, seconds: int) -> None:
-    """The process runs, and reads its clock each second."""
+    """Lets the process run for some seconds. It reads its clock each second."""
     for _ in range(seconds):
         machine.passes(SECOND)
         own()
 
 
 def test_the_stored_moment_counts_in_the_next_process(query: Query, machine: Machine) -> None:
-    """Rule 9: so a scheduled query can find a split idle."""
+    """Rule 9: the time since the stored moment counts in the next process, so that a scheduled query can find a split
+    idle."""
     begin(query).close()
     query.step()
     machine.passes(HOUR)
@@ -100,7 +102,8 @@ def test_the_stored_moment_counts_in_the_next_process(query: Query, machine: Mac
 
 @pytest.mark.parametrize("stop", ["suspended", "paused"])
 def test_a_stop_of_the_machine_makes_nothing_idle(query: Query, machine: Machine, stop: str) -> None:
-    """C8, I9: no more than the time before it counts; of a paused virtual machine both clocks jump."""
+    """C8, I9: time in which the machine stands still does not count for idleness. Both clocks jump after a pause of a
+    virtual machine."""
     own = begin(query)
     query.step()
     run_for(own, machine, 40)
@@ -115,7 +118,7 @@ def test_a_stop_of_the_machine_makes_nothing_idle(query: Query, machine: Machine
 
 
 def test_long_batches_and_rare_triggers_count(query: Query, machine: Machine) -> None:
-    """Rule 9: two looks are enough, if the process ran in between."""
+    """Rule 9: a split turns idle after two plans that are far apart, if the process ran in between."""
     own = begin(query)
     query.step()
     run_for(own, machine, 61)

@@ -1,4 +1,5 @@
-"""A run up to what is there that does not come to its end: it says so, can be stopped, and fails if nothing can help.
+"""An AvailableNow run that does not come to its end logs a warning, can be stopped, and fails if nothing is left to
+wait for.
 
 No JVM.
 """
@@ -26,14 +27,14 @@ from tests.spark.support.memory_source import LogEnumerator, MemorySource, Memor
 
 
 class Hoards(LogEnumerator):
-    """Returns that a split is pending, and never assigns it."""
+    """An enumerator that says that a split is pending, and never assigns it."""
 
     def pending(self) -> int:
         return 1
 
 
 class Dangles(LogEnumerator):
-    """Returns for every range that there are more records after its end."""
+    """An enumerator that returns for every range that there are more records after its end."""
 
     def split_ranges(self, positions: Mapping[MemorySplit, int | None]) -> Mapping[str, SplitRange]:
         return {
@@ -66,7 +67,8 @@ DANGLES = r"The run of 'memory' .* does not end: these splits are not at their e
 def test_a_run_that_nothing_can_end_warns_and_fails(
     short: None, caplog: pytest.LogCaptureFixture, enumerator: type[LogEnumerator], why: str
 ) -> None:
-    """Nothing is lost: the offset is unchanged, and the next run goes on from it."""
+    """A run that nothing can end logs a warning and fails. Its offset is unchanged, and the next run goes on from
+    it."""
     query = available_now(enumerator)
     before = dict(query.offset)
     with pytest.raises(ContractError, match=f"{why}.*nothing is left to wait for.*call_async"):
@@ -88,7 +90,7 @@ def test_a_batch_read_fails_the_same_way(short: None, enumerator: type[LogEnumer
 
 
 class Listing(Hoards):
-    """Assigns its second log when a long call has returned."""
+    """An enumerator that assigns its second log when a long call has returned."""
 
     def start(self) -> None:
         super().start()
@@ -105,7 +107,8 @@ class Listing(Hoards):
 
 
 def test_a_call_that_takes_its_time_is_waited_for(short: None, caplog: pytest.LogCaptureFixture) -> None:
-    """However long it takes; a warning says what the run waits for."""
+    """A run waits for a call of ``call_async``, however long the call takes. A warning says what the run waits
+    for."""
     world = World({"a": [1, 2]})
     world.listed = threading.Event()  # type: ignore[attr-defined]
     query = Query(world, None, source=MemorySource(world, enumerator=Listing))
@@ -125,7 +128,7 @@ def test_a_call_that_takes_its_time_is_waited_for(short: None, caplog: pytest.Lo
 
 
 class Looking(Hoards):
-    """Makes periodic calls that find nothing."""
+    """An enumerator that makes periodic calls, which find nothing."""
 
     def start(self) -> None:
         super().start()
@@ -141,7 +144,8 @@ def test_a_periodic_call_is_waited_for_until_its_next_turn(short: None) -> None:
 
 
 class Slow(BacklogEnumerator):
-    """Assigns a log at every twelfth look, which is soon enough for each log, but not for all logs together."""
+    """An enumerator that assigns a log at every twelfth look, which is soon enough for each log, but not for all logs
+    together."""
 
     looks = 0
 
@@ -152,7 +156,8 @@ class Slow(BacklogEnumerator):
 
 
 def test_each_move_begins_the_wait_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Time passes only in the pauses of the wait: the run is given up after 15 of them."""
+    """Each split that is assigned begins the wait anew, so that a slow run is not given up. Time passes only in the
+    pauses of the wait, and a run is given up after 15 of them."""
     now = 1.0
 
     def pause(seconds: float) -> None:
@@ -172,7 +177,8 @@ def test_each_move_begins_the_wait_anew(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_a_silence_is_measured_from_its_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is not measured from the beginning of the plan, which may have waited for something else before."""
+    """The time without an answer is measured from its own beginning, and not from the beginning of the plan, which
+    may have waited for something else before."""
     now = itertools.count(1.0, stall_detector.TIMEOUT_S * 0.6)
     replace_time(
         monkeypatch,
@@ -188,7 +194,8 @@ def test_a_silence_is_measured_from_its_beginning(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_pause_of_the_machine_is_no_time_in_which_nobody_answered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """C8: a pause counts at most as long as a look can take, so leaders are asked again before the query fails."""
+    """C8: a pause of the machine counts at most as long as a look at the splits can take, so that leaders are asked
+    again before the query fails."""
     now = 1.0
 
     def asked(seconds: float) -> None:
@@ -213,7 +220,8 @@ def test_a_pause_of_the_machine_is_no_time_in_which_nobody_answered(monkeypatch:
 
 
 def test_a_wait_can_be_ended_by_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spark ends the process with SIGTERM, whose handler raises SystemExit in the planning thread."""
+    """A wait ends when Spark ends the process with SIGTERM. The handler of SIGTERM raises SystemExit in the planning
+    thread."""
 
     def ended(seconds: float) -> None:
         raise SystemExit(0)

@@ -1,4 +1,4 @@
-"""A checkpoint of Spark's built-in Kafka source: our source goes on from it, with each record once."""
+"""This project's source goes on from a checkpoint of Spark's built-in Kafka source, and each record is read once."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ def each_once(sizes: Mapping[tuple[str, int], int]) -> Counter[tuple[str, int, i
 
 
 class FailingIn(Collected):
-    """Fails in a batch after its rows were collected, so that the batch is planned and not committed."""
+    """A stream that fails in a batch after the rows of the batch were collected, so that the batch is planned and not
+    committed."""
 
     def __init__(self, stream: DataFrame, queries: KafkaQueries, number: int) -> None:
         self._number = number
@@ -60,7 +61,8 @@ def until_failed(stream: DataFrame, queries: KafkaQueries, number: int) -> Colle
 
 
 def test_the_last_committed_batch(queries: KafkaQueries, topic: MakeTopic) -> None:
-    """Several topics; new records, new partitions and a new topic since; then our own restart."""
+    """This project's source goes on after the last committed batch of several topics, and reads new records, new
+    partitions and a new topic. Then it goes on from its own checkpoint."""
     names = [topic(2), topic(1)]
     both = {"subscribe": ",".join(names)} | FOUR
     fill(queries, names[0], 2, 5)
@@ -80,7 +82,8 @@ def test_the_last_committed_batch(queries: KafkaQueries, topic: MakeTopic) -> No
 
 
 def test_a_batch_that_was_planned_and_not_committed(queries: KafkaQueries, topic: MakeTopic) -> None:
-    """The batch is read again as it was planned, with the partition that it reads for the first time."""
+    """A batch that was planned and not committed is read again as it was planned, with the partition that it reads
+    for the first time."""
     name = topic(2)
     fill(queries, name, 2, 2)
     read = collect(queries.stream(name, source=BUILT_IN), queries.folder / "c")
@@ -111,7 +114,8 @@ def test_a_batch_that_was_planned_and_not_committed(queries: KafkaQueries, topic
 def test_the_first_batch_was_not_committed_and_nothing_was_deleted_since(
     queries: KafkaQueries, topic: MakeTopic, options: dict[str, str]
 ) -> None:
-    """One word is changed: the batch is read again as it was planned."""
+    """A first batch that was not committed is read again as it was planned, if the user changes only the name of the
+    format and nothing was deleted."""
     name = topic(3)
     fill(queries, name, 2, 5)
     asked = FOUR | {key: value.replace("TOPIC", name) for key, value in options.items()}
@@ -123,7 +127,8 @@ def test_the_first_batch_was_not_committed_and_nothing_was_deleted_since(
 
 
 def test_the_first_batch_was_not_committed(queries: KafkaQueries, topic: MakeTopic) -> None:
-    """Spark does not store in its offset log where the first batch begins, so the options must say it."""
+    """A first batch that was not committed can be read again only if the options say where it begins. Spark does not
+    store that in its offset log."""
     name = topic(1)
     fill(queries, name, 1, 5)
     start = json.dumps({name: {"0": 2}})
@@ -157,7 +162,7 @@ def test_two_sources_in_a_query_and_one_topic_twice(queries: KafkaQueries, topic
 
 
 def test_aligned_from_the_swap_on(queries: KafkaQueries, topic: MakeTopic) -> None:
-    """I3: the partition that is behind goes first."""
+    """I3: once this project's source reads, the partition that is behind goes first."""
     name = topic(2)
     queries.broker.write(name, [*records(0, [T0]), *records(1, [T0])])
     read = collect(queries.stream(name, source=BUILT_IN), queries.folder / "c")
@@ -171,7 +176,8 @@ def test_aligned_from_the_swap_on(queries: KafkaQueries, topic: MakeTopic) -> No
 
 @pytest.mark.timeout(300)
 def test_a_killed_program(queries: KafkaQueries, topic: MakeTopic) -> None:
-    """The JVM is killed in the middle of its work; the table has each record once."""
+    """The JVM of a query of the built-in source is killed in the middle of its work. This project's source goes on,
+    and the table has each record once."""
     name, output, each = topic(3), queries.output(), 400
     fill(queries, name, 3, each)
     options = queries.kafka(name, {"maxOffsetsPerTrigger": "60"})

@@ -1,4 +1,5 @@
-"""I4 on the real thing: a windowed count with a delay D > max-drift + B drops no row; the built-in source's does."""
+"""I4 on a real Spark and a real broker: a windowed count with a delay above max-drift + max-out-of-orderness drops no
+row. With the built-in source it drops rows."""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ def one_hours_behind() -> list[Record]:
 
 
 def one_empty() -> list[Record]:
-    """Partition 1 stays empty."""
+    """Returns records of partitions 0 and 2. Partition 1 stays empty."""
     return records(0, spread(T0, T0 + HOUR, 100)) + records(2, spread(T0 + HOUR, T0 + 2 * HOUR, 100))
 
 
@@ -95,7 +96,7 @@ def count_both(
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_no_row_is_lost(queries: KafkaQueries, topic: MakeTopic, shape: str) -> None:
-    """I2, I3, I4, AL-01: and at every batch boundary the drift is within max-drift."""
+    """I2, I3, I4, AL-01: a windowed count drops no row, and at every batch boundary the drift is within max-drift."""
     (make, disorder), name = SHAPES[shape], topic(3)
     written = make()
     queries.broker.write(name, written)
@@ -114,7 +115,8 @@ def test_no_row_is_lost(queries: KafkaQueries, topic: MakeTopic, shape: str) -> 
 def test_no_row_is_lost_with_event_times_of_the_payload(
     queries: KafkaQueries, topic: MakeTopic, event_time: str
 ) -> None:
-    """I4: positions are found by probing; the records' own timestamps lead astray."""
+    """I4: a windowed count drops no row if event times are in the payload. Positions are found by probing, since the
+    records' own timestamps are misleading."""
     name = topic(2)
     pointer = event_time.startswith("/")
     times = [spread(T0, T0 + 6 * HOUR, 100), spread(T0 + 5 * HOUR, T0 + 6 * HOUR, 100)]
@@ -141,7 +143,7 @@ def test_no_row_is_lost_with_event_times_of_the_payload(
 def test_no_row_is_lost_of_a_transactional_topic(
     queries: KafkaQueries, topic: MakeTopic, isolation: str
 ) -> None:
-    """I12, KE-11: markers have the time of the clock.
+    """I12, KE-11: a windowed count drops no row of a transactional topic, whose markers have the time of the clock.
 
     Aborted records, which are not read, may be far ahead in event time.
     """
@@ -160,7 +162,8 @@ def test_no_row_is_lost_of_a_transactional_topic(
 
 @pytest.mark.parametrize("policy", ["fail", "skip", "pass"])
 def test_a_record_of_the_year_2099(queries: KafkaQueries, topic: MakeTopic, policy: str) -> None:
-    """I12, rule 6: the record holds no split back, and an option says what happens to it."""
+    """I12, rule 6: a record with an implausible event time holds no split back, and an option says what happens to
+    it."""
     name, poison = topic(2), 4_070_908_800_000
     times = spread(T0, T0 + HOUR, 50)
     queries.broker.write(name, records(0, [*times[:10], poison, *times[10:]]) + records(1, times))
@@ -181,7 +184,8 @@ def test_a_record_of_the_year_2099(queries: KafkaQueries, topic: MakeTopic, poli
 
 
 def test_catching_up_does_not_depend_on_max_drift(queries: KafkaQueries, topic: MakeTopic) -> None:
-    """I7: balanced partitions take the same number of batches, whatever the drift allowed; the first announces."""
+    """I7: balanced partitions take the same number of batches with any max-drift. The first batch of a run only
+    announces it."""
     name = topic(3)
     for p in range(3):
         queries.broker.write(name, records(p, spread(T0, T0 + 6 * HOUR, 160)))
@@ -195,7 +199,8 @@ def test_catching_up_does_not_depend_on_max_drift(queries: KafkaQueries, topic: 
 
 
 def test_a_partition_that_falls_silent_stops_holding(queries: KafkaQueries, topic: MakeTopic) -> None:
-    """WM-06, I9: the record far ahead is read once the other partition has been empty for longer than the timeout."""
+    """WM-06, I9: a record that is far ahead is read once the other partition has been empty for longer than the
+    timeout."""
     name = topic(2)
     queries.broker.write(name, records(0, [T0]) + records(1, [T0, T0 + HOUR]))
     stream = queries.stream(name, queries.aligned("10 s", idle_timeout="1 s"))
@@ -205,8 +210,9 @@ def test_a_partition_that_falls_silent_stops_holding(queries: KafkaQueries, topi
 
 
 def test_idleness_outlasts_a_restart_and_ends_with_data(queries: KafkaQueries, topic: MakeTopic) -> None:
-    """WM-06, I9, AL-19: when the partition fell silent is in the offset; here it is moved an hour back. Once it has
-    data it counts again, with its own front. The table is read with delta-spark while the query runs."""
+    """WM-06, I9, AL-19: a partition stays idle across a restart, because the offset has the time at which it fell
+    silent. The test moves that time an hour back. Once the partition has data it counts again, with its own front.
+    The table is read with delta-spark while the query runs."""
     name = topic(2)
     stream = queries.stream(name, queries.aligned("10 s", idle_timeout="1 hour"))
     output, table = queries.output(), str(queries.split_watermarks)

@@ -1,4 +1,5 @@
-"""What every supported pair of Spark and Python must do. The queries write Parquet, since not every Spark has a Delta.
+"""What every supported pair of Spark and Python must do. The queries write Parquet, since Delta is not available for
+every Spark.
 
 ``make compat`` runs these tests with the facts and with Spark Connect: see ``tests/compat``.
 """
@@ -59,7 +60,7 @@ def sink(registered: SparkSession, tmp_path: Path) -> Sink:
 
 
 def write(broker: KafkaBroker, topic: str, hours: int = 0) -> None:
-    """Writes records of an hour. Each partition is an hour ahead of the one before."""
+    """Writes records of an hour to each partition. Each partition is an hour ahead of the one before."""
     for p in range(PARTITIONS):
         first = T0 + (hours + p) * HOUR
         broker.write(topic, records(p, [first + n * MINUTE for n in range(RECORDS)]))
@@ -111,7 +112,8 @@ def test_a_killed_planner_neither_loses_nor_doubles(
 def test_alignment_keeps_partitions_together(
     queries: KafkaQueries, topic: Callable[..., str], sink: Sink
 ) -> None:
-    """I3: no batch ends with partitions further apart than the greatest drift; partitions 1 and 2 begin hours ahead."""
+    """I3: partitions that begin hours apart are read one after the other. At the end of each batch the drift is
+    within max-drift."""
     name = topic(partitions=PARTITIONS)
     write(queries.broker, name)
 

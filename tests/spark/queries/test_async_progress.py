@@ -1,4 +1,5 @@
-"""Asynchronous progress tracking: Spark logs some offsets only, and runs what lies between two of them again."""
+"""With asynchronous progress tracking Spark logs only some offsets, and after a failure runs again what lies between
+two of them."""
 
 from __future__ import annotations
 
@@ -44,7 +45,8 @@ def some_batches(query: Query, batches: int = 7) -> Iterator[dict[str, Any]]:
 def test_a_batch_between_any_two_offsets_can_be_run_again(
     make: Callable[..., Query], aligned: bool, pairs: list[tuple[int, int]]
 ) -> None:
-    """C8: every row between them is read, and no other; before, a split that was found in between was a corrupt log."""
+    """C8: a batch between any two offsets reads every row between them and no other row. It also reads a split that
+    was found in between."""
     query = make({"a": [99]}, aligned)
     documents = [*some_batches(query)]
     batches = query.batches[-7:]
@@ -55,7 +57,8 @@ def test_a_batch_between_any_two_offsets_can_be_run_again(
 
 
 def test_what_is_known_to_be_logged_is_not_repeated(make: Callable[..., Query]) -> None:
-    """Spark tells with ``commit``, one batch later; with asynchronous progress tracking hours later, or never."""
+    """The offset repeats where a split began only until that is known to be logged. Spark tells so with ``commit``,
+    one batch later; with asynchronous progress tracking hours later, or never."""
     query = make({"a": [99]})
     repeated, before = [], None
     for document in some_batches(query):
@@ -122,7 +125,9 @@ class Async:
 def test_a_query_with_asynchronous_progress_goes_on_after_a_crash(
     queries: KafkaQueries, topic: Callable[..., str]
 ) -> None:
-    """A partition is found in a batch whose offset is not logged; that of a later one is, and Spark dies in it."""
+    """A query with asynchronous progress tracking goes on after a crash, and reads again what was not committed. A
+    partition was found in a batch whose offset is not logged. The offset of a later batch is logged, in which Spark
+    crashed."""
     name, checkpoint = topic(1), queries.folder / "checkpoint"
     queries.broker.write(name, records(0, [T0] * 3))
     stream = queries.stream(name, {"kafka.metadata.max.age.ms": "200"})

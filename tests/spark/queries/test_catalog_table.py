@@ -1,4 +1,4 @@
-"""A split-watermark table of a catalog, which the session writes: restarts, kills, and who is refused."""
+"""A split-watermark table of a catalog, which the session writes: restarts, kills, and queries that are refused."""
 
 from __future__ import annotations
 
@@ -114,7 +114,8 @@ def test_without_its_writer_or_with_a_second_source_a_query_fails_at_its_start(
 def test_what_was_written_before_a_kill_is_not_written_again(
     session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A process is killed before, in the middle of, and after a commit; then the next one goes on."""
+    """Each batch is written once, although the writer's process is killed before and after a commit. The next writer
+    goes on."""
     writer = CatalogTableWriter(session, TABLE)
     spool = CatalogSpool(str(writer.spool.folder.parent), TABLE)
     for batch in range(3):

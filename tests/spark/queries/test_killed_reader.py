@@ -1,4 +1,4 @@
-"""SX-08 on a real Spark: processes that read are killed (SIGKILL) in the middle of a task."""
+"""SX-08 on a real Spark: a worker and an executor are killed (SIGKILL) in the middle of a task."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ EACH = 500
 
 @pytest.mark.timeout(360)
 def test_other_processes_read_the_very_same_rows(tmp_path: Path) -> None:
-    """Spark runs the task again, elsewhere; rows come exactly once, and the query does not end.
+    """Spark runs the task of a killed process again in another process. Each row comes exactly once, and the query
+    does not fail.
 
-    The reader of one file loses its worker, that of the other its executor, with a worker in it.
+    The reader of one file loses its worker. The reader of the other file loses its executor and the worker in it.
     """
     (tmp_path / "logs").mkdir()
     for victim in (EXECUTOR, WORKER):

@@ -55,7 +55,8 @@ def run(project: Path) -> str:
 
 @pytest.mark.timeout(700)
 def test_the_example_of_the_page_runs_exactly_and_incrementally(tmp_path: Path) -> None:
-    """I3, fact 31: two aligned tables, of which one is an hour ahead; then more files."""
+    """I3, fact 31: the pipeline of the page fills two aligned tables, one of which is an hour ahead, with each row
+    once. A second run adds the rows of further files."""
     files = {name: tmp_path / "landing" / name for name in ("clicks", "orders")}
     for ahead, folder in enumerate(files.values()):
         write_file(folder, 0, T0 + ahead * HOUR)

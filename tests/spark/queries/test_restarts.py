@@ -33,7 +33,7 @@ EACH = 160
 
 
 def skewed() -> Times:
-    """Partition 0 is hours behind the others."""
+    """Returns the event times of each partition. Partition 0 is hours behind the others."""
     spans = {0: (T0, T0 + 6 * HOUR), 1: (T0 + 4 * HOUR, T0 + 6 * HOUR), 2: (T0 + 5 * HOUR, T0 + 6 * HOUR)}
     return {p: [a + (b - a) * i // EACH for i in range(EACH)] for p, (a, b) in spans.items()}
 
@@ -56,7 +56,8 @@ def drift(read: Mapping[int, int], times: Times, skipped: int = 0) -> int:
 
 
 def test_a_stopped_query_goes_on_where_it_was(queries: KafkaQueries, topic: MakeTopic) -> None:
-    """I3, AL-19, AS-12: exactly once, and aligned from the first batch after the restart on, with every trigger."""
+    """I3, AL-19, AS-12: a query that is stopped and started again reads each record once. It is aligned from the
+    first batch after each restart on, with continuous triggers and with AvailableNow."""
     name, times = topic(3), skewed()
     write(queries, name, times)
     limited = queries.aligned("10 s") | {"maxOffsetsPerTrigger": "120"}
@@ -92,7 +93,7 @@ def when_written(pattern: str, more: int = 2) -> Kill:
     return lambda queries: (written(queries.folder, pattern, more), 0)
 
 
-# The first batch of a run reads nothing, it is the second that matters.
+# The first batch of a run reads nothing, so most kills come in the second one.
 KILLS: Mapping[str, Kill] = {
     "batch 0 committed": when_logged("commits", more=1),
     "between offset log and commit log": when_logged("offsets"),
@@ -108,7 +109,8 @@ KILLS: Mapping[str, Kill] = {
 def test_a_query_killed_at_any_moment_neither_loses_nor_doubles(
     queries: KafkaQueries, topic: MakeTopic
 ) -> None:
-    """Facts 4, 5, 10, PY-09: planner and workers die at seven moments, one after the other."""
+    """Facts 4, 5, 10, PY-09: a query reads each record once although its planner and workers are killed at seven
+    moments, one after the other."""
     name, times = topic(3), skewed()
     write(queries, name, times)
     options = queries.aligned("10 s") | {"maxOffsetsPerTrigger": "15"}
@@ -151,9 +153,9 @@ def _kill_between_write_and_commit(assignment: Assignment, output: Output, log: 
 
 @pytest.mark.timeout(400)
 def test_a_killed_driver_neither_loses_nor_doubles(queries: KafkaQueries, topic: MakeTopic) -> None:
-    """Facts 4, 5, 10, PY-09: the whole program with its JVM dies: inside batch 0 with startingOffsets latest, and with
-    a batch of another query in the table and not committed; txnAppId and txnVersion are the way to write exactly once
-    from foreachBatch."""
+    """Facts 4, 5, 10, PY-09: queries read each record once although their driver is killed with its JVM. It is killed
+    inside batch 0 with startingOffsets latest, and when a batch of another query is in the table and not committed.
+    With txnAppId and txnVersion foreachBatch writes exactly once."""
     name, times, old = topic(3), skewed(), 7
     write(queries, name, {p: [T0 - HOUR] * old for p in range(3)})
     begin = json.dumps({name: {str(p): old for p in range(3)}})
@@ -162,7 +164,7 @@ def test_a_killed_driver_neither_loses_nor_doubles(queries: KafkaQueries, topic:
     outputs = {query: queries.output(query) for query in (SINK, FOREACH_BATCH)}
     log = queries.folder / "driver.log"
 
-    # One query alone: Spark 4.2 refuses to start again one that was killed while it wrote its very first offset.
+    # Only one query: Spark 4.2 refuses to start a query again that was killed while it wrote its first offset.
     _kill_inside_batch_0(replace(assignment, queries=[SINK]), outputs[SINK], log)
     write(queries, name, times)
     assert positions(outputs[SINK].offset(0), name) == dict.fromkeys(range(3), old)

@@ -167,7 +167,8 @@ def test_dropped_rows_are_warned_of_once(make: Make, logged: Logged, aligned: bo
 
 
 def test_a_split_that_stalls_its_group_is_named(make: Make, logged: Logged) -> None:
-    """While it stalls no batch runs: Spark's idle events come."""
+    """The listener names a split that stalls its group. No batch runs meanwhile, so the listener sees the stall at
+    Spark's idle events."""
     watched = Watched(make({"a": [1000], "b": [1000, 9000]}, idle_timeout="1 hour"))
     for _ in range(3):
         watched.step(limit=10)
@@ -190,7 +191,7 @@ def test_a_split_that_stalls_its_group_is_named(make: Make, logged: Logged) -> N
 
 
 def test_a_member_that_is_gone_stalls_nobody(make: Make, logged: Logged) -> None:
-    """The rows of the member stay in the table, and are far behind."""
+    """A member that has left its group stalls no other member. Its rows stay in the table, and are far behind."""
     watched = Watched(make({"a": [1000], "b": [1000, 9000]}, idle_timeout="1 hour"))
     for _ in range(3):
         watched.step(limit=10)
@@ -216,7 +217,8 @@ def test_a_member_that_is_gone_stalls_nobody(make: Make, logged: Logged) -> None
 
 
 def test_a_long_batch_is_no_stall(make: Make, logged: Logged) -> None:
-    """A split is the slowest and others are paused, but the query is never idle."""
+    """A long batch gives no warning of a stall. A split is the slowest and others are paused, but the query is never
+    idle."""
     watched = Watched(make({"a": list(range(1000, 1100)), "b": [9000]}))
     for _ in range(8):
         watched.step(limit=10)
@@ -235,7 +237,8 @@ def test_a_query_that_has_read_all_does_not_stall(make: Make, logged: Logged) ->
 
 
 def test_drift_above_its_limit(make: Make, logged: Logged) -> None:
-    """A split that was idle comes back behind the others."""
+    """The listener warns of a drift above max-drift. It arises when a split that was idle comes back behind the
+    others."""
     watched = Watched(make({"a": [1000], "b": [1000, 9000]}))
     for _ in range(3):
         watched.step(limit=10)
@@ -253,7 +256,7 @@ def test_drift_above_its_limit(make: Make, logged: Logged) -> None:
 
 
 def test_watermarks_that_are_planned_and_not_observed(make: Make, logged: Logged) -> None:
-    """No task sends a report, as where the network forbids it."""
+    """The listener warns if no task sends a report, for example because the network forbids it."""
     watched = Watched(make({"a": [1000, 1001], "b": [1000, 1001]}))
     watched.without_reports()
     for _ in range(4):
@@ -264,7 +267,7 @@ def test_watermarks_that_are_planned_and_not_observed(make: Make, logged: Logged
 
 
 def test_the_end_of_a_query_is_looked_at(make: Make, logged: Logged) -> None:
-    """The listener reads the table even if it read it shortly before."""
+    """The listener reads the table at the end of a query, even if it read the table shortly before."""
     watched = Watched(make({"a": [1000, 1001], "b": [1000, 1001]}))
     watched.listener._look_every_ms = STALL_MS
     watched.listener._batches[str(RUN)] = 100  # after the first batches it looks in any case
@@ -287,7 +290,7 @@ def test_a_table_out_of_reach_is_told_once(make: Make, logged: Logged) -> None:
 
 
 def test_the_command_shows_a_query_that_runs(make: Make, capsys: pytest.CaptureFixture[str]) -> None:
-    """When the query has stopped, the command shows it as gone."""
+    """The command ``status`` shows a query that runs, and shows it as gone when it has stopped."""
     watched = Watched(make({"a": [1000, 1001], "b": [1000]}))
     for _ in range(3):
         watched.step(limit=2)

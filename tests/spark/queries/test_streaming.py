@@ -44,7 +44,8 @@ def steps(partitions: int, each: int) -> list[Any]:
 def test_every_trigger_gives_each_record_once(
     queries: KafkaQueries, topic: MakeTopic, trigger: Mapping[str, Any], aligned: bool
 ) -> None:
-    """PY-05, AO-06: the read limit cuts all batches but those of Once, and the first of an aligned run is empty."""
+    """PY-05, AO-06: each record is read once with every trigger. The read limit cuts all batches but those of Once.
+    The first batch of an aligned run is empty, except with Once."""
     name = topic(3)
     queries.broker.write(name, steps(3, 20))
     options = {"maxOffsetsPerTrigger": "25"} | (queries.aligned() if aligned else {})
@@ -59,7 +60,8 @@ def test_every_trigger_gives_each_record_once(
 def test_once_reads_up_to_the_horizon_and_the_next_run_goes_on(
     queries: KafkaQueries, topic: MakeTopic
 ) -> None:
-    """Rule 2: alignment holds without a read limit too; a caught-up split that is not idle holds."""
+    """Rule 2: Trigger.Once is aligned without a read limit, too. A split that is at its end and not idle holds the
+    other one back, and the next run goes on."""
     name = topic(2)
     late = [T0 + MINUTE, T0 + 2 * MINUTE]
     queries.broker.write(name, [*records(0, [T0]), *records(1, [T0, *late])])
@@ -73,9 +75,10 @@ def test_once_reads_up_to_the_horizon_and_the_next_run_goes_on(
 
 @pytest.mark.parametrize("aligned", [False, True])
 def test_nothing_to_read_makes_no_batches(queries: KafkaQueries, topic: MakeTopic, aligned: bool) -> None:
-    """I8, facts 6, 7, 12: only rows make batches, after the first one, which is empty.
+    """I8, facts 6, 7, 12: while there is nothing to read no further batch runs. The first batch of an aligned run is
+    empty.
 
-    Plans that find nothing are rate-limited.
+    The test prints the processor time of 30 plans that find nothing.
     """
     name, batches = topic(2), [0, 1] if aligned else [0]
     queries.broker.write(name, steps(2, 5))
@@ -100,7 +103,8 @@ def test_nothing_to_read_makes_no_batches(queries: KafkaQueries, topic: MakeTopi
 def test_new_partitions_are_read_from_their_beginning(
     queries: KafkaQueries, topic: MakeTopic, aligned: bool
 ) -> None:
-    """KE-05: also with startingOffsets latest, records written before the discovery are not missed."""
+    """KE-05: a new partition is read from its beginning, also with startingOffsets latest. Records that were written
+    before the discovery are not missed."""
     from kafka import KafkaAdminClient
 
     name = topic(1)
@@ -120,7 +124,7 @@ def test_new_partitions_are_read_from_their_beginning(
 
 
 def test_new_topics_that_match_the_pattern_are_read(queries: KafkaQueries, topic: MakeTopic) -> None:
-    """KE-05: subscribePattern; others are left alone."""
+    """KE-05: a new topic that matches subscribePattern is read. Other topics are not read."""
     prefix, other = topic(), topic()
     first, second = f"{prefix}-first", f"{prefix}-second"
     queries.broker.create_topic(first)
@@ -157,7 +161,8 @@ def test_starting_offsets_by_partition(queries: KafkaQueries, topic: MakeTopic) 
 def test_latest_loses_nothing_that_is_written_after_the_start(
     queries: KafkaQueries, topic: MakeTopic, aligned: bool
 ) -> None:
-    """Facts 5, 7: what latest means is settled once, in batch 0, also while there is nothing to read."""
+    """Facts 5, 7: with startingOffsets latest no record is lost that is written after the first logged offset. What
+    latest means is settled once, in batch 0."""
     name = topic(2)
     queries.broker.write(name, steps(2, 5))
     options = {"startingOffsets": "latest"} | (queries.aligned() if aligned else {})
@@ -175,7 +180,8 @@ def test_latest_loses_nothing_that_is_written_after_the_start(
 def test_a_limit_below_the_number_of_splits_starves_none(
     queries: KafkaQueries, topic: MakeTopic, aligned: bool
 ) -> None:
-    """I2, I6: aligned, no batch is above the limit; unaligned, a share below one row is rounded up as Spark does."""
+    """I2, I6: with a limit below the number of splits all records are read. Aligned, no batch is above the limit.
+    Unaligned, a share below one row is rounded up as Spark does."""
     name = topic(4)
     queries.broker.write(name, steps(4, 2))
     options = {"maxOffsetsPerTrigger": "3"} | (queries.aligned() if aligned else {})
@@ -189,7 +195,8 @@ def test_a_limit_below_the_number_of_splits_starves_none(
 def test_a_union_of_a_stream_with_itself_has_each_record_twice(
     queries: KafkaQueries, topic: MakeTopic
 ) -> None:
-    """Fact 18: both are read through one planner, and counted once in the table."""
+    """Fact 18: both sides of a union of a stream with itself are read through one planner. Each record comes twice,
+    and is counted once in the table."""
     name = topic(2)
     queries.broker.write(name, steps(2, 5))
     stream = queries.stream(name, queries.aligned())
@@ -200,7 +207,8 @@ def test_a_union_of_a_stream_with_itself_has_each_record_twice(
 
 
 def test_a_join_of_a_stream_with_itself_aligns_two_sources(queries: KafkaQueries, topic: MakeTopic) -> None:
-    """Fact 18: two planners, which are two members of the group, as their lineages are two."""
+    """Fact 18: a join of a stream with itself has two planners. They are two members of the group, as their lineages
+    are two."""
     name = topic(2)
     queries.broker.write(name, steps(2, 5))
     stream = queries.stream(name, queries.aligned()).withWatermark("timestamp", "11 seconds")
@@ -216,7 +224,7 @@ def test_a_join_of_a_stream_with_itself_aligns_two_sources(queries: KafkaQueries
 
 
 def mixed(partitions: int) -> list[Any]:
-    """Null, empty and long keys and values, headers, event times of all kinds."""
+    """Returns records with null, empty and long keys and values, with headers, and with different event times."""
     return [
         record
         for p in range(partitions)
@@ -231,7 +239,8 @@ def mixed(partitions: int) -> list[Any]:
 
 
 def test_rows_and_schema_are_those_of_the_built_in_source(queries: KafkaQueries, topic: MakeTopic) -> None:
-    """As a stream and as a batch; headers are there and were not asked for."""
+    """Rows and schema are those of the built-in source, in a stream and in a batch read. Some records have headers,
+    which the queries do not ask for."""
     name = topic(3)
     queries.broker.write(name, mixed(3))
     nothing = pa.nulls(2, pa.binary())
@@ -251,7 +260,8 @@ def test_rows_and_schema_are_those_of_the_built_in_source(queries: KafkaQueries,
 def test_a_batch_read_goes_from_the_offsets_given_to_what_is_there(
     queries: KafkaQueries, topic: MakeTopic
 ) -> None:
-    """WM-24: a batch read has no watermark; the options of alignment are checked and change nothing."""
+    """WM-24: a batch read goes from the given offsets to the ends, and has no watermark. The options of alignment are
+    checked and change nothing."""
     name = topic(2)
     queries.broker.write(name, steps(2, 5))
     begin = json.dumps({name: {"0": 4, "1": -2}})

@@ -1,4 +1,4 @@
-"""Mistakes that make alignment void are warned of once: by the planning process, ``StatusListener`` and ``status``.
+"""The planning process, ``StatusListener`` and ``status`` warn once of mistakes that make alignment useless.
 
 Coordinators and tables are real; Spark's progress is made as Spark makes it. No JVM.
 """
@@ -33,7 +33,7 @@ def iso(ms: int) -> str:
 
 
 class InSpark:
-    """A query whose events say what Spark would: its greatest event time and its watermark."""
+    """A query with progress events as Spark makes them: they have the greatest event time and the watermark."""
 
     def __init__(self, query: Query, delay: int, column: Callable[[int], int] = lambda time: time) -> None:
         self.watched = Watched(query)
@@ -83,7 +83,8 @@ STEADY = logs(*range(1_000_000, 1_000_100))
 def test_a_delay_that_is_not_longer_than_the_drift(
     make: Make, warned: Warned, delay: int, is_told: bool
 ) -> None:
-    """Max-drift is 10 ms, max-out-of-orderness 5 ms. The third batch tells."""
+    """The listener warns once if the delay of withWatermark is not longer than max-drift plus max-out-of-orderness,
+    which are 10 ms and 5 ms here. It warns after the third batch."""
     query = InSpark(make(STEADY, **{"scan.watermark.max-out-of-orderness": "5 ms"}), delay)
     for _ in range(3):
         query.step()
@@ -99,7 +100,8 @@ def test_a_delay_that_is_not_longer_than_the_drift(
 
 
 def test_a_watermark_of_the_checkpoint_tells_no_delay(make: Make, warned: Warned) -> None:
-    """Of a query that was restarted: it follows from records that this listener has not heard of."""
+    """A watermark from the checkpoint of a restarted query gives no warning about the delay. It follows from records
+    that this listener has not heard of."""
     query = InSpark(make(STEADY), 1000)
     query._watermark = 1_000_500
     for _ in range(4):
@@ -140,7 +142,7 @@ def test_rounding_and_filters_are_no_other_column(
 
 
 def test_no_record_has_an_event_time(make: Make, warned: Warned, capsys: pytest.CaptureFixture[str]) -> None:
-    """The planning process warns, the listener, and ``status``."""
+    """If no record has an event time, the planning process, the listener and ``status`` warn of it."""
     query = InSpark(make(logs(*[None] * 50)), 1000)
     for _ in range(3):
         query.step()
@@ -179,7 +181,8 @@ def test_seconds_that_are_read_as_milliseconds(make: Make, warned: Warned) -> No
 def test_shorter_units_that_are_read_as_milliseconds(
     make: Make, warned: Warned, unit: str, factor: int, policy: str
 ) -> None:
-    """They lie beyond max-future, so that no plan believes them."""
+    """Microseconds or nanoseconds that are read as milliseconds give a warning that names the right unit. Such event
+    times are beyond max-future, so no plan uses them."""
     made = make(
         logs(*range(IN_2026 * factor, IN_2026 * factor + 50)),
         **{"scan.watermark.implausible-event-time": policy},
@@ -243,7 +246,8 @@ def test_an_implausible_event_time_names_the_factor() -> None:
 
 @pytest.mark.parametrize(("unit", "factor"), [("s", 0.001), ("ms", 1), ("us", 1000), ("ns", 1_000_000)])
 def test_units_of_integers_at_a_pointer(unit: str, factor: float) -> None:
-    """ISO texts have no unit; documents that Arrow parses at once and those that Python parses agree."""
+    """The unit applies to integers at a JSON pointer, and not to ISO texts. Documents that Arrow parses at once and
+    those that Python parses give the same event times."""
     number = b'{"time": %d}' % int(IN_2026 * factor)
     text = b'{"time": "%s"}' % iso(IN_2026).encode()
     for documents in ((number,), (number, text)):

@@ -1,4 +1,4 @@
-"""What ``StatusListener`` warns of on the real Spark: a delay that is too short, and a watermark on another column."""
+"""``StatusListener`` on a real Spark warns of a delay that is too short, and of a watermark on another column."""
 
 from __future__ import annotations
 
@@ -49,7 +49,8 @@ def test_mistakes_in_with_watermark(
     shift: int,
     warning: str | None,
 ) -> None:
-    """Max-drift is 10 s. The other column is two hours later."""
+    """A mistake in withWatermark gives one warning, and a correct withWatermark gives no warning. Max-drift is 10 s.
+    The other column is two hours later."""
     name = topic(2)
     times = range(T0, T0 + 300 * SECOND, SECOND)
     queries.broker.write(name, records(0, times) + records(1, times))

@@ -1,4 +1,5 @@
-"""A source of one's own on a real Spark: what docs/write-a-source.md and docs/readers.md promise."""
+"""A source that a user writes, on a real Spark. The pages docs/write-a-source.md and docs/readers.md promise what
+these tests show."""
 
 from __future__ import annotations
 
@@ -86,7 +87,8 @@ def test_batch_and_stream_and_restart_with_a_new_split(logs: Logs) -> None:
 
 
 def test_it_is_aligned_and_in_the_table(logs: Logs) -> None:
-    """FLIP-217: it knows nothing of positions by event time, and is paused by what its tasks report."""
+    """FLIP-217: a source without positions by event time is aligned by pauses, which follow from what its tasks
+    report. It is in the split-watermark table."""
     logs.append("slow.log", [NOON + i for i in range(2000)])
     logs.append("fast.log", [NOON + i * MINUTE for i in range(2000)])
     stream = (
@@ -108,7 +110,8 @@ def test_it_is_aligned_and_in_the_table(logs: Logs) -> None:
 
 
 def test_events_go_both_ways_and_requests_name_the_host(logs: Logs) -> None:
-    """CO-22: greetings with the tasks of the first batch, echoes with their reports."""
+    """CO-22: readers get greetings with the tasks of the first batch, and the enumerator gets their echoes with the
+    reports. Requests for splits name the host."""
     logs.append("a.log", [NOON] * 10)
     logs.append("b.log", [NOON] * 10)
     logs.run(logs.spark.readStream.format("echo").load())
@@ -122,7 +125,8 @@ def test_events_go_both_ways_and_requests_name_the_host(logs: Logs) -> None:
 
 
 def test_a_reader_that_fails_gives_its_splits_back(logs: Logs) -> None:
-    """CO-06: the query fails; the next run reads the very same batch, and says whose splits it had."""
+    """CO-06: a reader that fails gives its splits back to the enumerator, and fails the query. The next run reads the
+    same batch, and gives the splits back before its readers register."""
     logs.append("a.log", [NOON] * 10)
     stream = logs.spark.readStream.format("echo").load()
     (logs.folder / BROKEN).touch()

@@ -28,7 +28,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
 def test_disorder_across_the_border_of_two_batches_is_warned_of_once(
     make: Callable[..., Query], caplog: pytest.LogCaptureFixture, enumerator: type[LogEnumerator] | None
 ) -> None:
-    """Each batch is in order by itself.
+    """Disorder between two batches, each of which is in order by itself, gives one warning.
 
     The warning names the split, how far its event times fell back, and the option.
     """
@@ -59,7 +59,7 @@ def test_disorder_across_the_border_of_two_batches_is_warned_of_once(
 def test_disorder_across_a_restart_is_warned_of(
     make: Callable[..., Query], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The offset has the greatest event time that was read before.
+    """Disorder across a restart gives a warning, because the offset has the greatest event time that was read before.
 
     The batch may be one that the former process has planned.
     """
@@ -76,7 +76,8 @@ def test_disorder_across_a_restart_is_warned_of(
 
 
 def test_reports_tell_the_least_event_time() -> None:
-    """Only plausible event times count."""
+    """A report has the least and the greatest event time of a range, and its disorder. Only plausible event times
+    count."""
     observer = EventTimeObserver("a", RecordTimestampAssigner(), 1000, ImplausibleEventTimes.SKIP)
     for times in ([None, 30, 40], [20, 2000, None], [25]):
         column = pa.array(times, pa.int64())
@@ -86,7 +87,8 @@ def test_reports_tell_the_least_event_time() -> None:
 
 
 def test_disorder_of_pieces_is_that_of_the_whole() -> None:
-    """However a log is cut into batches and tasks, in whatever order tasks report, and if some report twice."""
+    """The disorder of a log is found however the log is cut into batches and tasks, in whatever order tasks report,
+    and if some report twice."""
     chance = random.Random(7)
     for _ in range(300):
         log = [chance.randrange(100) for _ in range(chance.randrange(1, 20))]
@@ -112,7 +114,8 @@ def report(log: list[int], start: int, end: int) -> SplitReport:
 
 
 def test_a_late_report_of_an_earlier_batch_is_not_compared_with_this_one() -> None:
-    """For example the report of a speculative task for which Spark did not wait."""
+    """A late report of an earlier batch is not compared with the current batch. It may be the report of a speculative
+    task for which Spark did not wait."""
     disorder = Disorder()
     disorder.begin_batch(5, {"a": 1000})
     assert disorder.add(4, SplitReport("a", 0, 9, 9, 500, 3, 0, 400)) == 3
@@ -121,7 +124,8 @@ def test_a_late_report_of_an_earlier_batch_is_not_compared_with_this_one() -> No
 
 
 def test_warnings_of_many_splits_are_no_flood(caplog: pytest.LogCaptureFixture) -> None:
-    """At most five warnings are logged in a minute, with the newest values. Each of them is logged once in the end."""
+    """At most five warnings of splits are logged in a minute, with the newest values. In the end each of them is
+    logged once."""
     given = SplitWarnings()
     for i in range(12):
         given.add(f"s{i:02}", "split %s: %d", i)

@@ -17,7 +17,7 @@ from watermark_alignment.table.batch_note import KEY, BatchNote
 
 
 class CountingReader(MemoryReader):
-    """Counts the ranges that it reads."""
+    """A reader that counts the ranges that it reads."""
 
     def __init__(self, world: World, context: SourceReaderContext) -> None:
         super().__init__(world)

@@ -1,4 +1,5 @@
-"""How far a source is behind the latest records, which Spark gives a Python source no way to report. No JVM."""
+"""``status`` and ``StatusListener`` show how many offsets a source is behind the latest ones. Spark gives a Python
+source no way to report that. No JVM."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ def test_status_tells_by_the_names_of_sparks_kafka_source(
 def test_the_listener_tells_it_from_the_progress(
     make: Make, caplog: pytest.LogCaptureFixture, latest: object
 ) -> None:
-    """Also of a query without alignment, which has no table."""
+    """The listener computes how far a source is behind from Spark's progress, also for a query without alignment,
+    which has no table."""
     caplog.set_level(logging.INFO)
     query = make({"a": [1] * 100, "b": [1] * 7}, aligned=False)
     query.batch(20)

@@ -15,7 +15,8 @@ from tests.spark.support.talking_query import Diary, said, talking
 
 
 def test_events_go_both_ways() -> None:
-    """CO-22: to a reader with the next batch's task, to the enumerator with the report; the request names the host."""
+    """CO-22: an event reaches a reader with a task of the next batch, and the enumerator with a report. A request for
+    a split names the host."""
     query = talking()
     query.step()
     query.step()
@@ -49,7 +50,8 @@ def test_one_task_stands_for_all_readers_of_a_small_batch() -> None:
 
 
 def test_a_task_that_runs_again_says_nothing_twice() -> None:
-    """AL-11: this happens with retried and speculative tasks, two actions in foreachBatch, and self-unions."""
+    """AL-11: events and requests of a task that runs again reach the enumerator once. Tasks run again when they are
+    retried or speculative, with two actions in foreachBatch, and in self-unions."""
     query = talking({"a": [1]})
     start = query.offset
     query.step()
@@ -72,7 +74,8 @@ def test_a_batch_that_is_asked_for_twice_has_the_same_events() -> None:
 
 
 def test_a_report_of_a_batch_that_is_long_done_says_nothing() -> None:
-    """Spark did not wait for this task; another attempt of it was counted."""
+    """Events and requests in a report of a batch that is long done do not reach the enumerator. Spark did not wait
+    for this task; another attempt of it was counted."""
     query = talking({"a": [1]})
     start = query.offset
     query.step()
@@ -110,12 +113,13 @@ class Lazy(Diary):
 
 
 def test_co_08_co_12_splits_on_request() -> None:
-    """CO-08: requests get splits, then no-more. CO-12: after that requests are ignored, until a restart."""
+    """CO-08: requests get splits, and after the last split the signal that there are no more. CO-12: further requests
+    are ignored until a restart."""
     query = talking({"a": [1, 2], "b": [3], "c": [4]}, parallelism=1, enumerator=Lazy)
     while query.step() is not None:
         pass
     assert query.batches == [[("a", 1), ("a", 2)], [("b", 3)], [("c", 4)]]
-    # The fourth was for the report of "c", and says no-more.
+    # The fourth request came with the report of "c", and was answered that there are no more splits.
     assert len(said(query, "request")) == 4
     query.restart()
     assert query.step() is None
@@ -123,7 +127,8 @@ def test_co_08_co_12_splits_on_request() -> None:
 
 
 def test_a_source_is_finished_when_all_were_told_and_all_is_read() -> None:
-    """Boundedness: the enumerator is not called any more."""
+    """A bounded source is finished when all readers were told that there are no more splits and all rows are read.
+    From then on the enumerator is not called."""
     query = talking({"a": [1, 2], "b": [3]}, parallelism=2, enumerator=Lazy)
     while query.step() is not None:
         pass

@@ -1,6 +1,6 @@
-"""What "failure of a reader" means where tasks live for one batch, and the log that is ahead of them. No JVM.
+"""Failures of readers whose tasks live for one batch, and batches that are logged before readers run. No JVM.
 
-It is on the page docs/readers.md.
+The page docs/readers.md describes both.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tests.spark.support.talking_query import Diary, TalkingReader, said, talkin
 
 
 class FailsOnce(TalkingReader):
-    """Fails at its first poll of split "a"."""
+    """A reader that fails at its first poll of split "a"."""
 
     def poll_next(self, output: ReaderOutput) -> InputStatus:
         if "failed" not in self._world.calls and any(s.name == "a" for s in self._splits):
@@ -38,7 +38,8 @@ class FailsOnce(TalkingReader):
 
 
 def test_a_task_that_fails_gives_its_splits_back_and_is_run_again() -> None:
-    """CO-06, TR-04 adapted: the splits stay assigned with their positions; the next attempt reads the same ranges."""
+    """CO-06, TR-04 adapted: a task that fails gives its splits back to the enumerator. They stay assigned with their
+    positions, and the next attempt reads the same ranges."""
     query = talking({"a": [1, 2], "b": [3]}, parallelism=1)
     query.source.reader = FailsOnce
     start, end = query.offset, query.coordinator.latest_offset(query.offset, None)
@@ -53,7 +54,8 @@ def test_a_task_that_fails_gives_its_splits_back_and_is_run_again() -> None:
 
 
 def test_co_06_a_batch_that_was_not_committed_gives_its_splits_back() -> None:
-    """CO-05, CO-06 adapted: another process runs the batch again from the two offsets, with other readers."""
+    """CO-05, CO-06 adapted: a batch that was not committed gives its splits back to the enumerator of the next
+    process. That process runs the batch again from the two offsets, with other readers."""
     query = talking(parallelism=2)
     start = query.offset
     end = query.coordinator.latest_offset(start, None)
@@ -83,7 +85,7 @@ def test_co_07_a_committed_batch_gives_nothing_back() -> None:
 
 
 class TakesBack(Diary):
-    """Assigns splits that come back to the last reader, as Flink's enumerators do."""
+    """An enumerator that assigns splits that come back to the last reader, as Flink's enumerators do."""
 
     def add_splits_back(self, splits: Sequence[MemorySplit], subtask_id: int) -> None:
         super().add_splits_back(splits, subtask_id)
@@ -92,7 +94,8 @@ class TakesBack(Diary):
 
 
 def test_splits_that_came_back_may_be_assigned_again() -> None:
-    """TR-04: they are assigned once, and go on at their positions."""
+    """TR-04: the enumerator may assign splits that came back. They go on at their positions, and cannot be assigned
+    another time."""
     query = talking({"a": [1, 2]}, enumerator=TakesBack)
     start = query.offset
     end = query.coordinator.latest_offset(start, None)
@@ -107,7 +110,8 @@ def test_splits_that_came_back_may_be_assigned_again() -> None:
 
 
 def test_a_reader_that_gets_nothing_names_what_it_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error names the split, its range, and the position up to which it was read."""
+    """A task whose reader gets no records fails. The error names the split, its range, and the last position that was
+    read."""
 
     class Stuck(MemoryReader):
         def __init__(self, world: World, context: SourceReaderContext) -> None:

@@ -1,7 +1,7 @@
-"""What "registered reader" means where tasks live for one batch, and how splits are assigned to readers. No JVM.
+"""Registration of readers whose tasks live for one batch, and the assignment of splits to readers. No JVM.
 
-It is on the page docs/readers.md; scenarios CO-* and TR-* are those of Flink's SourceCoordinator and
-SplitAssignmentTracker, adapted to it.
+The page docs/readers.md describes both. Scenarios CO-* and TR-* are those of Flink's SourceCoordinator and
+SplitAssignmentTracker, adapted.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from tests.spark.support.talking_query import LOGS, Diary, enumerator_of, said, 
 
 
 def test_co_22_readers_are_registered_once_each_after_the_start() -> None:
-    """CO-22: a reader is registered before any other call about it."""
+    """CO-22: each reader is registered once, after the start of the enumerator and before any other call about the
+    reader."""
     query = talking(parallelism=3)
     query.step()
     query.step()
@@ -38,7 +39,8 @@ def test_co_22_readers_are_registered_once_each_after_the_start() -> None:
 
 
 def test_co_04_readers_are_not_restored_but_registered_anew() -> None:
-    """CO-04, CO-25: the new run decides the number of readers; the splits come from the offset."""
+    """CO-04, CO-25: after a restart readers are registered anew, as many as the new run has. The splits come from the
+    offset."""
     query = talking(parallelism=7)
     query.step()
     query.parallelism = 3
@@ -77,7 +79,7 @@ def test_co_14_a_reader_must_be_registered() -> None:
 
 
 def test_tr_01_assignments_add_up() -> None:
-    """TR-01: assignments are incremental, for any reader."""
+    """TR-01: an assignment to any reader adds splits to those that were assigned before."""
     context = CoordinatorContext(3, "host")
     context.assign_splits(SplitsAssignment({0: [MemorySplit("0")], 1: [MemorySplit("1"), MemorySplit("2")]}))
     context.assign_splits(SplitsAssignment({0: [MemorySplit("6")], 1: [MemorySplit("7")]}))
@@ -85,7 +87,8 @@ def test_tr_01_assignments_add_up() -> None:
 
 
 def test_co_13_splits_may_be_assigned_from_another_thread() -> None:
-    """CO-13: with run_in_coordinator_thread. The splits are planned with the next batch."""
+    """CO-13: another thread may assign splits with ``run_in_coordinator_thread``. The splits are planned with the
+    next batch."""
     query = talking({"a": [1]})
     query.step()
     query.world.logs["b"] = [2]
@@ -96,7 +99,8 @@ def test_co_13_splits_may_be_assigned_from_another_thread() -> None:
 
 
 def test_co_16_no_more_splits_is_said_to_each_reader() -> None:
-    """CO-16: it holds for the readers that were told, and for the source after all readers were told."""
+    """CO-16: "no more splits" holds for each reader that was told so, and for the source after all readers were
+    told."""
     context = CoordinatorContext(3, "host")
     context.signal_no_more_splits(0)
     context.signal_no_more_splits(1)
@@ -122,12 +126,12 @@ def test_co_03_close_with_and_without_a_start() -> None:
 
 
 class BoomError(Exception):
-    """Of a source."""
+    """An error that a source raises."""
 
 
 @pytest.mark.parametrize("place", ["creation", "start", "handler", "runnable"])
 def test_co_09_co_18_co_20_what_the_enumerator_throws_fails_the_query(place: str) -> None:
-    """CO-09, CO-18, CO-20: the query fails with the same error."""
+    """CO-09, CO-18, CO-20: an error that the enumerator raises fails the query, as the same object."""
     boom = BoomError(place)
 
     def throw(*_: object) -> None:
@@ -153,7 +157,8 @@ def test_co_09_co_18_co_20_what_the_enumerator_throws_fails_the_query(place: str
 
 
 def test_co_10_close_does_not_wait_for_a_stuck_callable() -> None:
-    """CO-10. The callable returns only after the end of this test."""
+    """CO-10: closing a coordinator does not wait for a callable that is stuck. The callable returns only at the end
+    of this test."""
     query = talking()
     query.step()
     begun, stuck = threading.Event(), threading.Event()
@@ -173,7 +178,7 @@ def test_co_10_close_does_not_wait_for_a_stuck_callable() -> None:
 
 @pytest.mark.parametrize("fails", [False, True])
 def test_co_21_a_handler_gets_a_value_or_an_error(fails: bool) -> None:
-    """CO-21: exactly one of the two."""
+    """CO-21: a handler of ``call_async`` gets a value or an error, and not both."""
     context = CoordinatorContext(1, "host")
     boom = BoomError("no")
     got: list[tuple[Any, Any]] = []
@@ -189,7 +194,7 @@ def test_co_21_a_handler_gets_a_value_or_an_error(fails: bool) -> None:
 
 
 def test_co_02_state_comes_in_through_the_offset_only() -> None:
-    """CO-02 adapted: a coordinator that has planned keeps its enumerator."""
+    """CO-02 adapted: a coordinator that has planned keeps its enumerator for the next plans."""
     query = talking({"a": [1]})
     query.step()
     first = enumerator_of(query)

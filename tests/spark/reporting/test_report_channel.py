@@ -48,7 +48,7 @@ def test_it_listens_at_the_address_of_the_driver_and_no_other() -> None:
     listener = ReportListener("127.0.0.2", "127.0.0.2")
     try:
         assert is_alive(listener)
-        # Not by a connection to another address: there, a server of another test may have the same port.
+        # No connection to another address is tried: a server of another test may have the same port there.
         assert listener._server.getsockname() == ("127.0.0.2", listener.address.port)
     finally:
         listener.close()
@@ -83,7 +83,7 @@ def test_who_does_not_know_the_key_is_refused(
 def test_who_does_not_speak_the_protocol_is_refused(listener: ReportListener, said: bytes) -> None:
     with connected(listener) as client:
         client.sendall(said)
-        with contextlib.suppress(OSError):  # it may have hung up by now
+        with contextlib.suppress(OSError):  # the listener may have closed the connection
             client.shutdown(socket.SHUT_WR)
         assert is_hung_up_on(client)
     assert is_alive(listener)
@@ -146,7 +146,8 @@ SPLIT = {"split": "a", "start": 0, "end": 9, "rows": 9}
     ],
 )
 def test_what_is_no_report_is_refused(listener: ReportListener, said: bytes) -> None:
-    """A value of a wrong type would otherwise fail the plan that uses it, and so the query."""
+    """The listener drops messages that are no correct report. A value of a wrong type would otherwise fail the plan
+    that uses it, and so the query."""
     told(listener, said)
     assert listener.take() == []
     assert is_alive(listener)
@@ -156,7 +157,8 @@ def test_what_is_no_report_is_refused(listener: ReportListener, said: bytes) -> 
 def test_a_report_that_is_too_long_is_not_read(
     listener: ReportListener, monkeypatch: pytest.MonkeyPatch, length: int
 ) -> None:
-    """Neither is a report without a length. The listener closes the connection before the text has arrived."""
+    """The listener does not read a report that is too long or has length 0. It closes the connection before the text
+    has arrived."""
     monkeypatch.setattr(report_channel, "_MAX_MESSAGE", 5000)
     with connected(listener) as client:
         client.sendall(header(listener.address, greeted(client), b"x", length))
@@ -174,7 +176,8 @@ def test_another_text_than_the_one_announced_is_refused(listener: ReportListener
 
 
 def test_what_was_overheard_cannot_be_said_again(listener: ReportListener) -> None:
-    """The proof is valid only for the nonce of one connection."""
+    """A message that was recorded on one connection is refused on another one. The proof in it is valid only for the
+    nonce of its own connection."""
     said = REPORT.to_bytes()
     with connected(listener) as client:
         message = header(listener.address, greeted(client), said) + said
@@ -201,10 +204,11 @@ def test_of_a_stranger_no_more_than_a_header_is_kept(listener: ReportListener) -
 def test_who_says_little_by_little_is_hung_up_on(
     listener: ReportListener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each byte arrives in time, but the whole message does not. A client with the key is treated the same."""
+    """The listener closes the connection of a client whose bytes each arrive in time, but whose whole message does
+    not. A client with the key is treated the same."""
     monkeypatch.setattr(report_channel, "_CLIENT_TIMEOUT_S", 0.2)
     with connected(listener) as silent, connected(listener) as stammering:
-        with contextlib.suppress(OSError):  # on a busy machine it may have been hung up on by now
+        with contextlib.suppress(OSError):  # a busy machine may be too slow
             stammering.sendall(header(listener.address, greeted(stammering), b"", 10_000_000))
 
         def goes_on() -> bool:
@@ -258,7 +262,8 @@ def test_strangers_who_stay_make_room_for_reports(listener: ReportListener) -> N
 def test_when_all_who_are_there_are_new_the_next_is_told_that_it_is_busy(
     listener: ReportListener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The client tries again, twice, after pauses of random length."""
+    """The listener answers "busy" if it has no room for a client and all other clients are new. The client tries
+    again, twice, after pauses of random length."""
     pauses: list[float] = []
     strangers = contextlib.ExitStack()
 
@@ -308,7 +313,8 @@ def test_a_process_that_may_open_few_files_keeps_most_for_others(monkeypatch: py
 def test_it_goes_on_once_files_can_be_opened_again(
     listener: ReportListener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The listener closes a connection of a client without the key; if there is none, it waits and tries again."""
+    """The listener goes on after it could not open a file for a connection. It closes a connection of a client
+    without the key; if there is none, it waits and tries again."""
     server, failures = listener._server, [errno.EMFILE, errno.ECONNABORTED, errno.ENFILE]
 
     class Exhausted:
@@ -329,7 +335,8 @@ def test_it_goes_on_once_files_can_be_opened_again(
 def test_it_goes_on_where_memory_ran_out(
     listener: ReportListener, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The same holds for any other error that no client has caused. Nobody would notice that the thread has ended."""
+    """The listener goes on after a lack of memory, and after any other error that no client has caused. Nobody would
+    notice that its thread has ended."""
 
     class Full:
         def __init__(self, *_: object) -> None:

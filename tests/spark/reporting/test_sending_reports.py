@@ -1,4 +1,4 @@
-"""A task that reports, and queries whose reports are lost."""
+"""Tasks send reports to the listener, and queries stay correct when reports are lost."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ __all__ = ["all_are_reachable", "listener"]
 def test_no_side_writes_twice_before_it_reads(
     listener: ReportListener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Such writes wait for a delayed acknowledgement, 41 to 47 ms; and so may every one without TCP_NODELAY."""
+    """Neither the listener nor the task writes twice before it reads, and both set TCP_NODELAY. Otherwise a write may
+    wait for a delayed acknowledgement, 41 to 47 ms."""
     done: dict[str, list[str]] = {"listener": [], "task": []}
     no_delay: set[bool] = set()
 
@@ -43,7 +44,7 @@ def test_no_side_writes_twice_before_it_reads(
 
         def watched(connection: socket.socket, *args: Any) -> Any:
             ports = connection.getsockname()[1], connection.getpeername()[1]
-            if listener.address.port not in ports:  # of another thread of this process
+            if listener.address.port not in ports:  # a connection of another thread of this process
                 return real(connection, *args)
             by = "listener" if ports[0] == listener.address.port else "task"
             no_delay.add(bool(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)))
@@ -66,7 +67,8 @@ def test_no_side_writes_twice_before_it_reads(
 def test_a_listener_that_cannot_be_reached_is_left_alone_for_a_while_that_grows(
     listener: ReportListener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From 0.5 s to 30 s; with the first report that is taken all is forgotten."""
+    """After a failed report the task does not try the listener again for a pause, which grows from 0.5 s to 30 s. The
+    first report that is delivered resets the pause."""
     now, tries, closed = 0.0, 0, True
     deliver = report_channel._deliver
 
@@ -105,8 +107,8 @@ def test_another_query_at_the_same_port_is_not_left_alone(listener: ReportListen
 def test_one_who_is_not_the_listener_is_not_believed(
     answer: bytes | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """For example another program that has the port now: it cannot prove that it has received the report, and the task
-    does not wait long."""
+    """A report to another program that has the listener's port now counts as not delivered. That program cannot prove
+    that it has received the report, and the task does not wait long."""
     monkeypatch.setattr(report_channel, "_ANSWER_TIMEOUT_S", 0.1)
     monkeypatch.setattr(report_channel, "_FIRST_WAIT_S", 0.01)
     clients: list[socket.socket] = []
@@ -188,7 +190,8 @@ def lost(query: Query, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
 def test_without_reports_queries_stay_correct_and_aligned(
     make: Callable[..., Query], monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
-    """I3: batches are those that a query makes all of whose reports arrive, for planning knows enough itself."""
+    """I3: a query whose reports are lost makes the same batches as a query whose reports all arrive, because planning
+    does not need reports."""
     logs = {"a": [*range(0, 60, 3)], "b": [*range(0, 300, 7)], "c": [None, 5, 4, 40, 300]}
     options = {"scan.watermark.max-out-of-orderness": "2 ms", "scan.watermark.alignment.group": "other"}
     whole = make({name: [*log] for name, log in logs.items()}, **options)
@@ -214,7 +217,8 @@ def test_that_watermarks_are_planned_and_not_observed_is_said(
     caplog: pytest.LogCaptureFixture,
     tmp_path: Path,
 ) -> None:
-    """The warning is logged once, after three batches without reports.
+    """A warning says that watermarks are planned and not observed. It is logged once, after three batches without
+    reports.
 
     The commits of such batches have the number of splits without a report.
     """

@@ -1,4 +1,4 @@
-"""Wrong input, and its errors: those of options are raised by ``load()``, all others are in the
+"""Wrong input, and its errors. Errors of options are raised by ``load()``; all others are in the
 StreamingQueryException."""
 
 from __future__ import annotations
@@ -80,14 +80,15 @@ ALIGNED = KAFKA | {GROUP: "g", MAX_DRIFT: "1 s", TABLE: "/nowhere"}
 def test_a_wrong_option_is_refused_at_load(
     queries: KafkaQueries, options: Mapping[str, str], words: list[str]
 ) -> None:
-    """The error names the option, the value and what is allowed."""
+    """The error of a wrong option names the option, the value and what is allowed."""
     said = said_at_load(queries, options)
     assert "OptionError" in said
     assert [word for word in words if word not in said] == []
 
 
 def test_a_schema_that_does_not_fit_is_refused(queries: KafkaQueries, topic: MakeTopic) -> None:
-    """Facts 23 and 25: also where Spark would hide the error."""
+    """Facts 23 and 25: a schema of the user with a wrong type is refused with an error that names the column. Spark
+    would hide such an error in ``streamReader``."""
     reader = queries.spark.readStream.format("flip27_kafka").options(**queries.kafka(topic()))
     said = refused(queries, reader.schema("value string").load())
     assert "OptionError" in said
@@ -161,7 +162,7 @@ def test_a_checkpoint_that_cannot_be_used_is_refused(
     damage: Callable[[dict[str, Any]], dict[str, Any]],
     words: list[str],
 ) -> None:
-    """The error names the field and the split."""
+    """The error of a checkpoint that cannot be used names the field, and the split if it is a field of one."""
     name, output = checkpoint
     output.rewrite_last_offset(damage(output.offsets()[-1]))
     said = refused(queries, queries.stream(name))
@@ -169,7 +170,7 @@ def test_a_checkpoint_that_cannot_be_used_is_refused(
 
 
 def _delete_records(queries: KafkaQueries, name: str) -> None:
-    """Writes and deletes records 5 to 7, then writes records 8 and 9."""
+    """Writes records 5 to 9, then deletes all records before record 8."""
     queries.broker.write(name, records(0, [T0 + i * SECOND for i in range(5, 10)]))
     admin = KafkaAdminClient(bootstrap_servers=queries.broker.bootstrap_servers)
     admin.delete_records({TopicPartition(name, 0): 8})
@@ -192,8 +193,8 @@ Loss = Callable[[KafkaQueries, str], None]
 def test_lost_records_fail_the_query(
     queries: KafkaQueries, checkpoint: tuple[str, Output], lose: Loss, available: str
 ) -> None:
-    """failOnDataLoss: the error names the partition, the requested offset and the available ones. A new topic with more
-    records than the old one had is noticed, too."""
+    """Lost records fail a query with failOnDataLoss. The error names the partition, the requested offset and the
+    available ones. A new topic with more records than the old one had is noticed, too."""
     name, _ = checkpoint
     lose(queries, name)
     said = refused(queries, queries.stream(name))
@@ -212,7 +213,7 @@ def test_the_query_goes_on_with_what_is_there_if_told_to(
     aligned: bool,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    """With failOnDataLoss = false the query goes on, with a warning."""
+    """With failOnDataLoss = false a query goes on with the records that are left, and logs a warning."""
     name, output = checkpoint
     before = output.positions()
     lose(queries, name)
@@ -232,7 +233,8 @@ def test_the_query_goes_on_with_what_is_there_if_told_to(
 def test_a_topic_that_is_made_again_under_a_running_query(
     queries: KafkaQueries, checkpoint: tuple[str, Output], fail: bool
 ) -> None:
-    """SK-25: the new topic is found by its id, whatever its length.
+    """SK-25: a topic that is deleted and created again under a running query is noticed by its id, whatever its
+    length.
 
     The query fails, or reads the new topic from its beginning.
     """

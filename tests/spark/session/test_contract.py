@@ -66,7 +66,8 @@ def enumerator(**answers: object) -> Callable[..., LogEnumerator]:
     ],
 )
 def test_ranges_that_no_offset_could_hold(answer: object, why: str) -> None:
-    """Such an offset could never be read again."""
+    """Wrong ranges of ``split_ranges`` raise an error that names the mistake. An offset with such a range could never
+    be read again."""
     with pytest.raises(ContractError, match=why):
         query(enumerator(split_ranges=answer)).step()
     with (
@@ -149,7 +150,8 @@ class BadlyStored(MemorySource):
 
 @pytest.mark.parametrize("serializer", [Unreadable(), Other()])
 def test_a_serializer_that_does_not_read_what_it_writes(serializer: object) -> None:
-    """Found before the first offset is stored, not at the first restart."""
+    """A serializer that does not read what it writes is found before the first offset is stored, not at the first
+    restart."""
     source = BadlyStored(World({"a": [1]}), enumerator=LogEnumerator, serializer=serializer)
     with pytest.raises(ContractError, match="serializers of BadlyStored do not read what they write"):
         Query(source.world, None, source=source).step()
@@ -243,7 +245,8 @@ class TallyingSource(MemorySource):
 
 
 def test_a_state_that_is_changed_in_place_is_stored() -> None:
-    """The state is the same object as in the last offset. Its stored form is compared."""
+    """A state that the enumerator changes in place is stored again, although it is the same object as in the last
+    offset. Its stored form is compared."""
     world = World({"a": [1]})
     source = TallyingSource(world, enumerator=Tallying)
     one = Query(world, None, source=source)
@@ -308,7 +311,7 @@ def test_readers_that_are_not_registered(slot: Any) -> None:
 def context(kind: str) -> SplitEnumeratorContext[Any]:
     """Returns the context of a query, or the context that a child of a hybrid source gets."""
     own = CoordinatorContext(2, "host")
-    stage = cast(Any, None)  # nothing gets as far as that
+    stage = cast(Any, None)  # no call of these tests uses it
     return own if kind == "own" else ChildContext(own, stage, {}, at_once=True)
 
 
@@ -353,13 +356,13 @@ def nothing(*_: object) -> None: ...
 def test_calls_of_the_context_with_what_they_do_not_take(
     kind: str, method: str, arguments: list[Any], why: str
 ) -> None:
-    """The call itself raises the error, and not a thread later."""
+    """A call of the context with a wrong argument raises the error itself, and no thread raises it later."""
     with pytest.raises(ContractError, match=rf"{method}\(\) .*{why}"):
         getattr(context(kind), method)(*arguments)
 
 
 class Greeted(LogEnumerator):
-    """Assigns its logs to readers as they register."""
+    """An enumerator that assigns its logs to readers as they register."""
 
     def start(self) -> None:
         pass

@@ -61,7 +61,8 @@ def test_a_status_that_is_none_does_not_spin_for_ever(status: object) -> None:
 
 
 def test_an_end_that_comes_before_all_is_read() -> None:
-    """Otherwise rows would be lost silently."""
+    """A reader that returns END_OF_INPUT while it has splits fails the query. Otherwise rows would be lost
+    silently."""
     with pytest.raises(
         ContractError, match=r"returned END_OF_INPUT, but snapshot_state.. still returns splits: a"
     ):
@@ -75,7 +76,8 @@ def test_a_split_that_the_task_was_not_given() -> None:
 
 @pytest.mark.parametrize("left", [None, "a", [1], {"a": 1}])
 def test_a_rest_that_is_no_list_of_splits(left: object) -> None:
-    """An empty value would otherwise look as if everything had been read."""
+    """A reader whose ``snapshot_state`` returns no list of splits fails the query. An empty value would otherwise
+    look as if everything had been read."""
     with pytest.raises(
         ContractError, match=r"Careless.snapshot_state\(\) returned .*must return a list of splits"
     ):
@@ -129,7 +131,8 @@ ROW = pa.RecordBatch.from_pylist([{"split": "a", "event_time": 1}], SCHEMA)
 
 
 def test_records_of_other_columns() -> None:
-    """Spark looks at the first batch of a task only."""
+    """Records with other columns than the source's schema fail the query. Spark looks at the first batch of a task
+    only."""
     other = ROW.cast(pa.schema([("split", pa.string()), ("event_time", pa.int32())]))
     why = "of split string, event_time int32 into split a; the source's schema is split string, event_time int64"
     with pytest.raises(ContractError, match=why):
@@ -197,7 +200,7 @@ class Hears(LogEnumerator):
 
 
 def test_a_reader_that_cannot_be_made_gives_its_splits_back() -> None:
-    """CO-06."""
+    """CO-06: a task whose reader cannot be created gives its splits back to the enumerator."""
     one = query(Hears, reader=fail)
     end = one.coordinator.latest_offset(one.offset, None)
     with pytest.raises(OSError, match="disk"):
@@ -218,7 +221,7 @@ def test_a_reader_that_cannot_be_made_gives_its_splits_back() -> None:
     ],
 )
 def test_events_that_cannot_be_sent(event: Any, why: str) -> None:
-    """The error names the event, and the other content of the report is not lost."""
+    """An event that cannot be sent raises an error that says what is wrong with it."""
 
     class Sends(MemoryReader):
         def __init__(self, world: World, context: SourceReaderContext) -> None:

@@ -66,7 +66,8 @@ def test_what_is_no_source(given: Any) -> None:
     ],
 )
 def test_properties_of_another_kind(name: str, value: object, why: str) -> None:
-    """When it is registered, and when a query starts, if it came another way."""
+    """A source with a wrong property is refused when it is registered. A source that was not registered is refused
+    when its query starts."""
     with pytest.raises(ContractError, match=f"Careless.*{why}"):
         data_source(folder(**{name: value}), "logs")
     careless = type("Careless", (MemorySource,), {name: property(lambda _: value, lambda *_: None)})

@@ -1,6 +1,6 @@
-"""What Spark 4.2 does with the planning half of a Python streaming source; a release that changes it is noticed.
+"""What Spark 4.2 does with the planning half of a Python streaming source. A release that changes it fails a test.
 
-Each test says what of our code leans on it.
+Each docstring says which code of this project depends on the fact.
 """
 
 from __future__ import annotations
@@ -39,9 +39,11 @@ def make(tmp_path: Path) -> Callable[..., Probe]:
 def test_a_stopped_query_ends_the_planner_with_sigterm(
     spark: SparkSession, make: Callable[..., Probe]
 ) -> None:
-    """Fact 2: ``stop()`` runs because our handler turns SIGTERM into SystemExit.
+    """Fact 2: Spark ends the planner of a stopped query with SIGTERM. ``stop()`` runs because a handler turns SIGTERM
+    into SystemExit.
 
-    Under load the end of the socket can come first; then it runs because of that, and the signal must not break it off.
+    Under load the end of the socket can come first. Then ``stop()`` runs because of that, and the signal must not
+    break it off.
     """
     probe = make(exit_on_sigterm=True)
     query = probe.start(probe.load(spark))
@@ -55,7 +57,7 @@ def test_a_stopped_query_ends_the_planner_with_sigterm(
 def test_stop_is_called_after_an_error_of_the_planner(
     spark: SparkSession, make: Callable[..., Probe]
 ) -> None:
-    """Fact 2."""
+    """Fact 2: ``stop()`` is called after an error of the planner."""
     probe = make(fails_in="latestOffset")
     with pytest.raises(StreamingQueryException):
         probe.start(probe.load(spark)).awaitTermination()
@@ -65,7 +67,8 @@ def test_stop_is_called_after_an_error_of_the_planner(
 def test_the_initial_offset_is_not_logged_and_is_asked_again_for_a_replay(
     spark: SparkSession, make: Callable[..., Probe]
 ) -> None:
-    """Fact 5: this is why it is a constant, and why the first end offset has the begins of its splits."""
+    """Fact 5: the initial offset is not in the offset log, and a replay asks for it again. This is why it is a
+    constant, and why the first end offset has the begins of its splits."""
     probe = make(fails_in="read")
     stream = probe.load(spark)
     with pytest.raises(StreamingQueryException):
@@ -85,7 +88,8 @@ def test_the_initial_offset_is_not_logged_and_is_asked_again_for_a_replay(
 
 
 def test_offsets_are_compared_as_text(spark: SparkSession, make: Callable[..., Probe]) -> None:
-    """Fact 6: why the offset's keys are sorted, and ``start`` itself is returned when nothing changes."""
+    """Fact 6: Spark compares offsets as text. This is why the keys of an offset are sorted, and why ``start`` itself
+    is returned when nothing changes."""
 
     def in_another_order(probe: Probe, start: Offset, limit: ReadLimit) -> Offset:
         return dict(reversed(start.items())) if len(start) == 2 else {"n": 0, "m": 0}
@@ -98,7 +102,8 @@ def test_offsets_are_compared_as_text(spark: SparkSession, make: Callable[..., P
 
 
 def test_batch_0_runs_even_empty_and_no_other_does(spark: SparkSession, make: Callable[..., Probe]) -> None:
-    """Fact 7: batch 0 writes down what ``latest`` was resolved to; I8 hangs on the rest."""
+    """Fact 7: batch 0 runs even if it is empty, and stores the offsets to which ``latest`` was resolved. No other
+    empty batch runs, on which I8 depends."""
     probe = make(available=0)
     query = probe.start(probe.load(spark))
     wait_until(lambda: len(probe.calls("latestOffset")) > 50, "plans with nothing to read")
@@ -112,7 +117,7 @@ def test_batch_0_runs_even_empty_and_no_other_does(spark: SparkSession, make: Ca
 def test_a_restart_begins_with_the_last_logged_offset(
     spark: SparkSession, make: Callable[..., Probe]
 ) -> None:
-    """Fact 10: a restart knows only the offset."""
+    """Fact 10: a restarted query begins with the last logged offset, in a new process that knows nothing else."""
     probe = make(available=10)
     stream = probe.load(spark)
     probe.start(stream, availableNow=True).awaitTermination()
@@ -131,7 +136,8 @@ def test_a_restart_begins_with_the_last_logged_offset(
 def test_a_replayed_batch_is_partitioned_before_anything_is_planned(
     spark: SparkSession, make: Callable[..., Probe]
 ) -> None:
-    """Fact 10: this is why ``partitions`` is a pure function of two offsets."""
+    """Fact 10: Spark calls ``partitions`` for a replayed batch before it asks for a plan. This is why ``partitions``
+    is a pure function of two offsets."""
     probe = make(available=3)
     stream = probe.load(spark)
     probe.start(stream, availableNow=True).awaitTermination()
@@ -162,7 +168,8 @@ def test_a_replayed_batch_is_partitioned_before_anything_is_planned(
 def test_the_limit_depends_on_the_trigger(
     spark: SparkSession, make: Callable[..., Probe], trigger: dict[str, object], limit: str
 ) -> None:
-    """Fact 13, PY-05: Once reads all that there is, whatever the read limit."""
+    """Fact 13, PY-05: Trigger.Once reads all that exists, whatever the read limit. Other triggers pass the limit of
+    the source."""
     probe = make(available=20)
     query = probe.start(probe.load(spark), **trigger)
     wait_until(lambda: probe.logged("commits"), "batch 0")
@@ -174,7 +181,8 @@ def test_the_limit_depends_on_the_trigger(
 def test_available_now_ends_at_the_first_answer_that_changes_nothing(
     spark: SparkSession, make: Callable[..., Probe]
 ) -> None:
-    """Fact 14: why a plan that is held waits, as long as frozen records remain (rule 8)."""
+    """Fact 14: an AvailableNow run ends at the first unchanged offset. This is why a plan that is held back waits as
+    long as frozen records remain (rule 8)."""
 
     def pausing(probe: Probe, start: Offset, limit: ReadLimit) -> Offset:
         return start if start["n"] == 2 else {"n": start["n"] + 1}
@@ -187,7 +195,8 @@ def test_available_now_ends_at_the_first_answer_that_changes_nothing(
 def test_available_now_is_announced_before_anything_is_planned(
     spark: SparkSession, make: Callable[..., Probe]
 ) -> None:
-    """Fact 15: also before a replayed ``partitions``, and without a start offset."""
+    """Fact 15: Spark announces AvailableNow once, before anything is planned, also before a replayed ``partitions``.
+    The call has no start offset."""
     probe = make(fails_in="read")
     stream = probe.load(spark)
     with pytest.raises(StreamingQueryException):
@@ -203,7 +212,8 @@ def test_available_now_is_announced_before_anything_is_planned(
 def test_the_formats_can_be_registered_in_every_session(
     registered: SparkSession, spark: SparkSession
 ) -> None:
-    """Spark refuses a name that the active session has, though it is free in the session that registers it."""
+    """The formats can be registered in every session. Spark refuses a name that the active session has, though it is
+    free in the session that registers it."""
     for session in (spark, spark.newSession(), registered, spark.newSession(), spark):
         flip27_stream.register(session)
         with pytest.raises(AnalysisException, match="must be specified for Kafka source"):

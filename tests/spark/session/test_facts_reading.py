@@ -32,7 +32,8 @@ def make(tmp_path: Path) -> Callable[..., Probe]:
 
 
 def test_what_is_planned_with_and_what_reads_are_two(spark: SparkSession, make: Callable[..., Probe]) -> None:
-    """Fact 16: everything that a task needs must be in its InputPartition."""
+    """Fact 16: one process plans and another one reads, so everything that a task needs must be in its
+    InputPartition."""
     probe = make()
     probe.start(probe.load(spark), availableNow=True).awaitTermination()
     (planner,) = {call.pid for call in probe.calls("latestOffset", "partitions")}
@@ -44,7 +45,8 @@ def test_what_is_planned_with_and_what_reads_are_two(spark: SparkSession, make: 
 def test_a_self_union_reads_everything_twice_through_one_planner(
     spark: SparkSession, make: Callable[..., Probe]
 ) -> None:
-    """Fact 18: this is why a range is reported and counted once."""
+    """Fact 18: a self-union has one planner and reads each range twice. This is why a range is reported and counted
+    once."""
     probe = make()
     stream = probe.load(spark)
     probe.start(stream.union(stream), availableNow=True).awaitTermination()
@@ -56,7 +58,8 @@ def test_a_self_union_reads_everything_twice_through_one_planner(
 def test_a_self_join_has_two_planners_of_one_data_source(
     spark: SparkSession, make: Callable[..., Probe]
 ) -> None:
-    """Fact 18: nothing drawn in the data source tells the two apart; lineages are drawn by the planners."""
+    """Fact 18: a self-join has two planners of one data source, and nothing drawn in the data source tells the two
+    apart. This is why planners draw lineages."""
     probe = make()
     stream = probe.load(spark)
     joined = stream.alias("a").join(stream.alias("b"), col("a.n") == col("b.n"))
@@ -67,7 +70,8 @@ def test_a_self_join_has_two_planners_of_one_data_source(
 
 
 def test_option_keys_arrive_in_lower_case(spark: SparkSession, make: Callable[..., Probe]) -> None:
-    """Fact 22: canonical spelling comes from our own table."""
+    """Fact 22: Spark passes the names of options in lower case. The canonical spelling comes from this project's own
+    table."""
     probe = make()
     probe.load(spark, startingOffsets="Latest", failOnDataLoss="x")
     assert probe.calls("__init__")[0].arguments["options"] == {
@@ -80,7 +84,8 @@ def test_option_keys_arrive_in_lower_case(spark: SparkSession, make: Callable[..
 def test_errors_of_the_data_source_show_at_load(
     spark: SparkSession, make: Callable[..., Probe], method: str
 ) -> None:
-    """Fact 23: this is why options are checked in ``__init__``."""
+    """Fact 23: ``load()`` raises errors of ``__init__`` and ``schema``. This is why options are checked in
+    ``__init__``."""
     with pytest.raises(AnalysisException, match=f"ValueError: failure made in {method}"):
         make(fails_in=method).load(spark)
 
@@ -89,21 +94,24 @@ def test_errors_of_the_data_source_show_at_load(
 def test_errors_of_planning_show_in_the_query(
     spark: SparkSession, make: Callable[..., Probe], method: str
 ) -> None:
-    """Fact 23: class name and text of the error, as the last line of a traceback."""
+    """Fact 23: the error of the query has class name and text of an error of planning, as the last line of a
+    traceback."""
     probe = make(fails_in=method)
     with pytest.raises(StreamingQueryException, match=f"ValueError: failure made in {method}"):
         probe.start(probe.load(spark)).awaitTermination()
 
 
 def test_errors_of_stream_reader_are_buried(spark: SparkSession, make: Callable[..., Probe]) -> None:
-    """Fact 23: why ``streamReader`` raises nothing."""
+    """Fact 23: Spark replaces an error of ``streamReader`` by an UnboundLocalError. This is why this project's
+    ``streamReader`` raises nothing."""
     probe = make(fails_in="streamReader")
     with pytest.raises(StreamingQueryException, match="UnboundLocalError"):
         probe.start(probe.load(spark)).awaitTermination()
 
 
 def test_a_schema_of_the_user_is_not_checked(spark: SparkSession, make: Callable[..., Probe]) -> None:
-    """Fact 25: why the source compares it itself."""
+    """Fact 25: Spark does not compare a schema of the user with that of the source. This is why the source does
+    it."""
     probe = make()
     probe.load(spark)
     probe.forget_calls()
@@ -130,7 +138,7 @@ def _columns(**columns: pa.Array) -> Rows:
 def test_arrow_batches_of_the_declared_types_are_taken(
     spark: SparkSession, make: Callable[..., Probe], schema: str, column: pa.Array
 ) -> None:
-    """Fact 26."""
+    """Fact 26: Spark accepts Arrow batches of the declared types."""
     probe = make(schema=schema, rows=_columns(n=column))
     probe.start(probe.load(spark), availableNow=True).awaitTermination()
     assert probe.logged("commits") == [0]
@@ -150,14 +158,17 @@ def test_arrow_batches_of_the_declared_types_are_taken(
 def test_any_other_arrow_batch_is_refused(
     spark: SparkSession, make: Callable[..., Probe], schema: str, column: pa.Array
 ) -> None:
-    """Fact 26: neither large, view nor dictionary types, nor another unit, zone or name."""
+    """Fact 26: Spark refuses Arrow batches with large, view or dictionary types, or with another unit, zone or
+    name."""
     probe = make(schema=schema, rows=_columns(n=column))
     with pytest.raises(StreamingQueryException):
         probe.start(probe.load(spark), availableNow=True).awaitTermination()
 
 
 def test_registration_takes_class_attributes_by_value(spark: SparkSession, tmp_path: Path) -> None:
-    """Fact 27: how the driver's address and a source made in code reach the planner; a later one replaces it."""
+    """Fact 27: registration takes the attributes of a data source class by value. So the driver's address and a
+    source made in code reach the planner. A later registration with the same name replaces the class for later
+    DataFrames."""
     one, other = (Probe(tmp_path / n / tmp_path.name) for n in ("one", "other"))
     old = one.load(spark)
     new = other.load(spark)

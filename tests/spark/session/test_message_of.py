@@ -1,4 +1,4 @@
-"""A user finds our message in what Spark raises."""
+"""``message_of`` finds the message of this project's error in the text of the error that Spark raises."""
 
 from __future__ import annotations
 

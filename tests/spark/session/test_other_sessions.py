@@ -1,4 +1,4 @@
-"""The formats run through Spark Connect, and on executors that are processes of their own."""
+"""The formats run through Spark Connect, and on executors that are separate processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Secrets are neither in what Spark prints nor in the error of a query that fails."""
+"""Spark prints no secrets, and the error of a query that fails has no secrets."""
 
 from __future__ import annotations
 
@@ -57,7 +57,8 @@ def secured(broker: KafkaBroker, password: str) -> tuple[dict[str, str], list[st
 def test_explain_shows_no_secret(
     session: SparkSession, secure_broker: KafkaBroker, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """PEM keys too, which Spark's own setting misses, but for one with "url" in it by chance; this one has none."""
+    """``explain`` shows no secret, not even a PEM key. Spark's own setting hides a PEM key only if "url" is in it by
+    chance, which is not so here."""
     options, secrets = secured(secure_broker, secure_broker.secure.password)
     key = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
     pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
@@ -65,7 +66,7 @@ def test_explain_shows_no_secret(
     stream = session.readStream.format("flip27_kafka").options(**options).load()
     session.conf.unset(REDACTION_SETTING)
     stream.explain(True)
-    assert secrets[2] in capsys.readouterr().out  # else this test shows nothing
+    assert secrets[2] in capsys.readouterr().out  # otherwise this test would show nothing
 
     hide_secrets(session)
     stream.explain(True)
@@ -92,7 +93,7 @@ def test_explain_shows_no_secret(
     ],
 )
 def test_names_that_are_hidden(session: SparkSession, name: str) -> None:
-    """Spark applies its own setting first, then that of the session."""
+    """The values of these options are hidden. Spark applies its own setting first, then that of the session."""
     hide_secrets(session)
     assert hidden(session, {name: "hush-hush"}) == {name: "*********(redacted)"}
 
@@ -108,7 +109,7 @@ def test_what_is_no_secret_stays(session: SparkSession) -> None:
 
 
 def test_again_changes_nothing(session: SparkSession) -> None:
-    """The value that the user has set is kept."""
+    """Hiding secrets a second time changes nothing, and the value that the user has set is kept."""
     session.conf.set(REDACTION_SETTING, "(?i)mine")
     hide_secrets(session)
     once = session.conf.get(REDACTION_SETTING)
@@ -118,7 +119,7 @@ def test_again_changes_nothing(session: SparkSession) -> None:
 
 
 def test_a_wrong_password_is_not_repeated(session: SparkSession, secure_broker: KafkaBroker) -> None:
-    """The error names the broker and the option."""
+    """The error for a wrong password names the option and does not have the password."""
     options, secrets = secured(secure_broker, "not-the-password")
     with pytest.raises(PySparkException, match="refused the user name and password") as error:
         session.read.format("flip27_kafka").options(**options).load().collect()

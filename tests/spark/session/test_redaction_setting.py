@@ -1,4 +1,4 @@
-"""The setting that hides secrets, where a session does not let itself be read or changed (facts 30 and 31). No JVM."""
+"""The setting that hides secrets, in sessions where settings cannot be read or changed (facts 30 and 31). No JVM."""
 
 from __future__ import annotations
 
@@ -53,7 +53,8 @@ def hide(conf: Settings) -> str:
 
 
 def test_the_setting_does_not_match_what_servers_hide() -> None:
-    """Registering a second time reads back what the first time wrote."""
+    """A server does not hide the setting that hides secrets. Registering a second time reads back what the first time
+    wrote."""
     conf = Settings({REDACTION_SETTING: "(?i)url"}, HIDDEN_BY_DEFAULT)
 
     once = hide(conf)

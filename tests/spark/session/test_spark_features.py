@@ -1,4 +1,4 @@
-"""A Spark without what streaming sources need is refused in one sentence (fact 32). No JVM."""
+"""A Spark that lacks what streaming sources need is refused in one sentence (fact 32). No JVM."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ READ_LIMITS = "pyspark.sql.streaming.datasource"
 
 
 def test_a_spark_without_read_limits_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As Spark 4.0 and 4.1 are released; the sentence names the version that is needed and the one at hand."""
+    """A Spark without read limits, such as 4.0 and 4.1, is refused. The error names the version that is needed and
+    the installed version."""
     monkeypatch.setitem(sys.modules, READ_LIMITS, None)
     monkeypatch.setattr(pyspark, "__version__", "4.1.1")
 
@@ -44,7 +45,8 @@ def test_a_runtime_that_has_the_feature_is_taken_whatever_its_version(
 def test_timestamps_are_utc_with_and_without_a_time_zone_to_name(
     monkeypatch: pytest.MonkeyPatch, named: bool
 ) -> None:
-    """Before 4.2 ``to_arrow_schema`` takes no time zone, and uses UTC."""
+    """Timestamps are in UTC, whether ``to_arrow_schema`` takes a time zone or not. Before Spark 4.2 it takes no time
+    zone, and uses UTC."""
 
     def old(schema: StructType) -> pa.Schema:
         return to_arrow_schema(schema, timezone="UTC")

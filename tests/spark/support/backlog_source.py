@@ -1,6 +1,5 @@
-"""An enumerator with a backlog like that of files: it assigns what the next batch may read, and retires what is
-read.
-"""
+"""An enumerator with a backlog like that of files. It assigns what the next batch may read, and retires what was
+read."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def positions(batches: Iterable[pa.Table]) -> Counter[tuple[str, int, int]]:
 
 
 def rows_by_partition(batches: Iterable[pa.Table]) -> list[dict[int, int]]:
-    """Returns for each batch the number of rows of each partition."""
+    """Returns for each batch the number of rows by partition."""
     return [dict(sorted(Counter(batch["partition"].to_pylist()).items())) for batch in batches]
 
 
@@ -122,7 +122,7 @@ def outcome(run: Callable[[], T]) -> T | Exception:
 def assert_same_outcome(
     spark: SparkSession, ours: Batches | Exception, theirs: Batches | Exception, about: object
 ) -> None:
-    """Checks that rows, columns and batch boundaries are the same, or that both failed."""
+    """Checks that rows, columns and batch boundaries of both sources are the same, or that both sources failed."""
     if isinstance(ours, Exception) or isinstance(theirs, Exception):
         failed = [isinstance(result, Exception) for result in (ours, theirs)]
         assert failed == [True, True], f"{about}\nours: {_brief(ours)}\ntheirs: {_brief(theirs)}"

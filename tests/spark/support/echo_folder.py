@@ -18,7 +18,7 @@ BROKEN = "broken"
 
 
 class EchoEnumerator(LogFolderEnumerator):
-    """Sends an event to each reader, and writes down the calls that it receives."""
+    """An enumerator that sends an event to each reader, and writes down the calls that it receives."""
 
     def add_reader(self, subtask_id: int) -> None:
         self._hear(f"reader {subtask_id}")
@@ -39,7 +39,7 @@ class EchoEnumerator(LogFolderEnumerator):
 
 
 class EchoReader(IteratorSourceReader[LogFile]):
-    """Sends the received events back when it has read all rows."""
+    """A reader that sends the received events back when it has read all rows."""
 
     def __init__(self, context: SourceReaderContext, folder: str) -> None:
         super().__init__(context, LogFolder.schema, lambda split: _lines(split, Path(folder) / BROKEN))

@@ -1,4 +1,4 @@
-"""An event-time function, as ``scan.watermark.event-time`` names one."""
+"""An event-time function that the option ``scan.watermark.event-time`` can name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A group of a Kafka topic that is an hour behind, and a source whose records have the time of now."""
+"""A check of a group of two sources: a Kafka topic that is an hour behind, and a source whose records have the
+current time."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ def check_group_with_kafka(
     stream: Callable[[Mapping[str, str]], DataFrame],
     expected: Sequence[bytes],
 ) -> None:
-    """Checks that a query over both reads all, and reads nothing of the other before the topic has come near.
+    """Checks that a query over both sources has all their rows, and reads from the topic before the other source.
 
     Args:
         queries: Has the session, the broker and the folder.

@@ -31,7 +31,7 @@ class Freezing(Protocol):
 
 @dataclass(frozen=True)
 class Kill:
-    """One kill.
+    """A kill of processes of a query at some moment.
 
     Attributes:
         what: The moment in words.

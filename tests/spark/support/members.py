@@ -1,6 +1,7 @@
 """Members of a group. Each is planned by its own coordinator, like two queries or two sources of one query. No JVM.
 
-What a member may read depends on what the others have published. max-drift is 10 ms, and no split is idle for a second.
+What a member may read depends on what the others have published. max-drift is 10 ms, and a split is idle after more
+than a second.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ def several(query: Query) -> None:
 
 
 def beat(query: Query) -> None:
-    """Runs the heartbeat of a member, which is due every fourth part of a minute."""
+    """Makes the heartbeat of a member due, and runs it. It is usually due every fourth part of a minute."""
     member = member_of(query)
     member._beat_at = 0.0
     member.look()

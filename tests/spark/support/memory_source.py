@@ -39,7 +39,10 @@ class World:
         logs: The event times of each log.
         silent: Logs whose leader does not answer.
         mute: Logs whose leader returns ends but no event times.
-        finished: Logs that end where they end now, for ever.
+        finished: Logs that get no more records.
+        undrained: Logs that have records after their ends, as with an open transaction.
+        calls: The calls that enumerators have recorded.
+        requests: The requests for positions by event time.
     """
 
     logs: dict[str, list[int | None]]
@@ -87,7 +90,8 @@ class CountSerializer(SimpleVersionedSerializer[int]):
 
 
 class LogEnumerator(SplitEnumerator[MemorySplit, int]):
-    """Assigns every log of its world. Its state is their number. It does not support positions by event time."""
+    """An enumerator that assigns every log of its world. Its state is the number of assigned logs. It does not
+    support positions by event time."""
 
     def __init__(self, world: World, context: SplitEnumeratorContext[MemorySplit], assigned: int = 0) -> None:
         self.world = world

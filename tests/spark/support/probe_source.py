@@ -25,7 +25,7 @@ Rows = Callable[[int, int], pa.RecordBatch]
 
 @dataclass(frozen=True)
 class Call:
-    """One call: the method, the process that made it, and its arguments."""
+    """One call of Spark: the method, the process in which it ran, and its arguments."""
 
     method: str
     pid: int
@@ -45,11 +45,11 @@ def up_to_limit(probe: Probe, start: Offset, limit: ReadLimit) -> Offset:
 
 @dataclass
 class Probe:
-    """The behaviour of the source, and the folder for recorded calls.
+    """The behaviour of a source of numbers, and the folder for recorded calls.
 
     The source and the test can be in different processes.
 
-    The numbers from 0 to ``available``, which a test can change at any time, can be read.
+    The source has the numbers from 0 up to ``available``, which a test can change at any time.
     """
 
     folder: Path

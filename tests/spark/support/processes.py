@@ -22,7 +22,7 @@ def alive(pid: int) -> bool:
 
 
 def descendants(pid: int) -> list[int]:
-    """Returns the processes that a process started, and those that they started."""
+    """Returns the processes that a process has started, the processes that those have started, and so on."""
     parents = {int(p.name): parent(int(p.name)) for p in Path("/proc").glob("[0-9]*")}
     found = [child for child, by in parents.items() if by == pid]
     return found + [further for child in found for further in descendants(child)]
@@ -45,7 +45,7 @@ def parent(pid: int) -> int:
 
 
 def _stat(pid: int) -> list[str]:
-    """Returns the fields after the name, which can have any characters: state, parent, ..."""
+    """Returns the fields of a process after its name, which can have any characters: state, parent, ..."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

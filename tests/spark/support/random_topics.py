@@ -74,7 +74,7 @@ class _Writer:
                 partition=rng.choice(partitions),
                 timestamp_ms=T0 + rng.randrange(HOUR),
                 key=key,
-                value=b"both null" if key is value is None else value,  # the producer refuses to send that
+                value=b"both null" if key is value is None else value,  # the producer refuses two nulls
                 headers=[
                     (rng.choice("ab"), rng.choice([b"", b"1"])) for _ in range(rng.choice([0, 0, 1, 3]))
                 ],
@@ -197,9 +197,8 @@ class OptionSets:
         return self._tasks() | {"maxOffsetsPerTrigger": str(limit)}
 
     def _offsets(self, markers: list[int], part: tuple[float, float] = (0, 0.3)) -> str:
-        """Returns an offset in that part of each partition, sometimes a marker, rarely an offset that does not
-        exist.
-        """
+        """Returns offsets in the given part of each partition, and sometimes a marker for the earliest or latest
+        offset."""
 
         def offset(begin: int, end: int) -> int:
             if self.rng.random() < 0.3:
@@ -222,7 +221,7 @@ class OptionSets:
         return json.dumps(named)
 
     def _time(self, *, early: bool) -> int:
-        """A time in that half of a log, seldom in the other."""
+        """Returns a time in the first or the last half of the times of a log, or seldom any other time of the log."""
         times = self.rng.choice(self.logs).times
         half = (len(times) + 1) // 2
         likely = times[:half] if early else times[half:]

@@ -1,4 +1,4 @@
-"""A windowed count as users write it, which is run to its end, and its result."""
+"""A windowed count as users write it. It runs to its end and returns its result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A driver program that reads with Spark's built-in Kafka source, for a test to kill.
+"""A separate driver program that tests kill: it reads with Spark's built-in Kafka source.
 
 ``python -m tests.spark.support.programs.built_in_driver '{"options": {...}, "table": "...", "checkpoint": "..."}'``
 """

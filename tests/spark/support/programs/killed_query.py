@@ -83,9 +83,9 @@ def kill_python_when(
 
 @contextmanager
 def driver(module: str, argument: str, log: Path) -> Iterator[Callable[[Moment, str], None]]:
-    """Starts a driver program, and yields a function that kills it at a moment, which is also described in words.
+    """Starts a driver program. Yields a function that kills it at a moment, which the caller also describes in words.
 
-    At the end all processes that it has started are ended.
+    At the end all processes that the driver has started are ended.
     """
     with log.open("ab") as sink:
         process = subprocess.Popen(

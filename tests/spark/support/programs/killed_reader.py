@@ -58,7 +58,7 @@ class DangerousFolder(LogFolder):
     def create_reader(  # type: ignore[override]
         self, context: SourceReaderContext
     ) -> SourceReaderBase[LogFile]:
-        """With fetches so small that rows have reached Spark when the murder happens."""
+        """Returns a reader with fetches so small that some rows have reached Spark when the process is killed."""
 
         def make() -> IteratorSplitReader[LogFile]:
             return IteratorSplitReader(lines, fetch_rows=10)
