@@ -104,7 +104,10 @@ def test_an_unknown_listener_is_named() -> None:
 
 
 def test_every_listener_is_behind_a_link_of_its_own() -> None:
-    """A client that was told where brokers are goes by the link, the test kit does not."""
+    """Every listener is behind its own link.
+
+    A client that asks where brokers are connects through the link; the test kit connects directly.
+    """
     plain_password = {"sasl_mechanism": "PLAIN"}
     with FaultyNetwork() as network, KafkaBroker(listeners=["SASL_SSL"], through=network.link) as broker:
         assert set(network.links) == {"PLAINTEXT", "SASL_SSL"}
