@@ -1,6 +1,7 @@
-"""Checks the invariants I1 to I12 in every round of a :class:`World`, against the contents of the logs.
+"""Checks the invariants I1 to I11 in every round of a :class:`World`, against the contents of the logs.
 
-Every breach begins with the number of the invariant. I11 and I12 also have their own tests, over whole lives.
+Every breach begins with the number of the invariant. I11 also has tests over whole lives, and I12 has only such a
+test.
 """
 
 from __future__ import annotations
@@ -131,7 +132,9 @@ def checks(b: Batch, last: Batch | None) -> Iterator[str]:
 
 
 def holders(b: Batch) -> set[str]:
-    """Returns the splits that are behind the earliest readable record by more than max-drift."""
+    """Returns who may hold the others: splits that count and have nothing left to read, and the group if it gives a
+    floor.
+    """
     behind = {v.id for v in b.counted() if not v.final and v.position == v.end}
     if b.floor is not None:
         behind.add(GROUP)
