@@ -1,4 +1,4 @@
-"""``flip27_files`` beside Spark's own file source: speed, planning of many files, a shuffled history.
+"""Measures ``flip27_files`` beside Spark's own file source: speed, planning of many files, a shuffled history.
 
 ``python -m benchmarks.files``
 """
@@ -242,7 +242,10 @@ def _write_day(path: Path, day: int) -> None:
 
 
 def _count(stream: DataFrame, delay: str) -> Told:
-    """Returns the number of rows in all windows; a row that was dropped as late is in none."""
+    """Returns the time, the number of rows in all windows, and the most rows of state.
+
+    A row dropped as late is in no window.
+    """
     from pyspark.sql.functions import count, window
 
     counted: dict[Any, int] = {}

@@ -1,6 +1,6 @@
-"""The layers that this project writes by hand, each beside the library that would take its place.
+"""Measures the layers that this project writes by hand, each beside the library that would take its place.
 
-No Spark. A broker answers in the first three pairs. ``python -m benchmarks.layers``
+Spark does not run. The first two pairs need a broker. ``python -m benchmarks.layers``
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class Blows:
         self._out: set[str] = set()
 
     def is_out(self, driver: str) -> bool:
-        """Whether a server or program is known not to run."""
+        """Returns whether a server or program is known not to run."""
         return driver in self._out
 
     def fault(self, planned: PlannedFault) -> Done:

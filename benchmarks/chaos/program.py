@@ -167,7 +167,7 @@ class Supervised:
             self._report([str(error)])
 
     def _is_replaced(self) -> bool:
-        """Whether a new description takes the place of the running query, which is so for hybrid queries only."""
+        """Returns whether a new description replaces the running query, which happens for hybrid queries only."""
         told = Query.read(self._folder, self._name)
         return told.format == "hybrid" and told != self._told
 

@@ -123,7 +123,9 @@ class Chaos:
         self._say("the queries run")
 
     def _have_said(self, time_ms: int) -> bool:
-        """Whether each member of the group has published a watermark of at least a time."""
+        """Returns whether each member of the group has published a watermark of at least ``time_ms`` less the
+        disorder.
+        """
         watermarks = [said[-1].watermark for said in self._group.said.values()]
         return sum(watermark >= time_ms - DISORDER_MS - 1 for watermark in watermarks) == len(GROUP)
 

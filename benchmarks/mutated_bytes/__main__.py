@@ -1,7 +1,9 @@
-"""``python -m benchmarks.mutated_bytes --responses 10000000 --seed S``: damaged fetch responses, read by two decoders.
+"""The command ``python -m benchmarks.mutated_bytes --responses 10000000 --seed S``: two decoders read damaged
+responses.
 
-One core, no broker, some 6,000 responses a second. Exits with 1 if a response was read wrongly, made something fail, or
-took too long. The memory of the process is limited: who takes more than the bytes justify fails.
+It runs on one core without a broker, and reads some 6,000 responses a second. The exit code is 1 if a response was
+read wrongly, made something fail, or took too long. The memory of the process is limited, so that a decoder that
+takes more than the bytes justify fails.
 """
 
 from __future__ import annotations

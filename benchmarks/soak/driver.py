@@ -111,13 +111,13 @@ def _kill(pids: Sequence[int]) -> Sequence[int]:
 
 
 def _parent(pid: int) -> int:
-    """0 if it has ended."""
+    """Returns the parent of a process; 0 if the process has ended."""
     stat = _stat(pid)
     return int(stat[1]) if stat else 0
 
 
 def _resident(pid: int) -> int:
-    """0 if it has ended."""
+    """Returns the resident memory (bytes) of a process; 0 if the process has ended."""
     fields = _read(pid, "statm").split()
     return int(fields[1]) * os.sysconf("SC_PAGE_SIZE") if fields else 0
 
