@@ -20,7 +20,7 @@ from tests.spark.support.processes import QUICK_START, planners
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# A shared machine stalls now and then: no deadlines.
+# There are no deadlines, since a shared machine stalls now and then.
 settings.register_profile(
     "flip27",
     deadline=None,

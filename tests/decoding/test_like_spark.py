@@ -113,7 +113,7 @@ def test_as_from_json_decodes_them(utc: SparkSession) -> None:
     )
     good = [text for text in DAMAGED if not ours[text]["bad"]]
     assert [text for text in good if repr(ours[text]) != repr(theirs[text])] == []
-    # Of those that are bad, Spark may keep some fields, and it does not see what is behind an object.
+    # Of bad documents Spark may keep some fields, and it does not see text behind an object.
     assert [
         text
         for text in DAMAGED

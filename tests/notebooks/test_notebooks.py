@@ -47,7 +47,7 @@ def run(broker: KafkaBroker, spark: SparkSession, tmp_path: Path) -> Run:
 def test_quick_start(run: Run) -> None:
     names = run("01_quick_start.py")
     without, aligned = names["without"], names["aligned"]
-    still_open = 1200 // 72 + 1200 // 12  # of the partition with a backlog: less than two windows
+    still_open = 1200 // 72 + 1200 // 12  # records of the backlog's partition in less than two windows
     assert aligned[2] > 1200 - still_open
     assert without.get(2, 0) < aligned[2] - 100, "rows of the partition with a backlog were dropped"
     assert isinstance(names["comparison"], Figure)

@@ -40,7 +40,7 @@ def test_life_and_death_of_leaders() -> None:
         cluster.resume(frozen)
         cluster.write("t", [(0, 3, None, b"again of three")])
         written = [b"of three", b"of two", b"again of three"]
-        # The node that was frozen may take itself for the leader for some time, and tell the end of then.
+        # The node that was frozen may count as leader by itself for some time, and return an end offset of the past.
         wait_until(
             lambda: [record.value for record in read(cluster.bootstrap_servers, "t", 3)] == written,
             "all records",

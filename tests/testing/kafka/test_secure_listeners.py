@@ -75,7 +75,7 @@ def test_a_wrong_password_does_not(secure_broker: KafkaBroker, monkeypatch: pyte
 
 def test_connections_are_encrypted_and_certified_where_they_should_be(secure_broker: KafkaBroker) -> None:
     trust = ssl.create_default_context(cafile=str(secure_broker.secure.broker_keys.certificate))
-    # As Python 3.13 does by itself.
+    # Python 3.13 sets this flag by default.
     trust.verify_flags |= ssl.VERIFY_X509_STRICT
     for listener in ("SSL", "SASL_SSL"):
         host, _, port = secure_broker.secure.bootstrap_servers(listener).partition(":")

@@ -240,7 +240,7 @@ def test_names_may_hold_anything(table: SplitWatermarkTable, tmp_path: Path) -> 
 
 
 def with_an_outage(table: SplitWatermarkTable) -> None:
-    """Ten batches a second apart, 17 minutes in which the query was stopped, ten batches more."""
+    """Fills the table with ten batches a second apart, 17 minutes without a batch, and ten batches more."""
     for batch in range(20):
         later = 17 * 60_000 if batch >= 10 else 0
         rows = [replace(row, recorded_at=row.recorded_at + later) for row in split_rows(batch)]

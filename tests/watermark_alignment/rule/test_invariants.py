@@ -16,7 +16,7 @@ from watermark_alignment.planner import GROUP
 from watermark_alignment.states import SplitStatus
 
 seeds = st.integers(0, 2**32).map(Random)
-shrinking = st.randoms(use_true_random=False)  # lives that get simpler, four times slower
+shrinking = st.randoms(use_true_random=False)  # lives that hypothesis can simplify, four times slower
 
 
 @given(seeds)

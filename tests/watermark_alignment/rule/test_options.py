@@ -77,7 +77,7 @@ def test_op_04_and_wm_05_what_is_no_duration_names_option_value_and_forms(text: 
     with pytest.raises(OptionError, match="Expected a duration: a number and a unit such as") as raised:
         parse_duration(text, "scan.watermark.idle-timeout")
     assert "scan.watermark.idle-timeout" in str(raised.value)
-    assert repr(text)[:200] in str(raised.value)  # what is longer is cut
+    assert repr(text)[:200] in str(raised.value)  # a longer text is cut
     assert "PT5M" in str(raised.value)
 
 

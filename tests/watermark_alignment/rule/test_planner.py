@@ -323,11 +323,11 @@ def test_idle_beside_one_that_never_reports() -> None:
     assert (both.states, both.floor, both.horizon) == ({"idle": IDLE, "silent": ACTIVE}, None, None)
 
 
-# What has no scenario elsewhere
+# Rules without a scenario of Flink
 
 
 def test_available_now_ends_though_all_are_held_in_a_live_run() -> None:
-    """AO-07: a split at its frozen end holds no other split back, so the run ends."""
+    """A split at its frozen end holds no other split back, so that an AvailableNow run ends (AO-07)."""
     member = source(a=[1], b=[1, 900])
     assert member.round(1).rows == {"a": [1], "b": [1]}
     assert member.round(2).plan.held_by == "a"

@@ -26,11 +26,11 @@ _SHARED = {"planner.share", "planner._greatest_fitting"}
 
 
 class DifferentPlanError(AssertionError):
-    """The two forms of the rule make different plans."""
+    """The planner over views and the planner in columns make different plans."""
 
 
 def comparing(plan: Callable[..., Plan]) -> Callable[..., Plan]:
-    """Returns the planner ``plan``, which fails where the one in columns makes another plan."""
+    """Returns the planner ``plan``, which fails where the planner in columns makes another plan."""
 
     def both(splits: Sequence[SplitView], at: Any, **options: Any) -> Plan:
         planned = plan(splits, at, **options)

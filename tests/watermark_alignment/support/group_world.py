@@ -231,7 +231,7 @@ class GroupWorld:
     # ---- the board --------------------------------------------------------------------------------------------------
 
     def _look(self, seat: Seat) -> None:
-        """Does what the member's thread does: writes what is not written yet, then reads."""
+        """Writes the entry if it is not written yet, then reads the board, as the member's thread does."""
         if seat.is_unpublished:
             seat.can_speak = self.is_writable
             if self.is_writable:

@@ -50,9 +50,9 @@ class Log:
 class Settings:
     """The settings that vary between lives.
 
-    ``budget``: ``at`` stops at the limit. ``exact_reach``: reach is the greatest event time, not that of the last
-    record. ``reports``: what tasks saw gets back, else only what planning itself knows. ``sparse``: positions are like
-    sequence numbers of 56 digits; costs are ``estimate`` times the truth then.
+    ``budget``: ``at`` stops at the limit. ``exact_reach``: ``reach`` is the greatest event time, not that of the last
+    record. ``reports``: planning learns all event times that tasks read, otherwise only the first one of each range.
+    ``sparse``: positions are like sequence numbers of 56 digits, and costs are ``estimate`` times the true ones.
     """
 
     limit: int | None = None

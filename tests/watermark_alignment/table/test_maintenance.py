@@ -192,7 +192,7 @@ def test_two_compactions_that_meet_do_not_double_rows(path: Path, compact: Calla
         table.append("clicks/1", batch, split_rows(batch), {})
 
     class Late(Maintenance):
-        """Another compaction comes between the reading of the files and the commit."""
+        """A maintenance in which another compaction comes between the reading of the files and the commit."""
 
         def _merge(self, files: Sequence[Any]) -> Any:
             merged = super()._merge(files)
@@ -223,7 +223,7 @@ def test_compaction_rides_over_appends(path: Path) -> None:
         table.append("clicks/1", batch, split_rows(batch), {})
 
     class Busy(Maintenance):
-        """Another member appends between the reading of the files and the commit."""
+        """A maintenance in which another member appends between the reading of the files and the commit."""
 
         def _merge(self, files: Sequence[Any]) -> Any:
             busy.append("views/1", 0, split_rows(0, source="views"), {})
