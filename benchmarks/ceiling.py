@@ -29,7 +29,9 @@ from flip27_stream.spark.data_source import data_source
 
 @dataclass(frozen=True)
 class Emitted:
-    """What our readers emit of a topic: the rows of each batch of each task, and the largest batch."""
+    """The batches that our readers emit for a topic: the number of rows of each batch of each task, and the largest
+    batch.
+    """
 
     rows: Sequence[Sequence[int]]
     largest: pa.RecordBatch

@@ -93,8 +93,8 @@ def _seconds(run: Callable[[], int], repetitions: int) -> float:
 
 
 def main() -> None:
-    """Prints CPU time, records/s and MB/s (decompressed) of each shape, best of fifteen rounds; then those of kafka-
-    python.
+    """Prints the CPU time, records/s and MB/s (decompressed) of each shape, best of fifteen rounds, and those of
+    kafka-python.
     """
     print(f"{'records':<40}{'codec':>8}{'ns/record':>11}{'M records/s':>13}{'MB/s':>8}")
     first: bytes | None = None

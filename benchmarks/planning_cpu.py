@@ -36,7 +36,7 @@ _OPTIONS: dict[str, Any] = {
 }
 
 
-_MARKS_MS = {1: 150, 10: 2000}  # by the number of splits, in times of that of the stage
+_MARKS_MS = {1: 150, 10: 2000}  # by the factor of the stage's number of splits
 _PLANNER_MS = 100
 
 

@@ -162,7 +162,7 @@ class Supervised:
         try:
             self._running = self._told.start(self._spark)
         except (ConnectionError, Py4JNetworkError):
-            raise  # the JVM is gone, and so must this be
+            raise  # the JVM has ended, so this process must end too
         except Exception as error:  # noqa: BLE001
             self._report([str(error)])
 

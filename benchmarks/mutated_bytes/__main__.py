@@ -21,7 +21,7 @@ from flip27_stream.connectors.kafka.records.compression import LARGEST_BATCH
 from flip27_stream.connectors.kafka.records.record_batches import decode
 from flip27_stream.errors import CorruptRecordError
 
-_MOST_CPU_S = 60  # not by the clock: a process that is stopped, or gets no core, does not hang
+_MOST_CPU_S = 60  # not wall time: a process that is stopped, or gets no core, does not hang
 _MORE_MEMORY = 512 << 20
 _NEWS_S = 60.0
 

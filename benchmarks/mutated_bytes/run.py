@@ -205,7 +205,7 @@ class Comparison:
             theirs = by_kafka_python(records, start, decoded.next_offset, aborted)
         except (
             zlib.error
-        ):  # a reference to before the beginning; the checksum that gzip has of its content was right
+        ):  # gzip data refer to bytes before their beginning; gzip's own checksum was right
             return "read, refused by kafka-python"
         assert rows == theirs
         self.findings.rows += len(rows)

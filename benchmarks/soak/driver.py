@@ -91,7 +91,7 @@ class Driver:
 _IS: Mapping[Role, Callable[[int], bool]] = {
     "jvm": lambda pid: "org.apache.spark.deploy.SparkSubmit" in _read(pid, "cmdline"),
     "planner": lambda pid: _PLANNER in _read(pid, "cmdline"),
-    # What has started them lives on: Spark's pool of workers does not get over its death.
+    # The process that starts workers is left out, since Spark's pool of workers does not recover from its end.
     "worker": lambda pid: all(_WORKERS in _read(each, "cmdline") for each in (pid, _parent(pid))),
     "all": lambda pid: True,
 }

@@ -36,5 +36,5 @@ def run(measures: Sequence[Measure], arguments: Sequence[str] | None = None) -> 
                     results.append(result)
                     minutes = (time.monotonic() - began) / 60
                     print(f"{minutes:4.1f} min  " + "  ".join(result.cells()), file=sys.stderr, flush=True)
-    finally:  # what was found before an error stands
+    finally:  # results from before an error are printed too
         console.print(table(results, title))

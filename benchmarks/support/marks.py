@@ -11,7 +11,7 @@ from rich.table import Table
 
 @dataclass(frozen=True)
 class Mark:
-    """A figure to reach: at least, or at most, ``limit``."""
+    """A limit that a figure has to meet: at least, or at most, ``limit``."""
 
     limit: float
     at_least: bool
