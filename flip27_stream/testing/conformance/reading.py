@@ -32,7 +32,7 @@ class ReadingChecks(Checks):
         self._reads_all([RECORDS, RECORDS + 1, 1, 2 * RECORDS], parallelism=4)
 
     def test_idle_reader(self) -> None:
-        """SX-07: there are more readers than splits, and a split without records."""
+        """SX-07: all rows are read if there are more readers than splits, and a split without records."""
         self._reads_all([0, RECORDS, RECORDS, RECORDS], parallelism=6)
 
     def test_splits_found_later(self) -> None:

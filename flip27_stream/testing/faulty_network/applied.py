@@ -86,7 +86,7 @@ class Applied:
         return next((each for each in ending if each.allowance(of) == 0), None)
 
     async def changed(self, timeout_s: float | None = None) -> None:
-        """Returns when a fault was applied or healed, or on time-out."""
+        """Returns when a fault was applied or healed, or after ``timeout_s`` seconds."""
         with suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._change.wait(), timeout_s)
 

@@ -26,7 +26,7 @@ _START_SECONDS = 90.0
 _STOP_SECONDS = 5.0
 _REQUEST_SECONDS = 30.0
 _NAMESPACE = "public/default"
-_LINK = "link"  # the listener that is reached through one
+_LINK = "link"  # the name of the listener that clients reach through a link
 
 _JVM = (
     "-Xmx256m",
@@ -71,7 +71,7 @@ _SETTINGS: Mapping[str, str] = {
     "numIOThreads": "2",
     "numHttpServerThreads": "4",
     "brokerShutdownTimeoutMs": "2000",
-    # Of the bookie, which has a port of its own.
+    # Settings of the bookie, which has a port of its own.
     "listeningInterface": "lo",
     "allowLoopback": "true",
     "journalSyncData": "false",
