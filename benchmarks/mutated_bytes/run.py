@@ -203,9 +203,7 @@ class Comparison:
         self._compare_columns(records, start, aborted, decoded)
         try:
             theirs = by_kafka_python(records, start, decoded.next_offset, aborted)
-        except (
-            zlib.error
-        ):  # gzip data refer to bytes before their beginning; gzip's own checksum was right
+        except zlib.error:  # gzip data refer to bytes before their beginning; gzip's own checksum was right
             return "read, refused by kafka-python"
         assert rows == theirs
         self.findings.rows += len(rows)

@@ -302,7 +302,7 @@ def test_proposals_are_linked_where_they_are_first_named(page: Path) -> None:
 
 def test_the_readme_links_every_page_and_stays_short() -> None:
     readme = (ROOT / "README.md").read_text()
-    included = {"changelog.md", "contributing.md"}  # pages of the site that include the files beside the README
+    included = {"changelog.md", "contributing.md"}  # pages that include files beside the README
     pages = {path.name for path in (ROOT / "docs").glob("*.md")} - included
     assert sorted(name for name in pages if f"(docs/{name})" not in readme) == []
     assert "(CHANGELOG.md)" in readme
