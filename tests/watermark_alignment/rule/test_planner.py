@@ -350,8 +350,10 @@ def test_a_leader_that_does_not_answer_holds_by_its_last_front() -> None:
 
 
 def test_an_open_transaction_is_not_emptiness() -> None:
-    """A split with an open transaction is not idle (rule 9). Nothing can be read, but the log end is beyond its
-    position."""
+    """A split with an open transaction is not idle (rule 9).
+
+    Nothing can be read, but the log end is beyond its position.
+    """
     member = Member(Settings(idle_timeout=10, max_drift=0), {"a": Log([4, 5], open=1), "b": Log([4, 9])})
     for now in (1, 50, 100):
         batch = member.round(now)
@@ -367,7 +369,8 @@ def test_the_smallest_step_is_shared() -> None:
 
 def test_records_without_event_time_are_read_with_their_neighbours() -> None:
     """Records without an event time are read with their neighbours (rule 1), also at the end, where no record
-    follows."""
+    follows.
+    """
     assert source(a=[None, 4, None, 9], b=[4]).round(1).plan.ends == {"a": 3, "b": 1}
     assert source(a=[4, None], b=[4]).round(1).plan.ends == {"a": 2, "b": 1}
 
